@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -160,21 +160,28 @@ def _record(process: Process) -> dict[str, int]:
 
 def _began(pid: int) -> int | None:
     """When the process began, in clock ticks since the machine did; None when it is no more."""
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return None if fields is None or fields[0] in "ZX" else int(fields[19])
 
 
 def _session(pid: int) -> int | None:
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return None if fields is None or fields[0] in "ZX" else int(fields[3])
 
 
-def _stat(pid: int) -> list[str] | None:
+def stat_fields(pid: int) -> list[str] | None:
     """The fields of /proc/PID/stat after the program's name, which may hold anything."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
+
+
+def every_process() -> Iterator[tuple[int, list[str]]]:
+    """Yield the pid of each process of the machine, and its fields of /proc/PID/stat."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and (fields := stat_fields(int(entry.name))) is not None:
+            yield int(entry.name), fields
 
 
 def _wait(condition: Callable[[], bool], seconds: float) -> bool:

@@ -1,10 +1,9 @@
 """`python -m devnet.proofs.clients`: unmodified public clients against `ogpu-node --dev`, then against a devnet.
 
-Exit 1 if one fails. The devnet's nodes are started as an operator starts them, with no flag for clients: a browser's or
-a library's origin, blocks of several authors and finality that takes a while are met only there.
-
-What always holds: a client that could not be run is named in the output, in the last line and in the report, and never
-counts as passed; only a missing Node.js leaves the exit status at 0.
+The devnet's nodes are started as an operator starts them, with no flag for clients: a browser's or a library's origin,
+blocks of several authors and finality that takes a while are met only there. Always: a client that could not be run is
+named in the output, in the last line and in the report, and never counts as passed; only a missing Node.js leaves the
+exit status at 0.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -25,11 +25,11 @@ from typing import Any
 from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.free_ports import one_free_port
-from devnet.launcher.layout import create
-from devnet.launcher.lifecycle import ending_on_signals, running, tail
+from devnet.launcher.lifecycle import running, tail
 from devnet.launcher.processes import Process
 from devnet.launcher.status import answers
-from devnet.stage.report import Report, write
+from devnet.stage.network import fresh_layout
+from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
 from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri
@@ -41,41 +41,28 @@ VALIDATORS = 4
 READY_SECONDS = 30.0
 CLIENT_SECONDS = 120.0
 INSTALL_SECONDS = 300.0
-NOT_RUN = "not run: "
+PASSED = "passed"
 
 
-def main() -> int:
-    """Start each network, run each client against it, report; 0 if every client that could run did all its steps."""
-    started = time.monotonic()
-    reports: list[Report] = []
-    with tempfile.TemporaryDirectory(prefix="ogpu-clients-") as folder, ending_on_signals():
-        for name, network in (("--dev", _development_node), ("devnet", _devnet)):
-            with network(Path(folder) / name) as url:
-                reports += _run_all(name, url)
-    write("clients", reports)
-    ran = [report["client"] for report in reports if report["result"] == "passed"]
-    left_out = [f"{report['client']} ({report['result']})" for report in reports if report["result"] != "passed"]
-    parts = [f"{len(ran)} of {len(reports)} passed: {', '.join(ran)}", *left_out, f"{time.monotonic() - started:.0f} s"]
-    print(f"clients: {'; '.join(parts)}")
-    return 1 if any(report["result"].startswith("failed") for report in reports) else 0
+@dataclass(slots=True)
+class RanClient:
+    """The result of a client, and its steps."""
 
+    result: str
+    steps: list[dict[str, Any]] = field(default_factory=list)
 
-def _run_all(network: str, url: str) -> list[Report]:
-    """Every client against the node at `url`."""
-    print(f"against {network}:", flush=True)
-    reports = [
-        _run("substrate-interface", [sys.executable, "-u", str(PROGRAMS / "with_substrate_interface.py"), url]),
-        _async_substrate_interface(url),
-        _polkadot_js(url),
-    ]
-    return [{**report, "client": f"{report['client']} on {network}"} for report in reports]
+    def failures(self) -> list[str]:
+        """Return why it failed, unless it passed or could not be run."""
+        return [self.result] if self.result.startswith("failed") else []
 
 
 @contextmanager
-def _development_node(folder: Path) -> Iterator[str]:
-    """One node alone -> its address."""
-    folder.mkdir()
-    port = one_free_port()
+def development_node(run: ProofRun) -> Iterator[str]:
+    """Run one node alone; yield its address."""
+    run.tell.step("Network: `ogpu-node --dev`")
+    folder, port = run.folder / "alone", one_free_port()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     words = ("--dev", "--base-path", str(folder), "--port", "0", "--rpc-port", str(port), "--no-prometheus")
     node = Process("ogpu-node --dev", processes.NODE, words, folder)
     processes.start(node)
@@ -87,9 +74,9 @@ def _development_node(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _devnet(folder: Path) -> Iterator[str]:
-    """Four validators -> the address of one of them."""
-    with running(create(folder, VALIDATORS, any_ports=True)) as net:
+def devnet(run: ProofRun) -> Iterator[str]:
+    """Run four validators; yield the address of one of them."""
+    with running(fresh_layout(run, VALIDATORS)) as net:
         yield net.members[-1].rpc_url
 
 
@@ -101,23 +88,22 @@ def _wait_until_ready(node: Process, node_port: int) -> None:
         time.sleep(0.2)
 
 
-def _async_substrate_interface(url: str) -> Report:
-    """In an environment of its own, because its codec takes the same module name as substrate-interface's."""
-    name = "async-substrate-interface"
+def _substrate_interface(url: str) -> RanClient:
+    return _run([sys.executable, "-u", str(PROGRAMS / "with_substrate_interface.py"), url])
+
+
+def _async_substrate_interface(url: str) -> RanClient:
+    """Run it in an environment of its own: its codec takes the same module name as substrate-interface's."""
     python = os.environ.get(CLIENTS_VARIABLE, "")
     if not python or not Path(python).exists():
-        return _failed(
-            name, f"{CLIENTS_VARIABLE} names no Python with it; `make clients` makes one from locks/clients.lock"
-        )
-    program = PROGRAMS / "with_async_substrate_interface.py"
-    return _run(name, [python, "-u", str(program), url])
+        return RanClient(f"failed: {CLIENTS_VARIABLE} names no Python; `make clients` makes it from locks/clients.lock")
+    return _run([python, "-u", str(PROGRAMS / "with_async_substrate_interface.py"), url])
 
 
-def _polkadot_js(url: str) -> Report:
-    """Installed from its lock file into out/, once."""
-    name = "@polkadot/api"
+def _polkadot_js(url: str) -> RanClient:
+    """Install it from its lock file into out/, once, and run it."""
     if shutil.which("npm") is None or shutil.which("node") is None:
-        return _left_out(name, "node and npm are not on the path; install Node.js 18 or newer to run it")
+        return RanClient("not run: node and npm are not on the path; install Node.js 18 or newer to run it")
     home = Path("out") / "polkadot_js"
     home.mkdir(parents=True, exist_ok=True)
     lock = (PROGRAMS / "polkadot_js" / "package-lock.json").read_bytes()
@@ -125,20 +111,18 @@ def _polkadot_js(url: str) -> Report:
     for file in (PROGRAMS / "polkadot_js").iterdir():
         shutil.copy(file, home)
     if not stamp.exists() or stamp.read_bytes() != lock:
-        print(f"installing {name} into {home} (once)", flush=True)
         made = subprocess.run(
             [str(shutil.which("npm")), "ci", "--no-audit", "--no-fund", "--silent"], cwd=home, check=False,
             capture_output=True, text=True, timeout=INSTALL_SECONDS,
         )  # fmt: skip
         if made.returncode:
-            return _failed(name, f"npm could not install it: {made.stderr.strip()[-300:]}")
+            return RanClient(f"failed: npm could not install it: {made.stderr.strip()[-300:]}")
         stamp.write_bytes(lock)
-    return _run(name, [str(shutil.which("node")), "proof.mjs", url], home)
+    return _run([str(shutil.which("node")), "proof.mjs", url], home)
 
 
-def _run(name: str, command: Sequence[str], folder: Path | None = None) -> Report:
+def _run(command: Sequence[str], folder: Path | None = None) -> RanClient:
     """Run one client, answer its questions about keys, and judge it by its steps."""
-    print(f"{name}:", flush=True)
     keys = {
         "sr25519": keypair_from_suri("//Alice", Scheme.SR25519),
         "ed25519": Keypair.from_seed(Scheme.ED25519, os.urandom(32)),
@@ -165,9 +149,7 @@ def _run(name: str, command: Sequence[str], folder: Path | None = None) -> Repor
         errors.seek(0)
         problem = errors.read().strip()[-600:]
     done = [step["step"] for step in steps] == STEPS and status == 0
-    if not done:
-        print(f"  FAILED with status {status}: {problem}", flush=True)
-    return {"client": name, "result": "passed" if done else f"failed: {problem}", "steps": steps}
+    return RanClient(PASSED if done else f"failed with status {status}: {problem}", steps)
 
 
 def _answer(question: dict[str, str], keys: dict[str, Keypair]) -> dict[str, Any]:
@@ -177,18 +159,30 @@ def _answer(question: dict[str, str], keys: dict[str, Keypair]) -> dict[str, Any
     return {"public_key": key.public_key.hex(), "address": key.address, "crypto_type": int(key.scheme)}
 
 
-def _left_out(name: str, reason: str) -> Report:
-    print(f"{name}:\n  NOT RUN: {reason}", flush=True)
-    return {"client": name, "result": NOT_RUN + reason, "steps": []}
+CLIENTS: dict[str, Callable[[str], RanClient]] = {
+    "substrate-interface": _substrate_interface,
+    "async-substrate-interface": _async_substrate_interface,
+    "polkadot-js": _polkadot_js,
+}
 
 
-def _failed(name: str, reason: str) -> Report:
-    print(f"{name}:\n  FAILED: {reason}", flush=True)
-    return {"client": name, "result": f"failed: {reason}", "steps": []}
+def figures(facts: Mapping[str, RanClient]) -> str:
+    """Return the line of figures."""
+    passed = [name for name, client in facts.items() if client.result == PASSED]
+    others = [f"{name} ({client.result})" for name, client in facts.items() if client.result != PASSED]
+    return "; ".join([f"{len(passed)} of {len(facts)} passed: {', '.join(passed)}", *others])
 
+
+PROOF = LiveProof(
+    "clients",
+    "Unmodified public clients use the chain.",
+    [
+        Scenario(f"{name}-{place}", f"{name}, {place}", network, client, RanClient.failures)
+        for place, network in (("alone", development_node), ("devnet", devnet))
+        for name, client in CLIENTS.items()
+    ],
+    figures,
+)
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"clients: {failure}")
+    run(PROOF)

@@ -11,6 +11,7 @@ In reading order:
 * `scenario`: scenarios, proofs, and the program that runs them
 * `measuring`: readings of a devnet, and load on it
 * `network`: a fresh devnet, and the programs that people use on it
+* `registry`: a registry of images, and an image in it
 * `actors`: customers of units and of tasks
 * `cheating`: programs of a provider and a node that cheat
 """

@@ -95,7 +95,7 @@ class LiveProof:
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the chosen scenarios; return 0 if every bar held."""
-        options = self._parse(arguments)
+        options = self.parse(arguments)
         tell = Narrator(len(_by_network(options.only)) + len(options.only))
         results: dict[str, Result] = {}
         with lifecycle.ending_on_signals():
@@ -123,7 +123,8 @@ class LiveProof:
         print(f"{self.name}: {line}; {len(failures)} failures; {round(tell.seconds)} s; {path}")
         return 1 if failures else 0
 
-    def _parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+    def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+        """Read the options of a run."""
         parser = argparse.ArgumentParser(f"devnet.proofs.{self.name}", description=self.about)
         known = {scenario.name: scenario for scenario in self.scenarios}
         parser.add_argument(

@@ -11,18 +11,14 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import docker
-from docker.errors import APIError
 
 from devnet.launcher.dockerd import own_engine
 from devnet.launcher.errors import DevnetError
@@ -33,6 +29,7 @@ from devnet.stage.actors import task_sale
 from devnet.stage.actors.purchase import name_of
 from devnet.stage.actors.task_sale import SaleRow, TaskSale
 from devnet.stage.network import CUSTOMER_KEY, FreshDevnet, Stage
+from devnet.stage.registry import client_of, pushed, registry
 from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
 from genesis import dev_accounts
 from gpu_tasks.market.training.money import TaskOutcome
@@ -40,9 +37,6 @@ from gpu_tasks.market.training.tasks import Task
 from runtime.cryptography.ss58 import encode as ss58
 
 VALIDATORS = 4
-NAME, TAG = "tool", "latest"
-VERSION = "auto"
-START_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,48 +55,10 @@ def shipyard(folder: Path) -> Iterator[Shipyard]:
     if shutil.which("docker-registry") is None:
         raise DevnetError("there is no registry: apt-get install docker-registry")
     port = one_free_port()
-    with own_engine(folder / "d") as engine, _registry(folder, port):
-        repository = f"localhost:{port}/{NAME}"
-        yield Shipyard(engine, repository, _pushed(engine, repository))
-
-
-@contextmanager
-def _registry(folder: Path, port: int) -> Iterator[None]:
-    settings = folder / "registry.yml"
-    settings.write_text(
-        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {folder / 'registry'}}}}}\n"
-        f"http: {{addr: 127.0.0.1:{port}}}\n"
-    )
-    with (folder / "registry.log").open("wb") as log:
-        process = subprocess.Popen(  # this machine's own program
-            ["docker-registry", "serve", str(settings)],  # noqa: S607
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _pushed(engine: str, repository: str) -> str:
-    """The image with its digest, which the engine has not kept."""
-    client = docker.APIClient(engine, VERSION, int(START_SECONDS))
-    archive = MadeImage(busybox_files()).archive()
-    assert isinstance(archive.content, bytes), "made in memory"
-    try:
-        list(client.load_image(iter((archive.content,))))
-        client.tag(archive.sha256, repository, TAG)
-        said = list(client.push(repository, TAG, stream=True, decode=True))
-        client.remove_image(archive.sha256, force=True)
-    except APIError as error:
-        raise DevnetError(f"no image in the registry: {error}") from None
-    finally:
-        client.close()
-    digest = next((line["aux"]["Digest"] for line in said if "Digest" in line.get("aux", {})), None)
-    if digest is None:
-        raise DevnetError("the registry took no image: see registry.log")
-    return f"{repository}@{digest}"
+    with own_engine(folder / "d") as engine, registry(folder, port):
+        repository = f"localhost:{port}/tool"
+        digest = pushed(engine, MadeImage(busybox_files()).archive(), repository)
+        yield Shipyard(engine, repository, f"{repository}@sha256:{digest}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,15 +285,12 @@ def _file(stage: ContainerStage, scene: ContainerScene) -> Path:
 
 def _until_gone(stage: ContainerStage) -> list[str]:
     """The containers that are left after a while."""
-    client = docker.APIClient(stage.yard.engine, VERSION, 20)
-    try:
+    with closing(client_of(stage.yard.engine)) as client:
         end, left = time.monotonic() + GONE_SECONDS, ["?"]
         while left and time.monotonic() < end:
             left = [found["Names"][0] for found in client.containers(all=True)]
             time.sleep(0.5)
         return left
-    finally:
-        client.close()
 
 
 def _outputs(stage: ContainerStage, sale: TaskSale, record: Task) -> dict[str, bytes] | None:

@@ -2,23 +2,23 @@
 
 One attempt after the other; after each, the provider and its machine must be as they were. Needs root, and installs
 Docker and a few programs by apt-get where they are missing. Everything happens in namespaces of its own (network,
-mounts, processes), with a `dockerd` of its own in a temporary folder: see `ground`.
+mounts, processes), with a `dockerd` of its own in an emptied folder: see `ground`.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import contextlib
 import os
-import signal
+import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from devnet.launcher.dockerd import own_engine, why_no_engine
+from devnet.launcher.dockerd import own_engine
 from devnet.launcher.errors import DevnetError
 from devnet.proofs.escape import ground
 from devnet.proofs.escape.attempts import ATTEMPTS
@@ -32,8 +32,7 @@ from devnet.proofs.escape.scene import (
     scene_at,
     used_disk,
 )
-from devnet.stage.report import Timeline, write
-from devnet.stage.scenario import chosen_from
+from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
 from gpu_tasks.provider.execution.containers.programs import run_program
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import MIB
@@ -46,20 +45,59 @@ DISK_SLACK_BYTES = 64 * MIB
 
 @dataclass(slots=True)
 class AttemptFinding:
-    """What came of an attempt."""
+    """The outcome of an attempt."""
 
-    attempt: str
-    tries: str
     seconds: float = 0.0
     held: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
     harm: list[str] = field(default_factory=list)
     """To the provider or its machine."""
 
-    @property
-    def is_stopped(self) -> bool:
-        """Every bar held, and nobody was harmed."""
-        return not self.misses and not self.harm
+    def failures(self) -> list[str]:
+        """Return every bar that did not hold."""
+        return [*self.misses, *self.harm]
+
+
+@dataclass(frozen=True, slots=True)
+class EscapeStage:
+    """The scene of a run, and the loop that it lives in."""
+
+    scene: EscapeScene
+    loop: asyncio.Runner
+
+    def tried(self, attempt: EscapeAttempt) -> AttemptFinding:
+        """Make an attempt."""
+        return self.loop.run(_tried(self.scene, attempt))
+
+
+@contextlib.contextmanager
+def with_engine(run: ProofRun) -> Iterator[EscapeStage]:
+    """Open an engine, a registry and a provider's things on a private piece of network."""
+    run.tell.step("An engine, a registry and a provider on a private piece of network")
+    shutil.rmtree(run.folder, ignore_errors=True)
+    run.folder.mkdir(parents=True)
+    with (
+        ground.laid_out(),
+        own_engine(run.folder / "engine", has_network=True) as address,
+        asyncio.Runner() as loop,
+    ):
+        exits = contextlib.AsyncExitStack()
+        try:
+            scene = loop.run(exits.enter_async_context(scene_at(address, run.folder)))
+            loop.run(_harm(scene, _state(scene)))  # the first container of an engine is slower than others
+            yield EscapeStage(scene, loop)
+        finally:
+            loop.run(exits.aclose())
+
+
+async def _tried(scene: EscapeScene, attempt: EscapeAttempt) -> AttemptFinding:
+    checks, before, began = EscapeChecks(), _state(scene), time.monotonic()
+    try:
+        await attempt.act(scene, checks)
+    except (ContainerError, OSError, ValueError) as error:
+        checks.misses.append(f"it could not be tried: {error}")
+    seconds = round(time.monotonic() - began, 1)
+    return AttemptFinding(seconds, checks.held, checks.misses, await _harm(scene, before))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,39 +108,12 @@ class _State:
     disk: int
 
 
-async def run_course(scene: EscapeScene, attempts: Sequence[EscapeAttempt], tell: Timeline) -> list[AttemptFinding]:
-    """All of them; what is missed is told at once."""
-    findings: list[AttemptFinding] = []
-    await _harm(scene, _state(scene))  # the first container of an engine is slower than others
-    for attempt in attempts:
-        finding = await _tried(scene, attempt)
-        findings.append(finding)
-        verdict = "stopped" if finding.is_stopped else "MISSED"
-        tell.line(f"{attempt.name}: {verdict} in {finding.seconds:.1f} s, {len(finding.held)} bars")
-        for miss in (*finding.misses, *finding.harm):
-            tell.line(f"    {miss}")
-    return findings
-
-
-async def _tried(scene: EscapeScene, attempt: EscapeAttempt) -> AttemptFinding:
-    finding, checks = AttemptFinding(attempt.name, attempt.tries), EscapeChecks()
-    before, began = _state(scene), time.monotonic()
-    try:
-        await attempt.act(scene, checks)
-    except (ContainerError, OSError, ValueError) as error:
-        checks.misses.append(f"it could not be tried: {error}")
-    finding.seconds = round(time.monotonic() - began, 1)
-    finding.held, finding.misses = checks.held, checks.misses
-    finding.harm = await _harm(scene, before)
-    return finding
-
-
 def _state(scene: EscapeScene) -> _State:
     return _State(pid_of("dockerd"), process_count(), resident_bytes(), used_disk(scene.folder))
 
 
 async def _harm(scene: EscapeScene, before: _State) -> list[str]:
-    """What is worse than before."""
+    """Return a sentence for each thing that is worse than before."""
     found, began = [], time.monotonic()
     try:
         ran = await scene.run("echo", "well")
@@ -129,65 +140,35 @@ async def _harm(scene: EscapeScene, before: _State) -> list[str]:
     return found
 
 
-WIDTH_WITHOUT_TERMINAL = 160
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """An engine of its own, the attempts, the judgement; 0 if every attempt was stopped and nobody harmed."""
-    words = sys.argv[1:] if arguments is None else arguments
-    options = _parse(words)
-    if not ground.is_inside():
-        ground.install()
-        if why := why_no_engine():
-            raise DevnetError(why)
-        return ground.enter(words)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    tell = Timeline(WIDTH_WITHOUT_TERMINAL)
-    with tempfile.TemporaryDirectory(prefix="ogpu-escape-", dir=options.folder) as name, ground.laid_out():
-        folder = Path(name)
-        with own_engine(folder / "engine", has_network=True) as address:
-            tell.line(f"an engine at {address}; {len(options.attempts)} attempts")
-            findings = asyncio.run(_course(address, folder, options, tell))
-    return _finish(findings, tell.seconds)
-
-
-async def _course(address: str, folder: Path, options: argparse.Namespace, tell: Timeline) -> list[AttemptFinding]:
-    async with scene_at(address, folder) as scene:
-        return await run_course(scene, options.attempts, tell)
-
-
-def _finish(findings: Sequence[AttemptFinding], seconds: float) -> int:
-    missed = [finding.attempt for finding in findings if finding.misses]
-    harmed = [finding.attempt for finding in findings if finding.harm]
-    bars = sum(len(finding.held) + len(finding.misses) for finding in findings)
-    report = {
-        "attempts": len(findings),
-        "bars": bars,
-        "missed": missed,
-        "harmed": harmed,
-        "seconds": round(seconds),
-        "kernel": os.uname().release,
-        "findings": [asdict(finding) for finding in findings],
-    }
-    path = write("escape", report)
-    text = (
-        f"escape: {len(findings)} ways tried in {seconds:.0f} s, {sum(finding.is_stopped for finding in findings)} "
-        f"stopped; {bars} bars, the provider unharmed after {len(findings) - len(harmed)}"
+def figures(facts: Mapping[str, AttemptFinding]) -> str:
+    """Return the line of figures."""
+    found = facts.values()
+    return (
+        f"{len(found)} ways tried, {sum(not each.failures() for each in found)} stopped; "
+        f"{sum(len(each.held) + len(each.misses) for each in found)} bars, the provider unharmed after "
+        f"{sum(not each.harm for each in found)}; kernel {os.uname().release}"
     )
-    print(text + (f"; missed: {', '.join([*missed, *harmed])}" if missed or harmed else "") + f"; {path}")
-    return 1 if missed or harmed else 0
 
 
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("devnet.proofs.escape", description="Try to leave a container's limits.")
-    named = chosen_from(ATTEMPTS, "attempt")
-    parser.add_argument("--only", dest="attempts", type=named, default=list(ATTEMPTS.values()), help="with commas")
-    parser.add_argument("--folder", type=Path, default=None, help="of the engine's temporary folder")
-    return parser.parse_args(arguments)
-
+PROOF = LiveProof(
+    "escape",
+    "Try to leave a container's limits.",
+    [
+        Scenario(
+            name, f"{name}: {attempt.tries}", with_engine,
+            partial(lambda attempt, stage: stage.tried(attempt), attempt), AttemptFinding.failures,
+        )
+        for name, attempt in ATTEMPTS.items()
+    ],
+    figures,
+    folder=Path("/tmp/ogpu-escape"),  # noqa: S108  # a short path
+)  # fmt: skip
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except DevnetError as failure:
-        sys.exit(f"escape: {failure}")
+    if not ground.is_inside():
+        PROOF.parse()
+        try:
+            sys.exit(ground.enter(sys.argv[1:]))
+        except DevnetError as failure:
+            sys.exit(f"escape: {failure}")
+    run(PROOF)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from devnet.launcher import processes
+from devnet.launcher.dockerd import why_no_engine
 from devnet.launcher.errors import DevnetError
 
 INSIDE = "OGPU_ESCAPE_GROUND"
@@ -51,7 +52,10 @@ def is_inside() -> bool:
 
 
 def enter(arguments: Sequence[str]) -> int:
-    """Run the proof on the ground; its exit status."""
+    """Run the proof on the ground, and return its exit status; DevnetError where something is missing."""
+    install()
+    if why := why_no_engine():
+        raise DevnetError(why)
     command = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
     # An init process of its own: who is left by its parent is not left as a zombie.
     program = ["docker-init", "--", sys.executable, "-m", "devnet.proofs.escape", *arguments]

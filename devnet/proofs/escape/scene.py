@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import json
 import os
 import secrets
 import shutil
 import subprocess
 import tarfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import docker
 
-from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.made_images import ImageFile, MadeImage, busybox_files
+from devnet.launcher.processes import stat_fields
+from devnet.stage.registry import client_of, pushed, registry
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.running import ContainerEnd, RunningContainer
 from gpu_tasks.provider.execution.containers.spec import (
@@ -69,7 +68,6 @@ LIMITS = ContainerLimits(
     open_files=256,
 )
 REGISTRY_PORT = 5000
-REGISTRY_SECONDS = 20.0
 T = TypeVar("T")
 REPOSITORY, OTHER_REPOSITORY = (f"localhost:{REGISTRY_PORT}/{name}" for name in ("stranger", "other"))
 POLICY = ContainerPolicy(images=(REPOSITORY,), any_archive=True, outbound=True)
@@ -159,8 +157,8 @@ class EscapeScene:
 async def scene_at(address: str, folder: Path) -> AsyncIterator[EscapeScene]:
     """Open an engine with the folder of a provider, and a registry beside it."""
     image = MadeImage((*busybox_files(), *probe_files(folder))).archive()
-    with registry(folder):
-        digest = await asyncio.to_thread(pushed, address, image)
+    with registry(folder, REGISTRY_PORT):
+        digest = await asyncio.to_thread(pushed, address, image, REPOSITORY, OTHER_REPOSITORY)
         async with _provider(address, folder, image, digest) as scene:
             yield scene
 
@@ -175,53 +173,6 @@ async def _provider(address: str, folder: Path, image: ImageArchive, digest: str
         yield scene
     finally:
         await engine.close()
-
-
-@contextlib.contextmanager
-def registry(folder: Path) -> Iterator[None]:
-    """A registry of images on the machine's loopback, which engines trust without a certificate."""
-    settings = {
-        "version": "0.1",
-        "storage": {"filesystem": {"rootdirectory": str(folder / "registry")}},
-        "http": {"addr": f"127.0.0.1:{REGISTRY_PORT}"},
-    }
-    (folder / "registry.json").write_text(json.dumps(settings))  # JSON is YAML
-    with (folder / "registry.log").open("ab") as log:
-        command = ["docker-registry", "serve", str(folder / "registry.json")]
-        serving = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        end = time.monotonic() + REGISTRY_SECONDS
-        while not processes.listens(REGISTRY_PORT):
-            if serving.poll() is not None or time.monotonic() > end:
-                raise DevnetError(f"the registry does not start: {(folder / 'registry.log').read_text()[-300:]}")
-            time.sleep(0.05)
-        yield
-    finally:
-        serving.terminate()
-        serving.wait()
-
-
-def client_of(address: str) -> docker.APIClient:
-    """Another client of the engine than the provider's."""
-    return docker.APIClient(base_url=address, version="auto", timeout=60)
-
-
-def pushed(address: str, image: ImageArchive) -> str:
-    """Bring an image into the registry, and forget it in the engine: its digest there, 64 hexadecimal digits."""
-    assert isinstance(image.content, bytes)
-    client = client_of(address)
-    for _ in client.load_image(iter([image.content])):
-        pass
-    digests: set[str] = set()
-    for name in (REPOSITORY, OTHER_REPOSITORY):
-        client.tag(f"sha256:{image.sha256}", name, tag="pushed")
-        said = list(client.push(name, tag="pushed", stream=True, decode=True))
-        digests |= {str(line["aux"]["Digest"]) for line in said if "aux" in line}
-    for name in (REPOSITORY, OTHER_REPOSITORY):
-        client.remove_image(f"{name}:pushed")
-    if len(digests) != 1:
-        raise DevnetError(f"the registry does not take an image: {digests}")
-    return digests.pop().removeprefix("sha256:")
 
 
 def used_disk(folder: Path) -> int:
@@ -246,10 +197,8 @@ def resident_bytes(pid: int | None = None) -> int:
 
 def cpu_seconds(pid: int | None = None) -> float:
     """User and system time of a process, this one by default; 0 if it is gone."""
-    with contextlib.suppress(OSError):
-        fields = Path(f"/proc/{pid or 'self'}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return 0.0
+    fields = stat_fields(pid or os.getpid())
+    return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def pid_of(program: str) -> int | None:

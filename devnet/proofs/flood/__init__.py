@@ -9,8 +9,7 @@ In reading order:
 * `intruder`: a stranger among the peers
 * `peer_blocks`, `peer_messages`: attacks on the peer-to-peer port
 * `rpc_attacks`: attacks of clients on JSON-RPC, sockets and blob stores
-* `catalogue`: every attack, in the order in which they are tried
-* `attacker`: one attack in a process of its own
+* `attacker`: one attack in a process of its own; every attack in order
 * `judging`: what was seen, the bars, and which of them an attack missed
 * `measures`: what honest clients see, and what the processes cost
 * `hogs`: processes that leave the nodes a part of each processor

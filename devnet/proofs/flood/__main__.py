@@ -18,7 +18,7 @@ import trio
 from devnet.launcher import lifecycle, processes
 from devnet.proofs.flood import network
 from devnet.proofs.flood.attack import Attack
-from devnet.proofs.flood.catalogue import ATTACKS
+from devnet.proofs.flood.attacker import ATTACKS
 from devnet.proofs.flood.course import Course
 from devnet.proofs.flood.judging import BarResult
 from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run

@@ -7,7 +7,6 @@ prepared before costs no time of the attack.
 
 from __future__ import annotations
 
-import inspect
 import json
 import random
 import sys
@@ -160,54 +159,26 @@ class Needs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attack; `rule` names the rule that it breaks, empty if the network may only slow it down.
-
-    A hogged attack runs beside busy processors, and is compared with a quiet stretch beside them.
-    """
+    """One attack."""
 
     name: str
     finding: str
     tries: str
     act: Act
     messages_max: int
-    rule: str
-    doors: tuple[Door, ...]
-    needs: Needs
-    aftermath: Aftermath | None
-    hogged: bool
+    rule: str = ""
+    """The rule that it breaks; empty if the network may only slow it down."""
+    beside: tuple[Door, ...] = ()
+    """Doors that are judged beside JSON-RPC, which always is."""
+    needs: Needs = Needs.NOTHING
+    aftermath: Aftermath | None = None
+    hogged: bool = False
+    """It runs beside busy processors, and is compared with a quiet stretch beside them."""
 
-
-def attack(
-    finding: str,
-    *,
-    messages_max: int,
-    rule: str = "",
-    doors: tuple[Door, ...] = (),
-    needs: Needs = Needs.NOTHING,
-    aftermath: Aftermath | None = None,
-    hogged: bool = False,
-) -> Callable[[Act], Attack]:
-    """Make an attack of a coroutine function: its name is the function's, what it tries is its docstring.
-
-    `doors` are judged beside JSON-RPC, which always is.
-    """
-
-    def make(act: Act) -> Attack:
-        name = getattr(act, "__name__", "")
-        return Attack(
-            name,
-            finding,
-            " ".join((inspect.getdoc(act) or "").split()),
-            act,
-            messages_max,
-            rule,
-            (Door.RPC, *doors),
-            needs,
-            aftermath,
-            hogged,
-        )
-
-    return make
+    @property
+    def doors(self) -> tuple[Door, ...]:
+        """All doors that are judged."""
+        return (Door.RPC, *self.beside)
 
 
 HeldOpen = TypeVar("HeldOpen", bound=trio.abc.AsyncResource)

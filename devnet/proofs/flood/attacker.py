@@ -1,7 +1,7 @@
-"""`python -m devnet.proofs.flood.attacker FOLDER ATTACK SECONDS NICE`: one attack in a process of its own.
+"""`python -m devnet.proofs.flood.attacker FOLDER ATTACK SECONDS NICE`: one attack in a process of its own; all attacks.
 
 It prints `ready` when all is prepared, begins when it is told to by a line, and prints its account as one line of JSON.
-What always holds: it gives way to the nodes by `NICE`, because a real attacker's processor is not the nodes'; beside
+Always: it gives way to the nodes by `NICE`, because a real attacker's processor is not the nodes'; beside
 programs that want every processor it does not, since it would get nothing at all.
 """
 
@@ -14,12 +14,22 @@ import secrets
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 import trio
 
 from devnet.launcher import layout
+from devnet.proofs.flood import peer_blocks, peer_messages, rpc_attacks
 from devnet.proofs.flood.attack import Attack, Scene
-from devnet.proofs.flood.catalogue import ATTACKS
+
+ATTACKS: Final = {
+    attack.name: attack
+    for attack in (
+        *peer_messages.REQUESTS, *peer_blocks.BLOCK_FLOODS, *peer_blocks.TRANSACTION_FLOODS, *peer_messages.NEWCOMERS,
+        *rpc_attacks.ATTACKS, peer_messages.FALSE_ADDRESSES,
+    )
+}  # fmt: skip
+"""In the order in which they are tried: attacks that may cost a node its life, or its peers, come last."""
 
 
 def main(folder: Path, name: str, seconds: float, nice: int) -> None:

@@ -13,7 +13,7 @@ import trio
 
 from consensus.wire import MESSAGE, NeedCerts, Vote
 from devnet.launcher.layout import NodeLayout
-from devnet.proofs.flood.attack import SOURCE_ADDRESS, Scene
+from devnet.proofs.flood.attack import SOURCE_ADDRESS, Act, Scene
 from node.p2p.addresses import parse_address
 from node.p2p.channel import ChannelClosed
 from node.p2p.connection import Connection
@@ -33,7 +33,7 @@ HEAR_SECONDS = 3.0
 ANSWER_SECONDS = 1.0
 DIAL_SECONDS = 10.0
 ServeConnection = Callable[["HostilePeer"], Awaitable[None]]
-JudgeHello = Callable[[str, Role, bytes], bool]
+Make = Callable[["HostilePeer", int], FloodMessage]
 
 
 class HostilePeer:
@@ -233,9 +233,28 @@ async def _serve(intruder: HostilePeer, serve: ServeConnection) -> None:
         nursery.cancel_scope.cancel()
 
 
-def flooding(
-    scene: Scene, per_second: float, make: Callable[[HostilePeer, int], FloodMessage], at_once: int = 1000
-) -> ServeConnection:
+def floods(per_second: float, make: Make, at_once: int = 1000, identities: int = 1) -> Act:
+    """Return an act: send `make(intruder, number)` so many times a second on a connection to each validator."""
+    return prepared_floods(per_second, lambda _: make, at_once, identities)
+
+
+def prepared_floods(
+    per_second: float,
+    prepare: Callable[[Scene], Make],
+    at_once: int = 1000,
+    identities: int = 1,
+    members_of: Callable[[Scene], Sequence[NodeLayout]] = lambda scene: scene.validators,
+) -> Act:
+    """Return the same act for messages that need a preparation, to some members."""
+
+    async def act(scene: Scene) -> None:
+        make = await trio.to_thread.run_sync(prepare, scene)
+        await assail(scene, members_of(scene), flooding(scene, per_second, make, at_once), identities)
+
+    return act
+
+
+def flooding(scene: Scene, per_second: float, make: Make, at_once: int = 1000) -> ServeConnection:
     """Send `make(intruder, number)` so many times a second on each connection."""
 
     async def serve(intruder: HostilePeer) -> None:

@@ -78,9 +78,9 @@ def usages(net: Devnet) -> dict[str, ProcessUsage]:
     leaders = {processes.running(process): process.label for process in watched(net)}
     leaders.pop(None, None)
     found: dict[str, tuple[dict[int, float], int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and (fields := _fields(entry)) is not None and int(fields[3]) in leaders:
-            pid, leader = int(entry.name), int(fields[3])
+    for pid, fields in processes.every_process():
+        leader, entry = int(fields[3]), Path("/proc") / str(pid)
+        if leader in leaders:
             role = f"{leaders[leader]}/{_role(entry) if pid != leader else 'node'}"
             cpu, resident = found.get(role, ({}, 0))
             cpu[pid] = (int(fields[11]) + int(fields[12])) / TICKS
@@ -127,14 +127,6 @@ def _role(entry: Path) -> str:
     except (FileNotFoundError, ProcessLookupError):
         return "other"
     return next((ROLES[word] for word in words if word in ROLES), "other")
-
-
-def _fields(entry: Path) -> list[str] | None:
-    """The fields of /proc/PID/stat after the program's name."""
-    try:
-        return (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
 
 
 PATIENCE_SECONDS = 10.0

@@ -12,8 +12,8 @@ from typing import TypeVar
 import trio
 
 from devnet.launcher.layout import Devnet
-from devnet.proofs.flood.attack import Scene, attack, victim_of
-from devnet.proofs.flood.intruder import FloodMessage, HostilePeer, assail, flooding
+from devnet.proofs.flood.attack import Attack, Scene, victim_of
+from devnet.proofs.flood.intruder import FloodMessage, HostilePeer, Make, assail, prepared_floods
 from genesis import dev_accounts
 from genesis.chain import runtime_for
 from genesis.parameters import CONSENSUS
@@ -62,60 +62,40 @@ def tiny_body() -> tuple[bytes, bytes]:
     return block[len(HEADER.encode(some_header)) :], root
 
 
-@attack("C1", rule=UNKNOWN_PARENT_RULE, messages_max=2_000)
-async def tiny_extrinsics(scene: Scene) -> None:
-    """Blocks of as many of the smallest extrinsics as may be and an unknown parent, four a second to each validator.
-
-    To decode one of 50,000 and to build its trie took a quarter of a second before the header was looked at.
-    """
+def _tiny_extrinsics(_: Scene) -> Make:
     body, root = tiny_body()
 
     def make(intruder: HostilePeer, _: int) -> FloodMessage:
         height = intruder.standing.tip_height if intruder.standing else 1
         return FrameKind.BLOCK, HEADER.encode(header(os.urandom(32), height + 2, root, "Alice")) + body
 
-    await assail(scene, scene.validators, flooding(scene, 4, make, at_once=4))
+    return make
 
 
-@attack("C1", rule="blocks that their author did not seal", messages_max=2_000)
-async def unsealed_blocks(scene: Scene) -> None:
-    """The same bodies on the tip that everybody knows, in the slot of now, each validator in turn named as author.
-
-    The seal is random: only one who checks the header first is spared the body.
-    """
-    body, root = tiny_body()
-    names = [member.name for member in scene.validators]
+def _unsealed_blocks(scene: Scene) -> Make:
+    (body, root), names = tiny_body(), [member.name for member in scene.validators]
 
     def make(intruder: HostilePeer, number: int) -> FloodMessage:
         standing = intruder.standing
         parent, height = (standing.tip, standing.tip_height) if standing else (os.urandom(32), 0)
         return FrameKind.BLOCK, HEADER.encode(header(parent, height + 1, root, names[number % len(names)])) + body
 
-    await assail(scene, scene.validators, flooding(scene, 4, make, at_once=4))
+    return make
 
 
-@attack("M6", rule=UNKNOWN_PARENT_RULE, messages_max=2_000_000)
-async def small_orphans(scene: Scene) -> None:
-    """Empty blocks with unknown parents, 15,000 a second to each validator: they share one queue with honest blocks."""
+def _small_orphans(_: Scene) -> Make:
     template = BLOCK.encode(Block(header(bytes(32), 10**6, extrinsics_root(()), "Alice"), ()))[32:]
-
-    def make(_: HostilePeer, __: int) -> FloodMessage:
-        return FrameKind.BLOCK, os.urandom(32) + template
-
-    await assail(scene, scene.validators, flooding(scene, 15_000, make))
+    return lambda *_: (FrameKind.BLOCK, os.urandom(32) + template)
 
 
-@attack("own", rule="answers that were not asked for", messages_max=50_000)
-async def unasked_blocks(scene: Scene) -> None:
-    """Answers of 64 kB to requests for blocks that nobody made, 200 a second to each validator."""
+def _unasked_blocks(_: Scene) -> Make:
     payload = BLOCKS.encode((os.urandom(64_000),))
-    await assail(scene, scene.validators, flooding(scene, 200, lambda *_: (FrameKind.BLOCKS, payload), at_once=16))
+    return lambda *_: (FrameKind.BLOCKS, payload)
 
 
 BATCHES, REMARKS_PER_BATCH = 1_000, 19
 REMARK_BYTES = 59_000
 MARK = b"\xa5" * 64
-BAD_TRANSACTIONS_RULE = "transactions of which none is valid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,35 +126,18 @@ class FloodSigner:
         return encode_signed(self.runtime, call, Extra(), account, MultiSignature(Scheme.SR25519, MARK))
 
 
-@attack("C2", rule=BAD_TRANSACTIONS_RULE, messages_max=10_000)
-async def remark_batches(scene: Scene) -> None:
-    """Extrinsics of 60 kB, a thousand batches of 19 remarks under a rich account's name, each with a random signature.
-
-    To decode one took 26 ms of the loop, and 256 were decoded in one turn; 40 a second to each validator.
-    """
+def _remark_batches(scene: Scene) -> Make:
     inner = Utility.batch(calls=(System.remark(remark=b""),) * REMARKS_PER_BATCH)
     raw = FloodSigner.of(scene).unsigned(Utility.batch(calls=(inner,) * BATCHES), dev_accounts.stash("Alice"))
     head, _, tail = raw.partition(MARK)
-
-    def make(_: HostilePeer, __: int) -> FloodMessage:
-        return FrameKind.TX, head + os.urandom(64) + tail
-
-    await assail(scene, scene.validators, flooding(scene, 40, make, at_once=20))
+    return lambda *_: (FrameKind.TX, head + os.urandom(64) + tail)
 
 
-@attack("N2", messages_max=12_000)
-async def refused_extrinsics(scene: Scene) -> None:
-    """Extrinsics of 60 kB with good signatures of an account that has nothing, 100 a second to each validator.
-
-    Each is refused; what was kept for the refusal was not given back. It breaks no rule: a node that is behind refuses
-    good ones for the same reason, so it listens less to who brings them, and bans nobody for it.
-    """
+def _refused_extrinsics(scene: Scene) -> Make:
     signer, key = FloodSigner.of(scene), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
-
-    def make(_: HostilePeer, number: int) -> FloodMessage:
-        return FrameKind.TX, signer.signed(System.remark(remark=os.urandom(REMARK_BYTES)), key, number)
-
-    await assail(scene, scene.validators, flooding(scene, 100, make, at_once=16))
+    return lambda _, number: (
+        FrameKind.TX, signer.signed(System.remark(remark=os.urandom(REMARK_BYTES)), key, number)
+    )  # fmt: skip
 
 
 REPLACER, PAYER, HONEST = "//Ferdie", "//Eve", "//Dave"
@@ -185,14 +148,9 @@ HONEST_TIP = 10**8
 T = TypeVar("T")
 
 
-@attack("N5", messages_max=3_000)
-async def replacements(scene: Scene) -> None:
-    """Extrinsics of 59 kB behind a gap of nonces, each replaced again and again by one with a little more tip.
-
-    The tip is never paid, and the node that was told passed each of them on to all others; 100 a second to one node.
-    """
+def _replacements(scene: Scene) -> Make:
     signer, key = FloodSigner.of(scene), keypair_from_suri(REPLACER)
-    nonce = await with_client(scene.net, lambda client: client.nonce(key.account))
+    nonce = asyncio.run(_asked(scene.net, lambda client: client.nonce(key.account)))
 
     def make(_: HostilePeer, number: int) -> FloodMessage:
         step, gap = divmod(number, GAPS)
@@ -200,7 +158,7 @@ async def replacements(scene: Scene) -> None:
         call = System.remark(remark=os.urandom(REMARK_BYTES))
         return FrameKind.TX, signer.signed(call, key, nonce + 2 + gap, tip)
 
-    await assail(scene, [scene.victim], flooding(scene, 100, make, at_once=16))
+    return make
 
 
 async def _honest_one_early(net: Devnet) -> list[str]:
@@ -222,12 +180,7 @@ async def _try_early(client: ChainClient) -> list[str]:
     return []
 
 
-@attack("N6", messages_max=4_000, aftermath=_honest_one_early)
-async def futures(scene: Scene) -> None:
-    """32 accounts with 64 extrinsics each, the first nonce never sent: all the places of those that wait, for no fee.
-
-    They are mortal here, so that the attacks after this one find an empty pool.
-    """
+async def _fill_with_futures(scene: Scene) -> None:
     keys = [Keypair.from_seed(Scheme.ED25519, blake2_256(b"hoarder %d" % number)) for number in range(HOARDERS)]
     height, birth = await with_client(scene.net, lambda client: _endow(client, keys))
     signer, era = FloodSigner.of(scene), mortal(FUTURE_BLOCKS, height)
@@ -257,9 +210,41 @@ async def _endow(client: ChainClient, keys: list[Keypair]) -> tuple[int, bytes]:
 
 async def with_client(net: Devnet, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
     """Ask the victim's node as a wallet does, which is asyncio's."""
+    return await trio.to_thread.run_sync(lambda: asyncio.run(_asked(net, ask)))
 
-    async def asking() -> T:
-        async with await ChainClient.connect(victim_of(net).rpc_url) as client:
-            return await ask(client)
 
-    return await trio.to_thread.run_sync(lambda: asyncio.run(asking()))
+async def _asked(net: Devnet, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
+    async with await ChainClient.connect(victim_of(net).rpc_url) as client:
+        return await ask(client)
+
+
+BLOCK_FLOODS = (
+    Attack("small_orphans", "M6", "Empty blocks with unknown parents, 15,000 a second to each validator: they share "
+           "one queue with honest blocks.", prepared_floods(15_000, _small_orphans), 2_000_000, UNKNOWN_PARENT_RULE),
+    Attack("tiny_extrinsics", "C1", "Blocks of as many of the smallest extrinsics as may be and an unknown parent, "
+           "four a second to each validator. To decode one of 50,000 and to build its trie took a quarter of a second "
+           "before the header was looked at.", prepared_floods(4, _tiny_extrinsics, at_once=4), 2_000,
+           UNKNOWN_PARENT_RULE),
+    Attack("unsealed_blocks", "C1", "The same bodies on the tip that everybody knows, in the slot of now, each "
+           "validator in turn named as author. The seal is random: a node that checks the header first is spared the "
+           "body.", prepared_floods(4, _unsealed_blocks, at_once=4), 2_000, "blocks that their author did not seal"),
+    Attack("unasked_blocks", "own", "Answers of 64 kB to requests for blocks that nobody made, 200 a second to each "
+           "validator.", prepared_floods(200, _unasked_blocks, at_once=16), 50_000, "answers that were not asked for"),
+)  # fmt: skip
+TRANSACTION_FLOODS = (
+    Attack("remark_batches", "C2", "Extrinsics of 60 kB, a thousand batches of 19 remarks under a rich account's name, "
+           "each with a random signature. To decode one took 26 ms of the loop, and 256 were decoded in one turn; 40 a "
+           "second to each validator.", prepared_floods(40, _remark_batches, at_once=20), 10_000,
+           "transactions of which none is valid"),
+    Attack("refused_extrinsics", "N2", "Extrinsics of 60 kB with good signatures of an account that has nothing, 100 a "
+           "second to each validator. Each is refused; the memory of the refusal was not given back. It breaks no "
+           "rule: a node that is behind refuses good ones for the same reason, so it listens less to their bringers, "
+           "and bans nobody.", prepared_floods(100, _refused_extrinsics, at_once=16), 12_000),
+    Attack("replacements", "N5", "Extrinsics of 59 kB behind a gap of nonces, each replaced again and again by one "
+           "with a little more tip. The tip is never paid, and the first node passed each of them on to all others; "
+           "100 a second to one node.",
+           prepared_floods(100, _replacements, at_once=16, members_of=lambda scene: [scene.victim]), 3_000),
+    Attack("futures", "N6", "32 accounts with 64 extrinsics each, the first nonce never sent: all places of waiting "
+           "extrinsics, for no fee. They are mortal here, so that the attacks after this one find an empty pool.",
+           _fill_with_futures, 4_000, aftermath=_honest_one_early),
+)  # fmt: skip

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
-from pathlib import Path
 
 from devnet.launcher import lifecycle as network
 from devnet.launcher import processes
@@ -94,14 +93,8 @@ def _table() -> tuple[dict[int, int], dict[int, int]]:
     """The parent of every process, and the ticks that it and its dead children have had."""
     parents: dict[int, int] = {}
     spent: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents[int(folder.name)] = int(fields[1])
-            spent[int(folder.name)] = sum(map(int, fields[11:15]))
+    for pid, fields in processes.every_process():
+        parents[pid], spent[pid] = int(fields[1]), sum(map(int, fields[11:15]))
     return parents, spent
 
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("docker", reason="the library docker is not installed")
 
-from devnet.proofs.escape.__main__ import AttemptFinding
+from devnet.proofs.escape.__main__ import AttemptFinding, figures
 from devnet.proofs.escape.attempts import ATTEMPTS
 from devnet.proofs.escape.scene import EscapeChecks
 
@@ -25,7 +25,8 @@ def test_a_bar_that_is_missed_is_told_with_what_was_seen() -> None:
     checks.that([1], "held")
     checks.that([], "missed", {"seen": 1})
     assert (checks.held, checks.misses) == (["held"], ["missed: {'seen': 1}"])
-    finding = AttemptFinding("a", "b", held=["x"])
-    assert finding.is_stopped
-    finding.harm.append("y")
-    assert not finding.is_stopped
+    stopped, harmed = AttemptFinding(1.0, ["x"]), AttemptFinding(1.0, ["x"], ["z"], ["y"])
+    assert (stopped.failures(), harmed.failures()) == ([], ["z", "y"])
+    assert figures({"a": stopped, "b": harmed}).startswith(
+        "2 ways tried, 1 stopped; 3 bars, the provider unharmed after 1;"
+    )

@@ -74,7 +74,7 @@ def test_what_is_always_judged_is_judged_on_a_network_that_was_chosen() -> None:
     always = Scenario("z", "At last", FIRST, lambda _: Facts(9), lambda _: [], is_always_judged=True)
     proof = LiveProof("some", "", [*PROOF.scenarios, always], " ".join)
     for chosen, played in (("a", ["a", "z"]), ("c", ["c"]), ("a,c", ["a", "z", "c"]), ("z", ["z"])):
-        assert [scenario.name for scenario in proof._parse(["--only", chosen]).only] == played
+        assert [scenario.name for scenario in proof.parse(["--only", chosen]).only] == played
 
 
 def test_a_network_is_taken_down_under_a_strike_that_fails() -> None:

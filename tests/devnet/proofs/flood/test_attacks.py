@@ -16,11 +16,11 @@ from consensus.wire import MESSAGE, Vote
 from devnet.launcher import layout
 from devnet.launcher.errors import DevnetError
 from devnet.proofs.flood import __main__ as flood
+from devnet.proofs.flood import intruder as intruders
 from devnet.proofs.flood import network
-from devnet.proofs.flood import peer_messages as gossip
 from devnet.proofs.flood import rpc_attacks as crowds
 from devnet.proofs.flood.attack import Attack, AttackAccount, Door, Scene
-from devnet.proofs.flood.catalogue import ATTACKS
+from devnet.proofs.flood.attacker import ATTACKS
 from devnet.proofs.flood.clients import BadAnswerError, HttpAnswer, parse
 from devnet.proofs.flood.course import Course
 from devnet.proofs.flood.intruder import dial, fresh_identity
@@ -133,8 +133,8 @@ async def test_forged_gossip_is_what_a_node_must_check(
     async def assail(_scene: Scene, members: Any, serve: Any, identities: int) -> None:
         made.append((members, serve, identities))
 
-    monkeypatch.setattr(gossip, "assail", assail)
-    monkeypatch.setattr(gossip, "flooding", lambda _scene, per_second, make: (per_second, make))
+    monkeypatch.setattr(intruders, "assail", assail)
+    monkeypatch.setattr(intruders, "flooding", lambda _scene, per_second, make, _: (per_second, make))
     await ATTACKS[name].act(scene)
     ((members, (per_second, make), identities),) = made
     assert (members, per_second, identities) == (scene.validators, 1_500, 2)

@@ -1,0 +1,68 @@
+"""A registry of images on loopback, which engines trust without a certificate, and an image in it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import docker
+from docker.errors import APIError
+
+from devnet.launcher import processes
+from devnet.launcher.errors import DevnetError
+from gpu_tasks.provider.execution.containers.spec import ImageArchive
+
+START_SECONDS, ENGINE_SECONDS = 20.0, 60
+TAG = "pushed"
+
+
+@contextmanager
+def registry(folder: Path, port: int) -> Iterator[None]:
+    """Run a registry while the block does; DevnetError if it does not start."""
+    settings = {
+        "version": "0.1",
+        "storage": {"filesystem": {"rootdirectory": str(folder / "registry")}},
+        "http": {"addr": f"127.0.0.1:{port}"},
+    }
+    (folder / "registry.json").write_text(json.dumps(settings))  # JSON is YAML
+    with (folder / "registry.log").open("ab") as log:
+        command = ["docker-registry", "serve", str(folder / "registry.json")]
+        serving = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        end = time.monotonic() + START_SECONDS
+        while not processes.listens(port):
+            if serving.poll() is not None or time.monotonic() > end:
+                raise DevnetError(f"the registry does not start: {(folder / 'registry.log').read_text()[-300:]}")
+            time.sleep(0.05)
+        yield
+    finally:
+        serving.terminate()
+        serving.wait()
+
+
+def client_of(engine: str) -> docker.APIClient:
+    """Return a client of an engine."""
+    return docker.APIClient(base_url=engine, version="auto", timeout=ENGINE_SECONDS)
+
+
+def pushed(engine: str, image: ImageArchive, *repositories: str) -> str:
+    """Push an image, and forget it in the engine; return its digest there, 64 hexadecimal digits."""
+    assert isinstance(image.content, bytes), "made in memory"
+    digests: set[str] = set()
+    with closing(client_of(engine)) as client:
+        try:
+            list(client.load_image(iter((image.content,))))
+            for name in repositories:
+                client.tag(f"sha256:{image.sha256}", name, tag=TAG)
+                said = list(client.push(name, tag=TAG, stream=True, decode=True))
+                digests |= {str(line["aux"]["Digest"]) for line in said if "Digest" in line.get("aux", {})}
+            client.remove_image(f"sha256:{image.sha256}", force=True)
+        except APIError as error:
+            raise DevnetError(f"no image in the registry: {error}") from None
+    if len(digests) != 1:
+        raise DevnetError(f"the registry took no image: {digests}; see registry.log")
+    return digests.pop().removeprefix("sha256:")
