@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tarfile
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -162,9 +161,7 @@ class DemoProgram:
         out = self._stage.net.folder / "job" / "out.tar"
         words = ("--key", f"//{CUSTOMER}", "--out", str(out))
         task_sale.ask(self._stage, sale, "result", *words, is_shown=True)
-        with tarfile.open(out) as archive:
-            files = [(entry.name, archive.extractfile(entry)) for entry in archive if entry.isfile()]
-            return {name: content.read() for name, content in files if content is not None}
+        return task_sale.files_of(out)
 
 
 def write_task(folder: Path) -> Path:

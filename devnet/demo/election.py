@@ -6,9 +6,11 @@ import json
 import time
 from typing import Any
 
+from devnet.stage.measuring.latency import digest_of
+from devnet.stage.measuring.ledger import block_hash
 from devnet.stage.network import CUSTOMER_KEY, Stage
 from genesis import dev_accounts
-from runtime.blocks.digest import DIGEST_ITEM, find_author
+from runtime.blocks.digest import find_author
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
@@ -39,16 +41,15 @@ class DemoElection:
     async def _proposed(self, client: ChainClient) -> dict[str, Any]:
         end = time.monotonic() + SEATED_SECONDS
         async for header in await client.finalized_heads():
-            digest = tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"])
             number = int(header["number"], 16)
-            if find_author(digest) == self._stash:
+            if find_author(digest_of(header)) == self._stash:
                 return await self._told(client, number)
             if time.monotonic() > end:
                 break
         return {"candidate": self.candidate, "failures": [f"{self.candidate} was not elected, or proposed no block"]}
 
     async def _told(self, client: ChainClient, number: int) -> dict[str, Any]:
-        at = bytes.fromhex((await client.rpc.call("chain_getBlockHash", number))[2:])
+        at = await block_hash(client, number)
         seats = await client.read(TrustStake.seats, at=at)
         since = await client.read(TrustStake.seated_since, self._stash, at=at)
         names = {dev_accounts.stash(member.name): member.name for member in self._stage.net.members}

@@ -11,7 +11,8 @@ from typing import Any
 from devnet.stage.actors import task_sale
 from devnet.stage.actors.purchase import name_of
 from devnet.stage.actors.task_sale import TaskSale
-from devnet.stage.measuring.task_ledger import TaskLedger, TaskTrace, following
+from devnet.stage.measuring.ledger import EventTrace
+from devnet.stage.measuring.task_ledger import TaskLedger, following
 from devnet.stage.network import Stage
 from gpu_tasks.market.training.events import MilestoneCounted, SlotSettled, TaskAwarded
 from wallet.amounts import format_amount
@@ -65,11 +66,11 @@ class DemoTask:
         }
 
 
-def _winners(trace: TaskTrace) -> dict[str, bytes]:
+def _winners(trace: EventTrace) -> dict[str, bytes]:
     return {name_of(event.provider): event.provider for _, event in trace.all(TaskAwarded)}
 
 
-def _outcomes(trace: TaskTrace) -> list[str]:
+def _outcomes(trace: EventTrace) -> list[str]:
     return [event.outcome.name for _, event in trace.all(SlotSettled)]
 
 

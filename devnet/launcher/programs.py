@@ -36,7 +36,7 @@ def run(program: str, *words: str, keyring: Path, show: Shown | None = None) -> 
     """Run `program` with --json; gives what it printed.  Raises `DevnetError`."""
     if show is not None:
         show("$ " + as_typed(program, *words))
-    with _started(program, words, keyring) as output:
+    with _output(program, words, keyring) as output:
         return output.read()
 
 
@@ -44,7 +44,7 @@ def lines(program: str, *words: str, keyring: Path, show: Shown | None = None) -
     """Run `program` with --json; gives each line that it prints, read, as it comes.  Raises `DevnetError`."""
     if show is not None:
         show("$ " + as_typed(program, *words))
-    with _started(program, words, keyring) as output:
+    with _output(program, words, keyring) as output:
         for line in output:
             yield json.loads(line)
 
@@ -53,20 +53,29 @@ def tried(program: str, *words: str, keyring: Path, show: Shown | None = None) -
     """Run `program` with --json, however it ends: its exit code, and what it printed; 1 where it hangs."""
     if show is not None:
         show("$ " + as_typed(program, *words))
+    process = started(program, *words, keyring=keyring, errors=subprocess.DEVNULL)
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", MODULES[program], "--json", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**source_path(), "OGPU_KEYRING": str(keyring)},
-            timeout=SECONDS_MAX,
-            check=False,
-        )
+        output, _ = process.communicate(timeout=SECONDS_MAX)
     except subprocess.TimeoutExpired:
         return 1, ""
-    return done.returncode, done.stdout
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode, output
+
+
+def started(
+    program: str, *words: str, keyring: Path, output: int | IO[Any] = subprocess.PIPE, errors: int | IO[Any]
+) -> subprocess.Popen[str]:
+    """Start `program` with --json."""
+    return subprocess.Popen(
+        [sys.executable, "-m", MODULES[program], "--json", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=errors,
+        text=True,
+        env={**source_path(), "OGPU_KEYRING": str(keyring)},
+    )
 
 
 def as_typed(program: str, *words: str) -> str:
@@ -75,18 +84,11 @@ def as_typed(program: str, *words: str) -> str:
 
 
 @contextmanager
-def _started(program: str, words: tuple[str, ...], keyring: Path) -> Iterator[IO[str]]:
+def _output(program: str, words: tuple[str, ...], keyring: Path) -> Iterator[IO[str]]:
     """The program's output; when the block ends, so has the program."""
     with TemporaryFile("w+") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", MODULES[program], "--json", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env={**source_path(), "OGPU_KEYRING": str(keyring)},
-        )
-        assert process.stdout is not None  # a pipe, as asked for
+        process = started(program, *words, keyring=keyring, errors=errors)
+        assert process.stdout is not None  # a pipe
         watchdog = Timer(SECONDS_MAX, process.kill)
         watchdog.start()
         try:

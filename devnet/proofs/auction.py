@@ -19,7 +19,8 @@ from devnet.launcher.errors import DevnetError
 from devnet.stage.actors import task_sale
 from devnet.stage.actors.purchase import name_of
 from devnet.stage.actors.task_sale import ASKS, EXAMPLES, RELAY, People, SaleRow, keyed, right_states
-from devnet.stage.measuring.task_ledger import TaskLedger, TaskTrace, following
+from devnet.stage.measuring.ledger import EventTrace
+from devnet.stage.measuring.task_ledger import TaskLedger, following
 from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 from genesis import dev_accounts
@@ -187,7 +188,7 @@ def judge(
     killed: list[str],
 ) -> SoldTask:
     """Judge a task that has ended."""
-    trace = ledger.tasks.get(task_id, TaskTrace())
+    trace = ledger.tasks.get(task_id, EventTrace())
     found = SoldTask("0x" + task_id.hex(), killed, root=str(result["root"]), grains=people.gains)
     found.milestones_counted = len(trace.all(MilestoneCounted))
     found.auctions = 1 + len(trace.all(TaskReopened))
@@ -210,7 +211,7 @@ def unverified(rows: Sequence[Mapping[str, Any]], auctions: int) -> list[str]:
     ]
 
 
-def _take_times(found: SoldTask, trace: TaskTrace, ledger: TaskLedger) -> None:
+def _take_times(found: SoldTask, trace: EventTrace, ledger: TaskLedger) -> None:
     """Note slots and seconds, by the blocks' own words."""
     submitted, closed = trace.first(TaskSubmitted), trace.first(BidsClosed)
     running, ended = trace.first(TaskRunning), trace.first(TaskEnded)
@@ -222,7 +223,7 @@ def _take_times(found: SoldTask, trace: TaskTrace, ledger: TaskLedger) -> None:
     found.slots_after_reveals = running[0] - closed[1].reveal_until
 
 
-def _of_course(sale: AuctionedTask, trace: TaskTrace, found: SoldTask) -> Iterator[str]:
+def _of_course(sale: AuctionedTask, trace: EventTrace, found: SoldTask) -> Iterator[str]:
     """Judge bids, awards, milestones, ends."""
     closed = trace.first(BidsClosed)
     until = 0 if closed is None else closed[0]
@@ -250,7 +251,7 @@ def _of_course(sale: AuctionedTask, trace: TaskTrace, found: SoldTask) -> Iterat
         yield "who was killed, or a partner, has more than one of its slots"
 
 
-def _of_result(found: SoldTask, trace: TaskTrace, state: bytes, wanted: UndisturbedRun) -> Iterator[str]:
+def _of_result(found: SoldTask, trace: EventTrace, state: bytes, wanted: UndisturbedRun) -> Iterator[str]:
     """Compare the bits with those of the undisturbed run."""
     roots = {event.result.root for _, event in trace.all(ResultStated)}
     if roots != {wanted.root}:

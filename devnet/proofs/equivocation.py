@@ -13,17 +13,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
-from devnet.launcher.lifecycle import (
-    all_processes,
-    node_process,
-    ready,
-)
-from devnet.stage.network import fresh_layout
+from devnet.launcher.lifecycle import all_processes, node_process, ready
+from devnet.stage.measuring.ledger import Event, block_hash, final_blocks
+from devnet.stage.network import LOOK_SECONDS, fresh_layout
 from devnet.stage.report import Report
 from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
 from genesis import dev_accounts
@@ -57,9 +53,8 @@ def with_offender(run: ProofRun) -> Iterator[Devnet]:
 async def _watch(net: Devnet) -> Report:
     offender = dev_accounts.stash(OFFENDER)
     async with await ChainClient.connect(net.members[0].rpc_url) as client:
-        genesis = bytes.fromhex((await client.rpc.call("chain_getBlockHash", 0))[2:])
-        before = await client.read(TrustStake.bonds, offender, at=genesis)
-        proven, height = await _proof(client, offender)
+        before = await client.read(TrustStake.bonds, offender, at=await block_hash(client, 0))
+        proven, height = await _event(client, OffenceProven, offender)
         taken, _ = await _event(client, SlashTaken, offender, height)  # an era later
         at = await client.finalized()
         after = await client.read(TrustStake.bonds, offender, at=at)
@@ -80,25 +75,16 @@ async def _watch(net: Devnet) -> Report:
     return facts
 
 
-async def _proof(client: ChainClient, offender: bytes) -> tuple[OffenceProven, int]:
-    """The event that convicts the offender, from the final chain, and its height."""
-    found, height = await _event(client, OffenceProven, offender)
-    assert isinstance(found, OffenceProven)
-    return found, height
-
-
-async def _event(client: ChainClient, kind: type[Any], offender: bytes, seen: int = 0) -> tuple[Any, int]:
-    """The first event of a kind about the offender above a height, from the final chain, and its height."""
+async def _event(client: ChainClient, kind: type[Event], offender: bytes, seen: int = 0) -> tuple[Event, int]:
+    """Return the first event of a kind about the offender above a height, from the final chain, and its height."""
     end = time.monotonic() + PROOF_SECONDS
-    async for header in await client.finalized_heads():
-        for height in range(seen + 1, int(header["number"], 16) + 1):
-            block = bytes.fromhex((await client.rpc.call("chain_getBlockHash", height))[2:])
-            for record in await client.events(block):
-                if isinstance(record.event, kind) and record.event.offender == offender:
-                    return record.event, height
+    while time.monotonic() < end:
+        async for height, _, events in final_blocks(client, seen + 1):
+            for event in events:
+                if isinstance(event, kind) and getattr(event, "offender", None) == offender:
+                    return event, height
             seen = height
-        if time.monotonic() > end:
-            break
+        await asyncio.sleep(LOOK_SECONDS)
     raise DevnetError(f"no {kind.__name__} within {PROOF_SECONDS:.0f} s")
 
 

@@ -15,7 +15,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +23,6 @@ from typing import Any
 
 from devnet.launcher import programs
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.processes import source_path
 from devnet.stage.actors import purchase
 from devnet.stage.network import CUSTOMER, FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
@@ -144,29 +142,15 @@ class Customer:
     def _killed_at(self, sale: FileSale, goal: tuple[int, float] | None) -> bool:
         """Run the command until the goal is reached, and kill it; False where it ended by itself."""
         with self._log.open("ab") as log:
-            run = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    programs.MODULES["ogpu"],
-                    "--json",
-                    "--url",
-                    self._stage.url,
-                    "post",
-                    *self._words,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**source_path(), "OGPU_KEYRING": str(self._stage.net.keyring)},
-            )
+            words = ("--url", self._stage.url, "post", *self._words)
+            run = programs.started("ogpu", *words, keyring=self._stage.net.keyring, output=log, errors=log)
             try:
                 return self._watched(run, sale, goal)
             finally:
                 run.kill()
                 run.wait()
 
-    def _watched(self, run: subprocess.Popen[bytes], sale: FileSale, goal: tuple[int, float] | None) -> bool:
+    def _watched(self, run: subprocess.Popen[str], sale: FileSale, goal: tuple[int, float] | None) -> bool:
         end = time.monotonic() + WAIT_SECONDS
         while run.poll() is None and not (goal is not None and self._is_reached(goal)):
             if time.monotonic() > end:

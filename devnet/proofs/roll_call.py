@@ -8,7 +8,6 @@ from final blocks; a device is judged by its part alone.
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +19,7 @@ from devnet.launcher import programs
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.stage.actors import purchase
-from devnet.stage.measuring import ledger
-from devnet.stage.network import FreshDevnet, Stage
+from devnet.stage.network import Follower, FreshDevnet, Stage
 from devnet.stage.report import FOLDER
 from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
 from genesis import dev_accounts
@@ -193,9 +191,6 @@ NUMBERS = {"Capacity.roll_calls": 1, "Capacity.period": PERIOD, "Capacity.cpu_ra
 UNITS = 4
 """Each with as many racers as have proven enough: one that has not would be among them."""
 BLOCKS_MAX = 2 * FIRST_CALL
-STUCK_SECONDS = 100.0
-"""Without a final block, on a machine that others use too."""
-ASK_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -207,7 +202,11 @@ class HeldRollCall:
     trace: RollCallTrace = field(default_factory=RollCallTrace)
     bonds: dict[bytes, int] = field(default_factory=dict)
     providers: list[CalledProvider] = field(default_factory=list)
-    next_height: int = 1
+    blocks: Follower = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Read from the first block on."""
+        self.blocks = Follower(self.stage, self._take)
 
     def play(self) -> CalledDevices:
         """Play the whole roll call; return what is to be judged."""
@@ -216,45 +215,25 @@ class HeldRollCall:
         self.stage.restart({name: "made-up-rows" for name, part in CAST.items() if part is RollCallPart.LIAR})
         tell.line("Enrol: four devices, each with a bond")
         _all(self._enrol)
-        self.read_on()
+        self.blocks.read_on()
         if self.trace.is_called:
             raise DevnetError("the roll call began before all had enrolled: name a later block with --first-call")
         tell.line(f"Roll call: {len(CAST)} devices compute in the same blocks; a daemon is killed after its commit")
         self._roll_call()
         tell.line("After it: who has proven enough is drawn for units, the others are told why not")
         purchase.buy(self.stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, UNITS))
-        self.read_on()
+        self.blocks.read_on()
         self.providers = _all(self._asked)
         tell.line("Withdraw: bonds come back, but for the liar's")
         _all(lambda name: self._sent(name, "withdraw", self._named(name)))
-        self.read_on()
+        self.blocks.read_on()
         return CalledDevices(
             [DeviceFigures.of(self.trace, each) for each in self.providers],
             judge(self.trace, self.providers, self.bonds),
         )
 
-    def read_on(self) -> int:
-        """Take the events of new final blocks; return the height of the newest."""
-        return self.stage.ask(self._read_on)
-
-    def wait(self, what: str, condition: Callable[[], bool], blocks: int = BLOCKS_MAX) -> None:
-        """Read on until something is so; DevnetError where so many blocks pass without it, or none comes."""
-        last, moved = self.read_on() + blocks, time.monotonic()
-        while not condition():
-            before = self.next_height
-            height = self.read_on()
-            moved = time.monotonic() if self.next_height > before else moved
-            if height > last or time.monotonic() > moved + STUCK_SECONDS:
-                raise DevnetError(f"{what} is not so at final block {height}")
-            time.sleep(ASK_SECONDS)
-
-    async def _read_on(self, chain: ChainClient) -> int:
-        height = await ledger.final_height(chain)
-        for number in range(self.next_height, height + 1):
-            records = await chain.events(await ledger.block_hash(chain, number))
-            self.trace.take(record.event for record in records)
-            self.next_height = number + 1
-        return height
+    async def _take(self, _: ChainClient, __: int, ___: bytes, event: object) -> None:
+        self.trace.take([event])
 
     async def _know_devices(self, chain: ChainClient) -> None:
         for name in CAST:
@@ -269,18 +248,20 @@ class HeldRollCall:
 
     def _roll_call(self) -> None:
         trace, tell = self.trace, self.stage.tell
-        self.wait("a roll call", lambda: trace.is_called)
+        self.blocks.until("a roll call", lambda: trace.is_called, BLOCKS_MAX)
         for name in (name for name, part in CAST.items() if part is RollCallPart.KILLED):
-            self.wait(f"the commit of {name}", lambda name=name: self._told(name, "roll_call_commit") > 0, 30)  # type: ignore[misc]
+            self.blocks.until(f"the commit of {name}", lambda name=name: self._told(name, "roll_call_commit") > 0, 30)  # type: ignore[misc]
             self.stage.kill_and_restart(name, "after its commit")
         everybody = set(self.devices.values())
-        self.wait("that all have shown their rows", lambda: set(trace.opened) == everybody, times.CALL_BLOCKS)
-        tell.line(f"all have shown their rows at final block {self.next_height - 1}; inspectors compute them again")
+        self.blocks.until("that all have shown their rows", lambda: set(trace.opened) == everybody, times.CALL_BLOCKS)
+        tell.line(
+            f"all have shown their rows at final block {self.blocks.next_height - 1}; inspectors compute them again"
+        )
         called = self.stage.ask(lambda chain: chain.read(Capacity.current))
         if called is None:
             raise DevnetError("the chain knows of no roll call")
         over = times.over_at(called)
-        self.wait("the end of the roll call", lambda: self.next_height > over, times.CALL_BLOCKS)
+        self.blocks.until("the end of the roll call", lambda: self.blocks.next_height > over, times.CALL_BLOCKS)
 
     def _told(self, name: str, event: str) -> int:
         """Return how often a daemon told an event."""

@@ -23,12 +23,13 @@ from devnet.launcher import layout, processes, programs
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
+from devnet.stage.measuring.latency import digest_of
 from devnet.stage.network import ObservedStage, fresh_layout, observed_nodes
 from devnet.stage.report import Narrator, Report
 from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
 from genesis import dev_accounts
 from genesis.parameters import CONSENSUS
-from runtime.blocks.digest import DIGEST_ITEM, find_author
+from runtime.blocks.digest import find_author
 from runtime.cryptography.ss58 import encode as ss58
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.staking.stakers import Seat
@@ -162,7 +163,7 @@ class Operator:
     async def _author(self, number: int) -> bytes | None:
         block = await self.client.rpc.call("chain_getBlockHash", number)
         header = await self.client.rpc.call("chain_getHeader", block)
-        return find_author(tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"]))
+        return find_author(digest_of(header))
 
 
 @contextmanager

@@ -2,14 +2,11 @@
 
 In reading order:
 
-* `boundaries`: the last blocks of epochs, and the handoffs that they make
-* `packets`: what nodes send each other
+* `packets`: messages between nodes; the last blocks of epochs, and the handoffs that they make
 * `keys`: real and fast stand-in signatures
 * `elections`: who sits in which epoch
-* `weather`: delay, loss, partitions
-* `world`: virtual time, the links, the observer that checks everybody
+* `world`: virtual time, delay, loss and partitions, the observer that checks everybody
 * `node`: an honest node around the machine, with a disk that survives crashes
-* `roles`: full nodes, and the shapes of networks
 * `joiner`: a node that joins by handoffs alone
 * `byzantine`: nodes that break the rules
 * `edges`: trouble where one set takes over from another

@@ -9,8 +9,7 @@ from random import Random
 from consensus.validators import ValidatorSet
 from devnet.simulation.elections import place_of
 from devnet.simulation.node import SimulatedNode
-from devnet.simulation.weather import Weather
-from devnet.simulation.world import World
+from devnet.simulation.world import Weather, World
 
 BEFORE_MAX = 3  # blocks before the boundary's end at which it begins, at the most
 DOWN_MS = (3_000, 14_000)

@@ -9,11 +9,9 @@ from consensus import events as ev
 from consensus.handoffs import HANDOFF, InvalidHandoffError, follow
 from consensus.sets import SetTable
 from consensus.validators import Epoch, ValidatorSet
-from devnet.simulation.boundaries import ProvenHandoff, is_of
 from devnet.simulation.elections import seed_of
-from devnet.simulation.node import Disk, SimulatedNode
-from devnet.simulation.packets import HandoffsAsked, HandoffsSent, Packet
-from devnet.simulation.roles import Follower
+from devnet.simulation.node import Disk, Follower, SimulatedNode
+from devnet.simulation.packets import HandoffsAsked, HandoffsSent, Packet, ProvenHandoff, is_of
 from runtime.blocks.block import HEADER
 
 ASK_AGAIN_MS = 500

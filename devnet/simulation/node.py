@@ -2,7 +2,7 @@
 
 Always: it does what `consensus.events` asks of every shell, in the order asked; a crash, which may come between any
 two effects and between the commit of a final block and its note in the sign-state, loses all but `Disk`; blocks are in
-memory alone until a vote or finality puts them there. Subclasses in `byzantine` and `roles` override single deeds.
+memory alone until a vote or finality puts them there. Subclasses here and in `byzantine` override single deeds.
 """
 
 from collections import deque
@@ -19,9 +19,16 @@ from consensus.headers import HeaderRules, InvalidHeaderError, NotYetError
 from consensus.machine import Machine
 from consensus.validators import Epoch, ValidatorSet
 from consensus.wire import Certified
-from devnet.simulation import boundaries
 from devnet.simulation.keys import KeyRing
-from devnet.simulation.packets import BlocksAsked, BlocksSent, HandoffsAsked, HandoffsSent, Packet
+from devnet.simulation.packets import (
+    BlocksAsked,
+    BlocksSent,
+    HandoffsAsked,
+    HandoffsSent,
+    Packet,
+    ProvenHandoff,
+    proven_handoff,
+)
 from devnet.simulation.world import World
 from runtime.blocks.votes import Ballot, BallotKind
 
@@ -196,13 +203,13 @@ class SimulatedNode:
 
     def _handoffs_from(self, epoch: int) -> HandoffsSent:
         """What leads from an epoch to later ones, of those that are over."""
-        proven: list[boundaries.ProvenHandoff] = []
+        proven: list[ProvenHandoff] = []
         while (certificate := self.disk.boundaries.get(epoch)) is not None and len(proven) < HANDOFFS_PER_ANSWER_MAX:
             block = certificate.ballot.block
             following = self.known_set(epoch + 1)
             if following is None:
                 break
-            proven.append(boundaries.prove(self.world.headers[block], self.disk.blocks[block], certificate, following))
+            proven.append(proven_handoff(self.world.headers[block], self.disk.blocks[block], certificate, following))
             epoch += 1
         is_last = proven and epoch not in self.disk.boundaries
         return HandoffsSent(tuple(proven), self._tail_of(proven[-1].boundary) if is_last else ())
@@ -379,3 +386,15 @@ class SimulatedNode:
             disk.noted = disk.final.height
         held = disk.certificates.items()
         disk.certificates = {key: kept for key, kept in held if key[:2] > (ballot.epoch, ballot.round)}
+
+
+class Follower(SimulatedNode):
+    """A full node: it votes for nothing, and passes on what others lack."""
+
+    def session_of(self, _epoch: int) -> bytes | None:
+        """It has no key."""
+        return None
+
+    def proven(self) -> tuple[bytes, ...]:
+        """It proves none."""
+        return ()

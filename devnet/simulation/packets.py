@@ -1,10 +1,50 @@
-"""What simulated nodes send each other: consensus messages, blocks as bare facts, and handoffs."""
+"""Messages between simulated nodes: consensus messages, blocks as bare facts, and handoffs with real headers.
+
+Always: the id of a boundary block is its header's hash, so its certificate also proves the next seats.
+"""
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
+from consensus.certificates import Certificate
 from consensus.events import BlockFacts
+from consensus.handoffs import Handoff, seats_log, seats_of
+from consensus.validators import ValidatorSet
 from consensus.wire import Message
-from devnet.simulation.boundaries import ProvenHandoff
+from runtime.blocks.block import HEADER, Header, block_id
+from runtime.blocks.digest import consensus_item
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenHandoff:
+    """A handoff, and what its header says to consensus (a real node reads that from the header itself)."""
+
+    handoff: Handoff
+    boundary: BlockFacts
+
+
+def header_of(facts: BlockFacts, following: ValidatorSet) -> Header:
+    """The header of a boundary block; the id in `facts` stands for what is in it."""
+    digest = (consensus_item(seats_log(seats_of(following))),)
+    return Header(facts.parent, facts.height, _summary(facts), facts.id, digest)
+
+
+def is_of(header: Header, facts: BlockFacts) -> bool:
+    """Whether these are the facts that a header commits to."""
+    named = (block_id(header), header.parent_hash, header.number, header.state_root)
+    return named == (facts.id, facts.parent, facts.height, _summary(facts))
+
+
+def proven_handoff(
+    header: Header, facts: BlockFacts, certificate: Certificate, following: ValidatorSet
+) -> ProvenHandoff:
+    """The handoff of an epoch whose last block is final."""
+    return ProvenHandoff(Handoff(HEADER.encode(header), certificate, seats_of(following)), facts)
+
+
+def _summary(facts: BlockFacts) -> bytes:
+    numbers = facts.slot.to_bytes(8, "big") + facts.referenced_height.to_bytes(8, "big")
+    return blake2b(numbers + facts.author, digest_size=32).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What a run is made of: who the validators are, which of them misbehave, and the storm they meet."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from random import Random
@@ -10,11 +11,10 @@ from devnet.simulation.edges import EdgeTrouble, crash, restart
 from devnet.simulation.elections import Elections, Field, SetChange
 from devnet.simulation.joiner import Joiner
 from devnet.simulation.keys import KeyRing, fake_signer, real_signer, verify_fake, verify_real
-from devnet.simulation.node import SimulatedNode
-from devnet.simulation.roles import Follower, Links, line, ring, sparse, star
-from devnet.simulation.weather import Weather
-from devnet.simulation.world import World
+from devnet.simulation.node import Follower, SimulatedNode
+from devnet.simulation.world import Weather, World
 
+Links = frozenset[tuple[int, int]]
 START_MS = 1_800_000_000_000
 LAN = (2, 20)
 WAN = (50, 150)
@@ -158,6 +158,34 @@ def links_of(scenario: SimulatedScenario, count: int, random: Random) -> Links |
             return sparse(count, random)
         case _:
             raise ValueError(f"no shape {scenario.shape!r}")
+
+
+def both_ways(pairs: Iterable[tuple[int, int]]) -> Links:
+    """Connections without a direction."""
+    return frozenset(link for first, second in pairs for link in ((first, second), (second, first)))
+
+
+def ring(count: int, peers: int) -> Links:
+    """Each node with its nearest ones on a circle, `peers` in all."""
+    steps = range(1, peers // 2 + 1)
+    return both_ways((place, (place + step) % count) for place in range(count) for step in steps)
+
+
+def star(count: int) -> Links:
+    """Everybody with node 0 alone."""
+    return both_ways((0, place) for place in range(1, count))
+
+
+def line(count: int) -> Links:
+    """Each node with the next one."""
+    return both_ways((place, place + 1) for place in range(count - 1))
+
+
+def sparse(count: int, random: Random) -> Links:
+    """A random tree and half as many links again: connected, and by far no mesh."""
+    tree = [(place, random.randrange(place)) for place in range(1, count)]
+    more = [(random.randrange(count), random.randrange(count)) for _ in range(count // 2)]
+    return both_ways(pair for pair in tree + more if pair[0] != pair[1])
 
 
 def make_rings(scenario: SimulatedScenario) -> list[KeyRing]:

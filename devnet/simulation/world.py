@@ -19,13 +19,40 @@ from consensus.parameters import Parameters
 from consensus.signstate import SignedRecord
 from consensus.validators import Epoch, ValidatorSet
 from consensus.wire import MESSAGE, Message
-from devnet.simulation import boundaries
 from devnet.simulation.keys import KeyRing
-from devnet.simulation.packets import Packet
-from devnet.simulation.weather import Weather
+from devnet.simulation.packets import Packet, header_of, is_of
 from runtime.blocks.block import Header, block_id
 from runtime.blocks.evidence import DoubleBallot, DoubleProposal
 from runtime.blocks.votes import VerifyEd25519
+
+TAIL_FACTOR_MAX = 20
+DUPLICATE_LATE_MAX_MS = 8_000
+
+
+@dataclass(slots=True)
+class Weather:
+    """How links behave now: one-way delay in ms, shares in percent, and who can reach whom."""
+
+    delay_min_ms: int
+    delay_max_ms: int
+    loss_percent: int = 0
+    side: tuple[int, ...] = ()  # group of each node; empty: one group
+    one_way: bool = False  # group 0 still reaches the others
+    tail_percent: int = 0
+    duplicate_percent: int = 0
+
+    def travels_ms(self, sender: int, receiver: int, random: Random) -> list[int]:
+        """Delays of the copies that arrive of a message sent now; none if it is lost."""
+        if self.side and self.side[sender] != self.side[receiver] and not (self.one_way and self.side[sender] == 0):
+            return []
+        if self.loss_percent and random.randrange(100) < self.loss_percent:
+            return []
+        travels = [random.randint(self.delay_min_ms, self.delay_max_ms)]
+        if self.tail_percent and random.randrange(100) < self.tail_percent:
+            travels[0] *= random.randint(2, TAIL_FACTOR_MAX)
+        if self.duplicate_percent and random.randrange(100) < self.duplicate_percent:
+            travels.append(travels[0] + random.randrange(DUPLICATE_LATE_MAX_MS))
+        return travels
 
 
 @dataclass
@@ -150,7 +177,7 @@ class World(Generic[R]):
         """Give a boundary block a header, which names the next set unless its author says otherwise; its true id."""
         if following is None:
             following = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
-        header = boundaries.header_of(facts, following)
+        header = header_of(facts, following)
         sealed = replace(facts, id=block_id(header))
         self.headers[sealed.id] = header
         return sealed
@@ -161,7 +188,7 @@ class World(Generic[R]):
             return True
         following = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
         header = self.headers[facts.id]
-        return boundaries.is_of(header, facts) and header.digest == boundaries.header_of(facts, following).digest
+        return is_of(header, facts) and header.digest == header_of(facts, following).digest
 
     # --- the observer
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import shutil
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +38,9 @@ CUSTOMER = "Ferdie"
 CUSTOMER_KEY = f"//{CUSTOMER}"
 CHEAT_BOND, DEVICE_BOND = "100", "2000"
 """In oGPU, as people type it."""
+STUCK_SECONDS = 120.0
+"""Without a final block, on a machine that others use too."""
+LOOK_SECONDS = 0.5
 T = TypeVar("T")
 
 
@@ -193,6 +197,40 @@ class Stage:
         processes.stop(self.process(CHEAT))
         self.net = replace_guest(self.net, replace(guest, options=cheat_options(mode)))
         self.start(CHEAT)
+
+
+@dataclass(slots=True)
+class Follower:
+    """Reads the final blocks of a devnet on, until something holds."""
+
+    stage: Stage
+    take: Callable[[ChainClient, int, bytes, Any], Awaitable[None]]
+    """Takes height, block hash and event, of every event."""
+    next_height: int = 1
+
+    def read_on(self) -> int:
+        """Take the events of new final blocks; return the height of the newest."""
+        self.stage.ask(self._read_on)
+        return self.next_height - 1
+
+    def until(
+        self, what: str, holds: Callable[[], bool], blocks: int, beside: Callable[[], None] = lambda: None
+    ) -> None:
+        """Read on until something holds; DevnetError where so many blocks pass without it, or none comes."""
+        last, moved = self.read_on() + blocks, time.monotonic()
+        while not holds():
+            before, height = self.next_height, self.read_on()
+            moved = time.monotonic() if self.next_height > before else moved
+            if height > last or time.monotonic() > moved + STUCK_SECONDS:
+                raise DevnetError(f"{what} is not so at final block {height}")
+            beside()
+            time.sleep(LOOK_SECONDS)
+
+    async def _read_on(self, chain: ChainClient) -> None:
+        async for height, block, events in ledger.final_blocks(chain, self.next_height):
+            for event in events:
+                await self.take(chain, height, block, event)
+            self.next_height = height + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,32 +23,19 @@ INTEGER_MAX = 2**53
 Report = dict[str, Any]
 
 
-class Timeline:
-    """Prints lines with the seconds since the run began."""
+class Narrator:
+    """Prints numbered steps, the commands of each, and their outcomes."""
 
-    def __init__(self, width_without_terminal: int = WIDTH_WITHOUT_TERMINAL) -> None:
+    def __init__(self, steps: int) -> None:
         """Start the clock."""
-        self.console = console_for(width_without_terminal, highlight=False)
+        self.console = console_for(WIDTH_WITHOUT_TERMINAL, highlight=False)
         self._began = time.monotonic()
+        self._steps, self._step = steps, 0
 
     @property
     def seconds(self) -> float:
         """The seconds since the run began."""
         return time.monotonic() - self._began
-
-    def line(self, text: str) -> None:
-        """Print that something happened."""
-        self.console.print(f"[dim]{self.seconds:5.0f} s[/dim] {escape(text)}", soft_wrap=True)
-
-
-class Narrator(Timeline):
-    """Prints numbered steps, the commands of each, and their outcomes."""
-
-    def __init__(self, steps: int) -> None:
-        """Start the clock."""
-        super().__init__()
-        self._steps = steps
-        self._step = 0
 
     def step(self, title: str) -> None:
         """Begin the next step."""

@@ -88,11 +88,6 @@ class BatchScene:
         """Whether auditors pass without a look."""
         return self.others == LAZY
 
-    @property
-    def is_true(self) -> bool:
-        """Whether the answers are right."""
-        return self.mode not in LIES
-
 
 _LOOKS = BatchCustomer.LOOKS
 SCENES = (

@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import groupby, islice
 
 from devnet.launcher.errors import DevnetError
@@ -31,7 +32,7 @@ from devnet.stage.cheating.__main__ import LAZY
 from devnet.stage.cheating.daemons import most_of
 from devnet.stage.cheating.lies import RightAnswers
 from devnet.stage.measuring import ledger
-from devnet.stage.network import CUSTOMER_KEY, FreshDevnet, Stage
+from devnet.stage.network import CUSTOMER_KEY, LOOK_SECONDS, Follower, FreshDevnet, Stage
 from devnet.stage.report import Narrator
 from devnet.stage.scenario import Scenario
 from genesis import dev_accounts
@@ -65,10 +66,8 @@ AT_ONCE = 5
 """Scenes: a daemon for each, and one that only judges."""
 TRIES = 5
 """Of a scene whose cheat nobody found."""
-STUCK_SECONDS = 120.0
 BLOCKS_MAX = 400
 """From post to the end of a check."""
-LOOK_SECONDS = 0.5
 RESUME_SECONDS = 90.0
 WORKLOAD = "textgen-int8"
 REQUESTS, TOKENS = 96, 6
@@ -152,7 +151,6 @@ class SceneRound:
     stage: Stage
     scenes: list[BatchScene]
     batch: AskedBatch
-    next_height: int = 0
     batches: list[CheckedBatch] = field(default_factory=list)
     scene_of: dict[bytes, BatchScene] = field(default_factory=dict)
     """By who answers in it."""
@@ -167,40 +165,32 @@ class SceneRound:
                 self.scene_of[dev_accounts.stash(name)] = scene
         others = self.scenes[0].others
         cast(self.stage, modes, others)
-        self.stage.ask(self._follow)
+        blocks = Follower(self.stage, self._take, self.stage.next_height())
+        self.stage.ask(self._post)
+        blocks.until("the end of every check", self._have_ended, BLOCKS_MAX, self._let_all_ask)
         modes |= {member.name: others for member in self.stage.net.members if member.name not in modes}
         lazy = frozenset(dev_accounts.stash(name) for name, mode in modes.items() if mode == LAZY)
         return [BatchFacts(self._scene(each), each.right, each.trace, lazy) for each in self.batches]
+
+    def _have_ended(self) -> bool:
+        return all(each.trace.ended is not None for each in self.batches)
 
     def _scene(self, batch: CheckedBatch) -> BatchScene:
         """Devices are drawn: which scene a batch came to, its racers say."""
         return self.scene_of[batch.trace.racers[0]]
 
-    async def _follow(self, chain: ChainClient) -> None:
-        self.next_height = await ledger.final_height(chain) + 1
+    async def _post(self, chain: ChainClient) -> None:
         asked = await post(chain, self.batch, len(self.scenes), self.scenes[0].racers)
         self.batches = [CheckedBatch(right, CheckTrace(right.unit)) for right in asked]
-        moved, last = time.monotonic(), self.next_height + BLOCKS_MAX
-        while any(each.trace.ended is None for each in self.batches):
-            before = self.next_height
-            await self._read_on(chain)
-            moved = time.monotonic() if self.next_height > before else moved
-            if time.monotonic() > moved + STUCK_SECONDS:
-                raise DevnetError(f"no block has been final for {STUCK_SECONDS:.0f} s")
-            if self.next_height > last:
-                raise DevnetError(f"a check has not ended after {BLOCKS_MAX} blocks")
-            for each in self.batches:
-                await self._let_ask(chain, each)
-            await asyncio.sleep(LOOK_SECONDS)
 
-    async def _read_on(self, chain: ChainClient) -> None:
-        for height in range(self.next_height, await ledger.final_height(chain) + 1):
-            block = await ledger.block_hash(chain, height)
-            for record in await chain.events(block):
-                for each in self.batches:
-                    each.trace.take(height, record.event)
-                    await _look(chain, block, each.trace, record.event)
-            self.next_height = height + 1
+    async def _take(self, chain: ChainClient, height: int, block: bytes, event: object) -> None:
+        for each in self.batches:
+            each.trace.take(height, event)
+            await _look(chain, block, each.trace, event)
+
+    def _let_all_ask(self) -> None:
+        for each in self.batches:
+            self.stage.ask(partial(self._let_ask, batch=each))
 
     async def _let_ask(self, chain: ChainClient, batch: CheckedBatch) -> None:
         """When only the customer may doubt any more, it does once what its scene says."""

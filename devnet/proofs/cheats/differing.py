@@ -8,24 +8,22 @@ once more.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
 from devnet.proofs.cheats.units import CheatFindings, Check, Finding
 from devnet.stage.actors import purchase
 from devnet.stage.cheating.executors import bent_place
-from devnet.stage.measuring import ledger
-from devnet.stage.network import CHEAT, FreshDevnet, Stage
+from devnet.stage.measuring.ledger import EventTrace
+from devnet.stage.network import CHEAT, Follower, FreshDevnet, Stage
 from devnet.stage.scenario import Scenario
 from genesis import dev_accounts
 from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, subtree_count
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.courts.cases import PartyFault
-from gpu_tasks.market.courts.events import CaseEnded, CaseOpened, OpinionOpened
+from gpu_tasks.market.courts.events import CaseOpened, OpinionOpened
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitDisputed, UnitRefunded, UnitRequeued, UnitSettled
 from gpu_tasks.market.inference.units import racer_of
 from gpu_tasks.market.leaf_disputes.events import LeafDisputed, NodesAsked, NodesShown, TreeWithheld
@@ -72,77 +70,38 @@ JUDGED = ("verified", "refuted", "recomputed")
 
 
 @dataclass(slots=True)
-class DisputeTrace:
+class DisputeTrace(EventTrace):
     """One batch, from its dispute to its end."""
 
-    unit: bytes
+    unit: bytes = field(kw_only=True)
     closed_at: int = 0
     """The last block in which a commit counted."""
-    disputed_at: int = 0
-    asked: list[tuple[int, NodesAsked]] = field(default_factory=list)
-    shown: list[tuple[int, NodesShown]] = field(default_factory=list)
-    withheld: list[tuple[int, TreeWithheld]] = field(default_factory=list)
-    leaves: list[tuple[int, LeafDisputed]] = field(default_factory=list)
-    cases: int = 0
-    opinions: list[OpinionOpened] = field(default_factory=list)
-    ended_cases: list[int] = field(default_factory=list)
-    slashes: list[ProviderSlashed] = field(default_factory=list)
-    settled: list[tuple[int, UnitSettled]] = field(default_factory=list)
-    ended_at: int = 0
-    """Settled, refunded, or back in the queue."""
     collaterals: dict[bytes, int] = field(default_factory=dict)
-    """What each racer held for the batch when it was disputed."""
+    """By racer, for the batch when it was disputed."""
     leaf_tokens: int = 0
-    """Of the leaf that was judged, as who was paid has it."""
+    """Of the leaf that was judged, as the winner has it."""
     batch_tokens: int = 0
     """Of all leaves."""
     returned_at: int = 0
     """The block after which the honest daemon was started again; 0 if it was not killed."""
     why: str | None = None
-    """What `ogpu show` says to its customer while a side has not shown its tree."""
+    """The words of `ogpu show` to its customer while a side has not shown its tree."""
     to_show: list[dict[str, Any]] | None = None
     """The disputes that `ogpu-provider status` lists for the honest provider then; None where nobody asked."""
     computed: list[dict[str, Any]] = field(default_factory=list)
-    """What daemons told of computing as judges of it."""
+    """Computations of its judges, as daemons told them."""
 
     def take(self, height: int, event: object) -> None:
-        """One event of the block at that height, of whatever unit."""
-        if isinstance(event, CaseOpened | OpinionOpened | CaseEnded):
-            if event.case == self.unit:
-                self._judge(height, event)
-        elif getattr(event, "unit", None) == self.unit:
-            self._note(height, event)
+        """Take an event of any unit in the block at that height."""
+        about = event.case if isinstance(event, CaseOpened | OpinionOpened) else getattr(event, "unit", None)
+        if about == self.unit:
+            self.happened.append((height, event))
 
-    def _judge(self, height: int, event: CaseOpened | OpinionOpened | CaseEnded) -> None:
-        match event:
-            case CaseOpened():
-                self.cases += 1
-            case OpinionOpened():
-                self.opinions.append(event)
-            case CaseEnded():
-                self.ended_cases.append(height)
-
-    def _note(self, height: int, event: object) -> None:
-        match event:
-            case UnitDisputed():
-                self.disputed_at = height
-            case NodesAsked():
-                self.asked.append((height, event))
-            case NodesShown():
-                self.shown.append((height, event))
-            case TreeWithheld():
-                self.withheld.append((height, event))
-            case LeafDisputed():
-                self.leaves.append((height, event))
-            case ProviderSlashed():
-                self.slashes.append(event)
-            case UnitSettled():
-                self.settled.append((height, event))
-                self.ended_at = height
-            case UnitRefunded() | UnitRequeued():
-                self.ended_at = height
-            case _:
-                pass
+    @property
+    def ended_at(self) -> int:
+        """The block in which it was settled, refunded, or went back to the queue; 0 while it goes on."""
+        ends = (height for kind in (UnitSettled, UnitRefunded, UnitRequeued) for height, _ in self.all(kind))
+        return max(ends, default=0)
 
 
 def computed_of(unit: bytes, lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -177,22 +136,23 @@ class DisputeFigures:
 def figures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes) -> DisputeFigures:
     """What it took; zeros where it did not come so far."""
 
-    def since(heights: list[int]) -> int:
+    def since(kind: type[Any]) -> int:
+        heights = [height for height, _ in trace.all(kind)]
         return max(heights) - trace.closed_at if heights else 0
 
     judges = len(trace.computed)
     return DisputeFigures(
         scene=scene.name,
         requests=scene.requests,
-        disputed=since([trace.disputed_at]),
-        shown=since([height for height, _ in trace.shown]),
-        paid=since([height for height, _ in trace.settled]),
+        disputed=since(UnitDisputed),
+        shown=since(NodesShown),
+        paid=since(UnitSettled),
         judges=judges,
         judged_tokens=judges * trace.leaf_tokens,
         whole_tokens=judges * trace.batch_tokens,
-        lost=sum(slash.amount for slash in trace.slashes if slash.provider == liar),
+        lost=sum(slash.amount for slash in trace.events(ProviderSlashed) if slash.provider == liar),
         collateral=trace.collaterals.get(liar, 0),
-        price=sum(event.price for _, event in trace.settled),
+        price=sum(event.price for event in trace.events(UnitSettled)),
     )
 
 
@@ -204,10 +164,10 @@ def failures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes, honest:
 
 
 def _of_dispute_money(trace: DisputeTrace, liar: bytes, honest: bytes) -> Iterator[str]:
-    winners = [event.winner for _, event in trace.settled]
+    winners = [event.winner for event in trace.events(UnitSettled)]
     if winners != [honest]:
         yield f"the honest racer was to be paid once: {len(winners)} payments"
-    lost = [(slash.provider, slash.fault, slash.amount) for slash in trace.slashes]
+    lost = [(slash.provider, slash.fault, slash.amount) for slash in trace.events(ProviderSlashed)]
     expected = [(liar, PartyFault.LIED, trace.collaterals.get(liar, 0))]
     if lost != expected or not trace.collaterals.get(liar):
         yield f"the liar alone was to lose all that it held for the batch: {lost}, and not {expected}"
@@ -217,15 +177,16 @@ def _of_trees(scene: DifferingScene, trace: DisputeTrace, liar: bytes, honest: b
     below = bent_place(scene.requests) // SUBTREE_LEAVES
     steps = [below] if subtree_count(scene.requests) == 1 else [None, below]
     wanted = steps if scene.is_judged else steps[:1]
-    asked = [event.subtree for _, event in trace.asked]
+    asked = [event.subtree for event in trace.events(NodesAsked)]
     if asked != wanted:
         yield f"asked for were the nodes {asked}, and not {wanted}"
     for who, name, shows in ((liar, "the liar", scene.is_judged), (honest, "the honest racer", True)):
-        shown = sum(event.provider == who for _, event in trace.shown)
+        shown = sum(event.provider == who for event in trace.events(NodesShown))
         if shown != len(wanted) * shows:
             yield f"{name} showed nodes {shown} times"
     if scene.away_blocks:
-        after = [height for height, event in trace.shown if event.provider == honest and height > trace.returned_at]
+        shown_at = [height for height, event in trace.all(NodesShown) if event.provider == honest]
+        after = [height for height in shown_at if height > trace.returned_at]
         if not trace.returned_at or not after:
             yield "the honest daemon was to be killed, and to show nodes when it was back"
 
@@ -240,25 +201,27 @@ def _of_words(scene: DifferingScene, trace: DisputeTrace) -> Iterator[str]:
 
 def _of_judges(scene: DifferingScene, trace: DisputeTrace) -> Iterator[str]:
     bent = bent_place(scene.requests)
-    judged = [event.leaf for _, event in trace.leaves]
+    judged = [event.leaf for event in trace.events(LeafDisputed)]
     if judged != [bent]:
         yield f"the leaves {judged} were judged, and not {bent} alone"
-    if trace.cases != 1:
-        yield f"{trace.cases} cases, where one leaf differs"
+    cases, opinions, withheld = (len(trace.all(kind)) for kind in (CaseOpened, OpinionOpened, TreeWithheld))
+    if cases != 1:
+        yield f"{cases} cases, where one leaf differs"
     whole = [line for line in trace.computed if line["event"] != "recomputed" or line.get("leaf") != bent]
     if whole:
         yield f"judges computed more than the leaf: {whole}"
-    if len(trace.computed) < len(trace.opinions) or not trace.opinions:
-        yield f"{len(trace.opinions)} opinions, and {len(trace.computed)} computations of the leaf"
-    if trace.withheld:
-        yield f"{len(trace.withheld)} trees were withheld"
+    if len(trace.computed) < opinions or not opinions:
+        yield f"{opinions} opinions, and {len(trace.computed)} computations of the leaf"
+    if withheld:
+        yield f"{withheld} trees were withheld"
 
 
 def _of_silence(trace: DisputeTrace) -> Iterator[str]:
-    if len(trace.withheld) != 1:
-        yield f"{len(trace.withheld)} trees were withheld, and not one"
-    if trace.cases or trace.leaves or trace.computed:
-        yield f"{trace.cases} cases and {len(trace.computed)} computations, where one tree is left"
+    cases, withheld = len(trace.all(CaseOpened)), len(trace.all(TreeWithheld))
+    if withheld != 1:
+        yield f"{withheld} trees were withheld, and not one"
+    if cases or trace.all(LeafDisputed) or trace.computed:
+        yield f"{cases} cases and {len(trace.computed)} computations, where one tree is left"
 
 
 VALIDATORS = 6
@@ -267,9 +230,6 @@ HONEST = "Alice"
 MAX_TOKENS, PRICE = 24, "0.05"
 TRIES = 3
 BLOCKS_MAX = 400
-STUCK_SECONDS = 100.0
-"""Without a final block, on a machine that others use too."""
-ASK_SECONDS = 0.5
 ASK_AFTER = 4
 """Blocks after trees were asked for; by then who is there has shown its own."""
 
@@ -281,32 +241,34 @@ class DisputedBatch:
     stage: Stage
     scene: DifferingScene
     trace: DisputeTrace
-    next_height: int
     killed_at: int = 0
 
-    def play(self) -> None:
-        """Follow the batch to its end."""
-        last, moved = self.next_height + BLOCKS_MAX, time.monotonic()
-        while not self.trace.ended_at:
-            before = self.next_height
-            self.stage.ask(self._read_on)
-            moved = time.monotonic() if self.next_height > before else moved
-            if self.next_height > last or time.monotonic() > moved + STUCK_SECONDS:
-                raise DevnetError(f"the batch has not ended at final block {self.next_height - 1}")
-            if self.scene.away_blocks and self.trace.asked:
-                self._let_be_away()
-            is_waiting = self.scene.waits and self.trace.asked and self.next_height > self.trace.asked[0][0] + ASK_AFTER
-            if is_waiting and self.trace.why is None:
-                self._ask_programs()
-            time.sleep(ASK_SECONDS)
+    def play(self, first: int) -> None:
+        """Follow the batch from a block to its end."""
+        blocks = Follower(self.stage, self._take, first)
+        blocks.until(
+            "the end of the batch",
+            lambda: self.trace.ended_at > 0,
+            BLOCKS_MAX,
+            lambda: self._act(blocks.next_height - 1),
+        )
         members = (member.name for member in self.stage.net.members)
         self.trace.computed = [
             line for name in members for line in computed_of(self.trace.unit, self.stage.telemetry(name))
         ]
 
-    def _let_be_away(self) -> None:
+    def _act(self, height: int) -> None:
+        asked = self.trace.first(NodesAsked)
+        if asked is None:
+            return
+        if self.scene.away_blocks:
+            self._let_be_away(height)
+        if self.scene.waits and height >= asked[0] + ASK_AFTER and self.trace.why is None:
+            self._ask_programs()
+
+    def _let_be_away(self, height: int) -> None:
         """Kill the honest daemon once, and start it again so many blocks later."""
-        height, tell = self.next_height - 1, self.stage.tell
+        tell = self.stage.tell
         if not self.killed_at:
             pid, self.killed_at = self.stage.kill(HONEST), height
             tell.line(f"block {height}: killed the provider of {HONEST} with -9 (process {pid})")
@@ -322,16 +284,9 @@ class DisputedBatch:
         trace.to_show = json.loads(self.stage.provider(HONEST, "status", is_shown=False))["disputes"]
         self.stage.tell.line(f"the customer is told: {trace.why}; {HONEST} has to show: {trace.to_show or 'nothing'}")
 
-    async def _read_on(self, chain: ChainClient) -> None:
-        for height in range(self.next_height, await ledger.final_height(chain) + 1):
-            block = await ledger.block_hash(chain, height)
-            for record in await chain.events(block):
-                self.trace.take(height, record.event)
-                await self._look(chain, block, record.event)
-            self.next_height = height + 1
-
-    async def _look(self, chain: ChainClient, block: bytes, event: object) -> None:
-        """Note what no event says: what racers hold, and how large the leaf is."""
+    async def _take(self, chain: ChainClient, height: int, block: bytes, event: object) -> None:
+        """Take an event; note the rest from the state: racers' collaterals, and the size of the leaf."""
+        self.trace.take(height, event)
         trace = self.trace
         if isinstance(event, UnitDisputed) and event.unit == trace.unit:
             status = await market_reads.unit(chain, trace.unit, block)
@@ -342,7 +297,7 @@ class DisputedBatch:
             if said is not None and said.reveal is not None:
                 trace.batch_tokens = said.reveal.input_tokens + said.reveal.output_tokens
         if isinstance(event, LeafDisputed) and event.unit == trace.unit:
-            root = next(each.root for _, each in trace.shown if each.provider == dev_accounts.stash(HONEST))
+            root = next(each.root for each in trace.events(NodesShown) if each.provider == dev_accounts.stash(HONEST))
             nodes = await chain.read(LeafDisputes.leaves, trace.unit, root, at=block)
             node = nodes[event.leaf % SUBTREE_LEAVES]
             trace.leaf_tokens = node.tokens_in + node.tokens_out
@@ -357,13 +312,13 @@ def _played(stage: Stage, scene: DifferingScene) -> Finding:
     stage.tell.line(scene.title)
     batch = _tried(stage, scene)
     for _ in range(TRIES - 1):
-        if batch.trace.asked:
+        if batch.trace.all(NodesAsked):
             break
         stage.tell.line(f"{scene.name}: only one of the two answered in time; once more")
         batch = _tried(stage, scene)
     liar, honest = dev_accounts.stash(CHEAT), dev_accounts.stash(HONEST)
     trace, figures = batch.trace, figures_of(scene, batch.trace, liar)
-    finding = Finding(f"differing: {scene.name}", 1, drawn=1, slashed=len(trace.slashes))
+    finding = Finding(f"differing: {scene.name}", 1, drawn=1, slashed=len(trace.all(ProviderSlashed)))
     finding.failures = failures_of(scene, trace, liar, honest)
     lost, unit = "the batch's collateral", "0x" + trace.unit.hex()
     finding.checks = [Check(lost, unit, trace.ended_at, figures.lost, figures.collateral)]
@@ -380,8 +335,8 @@ def _tried(stage: Stage, scene: DifferingScene) -> DisputedBatch:
     first = stage.next_height()
     words = purchase.post_words(file, 2, PRICE, batch=scene.requests, max_tokens=MAX_TOKENS)
     (unit,) = {row["unit"] for row in json.loads(stage.ogpu("post", *words, "--again"))}
-    batch = DisputedBatch(stage, scene, DisputeTrace(bytes.fromhex(unit[2:])), first)
-    batch.play()
+    batch = DisputedBatch(stage, scene, DisputeTrace(unit=bytes.fromhex(unit[2:])))
+    batch.play(first)
     return batch
 
 

@@ -17,7 +17,8 @@ from devnet.proofs.cheats.units import Check, Finding
 from devnet.stage.actors.purchase import name_of
 from devnet.stage.actors.task_sale import EXAMPLES, People
 from devnet.stage.cheating.races import ACCEPTED
-from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums, TaskTrace
+from devnet.stage.measuring.ledger import EventTrace
+from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums
 from devnet.stage.network import CHEAT
 from genesis import dev_accounts
 from gpu_tasks.market.courts.opinions import Answered
@@ -225,7 +226,7 @@ NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie", "Node7")
 
 def judge(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People, attempts: list[Attempt]) -> Finding:
     """One scene, when its task has ended."""
-    trace, sums = ledger.tasks.get(task_id, TaskTrace()), ledger.sums.get(task_id, TaskSums())
+    trace, sums = ledger.tasks.get(task_id, EventTrace()), ledger.sums.get(task_id, TaskSums())
     unit = "0x" + task_id.hex()
     finding = Finding(scene.name, units=0, tasks=1)
     finding.checks = [Check(loss.what, unit, loss.height, loss.taken, loss.expected) for loss in sums.losses]
@@ -251,12 +252,12 @@ def of_the_honest(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people:
     return [*_of_losses(scene, sums), *people.wrong(ledger), *_of_judges(scene, ledger, task_id)]
 
 
-def is_forestalled(trace: TaskTrace) -> bool:
+def is_forestalled(trace: EventTrace) -> bool:
     """Whether the beacon asked for an audit by itself, so that nobody could do what a scene wants."""
     return any(event.why is JudgedFor.AUDIT for _, event in trace.all(TaskJudged))
 
 
-def _count_attempts(finding: Finding, attempts: list[Attempt], trace: TaskTrace) -> None:
+def _count_attempts(finding: Finding, attempts: list[Attempt], trace: EventTrace) -> None:
     """An attestation that the pool took is refused where no author could put it into a block."""
     stated = [event.milestone for _, event in trace.all(MilestoneReported)]
     twice = len(stated) - len(set(stated))
@@ -269,7 +270,7 @@ def _count_attempts(finding: Finding, attempts: list[Attempt], trace: TaskTrace)
     finding.refused = sum(attempt["answer"] != ACCEPTED for attempt in calls) + stating - min(stating, twice)
 
 
-def _of_course(scene: CheatScene, trace: TaskTrace, sums: TaskSums) -> Iterator[str]:
+def _of_course(scene: CheatScene, trace: EventTrace, sums: TaskSums) -> Iterator[str]:
     found = [(name_of(event.provider), event.outcome) for _, event in trace.all(SlotSettled)]
     if found != list(scene.slots):
         said = [f"{name} {outcome.name}" for name, outcome in found]
@@ -289,7 +290,7 @@ def _of_losses(scene: CheatScene, sums: TaskSums) -> Iterator[str]:
             yield f"{loss.what}: {loss.taken} taken, {loss.expected} expected"
 
 
-def _of_attempts(scene: CheatScene, finding: Finding, trace: TaskTrace) -> Iterator[str]:
+def _of_attempts(scene: CheatScene, finding: Finding, trace: EventTrace) -> Iterator[str]:
     if finding.refused != finding.tried - _harmless(finding):
         yield f"{finding.refused} of {finding.tried} attempts were refused: {finding.answers}"
     if not finding.tried and scene.is_refused:

@@ -34,7 +34,8 @@ from devnet.proofs.cheats.task_judgement import (
 from devnet.proofs.cheats.task_strangers import Attempt, Tries
 from devnet.proofs.cheats.units import Check, Finding
 from devnet.stage.actors.task_sale import KIND, People, SaleRow, kept, keyed
-from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums, TaskTrace, following
+from devnet.stage.measuring.ledger import EventTrace
+from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums, following
 from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, FreshDevnet, Stage
 from devnet.stage.scenario import Scenario
 from genesis import dev_accounts
@@ -220,7 +221,7 @@ def play(stage: Stage, scene: CheatScene) -> tuple[Finding, bool]:
     course.attempts += [line for line in tried if line["event"] == "cheat"]
     finding = judge(scene, course.task_id, book, people, course.attempts)
     finding.failures += course.problems
-    trace = book.tasks.get(course.task_id, TaskTrace())
+    trace = book.tasks.get(course.task_id, EventTrace())
     is_grave = bool(of_the_honest(scene, course.task_id, book, people))
     return finding, not finding.failures or is_grave or not is_forestalled(trace)
 
@@ -311,7 +312,7 @@ def sold_honestly(stage: Stage) -> Finding:
 def judged(sales: list[HonestSale], book: TaskLedger, people: People) -> Finding:
     """Everybody was paid what the table says, and nothing was taken of anybody."""
     finding = Finding(HONEST, units=0, tasks=len(sales))
-    traces = {sale.number: book.tasks.get(sale.task_id, TaskTrace()) for sale in sales}
+    traces = {sale.number: book.tasks.get(sale.task_id, EventTrace()) for sale in sales}
     sums = [book.sums.get(sale.task_id, TaskSums()) for sale in sales]
     losses = [(sale, loss) for sale, each in zip(sales, sums, strict=True) for loss in each.losses]
     finding.checks = [
@@ -329,7 +330,7 @@ def judged(sales: list[HonestSale], book: TaskLedger, people: People) -> Finding
     return finding
 
 
-def _failures(sales: list[HonestSale], traces: dict[int, TaskTrace]) -> Iterator[str]:
+def _failures(sales: list[HonestSale], traces: dict[int, EventTrace]) -> Iterator[str]:
     for sale in sales:
         ends = [event.outcome.name for _, event in traces[sale.number].all(SlotSettled)]
         if ends != ["ON_TIME"]:

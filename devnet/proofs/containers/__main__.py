@@ -7,11 +7,9 @@ proof's own, and end with it.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
-import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -299,9 +297,7 @@ def _outputs(stage: ContainerStage, sale: TaskSale, record: Task) -> dict[str, b
         return None
     out = stage.net.folder / f"{sale.name[:10]}.tar"
     task_sale.ask(stage, sale, "result", "--key", CUSTOMER_KEY, "--out", str(out), is_shown=True)
-    with tarfile.open(fileobj=io.BytesIO(out.read_bytes())) as archive:
-        files = [(entry.name, archive.extractfile(entry)) for entry in archive if entry.isfile()]
-        return {name: content.read() for name, content in files if content is not None}
+    return task_sale.files_of(out)
 
 
 def figures(facts: Mapping[str, Any]) -> str:

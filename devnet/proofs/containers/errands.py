@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import tarfile
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from devnet.launcher.errors import DevnetError
-from devnet.stage.actors.task_sale import EXAMPLES, record
+from devnet.stage.actors.task_sale import EXAMPLES, files_of, record
 from devnet.stage.network import CUSTOMER_KEY, Stage
 from genesis import dev_accounts
 from runtime.cryptography.ss58 import encode as ss58
@@ -125,7 +124,7 @@ def run_command(place: Place) -> Iterator[str]:
         yield f"`ogpu run` ends with {code}, not with its program's {EXIT_CODE}"
     if said.splitlines() != [SECRET]:
         yield f"`ogpu run` prints {said[:80]!r}, not what its program wrote"
-    if _content(folder / "out.tar", "count") != b"3\n":
+    if files_of(folder / "out.tar").get("count") != b"3\n":
         yield "its outputs are others"
 
 
@@ -147,7 +146,7 @@ def run_array(place: Place) -> Iterator[str]:
     for row in rows:
         out = place.folder / f"array-{row['index']}.tar"
         place.typed("result", row["task"], "--out", str(out))
-        if _content(out, "index") != f"{row['index']}\n".encode():
+        if files_of(out).get("index") != f"{row['index']}\n".encode():
             yield f"member {row['index']} found another index"
     _, again = place.typed("submit", *words)
     if [row["task"] for row in json.loads(again)] != [row["task"] for row in rows]:
@@ -173,7 +172,7 @@ def requeue_job(place: Place) -> Iterator[str]:
     for task in tasks:
         out = place.folder / f"{task[:10]}-endless.tar"
         place.typed("result", task, "--out", str(out))
-        if _content(out, "state") != b"begun\n":
+        if files_of(out).get("state") != b"begun\n":
             yield f"{task} left no outputs"
 
 
@@ -207,14 +206,6 @@ def _device_of(stage: Stage, name: str) -> str:
     stash = ss58(dev_accounts.stash(name))
     rows = json.loads(stage.ogpu("providers", is_shown=False))
     return next(str(row["device"]) for row in rows if row["provider"] == stash)
-
-
-def _content(path: Path, name: str) -> bytes | None:
-    if not path.exists():
-        return None
-    with tarfile.open(path) as archive:
-        content = archive.extractfile(name) if name in archive.getnames() else None
-        return None if content is None else content.read()
 
 
 ERRANDS = (

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from devnet.stage.measuring.latency import percentile, slot_of
-from runtime.blocks.digest import DIGEST_ITEM, FinalRef, consensus_logs
+from devnet.stage.measuring.latency import digest_of, percentile, slot_of
+from devnet.stage.measuring.ledger import block_hash
+from runtime.blocks.digest import FinalRef, consensus_logs
 from runtime.encoding.codec import codec
 from runtime.pallets.staking.presence import CertificateHead
 from runtime.pallets.staking.stakers import Seat
@@ -166,7 +167,7 @@ class Watched:
 
     async def follow(self, client: ChainClient) -> None:
         """Until cancelled: take every final block, in order."""
-        at = await self._hash(client, 0)
+        at = await block_hash(client, 0)
         self.sets[0] = self.sets[1] = weights(await client.read(TrustStake.seats, at=at))
         last_ms = _now_ms()
         async for header in await client.finalized_heads():
@@ -204,7 +205,7 @@ class Watched:
     async def _recount(self, client: ChainClient, height: int) -> None:
         """Compare the set that an epoch's first block elects with one that is reckoned from the state before it."""
         epoch = (height - 1) // self.epoch_blocks
-        before, after = await self._hash(client, height - 1), await self._hash(client, height)
+        before, after = await block_hash(client, height - 1), await block_hash(client, height)
         voted = await self._voted(client, before, after, epoch - 1)
         standings = await self._standings(client, before, self.sets[epoch], voted)
         expected, jailed = following(self.sets[epoch], standings, self.seats, epoch - 1)
@@ -223,8 +224,7 @@ class Watched:
         present = await client.read(TrustStake.present, at=before)
         bits = {ended: present.bits, ended - 1: await client.read(TrustStake.late_votes, at=before)}
         header = await client.rpc.call("chain_getHeader", "0x" + first.hex())
-        digest = tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"])
-        for log in consensus_logs(digest):
+        for log in consensus_logs(digest_of(header)):
             if isinstance(log, FinalRef):
                 head, _ = codec(CertificateHead).decode_from(log.certificate, 0)
                 known = int.from_bytes(bits.get(head.epoch, b""), "little")
@@ -262,9 +262,6 @@ class Watched:
         starts = await client.read(TrustStake.set_starts, at=at)
         first = max(start for start in starts if start <= epoch)
         return weights(await client.read(TrustStake.sets, first, at=at))
-
-    async def _hash(self, client: ChainClient, height: int) -> bytes:
-        return bytes.fromhex((await client.rpc.call("chain_getBlockHash", height))[2:])
 
 
 def weights(seats: tuple[Seat, ...]) -> dict[bytes, int]:

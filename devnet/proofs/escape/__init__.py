@@ -2,7 +2,6 @@
 
 In reading order:
 
-* `listener`: somebody who answers on a port
 * `ground`: a private piece of network: this machine, the world, a cloud's metadata
 * `scene`: an engine, a provider's secrets, how a program is run there, and what an attempt is
 * `victim`: a provider that is killed

@@ -3,10 +3,12 @@
 The world has a public address, a private one, and the address at which clouds answer for their machines; this machine
 reaches all three. The run goes into its namespaces by itself (`enter`), so neither bridges nor rules nor mounts nor
 processes of it are ever the real machine's, and all of them are gone when it ends, however it ends.
+`python -m devnet.proofs.escape.ground PORT ADDRESS…` answers there until it is ended.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -83,7 +85,7 @@ def laid_out() -> Iterator[None]:
         f"route add default via {WORLD_PUBLIC}",
     ):
         _call(["ip", *line.split()])
-    listener = [sys.executable, "-m", "devnet.proofs.escape.listener"]
+    listener = [sys.executable, "-m", "devnet.proofs.escape.ground"]
     commands = (
         ["ip", "netns", "exec", _WORLD, *listener, str(WORLD_PORT), WORLD_PUBLIC, METADATA, PRIVATE],
         [*listener, str(MACHINE_PORT), "0.0.0.0"],  # noqa: S104 all addresses of a private namespace
@@ -110,3 +112,19 @@ def _call(command: Sequence[str], environment: dict[str, str] | None = None) -> 
     done = subprocess.run(list(command), capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise DevnetError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-300:]}")
+
+
+async def listen(port: int, addresses: Sequence[str]) -> None:
+    """Say a word to everybody, and hang up."""
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"reached\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, list(addresses), port)
+    print("listening", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(listen(int(sys.argv[1]), sys.argv[2:]))

@@ -79,8 +79,6 @@ class RanProgram:
 
     end: ContainerEnd
     text: str
-    log_size: int
-    lines_seen: int
 
     def done(self) -> list[str]:
         """What the probe managed to do."""
@@ -140,9 +138,7 @@ class EscapeScene:
     async def ended(self, container: RunningContainer) -> RanProgram:
         """How a program ends."""
         end = await self.engine.wait(container)
-        lines = container.log.lines
-        text = "\n".join(line.text for line in lines)
-        return RanProgram(end, text, sum(len(line.text) for line in lines), container.log.lines_seen)
+        return RanProgram(end, "\n".join(line.text for line in container.log.lines))
 
     async def ask_engine(self, work: Callable[[docker.APIClient], T]) -> T:
         """What the engine says, asked beside the provider."""

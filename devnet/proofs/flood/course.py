@@ -22,7 +22,7 @@ import trio
 from devnet.launcher import layout, lifecycle, processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, genesis_hash
-from devnet.proofs.flood import hogs, measures, network
+from devnet.proofs.flood import measures, network
 from devnet.proofs.flood.attack import READY, Attack, AttackAccount, Door, Needs, victim_of
 from devnet.proofs.flood.clients import LOOPBACK, ask
 from devnet.proofs.flood.judging import (
@@ -97,7 +97,7 @@ class Course:
     async def _try(self, attack: Attack) -> BarResult:
         """Prepare what it needs, attack, wait until all is well, work out the figures."""
         async with self._with_needs(attack):
-            with hogs.beside_the_nodes() if self._hogged(attack) else nullcontext():
+            with network.beside_hogs() if self._hogged(attack) else nullcontext():
                 baseline = await self._baseline(attack)
                 logs, starts = measures.log_sizes(self.net), self._running()
                 stretch, account = await self._attacked(attack)

@@ -42,10 +42,10 @@ class Moves:
 
 @dataclass(slots=True)
 class Books:
-    """All of it, up to the final block at `height`."""
+    """All of it, in the final blocks below `next_height`."""
 
     moves: dict[bytes, Moves]
-    height: int = 0
+    next_height: int = 1
     market: DevnetLedger = field(default_factory=DevnetLedger)
 
     def take(self, height: int, event: object) -> None:
@@ -116,7 +116,7 @@ def _amount(event: ProviderSlashed | RaceMissed) -> int:
 async def opened(chain: ChainClient, accounts: Sequence[bytes]) -> Books:
     """Books that begin after the newest final block."""
     height = await ledger.final_height(chain)
-    books = Books({account: Moves() for account in accounts}, height)
+    books = Books({account: Moves() for account in accounts}, height + 1)
     for account, moves in books.moves.items():
         moves.before = await ledger.wealth(chain, account, height)
     return books
@@ -125,7 +125,7 @@ async def opened(chain: ChainClient, accounts: Sequence[bytes]) -> Books:
 async def _follow(chain: ChainClient, books: Books) -> None:
     """Read all blocks while they are young, until cancelled: nodes forget old states."""
     while True:
-        await _catch_up(chain, books)
+        await ledger.read_on(chain, books)
         await asyncio.sleep(POLL_SECONDS)
 
 
@@ -144,17 +144,9 @@ async def kept(chain: ChainClient, books: Books) -> AsyncIterator[None]:
 async def _close(chain: ChainClient, books: Books) -> None:
     """Read on until all units of these accounts have ended, or for `END_SECONDS`; then see what everybody owns."""
     end = asyncio.get_running_loop().time() + END_SECONDS
-    await _catch_up(chain, books)
+    await ledger.read_on(chain, books)
     while any(map(books.open_units, books.moves)) and asyncio.get_running_loop().time() < end:
         await asyncio.sleep(POLL_SECONDS)
-        await _catch_up(chain, books)
+        await ledger.read_on(chain, books)
     for account, moves in books.moves.items():
-        moves.after = await ledger.wealth(chain, account, books.height)
-
-
-async def _catch_up(chain: ChainClient, books: Books) -> None:
-    for height in range(books.height + 1, await ledger.final_height(chain) + 1):
-        records = await chain.events(await ledger.block_hash(chain, height))
-        for record in records:
-            books.take(height, record.event)
-        books.height = height
+        moves.after = await ledger.wealth(chain, account, books.next_height - 1)

@@ -6,6 +6,7 @@ Always: what is told of the task is what the programs of its customer print, and
 from __future__ import annotations
 
 import json
+import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +108,15 @@ def sell(
 def ask(stage: Stage, sale: TaskSale, command: str, *options: str, is_shown: bool = False) -> str:
     """Return what `ogpu COMMAND TASK` prints."""
     return stage.ogpu(command, sale.name, *options, is_shown=is_shown)
+
+
+def files_of(archive: Path) -> dict[str, bytes]:
+    """Return the files of a tar by name; none where there is no tar."""
+    if not archive.exists():
+        return {}
+    with tarfile.open(archive) as entries:
+        files = [(entry.name, entries.extractfile(entry)) for entry in entries if entry.isfile()]
+        return {name: content.read() for name, content in files if content is not None}
 
 
 def record(stage: Stage, task_id: bytes) -> Task:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devnet.launcher.layout import Devnet, NodeLayout
-from runtime.blocks.digest import DIGEST_ITEM, find_pre_digest
+from runtime.blocks.digest import DIGEST_ITEM, DigestItem, find_pre_digest
 from runtime.encoding.codec import DecodeError
 from wallet.rpc import NodeUnreachableError, RpcConnection
 
@@ -80,11 +80,15 @@ async def _listen(member: NodeLayout, kind: str, found: Latencies) -> None:
             await asyncio.sleep(RETRY_SECONDS)
 
 
+def digest_of(header: dict[str, Any]) -> tuple[DigestItem, ...]:
+    """Return the digest of a header as JSON-RPC shows it."""
+    return tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"])
+
+
 def slot_of(header: dict[str, Any]) -> int | None:
     """The slot in a header as JSON-RPC shows it; None for genesis."""
     try:
-        digest = tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"])
+        found = find_pre_digest(digest_of(header))
     except DecodeError:
         return None
-    found = find_pre_digest(digest)
     return None if found is None else found.slot

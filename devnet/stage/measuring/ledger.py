@@ -5,7 +5,9 @@ What always holds: only final blocks are read, and amounts are whole grains.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
 from gpu_tasks.market.attestations.attestations import Attested
 from gpu_tasks.market.courts.events import CaseDecided, OpinionOpened
@@ -26,6 +28,35 @@ from wallet.client import ChainClient
 
 UnitEnding = UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | Attested
 CaseHappening = CaseDecided | OpinionOpened
+Event = TypeVar("Event")
+
+
+class EventBook(Protocol):
+    """Takes the events of final blocks, in order."""
+
+    next_height: int
+
+    def take(self, height: int, event: object) -> None:
+        """Take an event of the block at that height."""
+
+
+@dataclass(slots=True)
+class EventTrace:
+    """Everything that happened to something; heights are of final blocks."""
+
+    happened: list[tuple[int, Any]] = field(default_factory=list)
+
+    def all(self, kind: type[Event]) -> list[tuple[int, Event]]:
+        """Return the events of a kind with their heights, in order."""
+        return [(height, event) for height, event in self.happened if isinstance(event, kind)]
+
+    def events(self, kind: type[Event]) -> list[Event]:
+        """Return the events of a kind, in order."""
+        return [event for _, event in self.all(kind)]
+
+    def first(self, kind: type[Event]) -> tuple[int, Event] | None:
+        """Return the first of them."""
+        return next(iter(self.all(kind)), None)
 
 
 @dataclass(slots=True)
@@ -124,12 +155,21 @@ async def read(chain: ChainClient, first: int, last: int | None = None) -> Devne
     return ledger
 
 
-async def read_on(chain: ChainClient, ledger: DevnetLedger, last: int | None = None) -> None:
+async def read_on(chain: ChainClient, ledger: EventBook, last: int | None = None) -> None:
     """Have a ledger go on to block `last`, or to the newest final one; a node keeps events for some hundred blocks."""
-    for height in range(ledger.next_height, (last or await final_height(chain)) + 1):
-        for record in await chain.events(await block_hash(chain, height)):
-            ledger.take(height, record.event)
+    async for height, _, events in final_blocks(chain, ledger.next_height, last):
+        for event in events:
+            ledger.take(height, event)
         ledger.next_height = height + 1
+
+
+async def final_blocks(
+    chain: ChainClient, first: int, last: int | None = None
+) -> AsyncIterator[tuple[int, bytes, list[Any]]]:
+    """Yield height, hash and events of the final blocks from `first` to `last`, or to the newest."""
+    for height in range(first, (last or await final_height(chain)) + 1):
+        block = await block_hash(chain, height)
+        yield height, block, [record.event for record in await chain.events(block)]
 
 
 async def final_height(chain: ChainClient) -> int:

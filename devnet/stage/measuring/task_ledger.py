@@ -11,9 +11,9 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from devnet.stage.measuring.ledger import block_hash, final_height
+from devnet.stage.measuring.ledger import EventTrace, block_hash, final_blocks, final_height
 from devnet.stage.measuring.task_audits import CASE_EVENTS, TaskAudits
 from gpu_tasks.market.training import events, money
 from gpu_tasks.market.training.fraud_claims import reward_of
@@ -28,25 +28,9 @@ from runtime.pallets.timestamp import Timestamp
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
 
-TaskEvent = TypeVar("TaskEvent")
 KINDS = tuple(kind for kind in vars(events).values() if isinstance(kind, type) and kind in TrainingMarket.events)
 STOOD_BY = TaskOutcome.STOOD_BY
 PROVIDERS_PURSES = tuple(purse for purse, owner in OWNERS.items() if owner is not TaskPayee.CUSTOMER)
-
-
-@dataclass(slots=True)
-class TaskTrace:
-    """Everything that happened to a task; heights are of final blocks."""
-
-    happened: list[tuple[int, Any]] = field(default_factory=list)
-
-    def all(self, kind: type[TaskEvent]) -> list[tuple[int, TaskEvent]]:
-        """Its events of a kind, in their order."""
-        return [(height, event) for height, event in self.happened if isinstance(event, kind)]
-
-    def first(self, kind: type[TaskEvent]) -> tuple[int, TaskEvent] | None:
-        """The first of them."""
-        return next(iter(self.all(kind)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +75,7 @@ class TaskLedger:
     """
 
     height: int
-    tasks: dict[bytes, TaskTrace] = field(default_factory=dict)
+    tasks: dict[bytes, EventTrace] = field(default_factory=dict)
     sums: dict[bytes, TaskSums] = field(default_factory=dict)
     fees: dict[bytes, int] = field(default_factory=dict)
     moments: dict[int, float] = field(default_factory=dict)
@@ -100,11 +84,10 @@ class TaskLedger:
 
     async def catch_up(self, chain: ChainClient) -> None:
         """Read the blocks that became final since; soon enough, for nodes forget old states."""
-        for height in range(self.height + 1, await final_height(chain) + 1):
-            at = await block_hash(chain, height)
+        async for height, at, happened in final_blocks(chain, self.height + 1):
             self.moments[height] = await chain.read(Timestamp.now, at=at) / 1_000
-            for record in await chain.events(at):
-                await self._take(chain, height, record.event)
+            for event in happened:
+                await self._take(chain, height, event)
             self.height = height
 
     async def _take(self, chain: ChainClient, height: int, event: Any) -> None:
@@ -115,7 +98,7 @@ class TaskLedger:
                 assert author is not None, "a block has an author"
                 self.fees[author] = self.fees.get(author, 0) - event.tip
         elif isinstance(event, KINDS):
-            self.tasks.setdefault(event.task, TaskTrace()).happened.append((height, event))
+            self.tasks.setdefault(event.task, EventTrace()).happened.append((height, event))
             if isinstance(event, events.TaskJudged):
                 self.audits.open(event.task, await _after(chain, height, event.task))
             await _reckon(chain, height, event, self.sums.setdefault(event.task, TaskSums()), self.audits)

@@ -12,7 +12,8 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout, Ports
 from devnet.stage.actors import task_sale
 from devnet.stage.actors.task_sale import TaskSale
-from devnet.stage.measuring.task_ledger import TaskLedger, TaskMove, TaskSums, TaskTrace
+from devnet.stage.measuring.ledger import EventTrace
+from devnet.stage.measuring.task_ledger import TaskLedger, TaskMove, TaskSums
 from devnet.stage.network import Stage
 from devnet.stage.report import Narrator
 from genesis import dev_accounts
@@ -33,7 +34,7 @@ def a_ledger(outcome: TaskOutcome = TaskOutcome.ON_TIME, *wrong: str) -> TaskLed
         (12, SlotSettled(TASK, 0, ALICE, outcome, 100, 0)),
     ]
     sums = TaskSums([TaskMove(12, ALICE, 98, "ON_TIME")], wrong=list(wrong))
-    return TaskLedger(12, {TASK: TaskTrace(happened)}, {TASK: sums})
+    return TaskLedger(12, {TASK: EventTrace(happened)}, {TASK: sums})
 
 
 def ended(

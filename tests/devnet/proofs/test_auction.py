@@ -16,7 +16,8 @@ from devnet.proofs.auction import (
     unverified,
 )
 from devnet.stage.actors.task_sale import People
-from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums, TaskTrace
+from devnet.stage.measuring.ledger import EventTrace
+from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums
 from gpu_tasks.client.task_files import load
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.bids import BidOffer
@@ -53,7 +54,7 @@ def a_course() -> Happened:
 def judged(
     happened: Happened, scene: AuctionedTask = STANDBY, *, result: Any = RESULT, state: bytes = STATE, gone: int = 0
 ) -> SoldTask:
-    ledger = TaskLedger(100, {TASK: TaskTrace(happened)}, {TASK: TaskSums()}, {}, dict.fromkeys(range(101), 0.0))
+    ledger = TaskLedger(100, {TASK: EventTrace(happened)}, {TASK: TaskSums()}, {}, dict.fromkeys(range(101), 0.0))
     ledger.moments |= {37: 27.5, 97: 87.25}
     people = People({"Alice": (ALICE,)}, {"Alice": 100}, {"Alice": 100 - gone})
     return judge(scene, TASK, ledger, people, result, state, WANTED, ["Alice"] if scene.kills_winner else [])

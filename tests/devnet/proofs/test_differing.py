@@ -61,7 +61,9 @@ ROW = {"batch": "0x" + UNIT.hex(), "asked_for": "upper nodes", "until_block": 11
 
 
 def traced(events: tuple[tuple[int, Any], ...], *computed: dict[str, Any], **changed: Any) -> DisputeTrace:
-    trace = DisputeTrace(UNIT, closed_at=10, collaterals={LIAR: 350, HONEST: 350}, leaf_tokens=40, batch_tokens=2_500)
+    trace = DisputeTrace(
+        unit=UNIT, closed_at=10, collaterals={LIAR: 350, HONEST: 350}, leaf_tokens=40, batch_tokens=2_500
+    )
     for height, event in events:
         trace.take(height, event)
     trace.computed = list(computed)
@@ -83,7 +85,7 @@ def test_what_is_as_it_should_be_passes_with_its_figures() -> None:
 
 def test_events_of_other_units_say_nothing() -> None:
     trace = traced((*EVENTS, (21, replace(SETTLED, unit=OTHER)), (21, CaseOpened(OTHER, 9, CaseKind.DISPUTE))))
-    assert (trace.cases, len(trace.settled)) == (1, 1)
+    assert (len(trace.all(CaseOpened)), len(trace.all(UnitSettled))) == (1, 1)
     lines = [COMPUTED, COMPUTED | {"unit": OTHER.hex()}, {"event": "ended", "unit": UNIT.hex()}, {"event": "drained"}]
     assert computed_of(UNIT, lines) == [COMPUTED]
 

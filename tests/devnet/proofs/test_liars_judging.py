@@ -170,10 +170,10 @@ def test_the_books_are_kept_without_a_gap_while_the_chain_grows() -> None:
         return books
 
     books = asyncio.run(run())
-    assert chain.asked == list(range(13, books.height + 1))
+    assert chain.asked == list(range(13, books.next_height))
     moves = books.moves[WHO]
     assert [amount for _, amount in moves.transfers] == chain.asked
-    assert (moves.before, moves.after, moves.gone) == (989, 1_001 - books.height, books.height - 12)
+    assert (moves.before, moves.after, moves.gone) == (989, 1_002 - books.next_height, books.next_height - 13)
 
 
 def test_the_last_line_counts() -> None:

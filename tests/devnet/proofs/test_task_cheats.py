@@ -17,8 +17,9 @@ from devnet.proofs.cheats.tasks import WINDOWS, HonestSale, judged
 from devnet.proofs.cheats.units import Finding
 from devnet.stage.actors.task_sale import People
 from devnet.stage.cheating.executors import BENT_STEP, BentRun, BitInOneWeight, SkippedTenth, steps_done
+from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.measuring.task_audits import AuditedSlot
-from devnet.stage.measuring.task_ledger import TaskLedger, TaskLoss, TaskMove, TaskSums, TaskTrace
+from devnet.stage.measuring.task_ledger import TaskLedger, TaskLoss, TaskMove, TaskSums
 from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
@@ -107,7 +108,7 @@ class SceneOfATest:
     def __init__(self, name: str, losses: list[TaskLoss] | None = None) -> None:
         self.scene: CheatScene = next(scene for scene in SCENES if scene.name == name)
         settled = [SlotSettled(TASK, 0, stash(who), outcome, 0, 0) for who, outcome in self.scene.slots]
-        self.trace = TaskTrace([(9, event) for event in settled])
+        self.trace = EventTrace([(9, event) for event in settled])
         taken = [loss(who, what) for who, what in zip(("Eve",) * 2, self.scene.taken, strict=False)]
         self.sums = TaskSums([TaskMove(9, each.account, -each.taken, each.what) for each in taken], losses or taken)
         self.case = AuditedSlot(TASK, 5, root=ROOT)
@@ -236,7 +237,7 @@ def test_an_honest_judge_that_says_nothing_is_said_and_a_lazy_one_that_is_outvot
 
 def honest_finding(outcome: TaskOutcome, losses: list[TaskLoss], extra: int = 0) -> list[str]:
     sale = HonestSale(0, "Alice", TASK)
-    trace = TaskTrace([(9, SlotSettled(TASK, 0, stash("Alice"), outcome, 0, 0))])
+    trace = EventTrace([(9, SlotSettled(TASK, 0, stash("Alice"), outcome, 0, 0))])
     book = TaskLedger(9, {TASK: trace}, {TASK: TaskSums([TaskMove(9, stash("Alice"), 98, "ON_TIME")], losses)})
     people = People({"Alice": (stash("Alice"),)}, {"Alice": 5}, {"Alice": 103 + extra})
     return judged([sale], book, people).failures

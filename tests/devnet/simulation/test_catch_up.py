@@ -8,8 +8,7 @@ from consensus import events as ev
 from consensus.parameters import DEVNET, Parameters
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.scenario import LAN, START_MS, SimulatedScenario, make_world
-from devnet.simulation.weather import Weather
-from devnet.simulation.world import World
+from devnet.simulation.world import Weather, World
 
 KEPT = 8
 SHORT = replace(DEVNET, epoch_blocks=3, boundaries_kept=KEPT)

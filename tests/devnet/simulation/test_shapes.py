@@ -7,8 +7,7 @@ import pytest
 from consensus.finality.relay import BallotRelay
 from consensus.parameters import DEVNET
 from devnet.simulation.node import SimulatedNode
-from devnet.simulation.roles import both_ways
-from devnet.simulation.scenario import START_MS, ScenarioOutcome, SimulatedScenario, make_world, run
+from devnet.simulation.scenario import START_MS, ScenarioOutcome, SimulatedScenario, both_ways, make_world, run
 from devnet.simulation.world import World
 
 SHAPES = [(4, "star"), (4, "line"), (7, "ring 2"), (10, "ring 4"), (13, "ring 6"), (10, "sparse")]

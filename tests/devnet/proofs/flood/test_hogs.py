@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.proofs.flood import hogs
+from devnet.proofs.flood import network
 
 LOOKS = 1_000
 
@@ -24,7 +24,7 @@ def children() -> set[str]:
 
 def test_there_is_one_for_each_processor_at_the_nodes_priority_and_none_afterwards() -> None:
     before = children()
-    with hogs.beside_the_nodes() as count:
+    with network.beside_hogs() as count:
         started = children() - before
         assert len(started) == count == len(os.sched_getaffinity(0))
         assert {os.getpriority(os.PRIO_PROCESS, int(pid)) for pid in started} == {os.getpriority(os.PRIO_PROCESS, 0)}
@@ -34,8 +34,8 @@ def test_there_is_one_for_each_processor_at_the_nodes_priority_and_none_afterwar
 def test_they_end_with_a_program_that_is_killed() -> None:
     program = """if True:
         import time
-        from devnet.proofs.flood import hogs
-        with hogs.beside_the_nodes():
+        from devnet.proofs.flood import network
+        with network.beside_hogs():
             print("begun", flush=True)
             time.sleep(600)
     """
@@ -47,13 +47,13 @@ def test_they_end_with_a_program_that_is_killed() -> None:
     assert started
     try:
         for _ in range(LOOKS):
-            if not any(hogs.BUSY in command_of(pid) for pid in started):
+            if not any(network.BUSY in command_of(pid) for pid in started):
                 return
             time.sleep(0.01)
         pytest.fail("they go on")
     finally:
         for pid in started:
-            if hogs.BUSY in command_of(pid):
+            if network.BUSY in command_of(pid):
                 os.kill(int(pid), signal.SIGKILL)
 
 
