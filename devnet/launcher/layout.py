@@ -263,7 +263,7 @@ def load(folder: Path) -> Devnet:
         content = json.loads(path.read_text(encoding="utf-8"))
         has_providers = bool(content["has_providers"])
         guests = tuple(Guest(**{**guest, "options": tuple(guest["options"])}) for guest in content["guests"])
-        numbers = (content.get("broker_port"), content.get("relay_port"), content.get("sample"))
+        numbers = (content["broker_port"], content["relay_port"], content["sample"])
         broker_port, relay_port, sample = (None if number is None else int(number) for number in numbers)
         members = tuple(NodeLayout(**{**member, "ports": Ports(**member["ports"])}) for member in content["members"])
     except FileNotFoundError as error:

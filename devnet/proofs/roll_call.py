@@ -8,7 +8,6 @@ from final blocks; a device is judged by its part alone.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from devnet.launcher import programs
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.stage.actors import purchase
+from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.network import Follower, FreshDevnet, Stage
 from devnet.stage.report import FOLDER
 from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
@@ -38,15 +38,18 @@ from wallet.client import ChainClient
 
 T = TypeVar("T")
 OBJECTIONS_LEAST = 2
-COUNTED: Mapping[type[Any], str] = {
-    ev.DeviceEnrolled: "enrolled",
-    ev.CapacityCommitted: "committed",
-    ev.RowsOpened: "opened",
-    ev.RowsObjected: "objections",
-    ev.DeviceUnenrolled: "left",
-    DeviceAssigned: "assigned",
+KINDS = (
+    ev.RollCalled, ev.DeviceEnrolled, ev.CapacityCommitted, ev.RowsOpened, ev.RowsObjected, ev.RollCallBondLost,
+    ev.DeviceUnenrolled, DeviceAssigned, ExtrinsicFailed,
+)  # fmt: skip
+"""Events that are judged."""
+ONCE: Mapping[str, type[Any]] = {
+    "enrolled": ev.DeviceEnrolled,
+    "committed": ev.CapacityCommitted,
+    "shown": ev.RowsOpened,
+    "withdrawn": ev.DeviceUnenrolled,
 }
-"""Events of a device, each with the counter of `RollCallTrace` that counts them."""
+"""To each device."""
 
 
 class RollCallPart(Enum):
@@ -63,44 +66,14 @@ class RollCallPart(Enum):
         return self in {RollCallPart.HONEST, RollCallPart.KILLED}
 
 
-@dataclass(slots=True)
-class RollCallTrace:
-    """What final blocks say of the devices at a roll call."""
+def times_of(trace: EventTrace, kind: type[Any], device: bytes) -> int:
+    """Return how often something happened to a device."""
+    return sum(event.device == device for event in trace.events(kind))
 
-    is_called: bool = False
-    enrolled: Counter[bytes] = field(default_factory=Counter)
-    committed: Counter[bytes] = field(default_factory=Counter)
-    rates: dict[bytes, int] = field(default_factory=dict)
-    opened: Counter[bytes] = field(default_factory=Counter)
-    objections: Counter[bytes] = field(default_factory=Counter)
-    lost: Counter[bytes] = field(default_factory=Counter)
-    """Grains of roll-call bonds."""
-    left: Counter[bytes] = field(default_factory=Counter)
-    assigned: Counter[bytes] = field(default_factory=Counter)
-    """To units, by device."""
-    failed: int = 0
-    """Extrinsics that cost their fee, and did nothing."""
 
-    def take(self, events: Iterable[object]) -> None:
-        """What happened in one more block."""
-        for event in events:
-            for kind, name in COUNTED.items():
-                if isinstance(event, kind):
-                    getattr(self, name)[event.device] += 1
-            self._take(event)
-
-    def _take(self, event: object) -> None:
-        match event:
-            case ev.RollCalled():
-                self.is_called = True
-            case ev.CapacityCommitted(device, _, rate):
-                self.rates[device] = rate
-            case ev.RollCallBondLost(device, _, amount):
-                self.lost[device] += amount
-            case ExtrinsicFailed():
-                self.failed += 1
-            case _:
-                pass
+def lost_by(trace: EventTrace, device: bytes) -> int:
+    """Return the grains that a device has lost of its roll-call bond."""
+    return sum(event.amount for event in trace.events(ev.RollCallBondLost) if event.device == device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +105,12 @@ class DeviceFigures:
     doctor: str | None
 
     @classmethod
-    def of(cls, trace: RollCallTrace, each: CalledProvider) -> DeviceFigures:
+    def of(cls, trace: EventTrace, each: CalledProvider) -> DeviceFigures:
         """Return the figures of a provider's device."""
-        rate, objections = trace.rates.get(each.device, 0), trace.objections[each.device]
-        units, lost = trace.assigned[each.device], trace.lost[each.device]
+        device = each.device
+        rate = next((event.rate for event in trace.events(ev.CapacityCommitted) if event.device == device), 0)
+        objections, units = times_of(trace, ev.RowsObjected, device), times_of(trace, DeviceAssigned, device)
+        lost = lost_by(trace, device)
         return cls(each.name, each.part, rate, objections, units, lost, each.why_no_work, each.diagnosis)
 
 
@@ -147,30 +122,32 @@ class CalledDevices:
     failures: list[str]
 
 
-def judge(trace: RollCallTrace, providers: Iterable[CalledProvider], bonds: Mapping[bytes, int]) -> list[str]:
+def judge(trace: EventTrace, providers: Iterable[CalledProvider], bonds: Mapping[bytes, int]) -> list[str]:
     """What is not as it must be; `bonds` are the grains that were held for each device."""
-    found = [] if trace.is_called else ["there was no roll call"]
-    if trace.failed:
-        found.append(f"{trace.failed} calls cost their fee, and did nothing")
+    found = [] if trace.all(ev.RollCalled) else ["there was no roll call"]
+    if failed := len(trace.all(ExtrinsicFailed)):
+        found.append(f"{failed} calls cost their fee, and did nothing")
     for provider in providers:
         found += [f"{provider.name}: {words}" for words in _of(trace, provider, bonds.get(provider.device, 0))]
     return found
 
 
-def _of(trace: RollCallTrace, provider: CalledProvider, bond: int) -> list[str]:
+def _of(trace: EventTrace, provider: CalledProvider, bond: int) -> list[str]:
     device, part = provider.device, provider.part
-    times = {"enrolled": trace.enrolled, "committed": trace.committed, "shown": trace.opened, "withdrawn": trace.left}
-    found = [f"{word} {counter[device]} times, not once" for word, counter in times.items() if counter[device] != 1]
+    counts = {word: times_of(trace, kind, device) for word, kind in ONCE.items()}
+    found = [f"{word} {count} times, not once" for word, count in counts.items() if count != 1]
     if provider.begun != 1:
         found.append(f"its chain was computed {provider.begun} times, not once")
-    objections = trace.objections[device]
+    objections, lost, drawn = (
+        times_of(trace, ev.RowsObjected, device), lost_by(trace, device), times_of(trace, DeviceAssigned, device)
+    )  # fmt: skip
     if (objections >= OBJECTIONS_LEAST) != (part is RollCallPart.LIAR) or (objections and part.may_work):
         found.append(f"{objections} inspectors object")
     wanted = bond if part is RollCallPart.LIAR else 0
-    if not bond or trace.lost[device] != wanted:
-        found.append(f"it lost {trace.lost[device]} of {bond} grains, not {wanted}")
-    if bool(trace.assigned[device]) != part.may_work:
-        found.append(f"it was drawn for {trace.assigned[device]} units")
+    if not bond or lost != wanted:
+        found.append(f"it lost {lost} of {bond} grains, not {wanted}")
+    if bool(drawn) != part.may_work:
+        found.append(f"it was drawn for {drawn} units")
     for word, said in (("status", provider.why_no_work), ("doctor", provider.diagnosis)):
         if bool(said) == part.may_work or (said and "has proven" not in said):
             found.append(f"{word} says of it: {said}")
@@ -199,7 +176,7 @@ class HeldRollCall:
 
     stage: Stage
     devices: dict[str, bytes] = field(default_factory=dict)
-    trace: RollCallTrace = field(default_factory=RollCallTrace)
+    trace: EventTrace = field(default_factory=EventTrace)
     bonds: dict[bytes, int] = field(default_factory=dict)
     providers: list[CalledProvider] = field(default_factory=list)
     blocks: Follower = field(init=False)
@@ -216,7 +193,7 @@ class HeldRollCall:
         tell.line("Enrol: four devices, each with a bond")
         _all(self._enrol)
         self.blocks.read_on()
-        if self.trace.is_called:
+        if self.trace.all(ev.RollCalled):
             raise DevnetError("the roll call began before all had enrolled: name a later block with --first-call")
         tell.line(f"Roll call: {len(CAST)} devices compute in the same blocks; a daemon is killed after its commit")
         self._roll_call()
@@ -232,8 +209,9 @@ class HeldRollCall:
             judge(self.trace, self.providers, self.bonds),
         )
 
-    async def _take(self, _: ChainClient, __: int, ___: bytes, event: object) -> None:
-        self.trace.take([event])
+    async def _take(self, _: ChainClient, height: int, __: bytes, event: object) -> None:
+        if isinstance(event, KINDS):
+            self.trace.happened.append((height, event))
 
     async def _know_devices(self, chain: ChainClient) -> None:
         for name in CAST:
@@ -248,12 +226,16 @@ class HeldRollCall:
 
     def _roll_call(self) -> None:
         trace, tell = self.trace, self.stage.tell
-        self.blocks.until("a roll call", lambda: trace.is_called, BLOCKS_MAX)
+        self.blocks.until("a roll call", lambda: bool(trace.all(ev.RollCalled)), BLOCKS_MAX)
         for name in (name for name, part in CAST.items() if part is RollCallPart.KILLED):
             self.blocks.until(f"the commit of {name}", lambda name=name: self._told(name, "roll_call_commit") > 0, 30)  # type: ignore[misc]
             self.stage.kill_and_restart(name, "after its commit")
         everybody = set(self.devices.values())
-        self.blocks.until("that all have shown their rows", lambda: set(trace.opened) == everybody, times.CALL_BLOCKS)
+        self.blocks.until(
+            "that all have shown their rows",
+            lambda: {event.device for event in trace.events(ev.RowsOpened)} == everybody,
+            times.CALL_BLOCKS,
+        )
         tell.line(
             f"all have shown their rows at final block {self.blocks.next_height - 1}; inspectors compute them again"
         )

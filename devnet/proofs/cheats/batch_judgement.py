@@ -16,6 +16,7 @@ from fractions import Fraction
 from devnet.stage.cheating.__main__ import HIDING, LAZY, LIES
 from devnet.stage.cheating.daemons import told_about
 from devnet.stage.cheating.lies import RightAnswers, ToldBatch, drawn_paths, told_with
+from devnet.stage.measuring.ledger import EventTrace
 from gpu_tasks.batches.leaf_draws import covers, leaves_to_check, weight_floor
 from gpu_tasks.batches.requests import TOKEN, work_of
 from gpu_tasks.batches.sum_tree import LeafPath, batch_root, before, leaf_claim, path_claim
@@ -110,101 +111,85 @@ SCENES = (
 CASES_MAX = 8
 """Of a check: of three auditors each may pass and be looked at, or doubt; then the customer."""
 HoldEvent = Locked | Unlocked | Paid
+UNEXPECTED = RaceMissed | UnitRequeued | UnitRefunded | UnitDisputed | AuditorSilent | JudgeCharged
+"""No scene has these."""
 
 
 @dataclass(slots=True)
 class CheckCase:
-    """One case about a leaf, or about what an auditor passed with."""
+    """One case about a leaf, or about the proof of an auditor that passed."""
 
     opinions: list[OpinionOpened] = field(default_factory=list)
     ended: CaseEnded | None = None
-    ended_at: int = 0
 
 
 @dataclass(slots=True)
-class CheckTrace:
+class CheckTrace(EventTrace):
     """One batch, from its draw to the end of its check."""
 
-    unit: bytes
-    racers: tuple[bytes, ...] = ()
-    settled: list[tuple[int, UnitSettled]] = field(default_factory=list)
+    unit: bytes = field(kw_only=True)
     terms: CheckTerms | None = None
     """Of the check, as the chain has them when leaves are drawn."""
-    drawn: LeavesDrawn | None = None
-    shown_by: list[LeavesShown] = field(default_factory=list)
     shown: tuple[ShownLeaf, ...] = ()
     """The drawn leaves, as the chain took them."""
-    auditors: list[bytes] = field(default_factory=list)
-    passed: dict[bytes, bytes] = field(default_factory=dict)
-    """With what each auditor passed that did."""
-    doubts: list[LeafDoubted] = field(default_factory=list)
-    watched: dict[bytes, bytes] = field(default_factory=dict)
-    """The case of each auditor whose proof the courts looked at."""
-    cases: dict[bytes, CheckCase] = field(default_factory=dict)
-    slashes: list[ProviderSlashed] = field(default_factory=list)
-    unexpected: list[str] = field(default_factory=list)
-    """What no scene has: a race that was missed, a dispute, somebody silent, a judge that pays."""
-    moved: list[tuple[int, HoldEvent]] = field(default_factory=list)
-    ended: LeafCheckEnded | None = None
-    ended_at: int = 0
+    refused: list[str] = field(default_factory=list)
+    """Why the chain refused a call that a scene has."""
 
     def take(self, height: int, event: object) -> None:
-        """One event of the block at that height, of whatever unit."""
+        """Take an event of any unit in the block at that height."""
         about = getattr(event, "unit", None) or getattr(event, "case", None)
-        if about != self.unit and about not in self._own_cases():
-            return
-        if isinstance(event, Locked | Unlocked | Paid):
-            self.moved.append((height, event))
-        else:
-            self._race(height, event)
-            self._check(height, event)
-            self._judge(height, event)
+        if about == self.unit or about in [check_case(self.unit, number) for number in range(CASES_MAX)]:
+            self.happened.append((height, event))
 
-    def _own_cases(self) -> tuple[bytes, ...]:
-        return tuple(check_case(self.unit, number) for number in range(CASES_MAX))
+    @property
+    def racers(self) -> tuple[bytes, ...]:
+        """Its racers, once drawn."""
+        drawn = self.events(UnitMatched)
+        return drawn[-1].racers if drawn else ()
 
-    def _race(self, height: int, event: object) -> None:
-        match event:
-            case UnitMatched():
-                self.racers = event.racers
-            case UnitSettled():
-                self.settled.append((height, event))
-            case ProviderSlashed():
-                self.slashes.append(event)
-            case RaceMissed() | UnitRequeued() | UnitRefunded() | UnitDisputed() | AuditorSilent() | JudgeCharged():
-                self.unexpected.append(f"{type(event).__name__} in block {height}")
-            case _:
-                pass
+    @property
+    def drawn(self) -> LeavesDrawn | None:
+        """The draw of leaves."""
+        return next(iter(self.events(LeavesDrawn)), None)
 
-    def _check(self, height: int, event: object) -> None:
-        match event:
-            case LeavesDrawn():
-                self.drawn = event
-            case LeavesShown():
-                self.shown_by.append(event)
-            case AuditorDrawn():
-                self.auditors.append(event.auditor)
-            case LeavesPassed():
-                self.passed[event.auditor] = event.proof
-            case LeafDoubted():
-                self.doubts.append(event)
-            case LeafCheckEnded():
-                self.ended, self.ended_at = event, height
-            case _:
-                pass
+    @property
+    def auditors(self) -> list[bytes]:
+        """Its auditors, in the order of their draws."""
+        return [event.auditor for event in self.events(AuditorDrawn)]
 
-    def _judge(self, height: int, event: object) -> None:
-        match event:
-            case CaseOpened():
-                self.cases[event.case] = CheckCase()
-                if not self.doubts or self.doubts[-1].case != event.case:
-                    self.watched[self.auditors[-1]] = event.case
-            case OpinionOpened():
-                self.cases[event.case].opinions.append(event)
-            case CaseEnded():
-                self.cases[event.case].ended, self.cases[event.case].ended_at = event, height
-            case _:
-                pass
+    @property
+    def ended(self) -> LeafCheckEnded | None:
+        """The end of its check."""
+        return next(iter(self.events(LeafCheckEnded)), None)
+
+    @property
+    def ended_at(self) -> int:
+        """The block of that."""
+        return next((height for height, _ in self.all(LeafCheckEnded)), 0)
+
+    def unexpected(self) -> list[str]:
+        """Return each event that no scene has, and each refusal."""
+        found = [(height, event) for height, event in self.happened if isinstance(event, UNEXPECTED)]
+        return [*(f"{type(event).__name__} in block {height}" for height, event in found), *self.refused]
+
+    def doubt_of(self, who: bytes) -> LeafDoubted | None:
+        """Return the doubt of an auditor or of the customer."""
+        return next((each for each in self.events(LeafDoubted) if each.doubt.doubter == who), None)
+
+    def case(self, case_id: bytes) -> CheckCase:
+        """Return a case about it."""
+        opinions = [event for event in self.events(OpinionOpened) if event.case == case_id]
+        return CheckCase(opinions, next((event for event in self.events(CaseEnded) if event.case == case_id), None))
+
+    def watched_case(self, auditor: bytes) -> CheckCase | None:
+        """Return the case about an auditor's proof, where the courts looked at it."""
+        doubted, newest = {event.case for event in self.events(LeafDoubted)}, b""
+        for _, event in self.happened:
+            if isinstance(event, AuditorDrawn):
+                newest = event.auditor
+            elif isinstance(event, CaseOpened) and event.case not in doubted and newest == auditor:
+                return self.case(event.case)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,8 +362,8 @@ def paid_of(trace: CheckTrace) -> dict[CheckPurse, Counter[CheckPayee]]:
     """What each paid of what it held for the batch or its cases, to whom."""
     paid: dict[CheckPurse, Counter[CheckPayee]] = {}
     names = {reason.name for reason in REASONS}
-    for _, event in trace.moved:
-        if isinstance(event, Paid) and event.reason.name in names:
+    for event in trace.events(Paid):
+        if event.reason.name in names:
             paid.setdefault((event.who, event.reason.name), Counter())[event.payee] += event.amount
     return paid
 
@@ -392,8 +377,8 @@ def lost_by(trace: CheckTrace, who: Iterable[CheckPurse]) -> int:
 def _left_behind(trace: CheckTrace) -> Iterator[str]:
     """What was locked of seats and bonds has been unlocked or paid."""
     balances: Counter[CheckPurse] = Counter()
-    for _, event in trace.moved:
-        if event.reason.name in (LEAF_SEAT.name, LEAF_BOND.name, JUDGE_SEAT.name):
+    for _, event in trace.happened:
+        if isinstance(event, HoldEvent) and event.reason.name in (LEAF_SEAT.name, LEAF_BOND.name, JUDGE_SEAT.name):
             balances[event.who, event.reason.name] += event.amount if isinstance(event, Locked) else -event.amount
     for each, left in balances.items():
         if left:
@@ -466,7 +451,7 @@ def figures_of(facts: BatchFacts) -> LeafFigures:
     """What it came to."""
     made, trace = expected_of(facts), facts.trace
     guilty = [who for who, _ in made.guilty]
-    settled_at = trace.settled[0][0] if trace.settled else trace.ended_at
+    settled_at = next((height for height, _ in trace.all(UnitSettled)), trace.ended_at)
     return LeafFigures(
         found_by=made.found_by,
         chance_ppm=int(facts.chance() * PPM),
@@ -482,9 +467,9 @@ def failures_of(facts: BatchFacts) -> list[str]:
     """What is not as it should be, as sentences."""
     trace = facts.trace
     if trace.ended is None or trace.terms is None:
-        return [f"its check has not ended: {', '.join(trace.unexpected)}"]
+        return [f"its check has not ended: {', '.join(trace.unexpected())}"]
     made = expected_of(facts)
-    found = [f"nobody should have had it: {what}" for what in trace.unexpected]
+    found = [f"nobody should have had it: {what}" for what in trace.unexpected()]
     found += [*_of_answers(facts), *made.wrong_words]
     return [*found, *_of_the_end(facts, made), *wrong_sums(trace, made.payments)]
 
@@ -495,17 +480,17 @@ def _audit(made: Expected, facts: BatchFacts, auditor: bytes) -> None:
     wrong = [leaf for leaf in facts.shown() if not facts.is_right(leaf)]
     is_lazy = auditor in facts.lazy
     if wrong and not is_lazy:
-        doubt = next((each.doubt for each in trace.doubts if each.doubt.doubter == auditor), None)
-        if doubt is None or (doubt.shown, doubt.found) != (wrong[0], facts.right_claim(wrong[0].index)):
-            made.wrong_words.append(f"an auditor should have doubted leaf {wrong[0].index}, and said {doubt}")
+        doubted, claim = trace.doubt_of(auditor), facts.right_claim(wrong[0].index)
+        if doubted is None or (doubted.doubt.shown, doubted.doubt.found) != (wrong[0], claim):
+            made.wrong_words.append(f"an auditor should have doubted leaf {wrong[0].index}, and said {doubted}")
             return
-        _refute(made, facts, _case_of(facts, auditor), _liars(terms))
+        _refute(made, facts, trace.case(doubted.case), _liars(terms))
         made.earner, made.found_by = auditor, "its auditor, by a drawn leaf"
         return
-    proof = trace.passed.get(auditor)
+    proof = next((event.proof for event in trace.events(LeavesPassed) if event.auditor == auditor), None)
     if proof is None or (proof == facts.right_proof(auditor)) == is_lazy:
         made.wrong_words.append(f"an auditor passed with {'a right proof' if proof else 'nothing'}")
-    case = trace.cases.get(trace.watched.get(auditor, b""))
+    case = trace.watched_case(auditor)
     if is_lazy and case is not None:
         seat = [(purse(auditor, LEAF_SEAT), seat_hold(terms.collateral, terms.fee))]
         made.guilty += seat
@@ -518,13 +503,14 @@ def _audit(made: Expected, facts: BatchFacts, auditor: bytes) -> None:
 def _customer(made: Expected, facts: BatchFacts) -> None:
     """What the customer says when nobody else doubts any more, and what becomes of it."""
     trace, terms, scene = facts.trace, facts.terms, facts.scene
-    doubt = next((each.doubt for each in trace.doubts if each.doubt.doubter == terms.customer), None)
+    doubted = trace.doubt_of(terms.customer)
+    doubt = None if doubted is None else doubted.doubt
     may_find = scene.customer is BatchCustomer.LOOKS and bool(facts.wrong_outputs())
     if (doubt is not None) != (may_find or scene.customer is BatchCustomer.LIES):
         made.wrong_words.append(f"its customer disputed {doubt}")
-    if doubt is None:
+    if doubted is None or doubt is None:
         return
-    case = _case_of(facts, terms.customer)
+    case = trace.case(doubted.case)
     if facts.is_right(doubt.shown):
         bond = [(purse(terms.customer, LEAF_BOND), FIRST_JUDGES * terms.judge_fee)]
         made.guilty += bond
@@ -550,14 +536,15 @@ def _refute(made: Expected, facts: BatchFacts, case: CheckCase, liars: list[tupl
 def _of_answers(facts: BatchFacts) -> Iterator[str]:
     """Whether what was settled and shown is what this scene states."""
     trace, told = facts.trace, facts.told
-    if len(trace.settled) != 1:
-        yield f"it was settled {len(trace.settled)} times"
-    for _, event in trace.settled:
+    settled = trace.events(UnitSettled)
+    if len(settled) != 1:
+        yield f"it was settled {len(settled)} times"
+    for event in settled:
         if event.output_root != batch_root(told.totals):
             yield "another result was settled than this scene states"
         if event.winner not in trace.racers:
             yield "somebody else was paid"
-    if trace.shown != facts.shown() or len(trace.shown_by) != bool(facts.shown()):
+    if trace.shown != facts.shown() or len(trace.all(LeavesShown)) != bool(facts.shown()):
         yield f"the leaves {[leaf.index for leaf in trace.shown]} were shown, and not {facts.shown()}"
 
 
@@ -567,7 +554,7 @@ def _of_the_end(facts: BatchFacts, made: Expected) -> Iterator[str]:
     if (trace.ended.outcome, trace.ended.earner) != (made.outcome, made.earner):
         yield f"its check ended {trace.ended}, and not {made.outcome.name} with {made.earner!r}"
     is_lost = made.outcome in (CheckOutcome.REFUTED, CheckOutcome.WITHHELD)
-    lost = sorted(slash.provider for slash in trace.slashes)
+    lost = sorted(slash.provider for slash in trace.events(ProviderSlashed))
     if lost != (sorted(who for who, _ in answerers(terms)) if is_lost else []):
         yield f"{len(lost)} of {len(trace.racers)} who answered lost what they held"
 
@@ -575,9 +562,3 @@ def _of_the_end(facts: BatchFacts, made: Expected) -> Iterator[str]:
 def _liars(terms: CheckTerms) -> list[tuple[CheckPurse, int]]:
     held = [each.held for each in terms.answerers]
     return list(zip(answerers(terms), held, strict=True))
-
-
-def _case_of(facts: BatchFacts, doubter: bytes) -> CheckCase:
-    """The case that a doubt came to."""
-    trace = facts.trace
-    return trace.cases[next(each.case for each in trace.doubts if each.doubt.doubter == doubter)]

@@ -181,7 +181,7 @@ class SceneRound:
 
     async def _post(self, chain: ChainClient) -> None:
         asked = await post(chain, self.batch, len(self.scenes), self.scenes[0].racers)
-        self.batches = [CheckedBatch(right, CheckTrace(right.unit)) for right in asked]
+        self.batches = [CheckedBatch(right, CheckTrace(unit=right.unit)) for right in asked]
 
     async def _take(self, chain: ChainClient, height: int, block: bytes, event: object) -> None:
         for each in self.batches:
@@ -207,7 +207,7 @@ class SceneRound:
             await asyncio.to_thread(self.stage.ogpu, "dispute", *words, is_shown=False)
         elif scene.customer is BatchCustomer.LIES:
             refused = await dispute_falsely(chain, batch.right, 0)
-            batch.trace.unexpected += [] if refused is None else [f"the chain refused the dispute: {refused}"]
+            batch.trace.refused += [] if refused is None else [f"the chain refused the dispute: {refused}"]
 
 
 async def _look(chain: ChainClient, block: bytes, trace: CheckTrace, event: object) -> None:

@@ -281,30 +281,16 @@ class Course:
             quiet_doors=baseline.doors,
             doors={door: self.records.door_figures(door, [stretch], now) for door in self._doors(attack)},
             cpu_per_second={role: round(seconds / stretch.seconds, 3) for role, seconds in cpu.items()},
-            cpu_by_node=self._cpu_by_node(stretch),
             others_cpu_per_second=self._others_cpu(stretch, account),
             slowest_write_ms=self.records.slowest_write_ms(stretch),
-            cpu_us_per_message=round(sum(cpu.values()) * 1e6 / account.messages, 1) if account.messages else None,
             memory=memory,
-            messages=account.messages,
-            sent_bytes=account.sent_bytes,
-            attacker_cpu_seconds=round(account.cpu_seconds, 2),
-            outcomes=dict(account.outcomes.most_common(10)),
-            cut_seconds=[None if cut is None else round(cut, 2) for cut in account.cut_seconds],
+            account=account,
             recovered_seconds=None,
             log_bytes_per_second=0.0,
             tracebacks=0,
             violations=[],
             hogged=self._hogged(attack),
         )
-
-    def _cpu_by_node(self, stretch: Stretch) -> dict[str, float]:
-        """CPU seconds a second of each node, all of its processes together."""
-        found: dict[str, float] = {}
-        for role, used in self.records.cpu_seconds(stretch).items():
-            name = role.rpartition("/")[0]
-            found[name] = found.get(name, 0.0) + used / stretch.seconds
-        return {name: round(share, 3) for name, share in found.items()}
 
     def _others_cpu(self, stretch: Stretch, account: AttackAccount) -> float:
         """CPU seconds a second of what has nothing to do with the run; the attacker's include its preparation."""

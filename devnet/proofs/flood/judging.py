@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from devnet.proofs.flood.attack import YOUNG_SECONDS
+from devnet.proofs.flood.attack import YOUNG_SECONDS, AttackAccount
 from devnet.stage.measuring.latency import percentile
 
 FAILED_MS = 10_000
@@ -210,16 +210,10 @@ class BarResult:
     quiet_doors: Mapping[str, AttackFigures]
     doors: Mapping[str, AttackFigures]
     cpu_per_second: Mapping[str, float]  # beyond the quiet share, by role over all nodes
-    cpu_by_node: Mapping[str, float]  # all of it, while the attack lasted
     others_cpu_per_second: float  # of programs that have nothing to do with the run
     slowest_write_ms: int  # of the machine's disk, while the attack lasted
-    cpu_us_per_message: float | None
     memory: Mapping[str, MemoryUse]
-    messages: int
-    sent_bytes: int
-    attacker_cpu_seconds: float
-    outcomes: Mapping[str, int]
-    cut_seconds: Sequence[float | None]
+    account: AttackAccount
     recovered_seconds: float | None
     log_bytes_per_second: float
     tracebacks: int
@@ -233,8 +227,8 @@ class BarResult:
     @property
     def last_cut(self) -> float | None:
         """When the last of its connections was ended; None if one was not, or none was made."""
-        cuts = [cut for cut in self.cut_seconds if cut is not None]
-        return max(cuts) if cuts and len(cuts) == len(self.cut_seconds) else None
+        cuts = [cut for cut in self.account.cut_seconds if cut is not None]
+        return max(cuts) if cuts and len(cuts) == len(self.account.cut_seconds) else None
 
 
 def misses(finding: BarResult) -> list[str]:
@@ -308,11 +302,11 @@ def _cut(finding: BarResult) -> list[str]:
     """Who breaks a rule is to be gone in time, from every node."""
     if not finding.rule:
         return []
-    late = [cut for cut in finding.cut_seconds if cut is None or cut > CUT_SECONDS]
+    late = [cut for cut in finding.account.cut_seconds if cut is None or cut > CUT_SECONDS]
     if not late:
         return []
     stayed = sum(cut is None for cut in late)
-    text = f"{stayed} of {len(finding.cut_seconds)} connections were never ended" if stayed else ""
+    text = f"{stayed} of {len(finding.account.cut_seconds)} connections were never ended" if stayed else ""
     slow = max((cut for cut in late if cut is not None), default=None)
     text = ", ".join(filter(None, (text, f"the slowest end took {slow:.1f} s" if slow is not None else "")))
     return [f"attacker: {text}, bar {CUT_SECONDS:.0f} s ({finding.rule})"]

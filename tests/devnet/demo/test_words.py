@@ -1,4 +1,4 @@
-"""The commands of the demo and of the proofs are answered by nobody, and its network polls a sample."""
+"""The commands of the demo and of the proofs are answered by nobody."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 
-from devnet.demo import __main__ as demo
-from devnet.demo import batch, container
+from devnet.demo import batch
 from devnet.launcher import layout, programs
-from devnet.launcher.layout import Devnet
 from devnet.proofs.liars import people
 from devnet.proofs.liars.lie import Program
 from devnet.proofs.market import __main__ as market
-from devnet.stage import network
 from devnet.stage.actors import purchase, task_sale
 from devnet.stage.measuring.ledger import DevnetLedger
 from devnet.stage.network import Stage
@@ -62,20 +59,3 @@ def test_nobody_has_to_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
 def test_a_person_posts_unasked(tmp_path: Path) -> None:
     words = people.post_words(people.Person("ferdie", Program.CUSTOMER, tmp_path), ["a", "b"], "--watch")
     assert {"--yes", "--watch"} <= set(words)
-
-
-def test_the_network_of_the_demo_polls_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    nets: list[Devnet] = []
-
-    def seen(net: Devnet, *_: Any) -> None:
-        nets.append(net)
-        raise StoppedError
-
-    monkeypatch.setattr(container, "offer", seen)
-    with pytest.raises(StoppedError):
-        demo.main(["--any-ports", "--folder", str(tmp_path / "net")])
-    with pytest.raises(StoppedError):
-        network.fresh_network(tmp_path / "other", any_ports=True, detach=False, tell=Narrator(1), before_start=seen)
-    assert [net.sample for net in nets] == [demo.SAMPLE, None]
-    assert demo.SAMPLE < demo.SEATS

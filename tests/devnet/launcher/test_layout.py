@@ -76,15 +76,6 @@ def test_a_sample_is_no_greater_than_the_set(tmp_path: Path, validators: int, se
     assert not (tmp_path / "net").exists()
 
 
-def test_a_devnet_from_before_samples_is_loaded(tmp_path: Path) -> None:
-    net = layout.create(tmp_path / "net", 1, any_ports=True)
-    path = tmp_path / "net" / "devnet.json"
-    content = json.loads(path.read_text())
-    del content["sample"]
-    path.write_text(json.dumps(content))
-    assert layout.load(tmp_path / "net") == net
-
-
 def test_who_is_to_be_something_else_is_no_validator_and_has_money_all_the_same(tmp_path: Path) -> None:
     net = layout.create(tmp_path / "net", 5, providers=True, any_ports=True, apart=("Eve", "Ferdie"))
     assert [member.name for member in net.members] == ["Alice", "Bob", "Charlie", "Dave", "Node7"]

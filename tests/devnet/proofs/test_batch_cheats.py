@@ -1,7 +1,6 @@
 """Cheats about batches: daemons that lie come to what is reckoned, on a chain in this process; each bar can fall."""
 
 import asyncio
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +33,9 @@ from gpu_tasks.market.courts.events import CaseEnded, OpinionOpened
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.devices.records import COLLATERAL
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitSettled
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
+from gpu_tasks.market.leaf_checks.events import LeafCheckEnded, LeafDoubted, LeavesPassed
 from gpu_tasks.provider.daemon import Daemon
 from gpu_tasks.workloads.form import outcomes_of
 from nightly_but import nightly_but
@@ -71,7 +72,7 @@ async def watched(village: Village, scene: BatchScene) -> BatchFacts:
     """A batch from its post to the end of its check, as the course follows one on a devnet."""
     unit = await village.post(REQUESTS, racers=scene.racers, tokens_max=2 * ASKED)
     lazy = [keys.stash for keys in village.node.chain.validators] if scene.are_lazy else []
-    facts = BatchFacts(scene, right_of(unit), CheckTrace(unit), frozenset(lazy))
+    facts = BatchFacts(scene, right_of(unit), CheckTrace(unit=unit), frozenset(lazy))
     trace, is_asked = facts.trace, False
     for _ in range(300):
         village.node.block()
@@ -133,54 +134,43 @@ def refuted(tmp_path_factory: pytest.TempPathFactory) -> BatchFacts:
 
 def changed(facts: BatchFacts, change: Callable[[CheckTrace], Any]) -> list[str]:
     """What is said where the trace is another one."""
-    trace = copy.deepcopy(replace(facts.trace, moved=list(facts.trace.moved)))
-    trace.moved = list(facts.trace.moved)  # reasons are told apart by what they are
+    trace = replace(facts.trace, happened=list(facts.trace.happened))
     change(trace)
     return failures_of(replace(facts, trace=trace))
 
 
-def paid_at(trace: CheckTrace, reason: str) -> int:
-    """Where the first payment out of a purse of this kind stands."""
-    return next(
-        place for place, (_, event) in enumerate(trace.moved) if isinstance(event, Paid) and event.reason.name == reason
-    )
+def swap(trace: CheckTrace, kind: type[Any], make: Callable[[Any], Any]) -> None:
+    """Put others in the place of all events of a kind."""
+    trace.happened = [(at, make(event) if isinstance(event, kind) else event) for at, event in trace.happened]
+
+
+def drop(trace: CheckTrace, kind: type[Any]) -> None:
+    trace.happened = [(at, event) for at, event in trace.happened if not isinstance(event, kind)]
+
+
+def again(trace: CheckTrace, kind: type[Any], **changes: Any) -> None:
+    """One more of the first of a kind."""
+    height, event = trace.all(kind)[0]
+    trace.happened.append((height, replace(event, **changes)))
+
+
+def collateral_paid(trace: CheckTrace) -> tuple[int, Paid]:
+    return next((at, event) for at, event in trace.all(Paid) if event.reason.name == "Collateral")
 
 
 def less_paid(trace: CheckTrace) -> None:
-    place = paid_at(trace, "Collateral")
-    height, event = trace.moved[place]
-    trace.moved[place] = (height, replace(event, amount=event.amount - 1))
+    found = collateral_paid(trace)
+    place = trace.happened.index(found)
+    trace.happened[place] = (found[0], replace(found[1], amount=found[1].amount - 1))
 
 
 def somebody_else_pays(trace: CheckTrace) -> None:
-    place = paid_at(trace, "Collateral")
-    height, event = trace.moved[place]
-    trace.moved.append((height, replace(event, who=b"h" * 32)))
+    height, event = collateral_paid(trace)
+    trace.happened.append((height, replace(event, who=b"h" * 32)))
 
 
-def seat_kept(trace: CheckTrace) -> None:
-    place = next(place for place, (_, event) in enumerate(trace.moved) if isinstance(event, Locked))
-    trace.moved.append(trace.moved[place])
-
-
-def other_claim(trace: CheckTrace) -> None:
-    doubted = trace.doubts[0]
-    trace.doubts[0] = replace(doubted, doubt=replace(doubted.doubt, found=b"x" * 32))
-
-
-def other_ending(trace: CheckTrace) -> None:
-    assert trace.ended is not None
-    trace.ended = replace(trace.ended, outcome=CheckOutcome.PASSED)
-
-
-def other_root(trace: CheckTrace) -> None:
-    height, event = trace.settled[0]
-    trace.settled[0] = (height, replace(event, output_root=b"x" * 32))
-
-
-def other_winner(trace: CheckTrace) -> None:
-    height, event = trace.settled[0]
-    trace.settled[0] = (height, replace(event, winner=b"x" * 32))
+def other_claim(event: LeafDoubted) -> LeafDoubted:
+    return replace(event, doubt=replace(event.doubt, found=b"x" * 32))
 
 
 @pytest.mark.parametrize(
@@ -188,16 +178,29 @@ def other_winner(trace: CheckTrace) -> None:
     [
         (less_paid, "and not"),
         (somebody_else_pays, "and did nothing wrong"),
-        (seat_kept, "are left behind"),
-        (other_claim, "an auditor should have doubted leaf"),
-        (other_ending, "its check ended"),
-        (other_root, "another result was settled"),
-        (other_winner, "somebody else was paid"),
-        (lambda trace: trace.settled.append(trace.settled[0]), "it was settled 2 times"),
-        (lambda trace: trace.slashes.clear(), "0 of 1 who answered lost"),
-        (lambda trace: trace.unexpected.append("RaceMissed in block 9"), "nobody should have had it: RaceMissed"),
+        (lambda trace: again(trace, Locked), "are left behind"),
+        (lambda trace: swap(trace, LeafDoubted, other_claim), "an auditor should have doubted leaf"),
+        (
+            lambda trace: swap(trace, LeafCheckEnded, lambda event: replace(event, outcome=CheckOutcome.PASSED)),
+            "its check ended",
+        ),
+        (
+            lambda trace: swap(trace, UnitSettled, lambda event: replace(event, output_root=b"x" * 32)),
+            "another result was settled",
+        ),
+        (
+            lambda trace: swap(trace, UnitSettled, lambda event: replace(event, winner=b"x" * 32)),
+            "somebody else was paid",
+        ),
+        (lambda trace: again(trace, UnitSettled), "it was settled 2 times"),
+        (lambda trace: drop(trace, ProviderSlashed), "0 of 1 who answered lost"),
+        (
+            lambda trace: trace.happened.append((9, RaceMissed(trace.unit, b"r" * 32, 1))),
+            "nobody should have had it: RaceMissed",
+        ),
+        (lambda trace: setattr(trace, "refused", ["no"]), "nobody should have had it: no"),
         (lambda trace: setattr(trace, "shown", ()), "the leaves [] were shown"),
-        (lambda trace: setattr(trace, "ended", None), "its check has not ended"),
+        (lambda trace: drop(trace, LeafCheckEnded), "its check has not ended"),
     ],
 )
 def test_what_breaks_a_bar_is_said(refuted: BatchFacts, change: Callable[[CheckTrace], Any], says: str) -> None:
@@ -207,8 +210,8 @@ def test_what_breaks_a_bar_is_said(refuted: BatchFacts, change: Callable[[CheckT
 
 def test_a_lie_that_its_auditor_passed_is_said(refuted: BatchFacts) -> None:
     def passing(trace: CheckTrace) -> None:
-        trace.passed[trace.auditors[0]] = b"p" * 32
-        trace.doubts.clear()
+        drop(trace, LeafDoubted)
+        trace.happened.append((9, LeavesPassed(trace.unit, trace.auditors[0], b"p" * 32)))
 
     assert any("an auditor should have doubted" in failure for failure in changed(refuted, passing))
 
@@ -216,7 +219,7 @@ def test_a_lie_that_its_auditor_passed_is_said(refuted: BatchFacts) -> None:
 def test_a_lie_that_its_customer_did_not_dispute_is_said(tmp_path: Path) -> None:
     """Where auditors pass it, a customer that looks has to find it."""
     facts = played(tmp_path, BY_NAME["lazy-about-wrong"])
-    said = changed(facts, lambda trace: trace.doubts.clear())
+    said = changed(facts, lambda trace: drop(trace, LeafDoubted))
     assert "its customer disputed None" in said
 
 
@@ -233,7 +236,7 @@ def test_what_a_lie_pays_goes_to_judges_then_customer_then_burns(judges: int, he
     right, wrong = Answered(b"r" * 32), Answered(b"w" * 32)
     said = [OpinionOpened(b"u" * 32, b"j%d" % number, Statement(right, bytes(32))) for number in range(judges)]
     said.append(OpinionOpened(b"u" * 32, b"jw", Statement(wrong, bytes(32))))
-    case = CheckCase(said, CaseEnded(b"u" * 32, CaseOutcome.DECIDED, right), 9)
+    case = CheckCase(said, CaseEnded(b"u" * 32, CaseOutcome.DECIDED, right))
     payment = lies_paid(case, [(purse(b"l", COLLATERAL), held)], b"c", 100, 50)
     assert (payment.purses, payment.dues) == (((b"l", "Collateral"),), paid)
 
@@ -242,7 +245,7 @@ def test_a_lazy_auditor_that_has_computed_is_no_lazy_one(tmp_path: Path) -> None
     facts = played(tmp_path, BY_NAME["lazy-about-right"])
 
     def computed(trace: CheckTrace) -> None:
-        trace.passed = {auditor: facts.right_proof(auditor) for auditor in trace.passed}
+        swap(trace, LeavesPassed, lambda event: replace(event, proof=facts.right_proof(event.auditor)))
 
     assert any("an auditor passed with a right proof" in failure for failure in changed(facts, computed))
     honest = replace(facts, lazy=frozenset(), scene=replace(facts.scene, others=None))

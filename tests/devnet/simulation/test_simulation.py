@@ -5,11 +5,8 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,6 +19,7 @@ from devnet.simulation.__main__ import catalogue, deal, main, parse, sampled
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.report import kind_of, summarise
 from devnet.simulation.scenario import SimulatedScenario, run
+from inline_pool import InlinePool
 from nightly_but import nightly_but
 from runtime.blocks.votes import BallotKind
 
@@ -250,12 +248,3 @@ def test_command_line_fails_when_a_bar_fails(
     arguments = ["--seeds", "1", "--scenarios", "n4-calm", "--validators", "4", "--report", str(tmp_path / "out.json")]
     assert main(arguments) == 1
     assert "FAILED n4-calm seed 0" in capsys.readouterr().out
-
-
-class InlinePool(Executor):
-    """Runs jobs in this process, where the monkeypatch is."""
-
-    def __init__(self, processes: int) -> None: ...
-
-    def map(self, fn: Callable[..., Any], *jobs: Iterable[Any], **options: Any) -> Iterator[Any]:
-        return map(fn, *jobs)

@@ -1,8 +1,6 @@
 """Twins: sound gadgets pass every scenario, planted bugs are found, a missed bar is an exit status."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from consensus.finality.rounds import Rounds
 from consensus.validators import ValidatorSet
 from devnet.simulation.gadgets import BareNode
 from devnet.simulation.twins import EDGES, choose, count_scenarios, main, partitions, play
+from inline_pool import InlinePool
 from runtime.blocks.votes import BallotKind
 
 SCENARIOS = 40
@@ -79,15 +78,6 @@ def test_without_help_over_the_edge_somebody_stays_in_the_old_epoch(monkeypatch:
 
     monkeypatch.setattr(BareNode, "_help", this_epoch_only)
     assert "stands at 2 of 6" in failures_of(SCENARIOS) or "stands at 0 of 6" in failures_of(SCENARIOS)
-
-
-class InlinePool(Executor):
-    """Plays in this process, where the monkeypatch is."""
-
-    def __init__(self, processes: int) -> None: ...
-
-    def map(self, fn: Callable[..., Any], *jobs: Iterable[Any], **options: Any) -> Iterator[Any]:
-        return map(fn, *jobs)
 
 
 @pytest.mark.parametrize("is_sound", [True, False])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from devnet.proofs.flood.__main__ import figures
+from devnet.proofs.flood.attack import AttackAccount
 from devnet.proofs.flood.judging import (
     DISK_STILL_MS,
     TRIES_MAX,
@@ -31,16 +32,10 @@ HELD = BarResult(
     quiet_doors={"rpc": milliseconds(30)},
     doors={"rpc": milliseconds(150)},
     cpu_per_second={"rpc": 0.5},
-    cpu_by_node={"Bob": 0.7},
     others_cpu_per_second=0.0,
     slowest_write_ms=5,
-    cpu_us_per_message=3.0,
     memory={"Bob/rpc": MemoryUse(100_000_000, 900_000_000, 150_000_000)},
-    messages=10,
-    sent_bytes=10_000_000,
-    attacker_cpu_seconds=0.1,
-    outcomes={},
-    cut_seconds=[None],
+    account=AttackAccount(10, 10_000_000, cut_seconds=[None]),
     recovered_seconds=2.0,
     log_bytes_per_second=20_000,
     tracebacks=0,
@@ -117,18 +112,20 @@ def test_beside_busy_processors_blocks_may_take_twice_as_long_and_clients_are_ju
     [([5.0, 0.1], True), ([5.1], False), ([1.0, None], False), ([], True)],
 )
 def test_who_breaks_a_rule_is_gone_in_time(cuts: list[float | None], held: bool) -> None:
-    found = replace(HELD, rule="forged votes", cut_seconds=cuts)
+    found = replace(HELD, rule="forged votes", account=AttackAccount(cut_seconds=cuts))
     assert (misses(found) == []) is held
     assert misses(replace(found, rule="")) == [], "who breaks no rule may stay"
 
 
 def test_the_last_cut_is_known_when_all_were_cut() -> None:
-    assert replace(HELD, cut_seconds=[1.0, 3.0]).last_cut == 3.0
-    assert replace(HELD, cut_seconds=[1.0, None]).last_cut is None
+    assert replace(HELD, account=AttackAccount(cut_seconds=[1.0, 3.0])).last_cut == 3.0
+    assert replace(HELD, account=AttackAccount(cut_seconds=[1.0, None])).last_cut is None
 
 
 def test_the_line_of_figures_names_what_missed() -> None:
-    missed = replace(HELD, attack="far_votes", rule="far", intervals=milliseconds(6200), cut_seconds=[4.0])
+    missed = replace(
+        HELD, attack="far_votes", rule="far", intervals=milliseconds(6200), account=AttackAccount(cut_seconds=[4.0])
+    )
     missed.misses = misses(missed)
     assert figures({"parse_bomb": HELD, "far_votes": missed}) == (
         "2 attacks, 1 hold; worst interval p99 6200 ms, worst honest RPC p99 150 ms, 1 of 1 rule breakers cut off; "
