@@ -16,6 +16,7 @@ from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race, race_of
 from gpu_tasks.provider.execution.device_times import IdleNote
@@ -43,7 +44,7 @@ class WatchedFrom:
     drains: Callable[[], bool]
 
 
-class DeviceWatch:
+class DeviceWatch(Duty):
     """Use `async with`: it looks and writes meanwhile."""
 
     def __init__(
@@ -78,7 +79,7 @@ class DeviceWatch:
             await asyncio.gather(self._running, return_exceptions=True)
         self.write()
 
-    def see(self, view: View) -> None:
+    async def step(self, view: View) -> None:
         """A block is there, and what it asks for was begun."""
         self._seen_at, self._height = self._clock(), view.height
         races = (race_of(duty, self._parts.identity.stash) for duty in view.duties)

@@ -21,6 +21,8 @@ from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_found_lying
+from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.leaf_work import (
     TURN_BLOCKS,
     computed_leaves,
@@ -58,7 +60,7 @@ class FoundByAudit:
     message: StepMessage
 
 
-class CheckDuty:
+class CheckDuty(Duty):
     """Takes the steps of all checks."""
 
     def __init__(self, parts: Parts) -> None:
@@ -87,6 +89,11 @@ class CheckDuty:
             for book in self.books:
                 book.forget(key)
         self._keys = set(keys)
+
+    @property
+    def running(self) -> tuple[KeyedTasks, ...]:
+        """The work on its steps."""
+        return tuple(book.tasks for book in self.books)
 
     @property
     def books(self) -> tuple[StepBook[CheckStep], ...]:

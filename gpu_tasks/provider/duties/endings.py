@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 
 from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.inference.money import due, fee, witness_pay
@@ -11,7 +10,11 @@ from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.duties.appealing import is_found_declining, is_wronged
 from gpu_tasks.provider.duties.cases import TASK_CASES, attempt_of
+from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
+from gpu_tasks.provider.duties.losing import LossNotes
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.chain.port import View
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.journal.pause_book import PauseCause
 from gpu_tasks.provider.journal.records import Dismissed, End, Ended, RaceEntry
@@ -20,17 +23,34 @@ READS_PER_ROUND_MAX = 32
 REFUTED = "another result than this machine's was found right: its collateral is gone, and its device is paused"
 
 
-@dataclass(frozen=True, slots=True)
-class Endings:
-    """What has ended since the last look."""
+class EndingDuty(Duty):
+    """Every few blocks: notes in the journal what has ended, appeals, and lets go of inputs that nobody needs."""
 
-    races: list[RaceKey] = field(default_factory=list)
-    paid: list[bytes] = field(default_factory=list)
-    """The devices whose results were paid for."""
-    cases: list[CaseKey] = field(default_factory=list)
-    wronged: list[bytes] = field(default_factory=list)
-    """The units whose verdict says that this provider's own result is wrong, or that an input is good which its own
-    copy shows to be unusable, and can still be appealed."""
+    def __init__(self, parts: Parts, losses: LossNotes, duties: Iterable[Duty], *, every: int) -> None:
+        """All `duties` learn what has ended."""
+        self._parts = parts
+        self._losses = losses
+        self._duties = duties
+        self._every = every
+
+    async def step(self, view: View) -> None:
+        """Look at what is final, in a block that is due."""
+        if view.height % self._every:
+            return
+        ended = await note_endings(self._parts, {seat.id for seat in view.seats})
+        for duty in self._duties:
+            duty.learn(ended)
+        for unit in ended.wronged:
+            with telling_refusals(self._parts.telemetry, unit):
+                await self._appeal(unit, view.height)
+        looked_at = {each.unit for each in view.checks} | {each.unit for each in view.disputes}
+        await let_inputs_go(self._parts, looked_at | {duty.id for duty in view.duties})
+
+    async def _appeal(self, unit: bytes, height: int) -> None:
+        """Two of three judges found this provider's result wrong, which it computed: a court shall say."""
+        await self._losses.warn(unit, height)
+        await self._parts.chain.submit(Courts.appeal(case_id=unit))
+        self._parts.telemetry.tell("appealed", unit=unit)
 
 
 async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:

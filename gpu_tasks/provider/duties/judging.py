@@ -29,6 +29,8 @@ from gpu_tasks.provider.duties.cases import (
     must_give_up,
     next_step,
 )
+from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.duties.verdicts import find_verdict, leaf_verdict
@@ -41,7 +43,7 @@ from gpu_tasks.workloads.form import WorkloadForm
 UNANSWERABLE = Statement(Unanswerable(), bytes(32))
 
 
-class JudgeDuty:
+class JudgeDuty(Duty):
     """Takes the steps of all cases."""
 
     def __init__(self, parts: Parts) -> None:
@@ -51,9 +53,20 @@ class JudgeDuty:
         self._seen_final: set[CaseKey] = set()
         self._without_input: set[CaseKey] = set()
 
-    async def step(self, seat: SeatStatus, view: View) -> None:
-        """Do what a seat asks for now; ChainError if the node does not take it."""
+    @property
+    def running(self) -> tuple[KeyedTasks, ...]:
+        """The work on its steps."""
+        return (self.book.tasks,)
+
+    async def step(self, view: View) -> None:
+        """Do what all seats ask for now."""
         self.book.look(view)
+        for seat in view.seats:
+            with telling_refusals(self.parts.telemetry, seat.id):
+                await self.step_seat(seat, view)
+
+    async def step_seat(self, seat: SeatStatus, view: View) -> None:
+        """Do what a seat asks for now; ChainError if the node does not take it."""
         case = await self._case(seat)
         if case is None:
             return
@@ -85,6 +98,11 @@ class JudgeDuty:
             self.book.tasks.start(case.key, self._judge(case))
         elif step is not JudgeStep.NOTHING and await self._may_be_seen(case, step):
             await self._take_if_due(case, step)
+
+    def learn(self, ended: Endings) -> None:
+        """End the cases that are over."""
+        for key in ended.cases:
+            self.end(key)
 
     def end(self, key: CaseKey) -> None:
         """A case is over, and the journal says so."""

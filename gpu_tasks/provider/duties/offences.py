@@ -7,17 +7,19 @@ offender that is already tombstoned is not reported again; a report that comes s
 
 from __future__ import annotations
 
-from gpu_tasks.provider.chain.port import ChainError, ChainPort, SeenOffence
+from gpu_tasks.provider.chain.port import ChainError, ChainPort, SeenOffence, View
+from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.telemetry import Telemetry
 from runtime.blocks.evidence import EVIDENCE
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_lock import TrustLock
 
+REPORT_EVERY_BLOCKS = 4
 REPORTS_MAX = 1_024
 """What is remembered as reported; an honest network has none."""
 
 
-class Reporter:
+class Reporter(Duty):
     """Reports what the node saw, each evidence once: Root may lift a tombstone, and who had it offend again."""
 
     def __init__(self, stash: bytes, chain: ChainPort, telemetry: Telemetry) -> None:
@@ -28,11 +30,13 @@ class Reporter:
         self._reported: set[bytes] = set()
         self._waiting: set[bytes] = set()
 
-    async def step(self) -> None:
-        """Report who offended and was not punished since the step before.
+    async def step(self, view: View) -> None:
+        """Report, every few blocks, who offended and was not punished since the report before.
 
         ChainError if the node is away: the evidence is still there later.
         """
+        if view.height % REPORT_EVERY_BLOCKS:
+            return
         before, self._waiting = self._waiting, set()
         for seen in await self._chain.offences():
             proof = blake2_256(EVIDENCE.encode(seen.evidence))

@@ -11,7 +11,8 @@ import secrets
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoint_of
 from gpu_tasks.data.presence import NONCE_BYTES, prove_presence, proven_instance
-from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.standing import StandingError
@@ -25,7 +26,7 @@ class OtherDaemonError(StandingError):
     """Another daemon with this provider key answers at the registered endpoint."""
 
 
-class OtherDaemons:
+class OtherDaemons(Duty):
     """Answers for this daemon, and asks at the registered endpoint for another."""
 
     def __init__(self, parts: Parts) -> None:
@@ -59,11 +60,16 @@ class OtherDaemons:
                 "customers find the results of that one only. Stop it first, or use another stash and key here"
             )
 
-    def look(self, height: int) -> None:
+    @property
+    def running(self) -> tuple[KeyedTasks, ...]:
+        """The check."""
+        return (self.tasks,)
+
+    async def step(self, view: View) -> None:
         """Check again in the background every `CHECK_EVERY_BLOCKS`. Raise OtherDaemonError if a check found one."""
         if self._found is not None:
             raise self._found
-        if height % CHECK_EVERY_BLOCKS == 0:
+        if view.height % CHECK_EVERY_BLOCKS == 0:
             self.tasks.start(_CHECK, self._check_again())
 
     async def _check_again(self) -> None:

@@ -19,6 +19,8 @@ from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.attesting import attestation
+from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import SENT_BY, Race, RaceStep, must_give_back, next_step, race_of
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
@@ -32,7 +34,7 @@ from gpu_tasks.workloads.form import WorkloadForm
 from runtime.frame.call import Call
 
 
-class RaceDuty:
+class RaceDuty(Duty):
     """Takes the steps of all races."""
 
     def __init__(self, parts: Parts) -> None:
@@ -49,9 +51,21 @@ class RaceDuty:
         """Those whose execution failed for another reason than a missing input, when it was tried last."""
         self._at_work: set[RaceKey] = set()
 
-    async def step(self, duty: DutyStatus, view: View) -> None:
-        """Do what a race asks for now; ChainError if the node does not take it."""
+    @property
+    def running(self) -> tuple[KeyedTasks, ...]:
+        """The work on its steps."""
+        return (self.book.tasks,)
+
+    async def step(self, view: View) -> None:
+        """Do what all races ask for now, and stop the work on those that are this provider's no more."""
         self.book.look(view)
+        for duty in view.duties:
+            with telling_refusals(self.parts.telemetry, duty.id):
+                await self.step_race(duty, view)
+        self._stop_others(view)
+
+    async def step_race(self, duty: DutyStatus, view: View) -> None:
+        """Do what a race asks for now; ChainError if the node does not take it."""
         race = race_of(duty, self.parts.identity.stash)
         if race is None:
             return
@@ -67,7 +81,7 @@ class RaceDuty:
             self._at_work.add(race.key)
             self.book.tasks.start(race.key, self._execute(race))
 
-    def stop_others(self, view: View) -> None:
+    def _stop_others(self, view: View) -> None:
         """End the work on units that are this provider's no more: their devices have others to turn to."""
         own = {duty.id for duty in view.duties}
         for key in [key for key in self._at_work if key[0] not in own]:
@@ -82,6 +96,11 @@ class RaceDuty:
         self._without_input.discard(key)
         self._seen_final.discard(key)
         self.hindered.discard(key)
+
+    def learn(self, ended: Endings) -> None:
+        """End the races that are over."""
+        for key in ended.races:
+            self.end(key)
 
     async def take(self, race: Race, step: RaceStep) -> None:
         """Take a step that the world sees."""

@@ -22,6 +22,8 @@ from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.port import ChainError, Inspection, RollCallView, View
 from gpu_tasks.provider.chain.roll_calls import challenge_of
+from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
@@ -158,7 +160,7 @@ class KeptRows:
         return self.folder / f"{blake2_256(CHALLENGE.encode(challenge)).hex()}.{what}"
 
 
-class RollCallDuty:
+class RollCallDuty(Duty):
     """Takes the steps of all devices, and of an inspector."""
 
     def __init__(self, parts: Parts, folder: Path, make: MakeChains) -> None:
@@ -178,6 +180,11 @@ class RollCallDuty:
         """By this process."""
         self._is_tidy = False
         self._looks_at = 0
+
+    @property
+    def running(self) -> tuple[KeyedTasks, ...]:
+        """The work on its steps."""
+        return (self.book.tasks,)
 
     async def step(self, view: View) -> None:
         """Do what the newest roll call asks for now; ChainError if the node does not take it."""
@@ -208,7 +215,7 @@ class RollCallDuty:
 
     async def close(self) -> None:
         """End everything."""
-        await self.book.tasks.close()
+        await super().close()
         await self._end_computers()
 
     # ----------------------------------------------------------------------------------------------------- own devices

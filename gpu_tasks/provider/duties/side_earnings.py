@@ -7,10 +7,11 @@ batches that it audited and whose check goes on when it is back: the chain says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.chain.side_pay import SidePayment
+from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 
 JUDGING, AUDITING, STANDING_BY = "judging", "auditing", "standing by"
@@ -18,11 +19,12 @@ WATCHED_BLOCKS = 16
 """After so many blocks what could not be found is asked for no more."""
 
 
-class SideEarnings:
+class SideEarnings(Duty):
     """Watches seats, audits and places as a runner-up come and go."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Nothing is watched yet."""
+    def __init__(self, parts: Parts, standing_by: Callable[[], Mapping[bytes, bytes]]) -> None:
+        """Nothing is watched yet. `standing_by` gives the devices that stand by, by task."""
+        self._standing_by = standing_by
         self._parts = parts
         self._seats: set[bytes] = set()
         self._standing: dict[bytes, bytes] = {}
@@ -31,8 +33,9 @@ class SideEarnings:
         """The batches that were audited, each with the block up to which its check is known to have gone on."""
         self._knows_audits = False
 
-    async def step(self, view: View, standing: Mapping[bytes, bytes]) -> None:
-        """Note what ended since the last view; `standing` are the devices that stand by, by task."""
+    async def step(self, view: View) -> None:
+        """Note what ended since the last view."""
+        standing = self._standing_by()
         await self._look_at_audits(view)
         seats = {seat.id for seat in view.seats}
         cases, tasks = self._seats - seats, self._standing.keys() - standing.keys()

@@ -19,6 +19,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
@@ -63,7 +64,7 @@ class _Try:
     is_refused: bool = False
 
 
-class BidDuty:
+class BidDuty(Duty):
     """Looks at auctions; what becomes of its bids is `working`'s."""
 
     def __init__(
@@ -86,6 +87,11 @@ class BidDuty:
         self._tries: dict[TaskKey, _Try] = {}
         self._preparing: dict[TaskKey, bytes] = {}
         self._told_problem = ""
+
+    @property
+    def running(self) -> tuple[KeyedTasks, ...]:
+        """Preparations of bids."""
+        return (self.tasks,)
 
     async def step(self, view: View) -> None:
         """Look at the auctions of a block; ChainError if they cannot be read."""

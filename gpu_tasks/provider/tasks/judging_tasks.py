@@ -20,6 +20,8 @@ from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_outvoted
 from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS, TASK_CASES, JudgeStep, is_sitting, next_step
+from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
@@ -31,7 +33,7 @@ from gpu_tasks.provider.telemetry import Detail
 UNANSWERABLE = Statement(Unanswerable(), bytes(32))
 
 
-class TaskJudgeDuty:
+class TaskJudgeDuty(Duty):
     """Takes the steps of all cases about tasks."""
 
     def __init__(self, parts: Parts) -> None:
@@ -41,11 +43,21 @@ class TaskJudgeDuty:
         self._seen_final: set[CaseKey] = set()
         self._searches: dict[CaseKey, Search] = {}
 
-    async def step(self, seat: SeatStatus, view: View) -> None:
-        """Do what a seat asks for now; ChainError if the node does not take it."""
-        if seat.status.case.handler != TrainingMarket.index:
-            return
+    @property
+    def running(self) -> tuple[KeyedTasks, ...]:
+        """The work on its steps."""
+        return (self.book.tasks,)
+
+    async def step(self, view: View) -> None:
+        """Do what all seats in cases about tasks ask for now."""
         self.book.look(view)
+        for seat in view.seats:
+            if seat.status.case.handler == TrainingMarket.index:
+                with telling_refusals(self.parts.telemetry, seat.id):
+                    await self.step_seat(seat, view)
+
+    async def step_seat(self, seat: SeatStatus, view: View) -> None:
+        """Do what a seat asks for now; ChainError if the node does not take it."""
         case = await self._case(seat)
         if case is None:
             return
@@ -53,6 +65,11 @@ class TaskJudgeDuty:
             await self._take_if_due(case, JudgeStep.APPEAL)
         elif is_sitting(seat):
             await self._sit(case, view)
+
+    def learn(self, ended: Endings) -> None:
+        """End the cases that are over."""
+        for key in ended.cases:
+            self.end(key)
 
     def end(self, key: CaseKey) -> None:
         """A case is over, and the journal says so."""

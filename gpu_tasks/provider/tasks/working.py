@@ -27,6 +27,8 @@ from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.chain.side_pay import is_standing_by
 from gpu_tasks.provider.duties.appealing import is_found_lying
+from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import RESEND_BLOCKS, StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
@@ -152,7 +154,7 @@ def replica_call(genesis: bytes, key: TaskKey, task: Task, place: int, entry: Ta
     return TrainingMarket.finish(task=task_id, place=place, result=bound)
 
 
-class WorkDuty:
+class WorkDuty(Duty):
     """Takes the steps of all bids and of what they won."""
 
     def __init__(self, parts: Parts, book: TaskBook, programs: ProgramHouse, drains: Callable[[], bool]) -> None:
@@ -167,6 +169,11 @@ class WorkDuty:
         self._seen_final: set[TaskKey] = set()
         self.standing: dict[bytes, bytes] = {}
         """The devices that stand by, by task, as the chain said last."""
+
+    @property
+    def running(self) -> tuple[KeyedTasks, ...]:
+        """The work on its steps, and reports to customers."""
+        return self.steps.tasks, self.selling.telling
 
     async def step(self, view: View) -> None:
         """Do what the chain asks for now of every open bid; ChainError if it cannot be asked."""

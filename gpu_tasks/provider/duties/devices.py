@@ -1,0 +1,191 @@
+"""The own devices: which may work here, which are paused and resumed, and how they stand.
+
+Always: only a device that stands on this machine, and whose promises this daemon can keep, takes work; the others are
+paused on the chain. A pause is noted before it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.units import racer_of
+from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.duties.duty import Duty, Endings
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.losing import LossNotes
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.resuming import Resumer
+from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
+from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, PauseCause
+from gpu_tasks.provider.keys import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
+from gpu_tasks.provider.tasks.policy_file import is_draining
+from gpu_tasks.workloads.form import WorkloadForm
+
+DRAINING = "the daemon takes no new work: `ogpu-provider drain`"
+
+
+class DeviceDuty(Duty):
+    """Serves, pauses and resumes the own devices: at the start, for a new device, and as the operator drains."""
+
+    def __init__(self, parts: Parts, resumer: Resumer, base_path: Path, *, keep_paused: bool) -> None:
+        """No device is known yet. With `keep_paused` nothing is resumed."""
+        self.parts = parts
+        self.drains = False
+        self._resumer = resumer
+        self._base_path = base_path
+        self._keep_paused = keep_paused
+        self._standing = DeviceStanding()
+        self._known: set[bytes] = set()
+        self._is_drained = False
+
+    @property
+    def promised(self) -> Mapping[bytes, Sequence[WorkloadForm]]:
+        """The devices that take new work, each with what it has promised to compute."""
+        return {} if self.drains else self._standing.promised
+
+    async def look(self) -> DeviceStanding:
+        """Which of the registered devices stand on this machine and can keep their promises; ChainError."""
+        chain, workshop = self.parts.chain, self.parts.workshop
+        devices = await chain.own_devices()
+        self._known.update(status.id for status in devices)
+        self._resumer.remember(devices)
+        terms = {number: service.terms for number, service in (await chain.services()).items()}
+        self._standing = standing_of(devices, workshop.hardware, terms, workshop.workloads)
+        return self._standing
+
+    async def begin(self) -> bool:
+        """Check who this is, and settle the devices; False if the node does not show it now. StandingError."""
+        try:
+            await check_standing(self.parts.chain, self.parts.identity)
+        except ChainError as error:
+            self.parts.telemetry.tell("not_settled", problem=str(error))
+            return False
+        self.drains = is_draining(self._base_path)
+        return await self._settle(resume=not self._keep_paused)
+
+    async def step(self, view: View) -> None:
+        """Follow the operator's wish to drain, and settle a device that was registered meanwhile."""
+        drains = is_draining(self._base_path)
+        if drains is not self.drains:
+            self.drains, self._is_drained = drains, False
+            self.parts.telemetry.tell("draining" if drains else "drains_no_more", height=view.height)
+            await self._settle(resume=not self._keep_paused)
+        if drains and not self._is_drained and not self._has_work(view):
+            self._is_drained = True
+            self.parts.telemetry.tell("drained", height=view.height)
+        if self._names_new_device(view):
+            await self._settle(resume=False)
+
+    def _has_work(self, view: View) -> bool:
+        journal = self.parts.journal
+        is_noted = any(journal.open_races()) or any(journal.open_tasks())
+        return is_noted or bool(view.duties or view.seats or view.checks or view.disputes)
+
+    def _names_new_device(self, view: View) -> bool:
+        """Whether a race is on a device that was registered after the last look."""
+        stash = self.parts.identity.stash
+        racers = (racer_of(duty.status.unit, stash) for duty in view.duties)
+        return any(racer is not None and racer.device not in self._known for racer in racers)
+
+    async def _settle(self, *, resume: bool) -> bool:
+        """Serve the devices that stand here, pause the others; with `resume` resume those that a daemon paused.
+
+        `Resumer` resumes the devices that the chain paused. True once it is known which devices stand here: a call that
+        the node does not take keeps nobody from working.
+        """
+        is_known = False
+        try:
+            standing = await self.look()
+            is_known = True
+            self.parts.workshop.serve(standing.served)
+            for status in await self.parts.chain.own_devices():
+                await self._settle_device(status, standing, resume=resume)
+        except ChainError as error:
+            self.parts.telemetry.tell("not_settled", problem=str(error))
+        return is_known
+
+    async def _settle_device(self, status: DeviceStatus, standing: DeviceStanding, *, resume: bool) -> None:
+        """Pause or resume one device, as far as this daemon may."""
+        device, is_paused, tell = status.id, status.device.is_paused, self.parts.telemetry.tell
+        why_unserved = standing.unserved.get(device)
+        if why_unserved is not None:
+            tell("not_served", device=device, problem=why_unserved)
+        if not is_paused and (self.drains or why_unserved is not None):
+            why = DRAINING if why_unserved is None else why_unserved
+            cause = PauseCause.DRAINED if why_unserved is None else PauseCause.UNSERVED
+            self.parts.pauses.note(device, cause=cause, why=why)
+            await self.parts.chain.submit(Devices.pause(device=device))
+            tell("paused", device=device, why=why)
+            return
+        note = self.parts.pauses.read().get(device)
+        if why_unserved is not None or self.drains or note is None or note.cause not in OWN_CAUSES:
+            return
+        if not is_paused:
+            self.parts.pauses.note(device, cause=None, why="")
+        elif resume:
+            await self.parts.chain.submit(Devices.resume(device=device))
+            tell("resumed", device=device)
+
+
+class MarketWatch(Protocol):
+    """Sees why devices stand still."""
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether it was told how the own devices stand."""
+        ...
+
+    async def look_at_market(self, own: Sequence[DeviceStatus]) -> None:
+        """Learn how the own devices stand. ChainError."""
+        ...
+
+
+class DeviceReview(Duty):
+    """Every few blocks: the provider key's balance, losses of bonds, devices that a missed race paused, and the market.
+
+    It comes after the endings: a device whose result was refuted is known by then, and is not resumed.
+    """
+
+    def __init__(
+        self, devices: DeviceDuty, losses: LossNotes, resumer: Resumer, watch: MarketWatch, *, every: int
+    ) -> None:
+        """Nothing was looked at yet."""
+        self.losses = losses
+        self.resumer = resumer
+        self._devices = devices
+        self._watch = watch
+        self._every = every
+        self._is_key_poor = False
+
+    @property
+    def running(self) -> tuple[KeyedTasks, ...]:
+        """Offers of devices."""
+        return (self.resumer.tasks,)
+
+    def learn(self, ended: Endings) -> None:
+        """A device that was paid did well: its next miss counts as the first."""
+        for device in ended.paid:
+            self.resumer.did_well(device)
+
+    async def step(self, view: View) -> None:
+        """Look at key and devices, in a block that is due or where nothing was seen yet."""
+        if view.height % self._every and self._watch.has_looked:
+            return
+        await self._look_at_key()
+        own = await self._devices.parts.chain.own_devices()
+        await self.losses.step(view.height, own)
+        await self.resumer.step(view.height, own, self._devices.promised)
+        await self._watch.look_at_market(own)
+
+    async def _look_at_key(self) -> None:
+        """Report a provider key that cannot cover the fees of its calls, once until it can."""
+        parts = self._devices.parts
+        grains = await parts.chain.key_balance()
+        is_poor = grains < PROVIDER_KEY_LEAST
+        if is_poor and not self._is_key_poor:
+            parts.telemetry.tell("key_poor", grains=grains, problem=f"{poor_key(grains)}; {FUND_KEY}")
+        self._is_key_poor = is_poor
