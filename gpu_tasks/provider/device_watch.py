@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,12 +16,16 @@ from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.port import View
-from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.devices import DeviceDuty
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings
+from gpu_tasks.provider.duties.losing import LossNotes
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race, race_of
+from gpu_tasks.provider.duties.resuming import Resumer
 from gpu_tasks.provider.execution.device_times import IdleNote
 from gpu_tasks.provider.idling import IdleScene, race_wait, why_idle
 from gpu_tasks.provider.journal.journal import RaceKey
+from gpu_tasks.provider.keys import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from gpu_tasks.provider.pauses import why_paused
 from gpu_tasks.provider.utilisation import UtilisationBook
 
@@ -86,7 +90,7 @@ class DeviceWatch(Duty):
         self._races = [race for race in races if race is not None]
         self._times.look()
 
-    async def look_at_market(self, own: Iterable[DeviceStatus]) -> None:
+    async def look_at_market(self, own: Sequence[DeviceStatus]) -> None:
         """How the own devices stand, and what one that stands still and is not paused could earn. ChainError."""
         self.has_looked, self._own = True, {status.id: status for status in own}
         self._still_ms = max(STILL_MS_MIN, STILL_SLOTS * await self._parts.chain.slot_ms())
@@ -127,3 +131,45 @@ class DeviceWatch(Duty):
             demand=self._demand,
         )
         return why_idle(scene)
+
+
+class DeviceReview(Duty):
+    """Looks at the provider key's balance, at losses of bonds, at devices to resume, and at the market.
+
+    It comes after the endings: a device whose result was refuted is known by then, and is not resumed.
+    """
+
+    def __init__(
+        self, parts: Parts, devices: DeviceDuty, losses: LossNotes, resumer: Resumer, watch: DeviceWatch
+    ) -> None:
+        """Nothing was looked at yet."""
+        self.losses = losses
+        self.resumer = resumer
+        self.running = (resumer.tasks,)
+        self._parts = parts
+        self._devices = devices
+        self._watch = watch
+        self._is_key_poor = False
+
+    def learn(self, ended: Endings) -> None:
+        """A device that was paid did well: its next miss counts as the first."""
+        for device in ended.paid:
+            self.resumer.did_well(device)
+
+    async def step(self, view: View) -> None:
+        """Look at key and devices, in a block that is due or where nothing was seen yet."""
+        if view.height % ENDINGS_EVERY_BLOCKS and self._watch.has_looked:
+            return
+        await self._look_at_key()
+        own = await self._parts.chain.own_devices()
+        await self.losses.step(view.height, own)
+        await self.resumer.step(view.height, own, self._devices.promised)
+        await self._watch.look_at_market(own)
+
+    async def _look_at_key(self) -> None:
+        """Report a provider key that cannot cover the fees of its calls, once until it can."""
+        grains = await self._parts.chain.key_balance()
+        is_poor = grains < PROVIDER_KEY_LEAST
+        if is_poor and not self._is_key_poor:
+            self._parts.telemetry.tell("key_poor", grains=grains, problem=f"{poor_key(grains)}; {FUND_KEY}")
+        self._is_key_poor = is_poor

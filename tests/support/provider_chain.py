@@ -46,6 +46,7 @@ from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.programs.house import ProgramEngine
 from gpu_tasks.provider.tasks.machine import HostMachine
+from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.workloads.form import WorkloadForm
 from heard import Heard
 from rolled_chain import inspections_of, roll_call_of
@@ -239,19 +240,9 @@ class Miner:
     async def step(self) -> None:
         """One view, and everything that it started."""
         await self.daemon.step(self.chain.view())
-        for tasks in (
-            self.daemon.racing.book.tasks,
-            self.daemon.judging.book.tasks,
-            self.daemon.resumer.tasks,
-            self.daemon.bidding.tasks,
-            self.daemon.working.steps.tasks,
-            self.daemon.judging_tasks.book.tasks,
-            self.daemon.judging_leaves.book.tasks,
-            *(book.tasks for book in self.daemon.checking.books),
-            self.daemon.differing.book.tasks,
-            self.daemon.roll_calls.book.tasks,
-        ):
-            while tasks._tasks:
+        until_a_program_ends = self.daemon.duty(WorkDuty).selling.telling
+        for tasks in (tasks for duty in self.daemon.duties for tasks in duty.running):
+            while tasks is not until_a_program_ends and tasks._tasks:
                 await asyncio.sleep(0.001)
 
 
@@ -277,7 +268,7 @@ class Village:
         self.hardware: list[Hardware] = []  # of every machine; by default a CPU
         self.make: MakeExecutor | None = None  # by default a fake for each provider
         self.machine = HostMachine()
-        self.kinds: dict[str, type[Daemon]] = {}  # by name, of who is no honest one
+        self.cheats: dict[str, Callable[[Daemon], None]] = {}  # by name, of who is no honest one
         self.engines: dict[str, ProgramEngine] = {}  # by name, of who runs containers
         self.chains: dict[str, HereComputer] = {}  # by name, of who answers roll calls in a way of its own
         self.quota = Quota()
@@ -313,7 +304,9 @@ class Village:
             base, blob_port=port, quota=self.quota, machine=self.machine, engine=engine, make_chains=chains,
             keep_paused=self.keep_paused,
         )  # fmt: skip
-        daemon = self.kinds.get(keys.name, Daemon)(identity, chain, workshop, heard, settings)
+        daemon = Daemon(identity, chain, workshop, heard, settings)
+        if keys.name in self.cheats:
+            self.cheats[keys.name](daemon)
         await daemon.__aenter__()
         self.miners.append(Miner(keys, chain, executor, heard, daemon))
         return self.miners[-1]

@@ -44,51 +44,61 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import click
 
 from devnet.stage.cheating import daemons, executors, lies, races
+from devnet.stage.cheating.daemons import with_duty, with_work
 from devnet.stage.cheating.lies import BatchLie
 from gpu_tasks.provider import cli
 from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.duties.checking import CheckDuty
+from gpu_tasks.provider.duties.differing import DifferingDuty
+from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.sandbox import Sandbox
 from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 
 
 @dataclass(frozen=True, slots=True)
 class Cheat:
-    """Which part of the provider is replaced."""
+    """What a cheat makes of an honest daemon, and its workers."""
 
-    daemon: Callable[..., Daemon] = Daemon
+    bend: Callable[[Daemon], None] = lambda _: None
     workers: Callable[[str, Sandbox | None], MakeExecutor] = workers_with
+
+    def daemon(self, *parts: Any) -> Daemon:
+        """Make a daemon that cheats."""
+        made = Daemon(*parts)
+        self.bend(made)
+        return made
 
 
 CHEATS = {
     "flip-bit": Cheat(workers=executors.flipping),
     "swapped-model": Cheat(workers=executors.swapping),
-    "copied-result": Cheat(races.CopiedResult),
-    "replayed-attestation": Cheat(races.ReplayedAttestation),
-    "late-reveal": Cheat(races.LateReveal),
-    "not-assigned": Cheat(races.Intruder),
+    "copied-result": Cheat(with_duty(RaceDuty, races.CopyingRacing)),
+    "replayed-attestation": Cheat(with_duty(RaceDuty, races.ReplayingRacing)),
+    "late-reveal": Cheat(with_duty(RaceDuty, races.LateRacing)),
+    "not-assigned": Cheat(daemons.intrude),
 }
 """Of units."""
 TASK_CHEATS = {
     "honest": Cheat(),
     "bit-in-one-weight": Cheat(workers=executors.bit_in_one_weight),
     "skipped-tenth": Cheat(workers=executors.skipped_tenth),
-    "replayed-milestone": Cheat(daemons.ReplayedMilestone),
-    "withheld-checkpoint": Cheat(daemons.WithheldCheckpoint),
-    "lazy-judge": Cheat(daemons.LazyJudge),
-    "bent-outputs": Cheat(daemons.BentOutputs),
+    "replayed-milestone": Cheat(with_work(daemons.ReplayingWork)),
+    "withheld-checkpoint": Cheat(daemons.withhold_checkpoints),
+    "lazy-judge": Cheat(with_duty(TaskJudgeDuty, daemons.LazyJudging)),
+    "bent-outputs": Cheat(with_work(daemons.BendingWork)),
 }
 """Of tasks."""
-ROLL_CALL_CHEATS = {"made-up-rows": Cheat(daemons.MadeUpRows)}
+ROLL_CALL_CHEATS = {"made-up-rows": Cheat(daemons.make_up_rows)}
 DISPUTE_CHEATS = {
     "bent-middle": Cheat(workers=executors.bending),
-    "hidden-tree": Cheat(daemons.HiddenTree, executors.bending),
+    "hidden-tree": Cheat(with_duty(DifferingDuty, daemons.HidingDuty), executors.bending),
 }
 LIES: dict[str, BatchLie] = {
     "one-wrong": lies.one_wrong,
@@ -104,8 +114,8 @@ LIES: dict[str, BatchLie] = {
 """Of batches, and what each states."""
 HIDING = "withheld-leaves"
 LAZY = "lazy-auditor"
-LEAF_CHEATS = {name: Cheat(partial(daemons.LyingDaemon, lie, hides=name == HIDING)) for name, lie in LIES.items()}
-LEAF_CHEATS[LAZY] = Cheat(daemons.LazyAuditor)
+LEAF_CHEATS = {name: Cheat(daemons.answering(lie, hides=name == HIDING)) for name, lie in LIES.items()}
+LEAF_CHEATS[LAZY] = Cheat(with_duty(CheckDuty, daemons.LazyChecking))
 ALL_CHEATS = CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHEATS
 
 

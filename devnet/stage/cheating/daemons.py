@@ -10,12 +10,13 @@ import hashlib
 import os
 import secrets
 import tarfile
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 from devnet.stage.cheating.lies import BatchLie, RightAnswers, ToldBatch, drawn_paths
-from devnet.stage.cheating.races import Attempts
+from devnet.stage.cheating.races import Attempts, Intrusion
 from gpu_tasks.batches.leaf_draws import weight_floor
 from gpu_tasks.batches.outcomes import decode_outcomes, encode_outcomes
 from gpu_tasks.batches.sum_tree import batch_root
@@ -30,29 +31,29 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.reseal import RefusedResealError
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
-from gpu_tasks.provider.chain.live import LiveChain
-from gpu_tasks.provider.chain.port import ChainError, Identity, View
-from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.daemon import Daemon
 from gpu_tasks.provider.duties.cases import JudgeStep
 from gpu_tasks.provider.duties.checking import CheckDuty
 from gpu_tasks.provider.duties.differing import DifferingDuty
+from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race
 from gpu_tasks.provider.duties.racing import RaceDuty
+from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.sending import StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.records import UnitResult
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
-from gpu_tasks.provider.programs.house import ProgramHouse, ProgramOutputs
+from gpu_tasks.provider.programs.results import stored
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 from gpu_tasks.provider.tasks.places import OwnTask, TaskStep
+from gpu_tasks.provider.tasks.selling_time import TimeDuty
 from gpu_tasks.provider.tasks.task_attesting import attested
 from gpu_tasks.provider.tasks.task_verdicts import TaskCase
 from gpu_tasks.provider.tasks.working import WorkDuty
-from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.matmul_chain.prover import rows_root
 from runtime.frame.call import Call
@@ -119,16 +120,6 @@ class LyingShowing(CheckDuty):
         await _sent(self, StepMessage(call, "leaves_shown", {"unit": unit}))
 
 
-class LyingDaemon(Daemon):
-    """Tells one kind of lie about each batch."""
-
-    def __init__(self, lie: BatchLie, *parts: Any, hides: bool = False) -> None:
-        """As `Daemon`; who `hides` shows no leaf of what it told."""
-        super().__init__(*parts)
-        self.racing = racing = LyingRacing(self.parts, lie)
-        self.checking = LyingShowing(self.parts, racing.told, hides=hides)
-
-
 class LazyChecking(CheckDuty):
     """Passes whatever it audits: it computes nothing, and makes up the proof that it did."""
 
@@ -136,15 +127,6 @@ class LazyChecking(CheckDuty):
         call = LeafChecks.pass_leaves(unit=status.unit, proof=os.urandom(32))
         self.parts.telemetry.tell("cheat", mode="lazy-auditor", unit=status.unit, what="proof", answer="made up")
         await _sent(self, StepMessage(call, "leaves_passed", {"unit": status.unit}))
-
-
-class LazyAuditor(Daemon):
-    """See `LazyChecking`."""
-
-    def __init__(self, *parts: Any) -> None:
-        """As `Daemon`."""
-        super().__init__(*parts)
-        self.checking = LazyChecking(self.parts)
 
 
 async def _sent(duty: CheckDuty, message: StepMessage) -> None:
@@ -191,16 +173,6 @@ def renamed(milestone: Milestone) -> Milestone:
     return replace(milestone, number=milestone.number + 1)
 
 
-class ReplayedMilestone(Daemon):
-    """See `ReplayingWork`."""
-
-    def __init__(self, *parts: Any) -> None:
-        """As `Daemon`."""
-        super().__init__(*parts)
-        honest = self.working
-        self.working = ReplayingWork(self.parts, honest.book, honest.selling.programs, lambda: False)
-
-
 class NothingShown:
     """Answers no judge."""
 
@@ -216,18 +188,6 @@ class WithholdingWork(WorkDuty):
         self.parts.telemetry.tell("cheat", mode="withheld-checkpoint", unit=blob, what="blob", answer="kept back")
 
 
-class WithheldCheckpoint(Daemon):
-    """Works and states honestly; and gives its checkpoints, its result and its states to nobody."""
-
-    def __init__(self, *parts: Any) -> None:
-        """As `Daemon`, with a store for others in which nothing of its own is."""
-        super().__init__(*parts)
-        honest = self.working
-        self.working = WithholdingWork(self.parts, honest.book, honest.selling.programs, lambda: False)
-        empty = BlobStore(self.settings.base_path / "for-others", self.settings.quota)
-        self.server = BlobServer(empty, NothingShown(), NothingShown())
-
-
 class LazyJudging(TaskJudgeDuty):
     """Seconds whatever was stated, and computes nothing; its probe is anything."""
 
@@ -241,30 +201,25 @@ class LazyJudging(TaskJudgeDuty):
             self.parts.telemetry.tell("no_verdict", task=case.task_id, problem=str(error))
 
 
-class LazyJudge(Daemon):
-    """See `LazyJudging`."""
-
-    def __init__(self, *parts: Any) -> None:
-        """As `Daemon`."""
-        super().__init__(*parts)
-        self.judging_tasks = LazyJudging(self.parts)
-
-
-class BendingHouse(ProgramHouse):
+class BendingTime(TimeDuty):
     """Flips a bit of the first file that a program left."""
 
-    async def outputs(self, key: TaskKey) -> ProgramOutputs:
-        """See `ProgramHouse`."""
-        honest = (await super().outputs(key)).archive
+    async def _left(self, key: TaskKey) -> tuple[bytes, bytes]:
+        honest = (await self.programs.outputs(key)).archive
         at = tarfile.BLOCKSIZE  # behind the header of the first file
         bent = honest[:at] + bytes((honest[at] ^ 1,)) + honest[at + 1 :]
-        return ProgramOutputs(bent, hashlib.blake2b(bent, digest_size=32).digest())
+        blob = stored(self.parts, bent, self.programs.log(key), self.programs.reply_key(key))
+        return hashlib.blake2b(bent, digest_size=32).digest(), blob
 
 
-class BentOutputs(Daemon):
-    """See `BendingHouse`."""
+class BendingWork(WorkDuty):
+    """See `BendingTime`."""
 
-    house_kind = BendingHouse
+    def __init__(self, *parts: Any) -> None:
+        """As `WorkDuty`."""
+        super().__init__(*parts)
+        self.selling = BendingTime(self.parts, self.selling.programs, self.steps.tasks)
+        self.running = self.steps.tasks, self.selling.telling
 
 
 DIGEST_BYTES = 32
@@ -302,17 +257,6 @@ def inventing(honest: MakeChains) -> MakeChains:
     return make
 
 
-class MadeUpRows(Daemon):
-    """See `RowInventor`."""
-
-    def __init__(
-        self, identity: Identity, chain: LiveChain, workshop: Workshop, telemetry: Telemetry, settings: Settings
-    ) -> None:
-        """See `Daemon`."""
-        lying = replace(settings, make_chains=inventing(settings.make_chains))
-        super().__init__(identity, chain, workshop, telemetry, lying)
-
-
 class HidingDuty(DifferingDuty):
     """Shows its tree in no dispute, and says so once of each window."""
 
@@ -324,10 +268,46 @@ class HidingDuty(DifferingDuty):
         self._keys = keys
 
 
-class HiddenTree(Daemon):
-    """See `HidingDuty`."""
+# What a cheat makes of a daemon: it is called before anything runs.
+def answering(lie: BatchLie, *, hides: bool = False) -> Callable[[Daemon], None]:
+    """A daemon that tells one kind of lie about each batch; one that `hides` shows no leaf of it."""
 
-    def __init__(self, *parts: Any) -> None:
-        """As `Daemon`."""
-        super().__init__(*parts)
-        self.differing = HidingDuty(self.parts)
+    def cheat(daemon: Daemon) -> None:
+        racing = LyingRacing(daemon.parts, lie)
+        daemon.replace(RaceDuty, racing)
+        daemon.replace(CheckDuty, LyingShowing(daemon.parts, racing.told, hides=hides))
+
+    return cheat
+
+
+def with_duty(kind: type[Duty], made: Callable[[Parts], Duty]) -> Callable[[Daemon], None]:
+    """A daemon with another duty in the place of one."""
+    return lambda daemon: daemon.replace(kind, made(daemon.parts))
+
+
+def with_work(made: type[WorkDuty]) -> Callable[[Daemon], None]:
+    """A daemon that works in another way; it never drains."""
+
+    def cheat(daemon: Daemon) -> None:
+        honest = daemon.duty(WorkDuty)
+        daemon.replace(WorkDuty, made(daemon.parts, honest.book, honest.selling.programs, lambda: False))
+
+    return cheat
+
+
+def withhold_checkpoints(daemon: Daemon) -> None:
+    """Give checkpoints, results and states to nobody: the store for others has nothing of its own in it."""
+    with_work(WithholdingWork)(daemon)
+    empty = BlobStore(daemon.settings.base_path / "for-others", daemon.settings.quota)
+    daemon.server = BlobServer(empty, NothingShown(), NothingShown())
+
+
+def make_up_rows(daemon: Daemon) -> None:
+    """Commit to rows that nobody computed."""
+    roll_calls = daemon.duty(RollCallDuty)
+    roll_calls.make = inventing(roll_calls.make)
+
+
+def intrude(daemon: Daemon) -> None:
+    """Commit to races of others beside the honest duties."""
+    daemon.duties.append(Intrusion(daemon.parts))

@@ -6,7 +6,7 @@ Each sends what should be refused, and tells the chain's answer as the event `ch
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from gpu_tasks.batches.sum_tree import Totals, batch_root
 from gpu_tasks.market.api import DutyStatus
@@ -18,8 +18,8 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Reveal, Unit, UnitState, racer_of, result_commitment
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError, View
-from gpu_tasks.provider.daemon import Daemon
 from gpu_tasks.provider.duties.attesting import attestation
+from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race, RaceStep, race_of
@@ -79,9 +79,8 @@ class CopyingRacing(RaceDuty):
         self._copies = KeyedTasks()
         self._tried: set[tuple[bytes, str]] = set()
 
-    async def step(self, duty: DutyStatus, view: View) -> None:
+    async def step_race(self, duty: DutyStatus, view: View) -> None:
         """Copy the commitment when there is one, the reveal when there is one; each once."""
-        self.book.height = view.height
         race = race_of(duty, self.parts.identity.stash)
         if race is None or race.unit.state is not UnitState.RACING:
             return
@@ -111,12 +110,6 @@ class CopyingRacing(RaceDuty):
         return await attestation(self.parts, race, copied)
 
 
-class CopiedResult(Daemon):
-    """See `CopyingRacing`."""
-
-    racing_kind = CopyingRacing
-
-
 class ReplayingRacing(RaceDuty):
     """Remembers its first attestation."""
 
@@ -141,65 +134,48 @@ class ReplayingRacing(RaceDuty):
         await self._attempts.attest(race.unit_id, renamed)
 
 
-class ReplayedAttestation(Daemon):
-    """See `ReplayingRacing`."""
-
-    racing_kind = ReplayingRacing
-
-
-class HoldingRacing(RaceDuty):
-    """Keeps attestations instead of sending them, each with the last block in which it would count."""
+class LateRacing(RaceDuty):
+    """Sends attestations too late. By then the race is over and no duty is left to remind of it."""
 
     def __init__(self, parts: Parts) -> None:
         """As `RaceDuty`."""
         super().__init__(parts)
-        self.held: dict[bytes, tuple[SignedAttestation, int]] = {}
+        self._held: dict[bytes, tuple[SignedAttestation, int]] = {}
+        """Each with the last block in which it would count."""
+        self._late = KeyedTasks()
+
+    async def step(self, view: View) -> None:
+        """An honest step, and what has become too late."""
+        await super().step(view)
+        for unit, (signed, until) in list(self._held.items()):
+            if view.height > until:
+                del self._held[unit]
+                self._late.start(unit, Attempts(self.parts, "late-reveal").attest(unit, signed))
 
     async def take(self, race: Race, step: RaceStep) -> None:
         """Hold back what should be revealed."""
         if step not in (RaceStep.ATTEST, RaceStep.REVEAL):
             await super().take(race, step)
             return
-        if race.unit_id not in self.held:
+        if race.unit_id not in self._held:
             signed = await attestation(self.parts, race, self.result(race))
-            self.held[race.unit_id] = (signed, race.reveals_until)
-
-
-class LateReveal(Daemon):
-    """Sends what was held back, too late. By then the race is over and no duty is left to remind of it."""
-
-    racing_kind = HoldingRacing
-
-    def __init__(self, *parts: Any) -> None:
-        """As `Daemon`."""
-        super().__init__(*parts)
-        self._late = KeyedTasks()
-
-    async def step(self, view: View) -> None:
-        """An honest step, and what has become too late."""
-        await super().step(view)
-        assert isinstance(self.racing, HoldingRacing)
-        for unit, (signed, until) in list(self.racing.held.items()):
-            if view.height > until:
-                del self.racing.held[unit]
-                self._late.start(unit, Attempts(self.parts, "late-reveal").attest(unit, signed))
+            self._held[race.unit_id] = (signed, race.reveals_until)
 
 
 UNITS_LOOKED_AT = 200
 
 
-class Intruder(Daemon):
-    """Looks at all units of the market."""
+class Intrusion(Duty):
+    """Looks at all units of the market, and tries each race of others once."""
 
-    def __init__(self, *parts: Any) -> None:
-        """As `Daemon`."""
-        super().__init__(*parts)
+    def __init__(self, parts: Parts) -> None:
+        """Nothing was tried yet."""
+        self.parts = parts
         self._tried: set[bytes] = set()
         self._intrusions = KeyedTasks()
 
     async def step(self, view: View) -> None:
-        """An honest step, and each race of others once."""
-        await super().step(view)
+        """Try the races that are new."""
         chain = cast("LiveChain", self.parts.chain)
         prefix = chain.client.runtime.item(InferenceMarket.units).prefix
         keys = await chain.client.rpc.call("state_getKeysPaged", "0x" + prefix.hex(), UNITS_LOOKED_AT, None, None)

@@ -22,7 +22,6 @@ from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_found_lying
 from gpu_tasks.provider.duties.duty import Duty
-from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.leaf_work import (
     TURN_BLOCKS,
     computed_leaves,
@@ -69,6 +68,7 @@ class CheckDuty(Duty):
         self.book: StepBook[CheckStep] = StepBook(parts)
         # apart: hundreds of audits that wait for a device must not keep the own leaves from being shown
         self.audits: StepBook[CheckStep] = StepBook(parts)
+        self.running = self.book.tasks, self.audits.tasks
         self._fetching = asyncio.Semaphore(FETCHED_AT_ONCE)
         self._opened = asyncio.Semaphore(OPENED_AT_ONCE)
         self._found: dict[StepKey, FoundByAudit] = {}
@@ -89,11 +89,6 @@ class CheckDuty(Duty):
             for book in self.books:
                 book.forget(key)
         self._keys = set(keys)
-
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """The work on its steps."""
-        return tuple(book.tasks for book in self.books)
 
     @property
     def books(self) -> tuple[StepBook[CheckStep], ...]:

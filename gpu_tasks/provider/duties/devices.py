@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.units import racer_of
 from gpu_tasks.provider.chain.port import ChainError, View
-from gpu_tasks.provider.duties.duty import Duty, Endings
-from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
-from gpu_tasks.provider.duties.losing import LossNotes
+from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.resuming import Resumer
 from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
 from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, PauseCause
-from gpu_tasks.provider.keys import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from gpu_tasks.provider.tasks.policy_file import is_draining
 from gpu_tasks.workloads.form import WorkloadForm
 
@@ -129,63 +125,3 @@ class DeviceDuty(Duty):
         elif resume:
             await self.parts.chain.submit(Devices.resume(device=device))
             tell("resumed", device=device)
-
-
-class MarketWatch(Protocol):
-    """Sees why devices stand still."""
-
-    @property
-    def has_looked(self) -> bool:
-        """Whether it was told how the own devices stand."""
-        ...
-
-    async def look_at_market(self, own: Sequence[DeviceStatus]) -> None:
-        """Learn how the own devices stand. ChainError."""
-        ...
-
-
-class DeviceReview(Duty):
-    """Every few blocks: the provider key's balance, losses of bonds, devices that a missed race paused, and the market.
-
-    It comes after the endings: a device whose result was refuted is known by then, and is not resumed.
-    """
-
-    def __init__(
-        self, devices: DeviceDuty, losses: LossNotes, resumer: Resumer, watch: MarketWatch, *, every: int
-    ) -> None:
-        """Nothing was looked at yet."""
-        self.losses = losses
-        self.resumer = resumer
-        self._devices = devices
-        self._watch = watch
-        self._every = every
-        self._is_key_poor = False
-
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """Offers of devices."""
-        return (self.resumer.tasks,)
-
-    def learn(self, ended: Endings) -> None:
-        """A device that was paid did well: its next miss counts as the first."""
-        for device in ended.paid:
-            self.resumer.did_well(device)
-
-    async def step(self, view: View) -> None:
-        """Look at key and devices, in a block that is due or where nothing was seen yet."""
-        if view.height % self._every and self._watch.has_looked:
-            return
-        await self._look_at_key()
-        own = await self._devices.parts.chain.own_devices()
-        await self.losses.step(view.height, own)
-        await self.resumer.step(view.height, own, self._devices.promised)
-        await self._watch.look_at_market(own)
-
-    async def _look_at_key(self) -> None:
-        """Report a provider key that cannot cover the fees of its calls, once until it can."""
-        parts = self._devices.parts
-        grains = await parts.chain.key_balance()
-        is_poor = grains < PROVIDER_KEY_LEAST
-        if is_poor and not self._is_key_poor:
-            parts.telemetry.tell("key_poor", grains=grains, problem=f"{poor_key(grains)}; {FUND_KEY}")
-        self._is_key_poor = is_poor

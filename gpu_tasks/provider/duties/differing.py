@@ -15,7 +15,6 @@ from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.duty import Duty
-from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.leaf_work import TURN_BLOCKS, nodes_call, settled_leaves
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepKey, StepMessage
@@ -36,12 +35,8 @@ class DifferingDuty(Duty):
         """Uses no device."""
         self.parts = parts
         self.book: StepBook[DisputeStep] = StepBook(parts)
+        self.running = (self.book.tasks,)
         self._keys: set[StepKey] = set()
-
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """The work on its steps."""
-        return (self.book.tasks,)
 
     async def step(self, view: View) -> None:
         """Show what all disputes ask for now."""

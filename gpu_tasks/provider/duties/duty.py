@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.telemetry import Telemetry
 
-D = TypeVar("D", bound="Duty")
+ENDINGS_EVERY_BLOCKS = 4
+"""The final chain, the own devices and the disk are looked at this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,8 @@ class Endings:
 class Duty:
     """Always: `step` begins what a block asks for and returns soon; long work runs in `running`."""
 
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """The work beside the loop."""
-        return ()
+    running: tuple[KeyedTasks, ...] = ()
+    """The work beside the loop."""
 
     async def step(self, view: View) -> None:
         """Begin what a block asks for. ChainError if the node cannot be asked: the next block brings it again."""
@@ -47,11 +45,6 @@ class Duty:
         """Cancel the work beside the loop, and wait for it."""
         for tasks in self.running:
             await tasks.close()
-
-
-def duty_of(kind: type[D], duties: Iterable[Duty]) -> D:
-    """The duty of this kind in a list; StopIteration if there is none."""
-    return next(duty for duty in duties if isinstance(duty, kind))
 
 
 @contextlib.contextmanager

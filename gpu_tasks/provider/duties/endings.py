@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from gpu_tasks.market.api import UnitStatus
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.money import due, fee, witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
+from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.appealing import is_found_declining, is_wronged
 from gpu_tasks.provider.duties.cases import TASK_CASES, attempt_of
-from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings, telling_refusals
 from gpu_tasks.provider.duties.losing import LossNotes
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.chain.port import View
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.journal.pause_book import PauseCause
 from gpu_tasks.provider.journal.records import Dismissed, End, Ended, RaceEntry
@@ -24,18 +24,17 @@ REFUTED = "another result than this machine's was found right: its collateral is
 
 
 class EndingDuty(Duty):
-    """Every few blocks: notes in the journal what has ended, appeals, and lets go of inputs that nobody needs."""
+    """Notes endings in the journal, and appeals."""
 
-    def __init__(self, parts: Parts, losses: LossNotes, duties: Iterable[Duty], *, every: int) -> None:
+    def __init__(self, parts: Parts, losses: LossNotes, duties: Iterable[Duty]) -> None:
         """All `duties` learn what has ended."""
         self._parts = parts
         self._losses = losses
         self._duties = duties
-        self._every = every
 
     async def step(self, view: View) -> None:
         """Look at what is final, in a block that is due."""
-        if view.height % self._every:
+        if view.height % ENDINGS_EVERY_BLOCKS:
             return
         ended = await note_endings(self._parts, {seat.id for seat in view.seats})
         for duty in self._duties:
@@ -43,14 +42,33 @@ class EndingDuty(Duty):
         for unit in ended.wronged:
             with telling_refusals(self._parts.telemetry, unit):
                 await self._appeal(unit, view.height)
-        looked_at = {each.unit for each in view.checks} | {each.unit for each in view.disputes}
-        await let_inputs_go(self._parts, looked_at | {duty.id for duty in view.duties})
 
     async def _appeal(self, unit: bytes, height: int) -> None:
         """Two of three judges found this provider's result wrong, which it computed: a court shall say."""
         await self._losses.warn(unit, height)
         await self._parts.chain.submit(Courts.appeal(case_id=unit))
         self._parts.telemetry.tell("appealed", unit=unit)
+
+
+class KeptInputDuty(Duty):
+    """Removes the copies of inputs that no unit of the final chain needs any more.
+
+    A unit may be drawn again, judged or checked until then.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        """Look at the inputs in the own store."""
+        self._parts = parts
+
+    async def step(self, view: View) -> None:
+        """Look at some units in turn, in a block that is due; never at those that the view asks anything of."""
+        if view.height % ENDINGS_EVERY_BLOCKS:
+            return
+        kept, chain = self._parts.inputs.kept, self._parts.chain
+        looked_at = {each.unit for each in view.checks} | {each.unit for each in view.disputes}
+        under_way = looked_at | {duty.id for duty in view.duties}
+        units = kept.units_in_turn(READS_PER_ROUND_MAX, under_way)
+        kept.release([unit for unit in units if is_over(await chain.final_unit(unit))])
 
 
 async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
@@ -194,16 +212,6 @@ def _earned(unit: Unit, stash: bytes) -> tuple[End, int]:
         gross = witness_pay(unit.rules, price)
         return End.WITNESSED, gross - fee(unit.rules, gross)
     return End.UNPAID, 0
-
-
-async def let_inputs_go(parts: Parts, under_way: Collection[bytes]) -> None:
-    """Remove the copies of inputs that no unit of the final chain needs any more; ChainError.
-
-    A unit may be drawn again, judged or checked until then. `under_way` are units of which the newest view has duties.
-    """
-    kept = parts.inputs.kept
-    units = kept.units_in_turn(READS_PER_ROUND_MAX, under_way)
-    kept.release([unit for unit in units if is_over(await parts.chain.final_unit(unit))])
 
 
 def is_over(status: UnitStatus | None) -> bool:

@@ -30,7 +30,6 @@ from gpu_tasks.provider.duties.cases import (
     next_step,
 )
 from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
-from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.duties.verdicts import find_verdict, leaf_verdict
@@ -50,13 +49,9 @@ class JudgeDuty(Duty):
         """Checks on any device that is free; races go before (`execution.line`)."""
         self.parts = parts
         self.book: StepBook[JudgeStep] = StepBook(parts)
+        self.running = (self.book.tasks,)
         self._seen_final: set[CaseKey] = set()
         self._without_input: set[CaseKey] = set()
-
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """The work on its steps."""
-        return (self.book.tasks,)
 
     async def step(self, view: View) -> None:
         """Do what all seats ask for now."""

@@ -8,13 +8,12 @@ offender that is already tombstoned is not reported again; a report that comes s
 from __future__ import annotations
 
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, SeenOffence, View
-from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty
 from gpu_tasks.provider.telemetry import Telemetry
 from runtime.blocks.evidence import EVIDENCE
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_lock import TrustLock
 
-REPORT_EVERY_BLOCKS = 4
 REPORTS_MAX = 1_024
 """What is remembered as reported; an honest network has none."""
 
@@ -35,7 +34,7 @@ class Reporter(Duty):
 
         ChainError if the node is away: the evidence is still there later.
         """
-        if view.height % REPORT_EVERY_BLOCKS:
+        if view.height % ENDINGS_EVERY_BLOCKS:
             return
         before, self._waiting = self._waiting, set()
         for seen in await self._chain.offences():

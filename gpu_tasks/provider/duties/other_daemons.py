@@ -35,6 +35,7 @@ class OtherDaemons(Duty):
         self._instance = secrets.token_bytes(32)
         self._found: OtherDaemonError | None = None
         self.tasks = KeyedTasks()
+        self.running = (self.tasks,)
 
     def prove(self, nonce: bytes) -> bytes:
         """Return the proof that this daemon runs."""
@@ -59,11 +60,6 @@ class OtherDaemons(Duty):
                 f"another daemon with this provider key runs at {endpoint}. Two of them compute the same races, and "
                 "customers find the results of that one only. Stop it first, or use another stash and key here"
             )
-
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """The check."""
-        return (self.tasks,)
 
     async def step(self, view: View) -> None:
         """Check again in the background every `CHECK_EVERY_BLOCKS`. Raise OtherDaemonError if a check found one."""

@@ -20,7 +20,6 @@ from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
-from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import SENT_BY, Race, RaceStep, must_give_back, next_step, race_of
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
@@ -41,6 +40,7 @@ class RaceDuty(Duty):
         """Several races at once, each on the device that was drawn for it."""
         self.parts = parts
         self.book: StepBook[RaceStep] = StepBook(parts)
+        self.running = (self.book.tasks,)
         forget_others(parts.batches, [unit for (unit, _), _ in parts.journal.open_races()])
         for (unit, _), entry in parts.journal.open_races():
             if entry.basis is not None:
@@ -50,11 +50,6 @@ class RaceDuty(Duty):
         self.hindered: set[RaceKey] = set()
         """Those whose execution failed for another reason than a missing input, when it was tried last."""
         self._at_work: set[RaceKey] = set()
-
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """The work on its steps."""
-        return (self.book.tasks,)
 
     async def step(self, view: View) -> None:
         """Do what all races ask for now, and stop the work on those that are this provider's no more."""

@@ -23,7 +23,6 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.port import ChainError, Inspection, RollCallView, View
 from gpu_tasks.provider.chain.roll_calls import challenge_of
 from gpu_tasks.provider.duties.duty import Duty
-from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
@@ -167,10 +166,11 @@ class RollCallDuty(Duty):
         """Rows are kept in `folder`; `make` gives what computes them on a piece of hardware."""
         self.parts = parts
         self.book: StepBook[RollStep] = StepBook(parts)
+        self.running = (self.book.tasks,)
         self.view: RollCallView | None = None
         """As it was looked at last: who may work goes by it."""
         self._kept = KeptRows(folder)
-        self._make = make
+        self.make = make
         self._computers: dict[str, ChainComputer] = {}
         self._rows: dict[ChainChallenge, ChainRows] = {}
         self._judged: dict[tuple[bytes, int], bool] = {}
@@ -180,11 +180,6 @@ class RollCallDuty(Duty):
         """By this process."""
         self._is_tidy = False
         self._looks_at = 0
-
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """The work on its steps."""
-        return (self.book.tasks,)
 
     async def step(self, view: View) -> None:
         """Do what the newest roll call asks for now; ChainError if the node does not take it."""
@@ -319,7 +314,7 @@ class RollCallDuty(Duty):
 
     def _computer(self, hardware: Hardware) -> ChainComputer:
         if hardware.uuid not in self._computers:
-            self._computers[hardware.uuid] = self._make(hardware)
+            self._computers[hardware.uuid] = self.make(hardware)
         return self._computers[hardware.uuid]
 
     async def _rest(self) -> None:

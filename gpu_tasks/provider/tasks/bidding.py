@@ -81,17 +81,13 @@ class BidDuty(Duty):
         self.parts = parts
         self.book = book
         self.tasks = KeyedTasks()
+        self.running = (self.tasks,)
         self._programs = programs
         self._policy = policy
         self._machine = machine
         self._tries: dict[TaskKey, _Try] = {}
         self._preparing: dict[TaskKey, bytes] = {}
         self._told_problem = ""
-
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """Preparations of bids."""
-        return (self.tasks,)
 
     async def step(self, view: View) -> None:
         """Look at the auctions of a block; ChainError if they cannot be read."""

@@ -21,7 +21,6 @@ from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.appealing import is_outvoted
 from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS, TASK_CASES, JudgeStep, is_sitting, next_step
 from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
-from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
@@ -40,13 +39,9 @@ class TaskJudgeDuty(Duty):
         """Computes on any device that is free."""
         self.parts = parts
         self.book: StepBook[JudgeStep] = StepBook(parts)
+        self.running = (self.book.tasks,)
         self._seen_final: set[CaseKey] = set()
         self._searches: dict[CaseKey, Search] = {}
-
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """The work on its steps."""
-        return (self.book.tasks,)
 
     async def step(self, view: View) -> None:
         """Do what all seats in cases about tasks ask for now."""

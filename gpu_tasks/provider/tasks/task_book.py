@@ -29,6 +29,8 @@ class TaskBook:
         self._runs: dict[RunName, TaskRun] = {}
         self._told: dict[bytes, str] = {}
         self._opened: set[TaskKey] = set()
+        self.standing: dict[bytes, bytes] = {}
+        """The devices that stand by, by task, as the chain said last."""
         remove_others(base, [task for (task, _), _ in parts.journal.open_tasks()])
 
     def run(self, task_id: bytes, task: Task) -> TaskRun | None:

@@ -28,7 +28,6 @@ from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.chain.side_pay import is_standing_by
 from gpu_tasks.provider.duties.appealing import is_found_lying
 from gpu_tasks.provider.duties.duty import Duty
-from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sending import RESEND_BLOCKS, StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
@@ -164,16 +163,10 @@ class WorkDuty(Duty):
         self._drains = drains
         self.steps: StepBook[TaskStep] = StepBook(parts)
         self.selling = TimeDuty(parts, programs, self.steps.tasks)
+        self.running = self.steps.tasks, self.selling.telling
         self._held: dict[TaskKey, Milestone] = {}
         self._attested: dict[StepKey, TaskStep] = {}
         self._seen_final: set[TaskKey] = set()
-        self.standing: dict[bytes, bytes] = {}
-        """The devices that stand by, by task, as the chain said last."""
-
-    @property
-    def running(self) -> tuple[KeyedTasks, ...]:
-        """The work on its steps, and reports to customers."""
-        return self.steps.tasks, self.selling.telling
 
     async def step(self, view: View) -> None:
         """Do what the chain asks for now of every open bid; ChainError if it cannot be asked."""
@@ -182,7 +175,7 @@ class WorkDuty(Duty):
         entries = dict(self.parts.journal.open_tasks())
         owns = await self._own(entries) if entries else []
         stash = self.parts.identity.stash
-        self.standing = {
+        self.book.standing = {
             own.key[0]: entries[own.key].device
             for own in owns
             if own.task is not None and is_standing_by(own.task, stash)

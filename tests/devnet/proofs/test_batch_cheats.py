@@ -23,7 +23,7 @@ from devnet.proofs.cheats.batch_judgement import (
     purse,
 )
 from devnet.stage.cheating.__main__ import LIES
-from devnet.stage.cheating.daemons import LazyChecking, LyingDaemon, told_about
+from devnet.stage.cheating.daemons import LazyChecking, answering, told_about
 from devnet.stage.cheating.lies import RightAnswers, told_with
 from fake_work import FakeForm
 from gpu_tasks.batches.leaves import Leaf, leaves_of
@@ -37,6 +37,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitS
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded, LeafDoubted, LeavesPassed
 from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.duties.checking import CheckDuty
 from gpu_tasks.workloads.form import outcomes_of
 from nightly_but import nightly_but
 from provider_chain import INPUT_SALT, Village
@@ -50,17 +51,17 @@ NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "Courts.aud
 BY_NAME = {scene.name: scene for scene in SCENES}
 
 
-def daemon_of(scene: BatchScene) -> Callable[..., Daemon]:
+def cheat_of(scene: BatchScene) -> Callable[[Daemon], None]:
     """What all are in a scene, whoever is drawn: who answers lies, whoever audits may be lazy."""
 
-    def made(*parts: Any) -> Daemon:
+    def bend(daemon: Daemon) -> None:
         lie = LIES.get(scene.mode or "")
-        daemon = Daemon(*parts) if lie is None else LyingDaemon(lie, *parts, hides=scene.hides)
+        if lie is not None:
+            answering(lie, hides=scene.hides)(daemon)
         if scene.are_lazy:
-            daemon.checking = LazyChecking(daemon.parts)
-        return daemon
+            daemon.replace(CheckDuty, LazyChecking(daemon.parts))
 
-    return made
+    return bend
 
 
 def right_of(unit: bytes) -> RightAnswers:
@@ -109,7 +110,7 @@ def dispute(village: Village, facts: BatchFacts) -> None:
 def played(folder: Path, scene: BatchScene) -> BatchFacts:
     async def main() -> BatchFacts:
         village = Village(folder, SIZE, chain=MarketChain(named_keys(SIZE), [], dict(NUMBERS)))
-        village.kinds = dict.fromkeys((keys.name for keys in village.node.chain.validators), daemon_of(scene))  # type: ignore[arg-type]  # as a class makes one
+        village.cheats = dict.fromkeys((keys.name for keys in village.node.chain.validators), cheat_of(scene))
         async with village:
             return await watched(village, scene)
 

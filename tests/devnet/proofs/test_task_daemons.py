@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from devnet.stage.cheating.daemons import LazyJudge, ReplayedMilestone, WithheldCheckpoint
+from devnet.stage.cheating.__main__ import TASK_CHEATS
 from devnet.stage.cheating.races import Attempts
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.courts.events import OpinionOpened
@@ -14,7 +14,6 @@ from gpu_tasks.market.training.events import MilestoneCounted, MilestoneReported
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.provider.daemon import Daemon
 from provider_chain import Miner
 from task_village import TaskVillage, play_tasks, undisturbed_root
 
@@ -22,10 +21,10 @@ PRICES = ("0.001 oGPU/block", "0.002 oGPU/block")
 NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 
-async def cheating(village: TaskVillage, place: int, kind: type[Daemon]) -> Miner:
+async def cheating(village: TaskVillage, place: int, mode: str) -> Miner:
     """The provider at a place of the village, started again as a cheat."""
     honest = village.miners[place]
-    village.kinds[honest.keys.name] = kind
+    village.cheats[honest.keys.name] = TASK_CHEATS[mode].bend
     cheat = await village.restart(honest)
     village.miners.insert(place, village.miners.pop())
     return cheat
@@ -42,7 +41,7 @@ async def disputed(village: TaskVillage) -> bytes:
 
 def test_a_lazy_judge_computes_nothing_and_is_outvoted(tmp_path: Path) -> None:
     async def scene(village: TaskVillage) -> None:
-        lazy = await cheating(village, 3, LazyJudge)
+        lazy = await cheating(village, 3, "lazy-judge")
         village.bid_for(PRICES[0])
         village.hands[village.miners[0].keys.stash].training.is_lying = True
         task = await disputed(village)
@@ -58,7 +57,7 @@ def test_a_lazy_judge_computes_nothing_and_is_outvoted(tmp_path: Path) -> None:
 
 def test_who_withholds_its_checkpoints_has_no_milestone_counted_and_is_refuted(tmp_path: Path) -> None:
     async def scene(village: TaskVillage) -> None:
-        cheat = await cheating(village, 0, WithheldCheckpoint)
+        cheat = await cheating(village, 0, "withheld-checkpoint")
         village.bid_for(*PRICES)
         task = await disputed(village)
         assert village.task(task).outcome is TaskOutcome.LIED
@@ -84,7 +83,7 @@ def test_who_replays_its_milestone_sends_it_again_and_under_the_next_number(
     monkeypatch.setattr(Attempts, "state", noted)
 
     async def scene(village: TaskVillage) -> None:
-        cheat = await cheating(village, 0, ReplayedMilestone)
+        cheat = await cheating(village, 0, "replayed-milestone")
         village.bid_for(*PRICES)
         task = await village.submit()
         await village.until(task, TaskState.SUBMITTED, blocks=200)

@@ -12,7 +12,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.port import ChainError
-from gpu_tasks.provider.device_watch import STILL_MS_MIN
+from gpu_tasks.provider.device_watch import STILL_MS_MIN, DeviceWatch
 from gpu_tasks.provider.duties.resuming import BY_OPERATOR
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, device_days, present_notes
@@ -30,7 +30,7 @@ class Seen:
         miner.daemon.parts.workshop.times._clock = count(time.monotonic_ns() // 1_000_000).__next__  # one for each look
 
     def now(self) -> str:
-        self.miner.daemon.device_watch.write()
+        self.miner.daemon.duty(DeviceWatch).write()
         return present_notes(self.folder)[f"0x{self.device.hex()}"].state
 
     async def until(self, state: str) -> None:
@@ -42,7 +42,7 @@ class Seen:
         raise AssertionError(f"{self.now()}, not {state}")
 
     def words(self) -> str:
-        self.miner.daemon.device_watch.write()
+        self.miner.daemon.duty(DeviceWatch).write()
         return present_notes(self.folder)[f"0x{self.device.hex()}"].words
 
     @property
@@ -82,8 +82,9 @@ def test_a_device_computes_waits_for_the_chain_and_has_nothing_to_do(tmp_path: P
         while not miner.chain.view().duties:
             village.node.block()
         await miner.daemon.step(miner.chain.view())
-        assert miner.daemon.device_watch._running is not None
-        miner.daemon.device_watch._running.cancel()  # what is seen from here on is seen as it happens
+        looking = miner.daemon.duty(DeviceWatch)._running
+        assert looking is not None
+        looking.cancel()  # what is seen from here on is seen as it happens
         await seen.until("units")
         executor.go.set()
         await seen.until("chain")  # its commit is in no block
@@ -150,8 +151,8 @@ def test_why_nothing_is_drawn(tmp_path: Path) -> None:
         await step(village, 8)
         assert seen.now() == "price"
         miner.chain.is_away = True
-        clock = miner.daemon.device_watch._clock
-        miner.daemon.device_watch._clock = lambda: clock() + STILL_MS_MIN / 1_000 + 1
+        clock = miner.daemon.duty(DeviceWatch)._clock
+        miner.daemon.duty(DeviceWatch)._clock = lambda: clock() + STILL_MS_MIN / 1_000 + 1
         assert seen.now() == "no node"
 
     play(tmp_path, 1, scene)

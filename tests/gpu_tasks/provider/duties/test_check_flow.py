@@ -26,6 +26,7 @@ from gpu_tasks.market.leaf_checks.events import (
 )
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.provider.blobs.store import Quota
+from gpu_tasks.provider.duties.checking import CheckDuty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.side_earnings import AUDITING
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
@@ -111,7 +112,7 @@ def test_audits_that_wait_for_a_device_keep_no_leaves_from_being_shown(tmp_path:
 
     async def scene(village: Village) -> None:
         for miner in village.miners:
-            miner.daemon.checking.audits.tasks = FullTasks()
+            miner.daemon.duty(CheckDuty).audits.tasks = FullTasks()
         unit = await village.post(ASKED, tokens_max=128)
         assert await until_checked(village, unit) is CheckOutcome.UNLOOKED, "nobody has room for one more audit"
         assert len(village.node.chain.happened(LeavesShown)) == 1

@@ -9,8 +9,9 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Refund
+from gpu_tasks.provider.device_watch import DeviceReview
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS, must_give_back, race_of
-from gpu_tasks.provider.duties.resuming import KEPT, RESUME_AFTER_BLOCKS, Resumer
+from gpu_tasks.provider.duties.resuming import KEPT, RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import ExecutionError
 from provider_chain import Miner, Village, play
 from simulation.chains.market_chain import signed
@@ -127,7 +128,7 @@ async def blocks_until_resumed(village: Village, miner: Miner) -> int:
     while await is_paused(miner):
         village.node.block()
         await miner.step()
-        while miner.daemon.resumer.tasks._tasks:
+        while miner.daemon.duty(DeviceReview).resumer.tasks._tasks:
             await asyncio.sleep(0.001)
         assert village.node.chain.height < begin + 4 * RESUME_AFTER_BLOCKS[1]
     return village.node.chain.height - begin
@@ -170,9 +171,8 @@ def test_a_machine_that_still_fails_is_not_offered_again(tmp_path: Path) -> None
 
 def test_with_keep_paused_a_miss_is_told_and_the_device_stays_paused(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
-        broken = village.miners[0]
-        broken.daemon.settings = replace(broken.daemon.settings, keep_paused=True)
-        broken.daemon.resumer = Resumer(broken.daemon.parts, keep_paused=True)
+        village.keep_paused = True
+        broken = await village.restart(village.miners[0])
         await missed_by(village, broken)
         for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
             village.node.block()

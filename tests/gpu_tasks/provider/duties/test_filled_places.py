@@ -7,6 +7,7 @@ from pathlib import Path
 from gpu_tasks.market.inference.events import PlaceRefilled, RaceMissed, UnitSettled
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.execution.executor import Execution
 from gpu_tasks.provider.journal.records import End
 from provider_chain import Miner, Village, play
@@ -78,7 +79,7 @@ def test_work_for_a_unit_that_is_ones_own_no_more_stops_and_frees_the_device(tmp
         miner.executor.run = never  # type: ignore[method-assign, assignment]
         view = miner.chain.view()
         await miner.daemon.step(view)
-        at_work = miner.daemon.racing.book.tasks
+        at_work = miner.daemon.duty(RaceDuty).book.tasks
         for _ in range(100):
             await asyncio.sleep(0.001)
         assert at_work._tasks

@@ -14,6 +14,7 @@ from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
+from gpu_tasks.provider.duties.racing import RaceDuty
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, REQUEST, Village, seal_key
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.balances import Balances
@@ -146,7 +147,7 @@ def test_a_customer_who_wants_racers_to_miss_loses(tmp_path: Path, attack: Attac
 async def settled(village: Village) -> None:
     """Let what was begun end, but do not wait for stores that drip."""
     for _ in range(20):
-        books = [miner.daemon.racing.book.tasks._tasks for miner in village.miners]
+        books = [miner.daemon.duty(RaceDuty).book.tasks._tasks for miner in village.miners]
         if not any(books):
             return
         await asyncio.sleep(0.002)

@@ -13,7 +13,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.units import Unit, UnitState
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded, LeavesPassed, LeavesShown
 from gpu_tasks.provider.blobs.store import Quota
-from gpu_tasks.provider.daemon import ENDINGS_EVERY_BLOCKS
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
 from provider_chain import Miner, Village
 from simulation.chains.market_chain import MarketChain, named_keys
 

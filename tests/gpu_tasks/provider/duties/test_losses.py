@@ -15,6 +15,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.bond_losses import BondLoss
 from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.duties.endings import EndingDuty
 from gpu_tasks.provider.duties.losing import LOOKED_BACK_BLOCKS, LossNotes
 from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses, utc_text
 from provider_chain import SLOT_MS, Miner, Village, play
@@ -146,9 +147,9 @@ def test_a_verdict_against_a_result_is_reported_once_and_before_the_appeal(tmp_p
             assert order[-1] in told
 
         miner.chain.case, miner.chain.submit = found, submit  # type: ignore[method-assign,assignment]
-        miner.daemon.losses = LossNotes(miner.daemon.parts, lambda: 0)
+        endings = EndingDuty(miner.daemon.parts, LossNotes(miner.daemon.parts, lambda: 0), ())
         for each in (unit, other, unit):
-            await miner.daemon._appeal(each, 100)
+            await endings._appeal(each, 100)
         assert order == [unit, other, unit], "each report comes before its appeal"
         told, second = [fields for name, fields in miner.heard.events if name == "found_wrong"]
         assert second["unit"] == other

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gpu_tasks.provider.chain.port import ChainError, SeenOffence
+from gpu_tasks.provider.chain.port import ChainError, SeenOffence, View
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.telemetry import LogTelemetry
 from runtime.blocks.block import HEADER, Header
@@ -49,7 +49,7 @@ def reporter(chain: FakeChain) -> Reporter:
 def steps(chain: FakeChain, count: int = 3) -> None:
     accuser = reporter(chain)
     for _ in range(count):
-        asyncio.run(accuser.step())
+        asyncio.run(accuser.step(View(4, ())))
 
 
 def test_each_offender_is_reported_once() -> None:
@@ -62,10 +62,10 @@ def test_each_offender_is_reported_once() -> None:
 def test_authors_have_until_the_next_step_to_attach_it_for_nothing() -> None:
     chain = FakeChain(evidence(DAVE), evidence(EVE))
     accuser = reporter(chain)
-    asyncio.run(accuser.step())
+    asyncio.run(accuser.step(View(4, ())))
     assert chain.calls == []
     chain.tombstones.add(DAVE)
-    asyncio.run(accuser.step())
+    asyncio.run(accuser.step(View(4, ())))
     assert chain.calls == [TrustLock.report_offence(evidence=evidence(EVE).evidence)]
 
 
@@ -86,26 +86,26 @@ def test_after_its_tombstone_was_lifted_a_new_offence_is_reported_and_no_old_one
     chain = FakeChain(evidence(DAVE))
     accuser = reporter(chain)
     for _ in range(2):
-        asyncio.run(accuser.step())
+        asyncio.run(accuser.step(View(4, ())))
     chain.tombstones.add(DAVE)
-    asyncio.run(accuser.step())
+    asyncio.run(accuser.step(View(4, ())))
     chain.tombstones.clear()
     for _ in range(2):
-        asyncio.run(accuser.step())
+        asyncio.run(accuser.step(View(4, ())))
     assert len(chain.calls) == 1
     chain.found.append(evidence(DAVE, 7))
     for _ in range(2):
-        asyncio.run(accuser.step())
+        asyncio.run(accuser.step(View(4, ())))
     assert chain.calls[1] == TrustLock.report_offence(evidence=evidence(DAVE, 7).evidence)
 
 
 def test_a_report_that_the_node_did_not_take_is_sent_again() -> None:
     chain = FakeChain(evidence(DAVE))
     accuser = reporter(chain)
-    asyncio.run(accuser.step())
+    asyncio.run(accuser.step(View(4, ())))
     chain.is_away = True
     with pytest.raises(ChainError):
-        asyncio.run(accuser.step())
+        asyncio.run(accuser.step(View(4, ())))
     chain.is_away = False
-    asyncio.run(accuser.step())
+    asyncio.run(accuser.step(View(4, ())))
     assert len(chain.calls) == 1

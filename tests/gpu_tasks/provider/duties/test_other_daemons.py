@@ -11,6 +11,7 @@ import pytest
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.presence import NONCE_BYTES, prove_presence, proven_instance
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.other_daemons import OtherDaemonError, OtherDaemons
 from gpu_tasks.provider.duties.standing import StandingError
 from gpu_tasks.provider.tasks.policy_file import set_draining
@@ -103,8 +104,8 @@ def test_two_that_start_at_once_are_noticed_later(tmp_path: Path) -> None:
         move(village, first, endpoint_of(first))
         village.node.chain.blocks(-village.node.chain.height % 64)
         for miner in (first, second):
-            miner.daemon.others.look(village.node.chain.height)
-            while miner.daemon.others.tasks._tasks:
+            await miner.daemon.duty(OtherDaemons).step(miner.chain.view())
+            while miner.daemon.duty(OtherDaemons).tasks._tasks:
                 await asyncio.sleep(0.001)
         set_draining(second.daemon.settings.base_path, drains=True)
         with pytest.raises(OtherDaemonError):
@@ -118,9 +119,9 @@ def test_two_that_start_at_once_are_noticed_later(tmp_path: Path) -> None:
 def test_a_daemon_that_ends_asks_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(village: Village) -> None:
         miner = village.miners.pop()
-        monkeypatch.setattr(miner.daemon.others, "check", asyncio.Event().wait)
-        miner.daemon.others.look(64)
-        (asking,) = miner.daemon.others.tasks._tasks.values()
+        monkeypatch.setattr(miner.daemon.duty(OtherDaemons), "check", asyncio.Event().wait)
+        await miner.daemon.duty(OtherDaemons).step(View(64, ()))
+        (asking,) = miner.daemon.duty(OtherDaemons).tasks._tasks.values()
         await miner.daemon.__aexit__()
         assert asking.done()
 
@@ -131,11 +132,11 @@ def test_a_node_that_is_away_ends_no_check(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         miner = village.miners[0]
         miner.chain.is_away = True
-        miner.daemon.others.look(64)
-        (asking,) = miner.daemon.others.tasks._tasks.values()
+        await miner.daemon.duty(OtherDaemons).step(View(64, ()))
+        (asking,) = miner.daemon.duty(OtherDaemons).tasks._tasks.values()
         await asyncio.wait([asking])
         assert asking.exception() is None
-        miner.daemon.others.look(65)
+        await miner.daemon.duty(OtherDaemons).step(View(65, ()))
 
     play(tmp_path, 1, scene)
 
@@ -143,7 +144,7 @@ def test_a_node_that_is_away_ends_no_check(tmp_path: Path) -> None:
 def test_a_daemon_is_no_other_of_itself(tmp_path: Path) -> None:
     async def scene(village: Village) -> None:
         miner = village.miners[0]
-        await miner.daemon.others.check()
+        await miner.daemon.duty(OtherDaemons).check()
         with pytest.raises(OtherDaemonError):
             await OtherDaemons(miner.daemon.parts).check()
 

@@ -12,7 +12,8 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
-from gpu_tasks.provider.daemon import ENDINGS_EVERY_BLOCKS
+from gpu_tasks.provider.device_watch import DeviceReview
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
 from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS, STAYING
 from gpu_tasks.provider.earnings import LOSSES_FILE, losses
 from gpu_tasks.provider.execution.gpu import Hardware
@@ -211,7 +212,7 @@ def test_each_pause_is_reported_once(tmp_path: Path) -> None:
         (working,) = await miner.chain.own_devices()
         paused = replace(working, id=b"p" * 32, device=replace(working.device, is_paused=True))
         for _ in range(2):
-            await miner.daemon.resumer.step(village.node.chain.height, [paused, working], {})
+            await miner.daemon.duty(DeviceReview).resumer.step(village.node.chain.height, [paused, working], {})
         assert len(miner.heard.problems("not_resumed")) == 1, "the other device works"
 
     play(tmp_path, 1, scene)

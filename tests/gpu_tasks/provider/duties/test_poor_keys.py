@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpu_tasks.provider.daemon import ENDINGS_EVERY_BLOCKS
+from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
 from gpu_tasks.provider.keys import PROVIDER_KEY_LEAST
 from provider_chain import Miner, Village, play
 from runtime.pallets.balances import Balances

@@ -18,6 +18,7 @@ from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.duties.cases import case_number
 from gpu_tasks.provider.duties.endings import REFUTED
+from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
@@ -171,7 +172,7 @@ def test_a_node_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> None:
         for _ in range(5):
             for miner, view in zip(village.miners, views, strict=True):
                 await miner.daemon.step(view)
-                while miner.daemon.racing.book.tasks._tasks:
+                while miner.daemon.duty(RaceDuty).book.tasks._tasks:
                     await asyncio.sleep(0.001)
             village.node.block()
         for miner in village.miners:
@@ -333,12 +334,12 @@ def test_a_race_that_has_ended_is_worked_on_no_more(tmp_path: Path) -> None:
                 await village.miners[1].step()
             if status.unit.ended_at:  # it was the other's: another unit
                 unit = await village.post(racers=1)
-        while slow.daemon.racing.book.tasks._tasks:
+        while slow.daemon.duty(RaceDuty).book.tasks._tasks:
             village.node.block()
             await slow.daemon.step(slow.chain.view())
             await asyncio.sleep(0.001)
         assert slow.daemon.parts.journal.races[unit, 1].end is End.UNPAID
-        assert slow.daemon.racing.book._sent_at == {}
+        assert slow.daemon.duty(RaceDuty).book._sent_at == {}
         assert slow.daemon.parts.workshop._line.is_free(slow.keys.device)
 
     play(tmp_path, 2, scene)

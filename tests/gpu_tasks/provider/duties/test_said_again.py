@@ -10,6 +10,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome
 from gpu_tasks.market.leaf_checks.events import LeavesPassed, LeavesShown
 from gpu_tasks.provider.blobs.store import Quota
+from gpu_tasks.provider.duties.checking import CheckDuty
 from provider_chain import Village
 
 
@@ -81,6 +82,6 @@ def test_what_an_auditor_found_is_said_again_and_not_computed_again(tmp_path: Pa
         assert len(auditor.executor.runs) == 1
         assert not village.node.failed, "no copy was sent beside one that arrived"
         assert await until_checked(village, unit) is CheckOutcome.PASSED
-        assert not auditor.daemon.checking._found
+        assert not auditor.daemon.duty(CheckDuty)._found
 
     play(tmp_path, scene)

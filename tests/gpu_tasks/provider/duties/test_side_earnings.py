@@ -25,13 +25,14 @@ class Scene:
         self.answer: dict[bytes, SidePayment] | None = {}
         self.checks: dict[bytes, SidePayment | None] | None = {}
         self.seated: set[bytes] = set()
+        self.standing: Mapping[bytes, bytes] = {}
         self.audits_asked: list[tuple[Sequence[bytes], int]] = []
         chain = SimpleNamespace(
             side_payments=self._side_payments, audited=self._audited, audit_payments=self._audit_payments
         )
         identity = SimpleNamespace(stash=ME)
         parts = SimpleNamespace(chain=chain, earnings=EarningsBook(self.path), telemetry=Heard(), identity=identity)
-        self.duty = SideEarnings(cast(Parts, parts))
+        self.duty = SideEarnings(cast(Parts, parts), lambda: self.standing)
 
     async def _side_payments(self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int) -> Any:
         self.asked.append((cases, tasks, since))
@@ -62,7 +63,8 @@ class Scene:
         checks: Any = tuple(
             SimpleNamespace(unit=unit, check=SimpleNamespace(auditor=who)) for unit, who in (audits or {}).items()
         )
-        asyncio.run(self.duty.step(View(height, (), seats=told, checks=checks), standing or {}))
+        self.standing = standing or {}
+        asyncio.run(self.duty.step(View(height, (), seats=told, checks=checks)))
 
     def noted(self) -> list[tuple[str, str, str, int]]:
         """What is in the book."""

@@ -11,6 +11,7 @@ from fake_engine import MISSING
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.provider.tasks import bidding, time_terms
 from gpu_tasks.provider.tasks.bid_terms import UnfitError
+from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.tasks.container_request import (
     ArchivedImage,
     AskedLimits,
@@ -48,7 +49,7 @@ def test_what_the_policy_does_not_let_run_is_not_bid_for_and_said(
         task = await village.rent(program)
         assert (await village.until(task, TaskState.ENDED)).bids == 0
         assert any(says in str(each) for each in village.miners[0].heard.events)
-        assert not village.miners[0].daemon.working.selling.programs.has((task, 1))
+        assert not village.miners[0].daemon.duty(WorkDuty).selling.programs.has((task, 1))
 
     play(tmp_path, scene, 2)
 
@@ -96,7 +97,7 @@ def test_what_was_made_ready_for_a_bid_that_is_not_made_is_let_go(
         task = await village.rent()
         await village.until(task, TaskState.ENDED)
         assert "it pays too little by now" in str(village.miners[0].heard.events)
-        assert not village.miners[0].daemon.working.selling.programs.has((task, 1))
+        assert not village.miners[0].daemon.duty(WorkDuty).selling.programs.has((task, 1))
 
     play(tmp_path, scene, 1)
 

@@ -24,6 +24,7 @@ from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.programs.refusals import ProgramError
 from gpu_tasks.provider.programs.results import NOTHING
 from gpu_tasks.provider.tasks.policy_file import set_draining
+from gpu_tasks.provider.tasks.working import WorkDuty
 from heard import Heard
 from provider_chain import CUSTOMER_SEAL
 from renting_village import INTERVAL, INTERVALS, PROGRAM, REPOSITORY, Renting, begun, play
@@ -38,7 +39,7 @@ def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(tmp_path: Path) ->
     async def scene(village: Renting) -> None:
         task, miner, engine = await begun(village)
         assert miner is village.miners[0], "the cheapest"
-        ready = [each.daemon.working.selling.programs.has((task, 1)) for each in village.miners]
+        ready = [each.daemon.duty(WorkDuty).selling.programs.has((task, 1)) for each in village.miners]
         assert ready == [True, False, False, False], "who stands by makes it ready once it is asked"
         (spec,) = engine.started
         assert isinstance(spec.image, ImageByDigest)
@@ -154,7 +155,7 @@ async def slowed(village: Renting) -> tuple[SlowEngine, bytes, Task]:
 def test_a_program_that_starts_when_its_customer_has_left_is_taken_away(tmp_path: Path) -> None:
     async def scene(village: Renting) -> None:
         engine, task, _ = await slowed(village)
-        selling = village.slot_miner(task).daemon.working.selling
+        selling = village.slot_miner(task).daemon.duty(WorkDuty).selling
         begins = asyncio.create_task(selling.programs.begin((task, 1)))
         await village.pause()
         selling.forget((task, 1))
@@ -190,7 +191,7 @@ def test_a_program_that_is_made_ready_twice_at_once_is_not_lost_when_it_has_begu
     async def scene(village: Renting) -> None:
         engine, task_id, task = await slowed(village)
         miner, key = village.slot_miner(task_id), (task_id, 1)
-        house, parts = miner.daemon.working.selling.programs, miner.daemon.parts
+        house, parts = miner.daemon.duty(WorkDuty).selling.programs, miner.daemon.parts
         await house.remove(key)  # as after a restart
         engine.may_bring.clear()
         engine.may_start.set()
@@ -267,8 +268,8 @@ def test_a_daemon_that_restarts_with_the_result_in_its_journal_states_it(tmp_pat
     async def scene(village: Renting) -> None:
         task, miner, engine = await begun(village)
         engine.end()
-        miner.daemon.working.steps.tasks.start("end", miner.daemon.working.selling._end((task, 1)))
-        while miner.daemon.working.steps.tasks._tasks:
+        miner.daemon.duty(WorkDuty).steps.tasks.start("end", miner.daemon.duty(WorkDuty).selling._end((task, 1)))
+        while miner.daemon.duty(WorkDuty).steps.tasks._tasks:
             await village.pause()
         assert miner.daemon.parts.journal.tasks[task, 1].result is not None
         assert village.task(task).slots[0].result is None

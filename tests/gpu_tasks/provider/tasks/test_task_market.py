@@ -17,6 +17,7 @@ from gpu_tasks.market.training.showing import TraceStretch, judged_stretches
 from gpu_tasks.market.training.tasks import Task, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import BidName
+from gpu_tasks.provider.duties.devices import DeviceDuty
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.tasks.places import LAST_BLOCKS
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, set_draining
@@ -190,7 +191,7 @@ def test_who_drains_ends_what_it_has_and_takes_nothing_new(tmp_path: Path) -> No
         (device,) = await draining.chain.own_devices()
         assert device.device.is_paused
         draining = await village.restart(draining)
-        await draining.daemon._settle()
+        await draining.daemon.duty(DeviceDuty).begin()
         village.node.block()
         assert (await draining.chain.own_devices())[0].device.is_paused, "over a restart too"
         set_draining(base, drains=False)

@@ -14,6 +14,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.programs import house as house_module
 from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.tunnel.frames import RunProgram
 from gpu_tasks.tunnel.multiplexer import TunnelError
 from renting_village import Renting, play
@@ -30,7 +31,7 @@ async def leave(entered: Entered) -> ProgramHouse:
     entered.village.ask(TrainingMarket.amend(task=entered.task, change=Stop()))
     for _ in range(4):
         await entered.village.block()
-    return entered.village.miner(entered.stash).daemon.working.selling.programs
+    return entered.village.miner(entered.stash).daemon.duty(WorkDuty).selling.programs
 
 
 def test_what_is_kept_is_fetched_after_the_end_and_then_taken_away(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.programs.results import NOTHING
+from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.tunnel.serving import CopySpool, serve_stream
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST
@@ -151,7 +152,7 @@ def test_the_time_of_who_never_hands_them_over_is_paid_and_its_provider_says_why
         assert not village.engine_of(miner.keys.stash).started
         for _ in range(3):
             await village.block()
-        assert not miner.daemon.working.selling.programs.has((task, 1))
+        assert not miner.daemon.duty(WorkDuty).selling.programs.has((task, 1))
         assert village.node.failed == []
 
     play(tmp_path, scene, 3)
@@ -183,7 +184,7 @@ def test_a_customer_that_leaves_before_leaves_nothing(tmp_path: Path) -> None:
         for _ in range(3):
             await village.block()
         assert village.task(entered.task).outcome is TaskOutcome.TIME_STOPPED
-        assert not village.miner(entered.stash).daemon.working.selling.programs.has((entered.task, 1))
+        assert not village.miner(entered.stash).daemon.duty(WorkDuty).selling.programs.has((entered.task, 1))
         assert not entered.engine.started
 
     enter(tmp_path, scene, secrets=NAMES)
