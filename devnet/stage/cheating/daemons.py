@@ -45,7 +45,7 @@ from gpu_tasks.provider.duties.sending import StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.journal.records import UnitResult
+from gpu_tasks.provider.journal.records import Basis, UnitResult
 from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
 from gpu_tasks.provider.programs.results import stored
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
@@ -54,7 +54,6 @@ from gpu_tasks.provider.tasks.selling_time import TimeDuty
 from gpu_tasks.provider.tasks.task_attesting import attested
 from gpu_tasks.provider.tasks.task_verdicts import TaskCase
 from gpu_tasks.provider.tasks.working import WorkDuty
-from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.matmul_chain.prover import rows_root
 from runtime.frame.call import Call
 
@@ -78,21 +77,20 @@ class LyingRacing(RaceDuty):
         self._lie = lie
         self.told: dict[bytes, ToldBatch] = {}
 
-    async def compute(self, race: Race, form: WorkloadForm, asked: UnitInput) -> UnitResult:
-        """See `RaceDuty`."""
-        honest, parts, unit = await super().compute(race, form, asked), self.parts, race.unit_id
-        outcomes = decode_outcomes(honest.outcomes)
+    def _keep(self, race: Race, basis: Basis, result: UnitResult, asked: UnitInput) -> None:
+        parts, unit, outcomes = self.parts, race.unit_id, decode_outcomes(result.outcomes)
         right = RightAnswers(parts.identity.genesis, unit, asked.salt, outcomes, most_of(race.unit.terms))
         told = self.told[unit] = told_about(self._lie, right)
         content = encode_outcomes(told.outcomes)
-        return replace(
-            honest,
+        lied = replace(
+            result,
             outcomes=content,
             output_root=batch_root(told.totals),
             output_blob=parts.store.put(seal(content, [asked.reply_key]), is_own=True),
             totals=told.totals,
-            usage=replace(honest.usage, work_units=told.totals.tokens_out),
+            usage=replace(result.usage, work_units=told.totals.tokens_out),
         )
+        super()._keep(race, basis, lied, asked)
 
 
 class LyingShowing(CheckDuty):

@@ -7,6 +7,7 @@ In reading order:
 * `cases`: the same for a seat in a case; pure
 * `appealing`: which verdicts have to be appealed; pure
 * `keyed_tasks`: long work beside the loop
+* `duty`: what all duties are: a step for each block, and work beside it
 * `sending`: journal first, then the node, and again until the chain shows it
 * `work`: from a unit to its result
 * `attesting`: the signed statement about a result
@@ -23,6 +24,7 @@ In reading order:
 * `losing`: devices' bond losses, reported and noted
 * `resuming`: devices that a missed race paused are offered again
 * `standing`: which registered devices may work here
+* `devices`: the own devices, served, paused and resumed
 * `other_daemons`: another daemon with the same provider key
 * `offences`: reporting double proposals
 """

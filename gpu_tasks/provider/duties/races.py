@@ -98,8 +98,8 @@ def is_about(race: Race, entry: RaceEntry) -> bool:
     return named == (terms.input_root, terms.input_commitment)
 
 
-def next_step(race: Race, entry: RaceEntry | None, view: View) -> RaceStep:
-    """What the state of the chain in a view and the journal ask for."""
+def next_step(race: Race, entry: RaceEntry | None, view: View, *, lacks_input: bool = False) -> RaceStep:
+    """What the state of the chain in a view and the journal ask for; `lacks_input` while the input is not here."""
     racer, result = race.racer, entry.result if entry else None
     if race.unit.state is UnitState.JUDGING:
         return _late_step(race, entry)
@@ -112,10 +112,13 @@ def next_step(race: Race, entry: RaceEntry | None, view: View) -> RaceStep:
         # What was given back is not begun again: the node may not have shown the call yet, or lost it.
         if entry is not None and Sent.DECLINE in entry.sent:
             return RaceStep.DECLINE
-        if entry is not None and result is not None and not is_about(race, entry):
-            # The node said something else before: nothing was promised yet, so what it says now is computed.
-            return RaceStep.NOTHING if Sent.COMMIT in entry.sent else RaceStep.EXECUTE
-        return RaceStep.EXECUTE if result is None else RaceStep.COMMIT
+        if entry is not None and result is not None and is_about(race, entry):
+            return RaceStep.COMMIT
+        if entry is not None and result is not None and Sent.COMMIT in entry.sent:
+            return RaceStep.NOTHING
+        # Where the node said something else before, nothing was promised yet: what it says now is computed.
+        # By the newest height: a store that drips keeps the search, not the way out of the race.
+        return RaceStep.DECLINE if lacks_input and must_give_back(race, view.newest) else RaceStep.EXECUTE
     if entry is None or result is None or not is_about(race, entry) or not race.reveals_from:
         return RaceStep.NOTHING
     # Authors may leave attestations out of their blocks; a transaction they would have to refuse one by one.

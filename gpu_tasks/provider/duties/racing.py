@@ -21,7 +21,7 @@ from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.races import SENT_BY, Race, RaceStep, must_give_back, next_step, race_of
+from gpu_tasks.provider.duties.races import SENT_BY, Race, RaceStep, next_step, race_of
 from gpu_tasks.provider.duties.sending import StepBook, StepMessage
 from gpu_tasks.provider.duties.work import basis_of, execute
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
@@ -29,7 +29,6 @@ from gpu_tasks.provider.journal.finished import forget, forget_others
 from gpu_tasks.provider.journal.journal import RaceKey
 from gpu_tasks.provider.journal.records import Assigned, Basis, Sending, UnitResult, WorkSalted
 from gpu_tasks.provider.telemetry import Detail
-from gpu_tasks.workloads.form import WorkloadForm
 from runtime.frame.call import Call
 
 
@@ -54,27 +53,25 @@ class RaceDuty(Duty):
     async def step(self, view: View) -> None:
         """Do what all races ask for now, and stop the work on those that are this provider's no more."""
         self.book.look(view)
+        self._stop_others(view)
         for duty in view.duties:
             with telling_refusals(self.parts.telemetry, duty.id):
                 await self.step_race(duty, view)
-        self._stop_others(view)
 
     async def step_race(self, duty: DutyStatus, view: View) -> None:
         """Do what a race asks for now; ChainError if the node does not take it."""
         race = race_of(duty, self.parts.identity.stash)
         if race is None:
             return
-        step = next_step(race, self.parts.journal.races.get(race.key), view)
-        if step is not RaceStep.EXECUTE:
-            if step is not RaceStep.NOTHING and await self._may_be_seen(race, step):
-                await self._take_if_due(race, step)
-        elif race.key in self._without_input and must_give_back(race, view.newest):
-            # By the height of a fresh view: a store that drips keeps the search, not the way out of the race.
-            self.book.tasks.cancel(race.key)
-            await self._take_if_due(race, RaceStep.DECLINE)
-        else:
+        lacks_input = race.key in self._without_input
+        step = next_step(race, self.parts.journal.races.get(race.key), view, lacks_input=lacks_input)
+        if step is RaceStep.EXECUTE:
             self._at_work.add(race.key)
             self.book.tasks.start(race.key, self._execute(race))
+        elif step is not RaceStep.NOTHING and await self._may_be_seen(race, step):
+            if step is RaceStep.DECLINE and lacks_input:
+                self.book.tasks.cancel(race.key)
+            await self._take_if_due(race, step)
 
     def _stop_others(self, view: View) -> None:
         """End the work on units that are this provider's no more: their devices have others to turn to."""
@@ -83,23 +80,15 @@ class RaceDuty(Duty):
             self._at_work.discard(key)
             self.book.tasks.cancel(key)
 
-    def end(self, key: RaceKey) -> None:
-        """A race is over, and the journal says so."""
-        assert self.parts.journal.races[key].end is not None
-        self.book.forget(key)
-        forget(self.parts.batches, key[0])
-        self._without_input.discard(key)
-        self._seen_final.discard(key)
-        self.hindered.discard(key)
-
     def learn(self, ended: Endings) -> None:
         """End the races that are over."""
         for key in ended.races:
-            self.end(key)
-
-    async def take(self, race: Race, step: RaceStep) -> None:
-        """Take a step that the world sees."""
-        await self.book.send(await self._message(race, step))
+            assert self.parts.journal.races[key].end is not None
+            self.book.forget(key)
+            forget(self.parts.batches, key[0])
+            self._without_input.discard(key)
+            self._seen_final.discard(key)
+            self.hindered.discard(key)
 
     async def _take_if_due(self, race: Race, step: RaceStep) -> None:
         was_sent = SENT_BY[step] in self.parts.journal.races[race.key].sent
@@ -143,13 +132,15 @@ class RaceDuty(Duty):
             self._without_input.add(race.key)
             asked = await self.parts.inputs.open(unit, race.unit, InputUse.ANSWERED)
             self._without_input.discard(race.key)
-            result = await self.compute(race, form, asked)
-            self._keep(race, basis_of(race.unit, form), result, asked.salt)
+            basis = basis_of(race.unit, form)
+            result = await execute(self.parts, race, form, basis, asked, lambda: self.book.height)
+            self._keep(race, basis, result, asked)
             self.hindered.discard(race.key)
             self.parts.workshop.times.look()
             if await self._is_as_final(race):
                 await self._take_if_due(race, RaceStep.COMMIT)
         except (UnusableInputError, BadRequestError) as error:
+            self._without_input.discard(race.key)
             tell("bad_input", unit=unit, problem=str(error))
             await self._take_if_due(race, RaceStep.DECLINE)
         except (BlobError, ExecutionError, ChainError) as error:
@@ -157,10 +148,6 @@ class RaceDuty(Duty):
             if race.key not in self._without_input:
                 self.hindered.add(race.key)
             self.parts.workshop.times.look()
-
-    async def compute(self, race: Race, form: WorkloadForm, asked: UnitInput) -> UnitResult:
-        """What this provider answers; errors as `execute`."""
-        return await execute(self.parts, race, form, asked, lambda: self.book.height)
 
     async def _is_as_final(self, race: Race) -> bool:
         """Whether the final chain asks for what was computed; a unit is drawn once its posting is final."""
@@ -171,10 +158,10 @@ class RaceDuty(Duty):
             self.parts.telemetry.tell("not_final", unit=race.unit_id, problem=problem)
         return is_same
 
-    def _keep(self, race: Race, basis: Basis, result: UnitResult, input_salt: bytes) -> None:
+    def _keep(self, race: Race, basis: Basis, result: UnitResult, asked: UnitInput) -> None:
         """A result is in the journal before anybody hears of it."""
         assert self.parts.journal.races[race.key].basis != basis  # nothing is executed twice
-        self.parts.journal.append(WorkSalted(*race.key, basis, result, input_salt))
+        self.parts.journal.append(WorkSalted(*race.key, basis, result, asked.salt))
         forget(self.parts.batches, race.unit_id)
         cost, ms = result.usage.work_units, result.usage.wall_ms
         self.parts.workshop.times.note_tokens(race.racer.device, result.totals.tokens_out)
@@ -182,35 +169,27 @@ class RaceDuty(Duty):
 
     # ---------------------------------------------------------------------------------------------------------- steps
 
-    async def _message(self, race: Race, step: RaceStep) -> StepMessage:
-        """The table of steps: what the world sees of each."""
+    async def take(self, race: Race, step: RaceStep) -> None:
+        """Take a step that the world sees; the journal notes each kind of step once."""
+        entry, unit, attempt = self.parts.journal.races[race.key], race.unit_id, race.unit.attempt
+        details: dict[str, Detail] = {"unit": unit, "attempt": attempt}
+        content: Call | SignedAttestation
         match step:
-            case RaceStep.DECLINE:
-                call = InferenceMarket.decline(unit=race.unit_id, attempt=race.unit.attempt)
-                return self._told(race, step, call, "declined")
             case RaceStep.COMMIT:
-                return self._told(race, step, self._commit(race), "committed")
-            case RaceStep.ATTEST:
-                signed = await attestation(self.parts, race, self.result(race))
-                return self._told(race, step, signed, "attested", way="attest")
-            case RaceStep.REVEAL:
-                signed = await attestation(self.parts, race, self.result(race))
-                return self._told(race, step, Attestations.reveal(attestation=signed), "attested", way="reveal")
+                commitment, event = self._commitment(race), "committed"
+                content = InferenceMarket.commit_result(unit=unit, attempt=attempt, commitment=commitment)
+            case RaceStep.DECLINE:
+                content, event = InferenceMarket.decline(unit=unit, attempt=attempt), "declined"
+            case RaceStep.ATTEST | RaceStep.REVEAL:
+                assert entry.result is not None, "`next_step` asks for no step that needs it before"
+                signed, event = await attestation(self.parts, race, entry.result), "attested"
+                content = signed if step is RaceStep.ATTEST else Attestations.reveal(attestation=signed)
+                details["way"] = step.name.lower()
             case _:
                 raise AssertionError(f"{step.name} is not a step that the world sees")
-
-    def _told(
-        self, race: Race, step: RaceStep, content: Call | SignedAttestation, event: str, **more: str
-    ) -> StepMessage:
-        """A step's message; the journal notes each kind of step once."""
         sent = SENT_BY[step]
-        is_noted = sent in self.parts.journal.races[race.key].sent
-        details: dict[str, Detail] = {"unit": race.unit_id, "attempt": race.unit.attempt, **more}
-        return StepMessage(content, event, details, None if is_noted else Sending(*race.key, sent))
-
-    def _commit(self, race: Race) -> Call:
-        attempt = race.unit.attempt
-        return InferenceMarket.commit_result(unit=race.unit_id, attempt=attempt, commitment=self._commitment(race))
+        intent = None if sent in entry.sent else Sending(*race.key, sent)
+        await self.book.send(StepMessage(content, event, details, intent))
 
     def _commitment(self, race: Race) -> bytes:
         identity, result = self.parts.identity, self.result(race)

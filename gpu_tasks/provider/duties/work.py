@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpu_tasks.batches.outcomes import encode_outcomes
 from gpu_tasks.data.sealing import seal
@@ -28,7 +28,7 @@ from runtime.encoding.codec import DecodeError
 
 
 async def execute(
-    parts: Parts, race: Race, form: WorkloadForm, asked: UnitInput, height: Callable[[], int]
+    parts: Parts, race: Race, form: WorkloadForm, basis: Basis, asked: UnitInput, height: Callable[[], int]
 ) -> UnitResult:
     """The result of a race's unit; `height` tells the newest block that this provider saw.
 
@@ -36,7 +36,7 @@ async def execute(
     """
     started_at = height()
     requests = payable_requests(form, asked, race.unit.terms)
-    outputs, usage = await _computed(parts, race, form, requests)
+    outputs, usage = await _computed(parts, race, form, basis, requests)
     outcomes = outcomes_of(form, requests, outputs)
     output = output_of(parts.identity.genesis, race.unit_id, asked.salt, outcomes)
     check_totals(form, output, race.unit.terms)
@@ -60,16 +60,25 @@ def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> 
     The sealed requests may ask for more than the unit says on the chain: nobody can see that before they are opened,
     and it is seen before anything is computed.
     """
+    tokens_in, tokens_out, sizes = 0, 0, list[int]()
     try:
         requests = requests_of(asked, terms.requests)
-        loads = [_load(form, request, is_single=len(requests) == 1) for request in requests]
+        for request in requests:
+            try:
+                costs = form.cost_in(request), form.cost_asked(request), form.output_bytes(request)
+            except DecodeError:
+                if len(requests) == 1:
+                    raise
+                costs = 0, 0, 0  # one of a batch that is no request
+            tokens_in, tokens_out = tokens_in + costs[0], tokens_out + costs[1]
+            sizes.append(costs[2])
     except DecodeError as error:
         raise UnusableInputError(str(error)) from None
-    if sum(load.tokens_in for load in loads) > terms.tokens_in:
+    if tokens_in > terms.tokens_in:
         raise UnusableInputError(f"its requests have more than the unit's {terms.tokens_in} input {form.cost_unit}s")
-    if sum(load.tokens_out for load in loads) > terms.tokens_max:
+    if tokens_out > terms.tokens_max:
         raise UnusableInputError(f"its requests ask for more than the unit's {terms.tokens_max} {form.cost_unit}s")
-    if answers_bytes(load.output_bytes for load in loads) > ANSWERS_BYTES_MAX:
+    if answers_bytes(sizes) > ANSWERS_BYTES_MAX:
         raise UnusableInputError(f"its answers may have more than the {ANSWERS_BYTES_MAX:,} bytes of a blob")
     return requests
 
@@ -88,33 +97,14 @@ def check_totals(form: WorkloadForm, output: UnitOutput, terms: UnitTerms) -> No
         raise UnusableInputError(f"its output costs more than the unit's {terms.tokens_max} {form.cost_unit}s")
 
 
-@dataclass(frozen=True, slots=True)
-class _RequestLoad:
-    """What a request reads, and the most that its answer takes."""
-
-    tokens_in: int
-    tokens_out: int
-    output_bytes: int
-
-
-def _load(form: WorkloadForm, request: bytes, *, is_single: bool) -> _RequestLoad:
-    """Nothing, for one of a batch that is no request."""
-    try:
-        return _RequestLoad(form.cost_in(request), form.cost_asked(request), form.output_bytes(request))
-    except DecodeError:
-        if is_single:
-            raise
-        return _RequestLoad(0, 0, 0)
-
-
 async def _computed(
-    parts: Parts, race: Race, form: WorkloadForm, requests: Sequence[bytes]
+    parts: Parts, race: Race, form: WorkloadForm, basis: Basis, requests: Sequence[bytes]
 ) -> tuple[list[bytes | None], Usage]:
     """The output of each request, None for one that is none; and what they took together."""
     if len(requests) == 1:
         execution, reading = await parts.workshop.race(race.racer.device, form, requests[0], race.rank)
         return [execution.output], _usage(execution, reading)
-    kept = FinishedRequests(parts.batches, race.unit_id, basis_of(race.unit, form))
+    kept = FinishedRequests(parts.batches, race.unit_id, basis)
     missing = [place for place in range(len(requests)) if place not in kept.outputs]
     if not missing:
         return [kept.outputs[place] for place in range(len(requests))], Usage(0, 0, 0, 0, 0, 0)

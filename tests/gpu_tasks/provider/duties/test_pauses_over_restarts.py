@@ -148,19 +148,20 @@ def test_after_a_miss_the_wait_goes_on_over_a_restart_and_the_operator_may_end_i
 @pytest.mark.parametrize("drained_before", [True, False])
 def test_a_daemon_that_keeps_paused_devices_resumes_not_even_its_own(tmp_path: Path, *, drained_before: bool) -> None:
     async def scene(village: Village) -> None:
-        miner = village.miners[0]
+        village.keep_paused = drained_before
+        miner = await village.restart(village.miners[0])
         await live(village, miner, 4)
         set_draining(miner.daemon.settings.base_path, drains=True)
         await live(village, miner, 4)
         assert noted(miner).cause is PauseCause.DRAINED
+        village.keep_paused = True
         if not drained_before:
             miner = await village.restart(miner)
-        settings = miner.daemon.settings
-        miner.daemon.settings = replace(settings, keep_paused=True)
-        set_draining(settings.base_path, drains=False)
+        set_draining(miner.daemon.settings.base_path, drains=False)
         await (follow(village, miner) if drained_before else live(village, miner))
         assert await is_paused(miner)
-        miner.daemon.settings = settings
+        village.keep_paused = False
+        miner = await village.restart(miner)
         await live(village, miner, 4)
         assert not await is_paused(miner)
 
