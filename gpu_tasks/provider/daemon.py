@@ -253,7 +253,7 @@ class Daemon:
 class Housekeeping(Duty):
     """Frees disk and memory."""
 
-    def __init__(self, parts: Parts, programs: ProgramHouse) -> None:
+    def __init__(self, parts: Parts[ChainPort], programs: ProgramHouse) -> None:
         """Nothing was freed yet."""
         self._parts = parts
         self._programs = programs
@@ -267,7 +267,7 @@ class Housekeeping(Duty):
 
 
 def _duties(
-    parts: Parts, settings: Settings, policy: PolicySource, book: TaskBook, programs: ProgramHouse
+    parts: Parts[ChainPort], settings: Settings, policy: PolicySource, book: TaskBook, programs: ProgramHouse
 ) -> list[Duty]:
     """Return a daemon's duties in their order.
 
@@ -275,7 +275,7 @@ def _duties(
     """
     base = settings.base_path
     losses, resumer = LossNotes(parts), Resumer(parts, keep_paused=settings.keep_paused)
-    devices = DeviceDuty(parts, resumer, base, keep_paused=settings.keep_paused)
+    devices = DeviceDuty(parts, resumer, lambda: is_draining(base), keep_paused=settings.keep_paused)
     racing, roll_calls = RaceDuty(parts), RollCallDuty(parts, base / ROLL_CALLS_FOLDER, settings.make_chains)
     known = WatchedFrom(racing.hindered, book.devices_in_use, roll_calls.why_not, lambda: devices.drains)
     watch = DeviceWatch(parts, known, base / UTILISATION_FOLDER)

@@ -15,7 +15,7 @@ from pathlib import Path
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.demand import Demand
-from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.chain.port import DevicePort, View
 from gpu_tasks.provider.duties.devices import DeviceDuty
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings
 from gpu_tasks.provider.duties.losing import LossNotes
@@ -52,7 +52,7 @@ class DeviceWatch(Duty):
     """Use `async with`: it looks and writes meanwhile."""
 
     def __init__(
-        self, parts: Parts, known: WatchedFrom, folder: Path, clock: Callable[[], float] = time.monotonic
+        self, parts: Parts[DevicePort], known: WatchedFrom, folder: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """No block was seen; what is measured is written to `folder`."""
         self._parts = parts
@@ -140,7 +140,7 @@ class DeviceReview(Duty):
     """
 
     def __init__(
-        self, parts: Parts, devices: DeviceDuty, losses: LossNotes, resumer: Resumer, watch: DeviceWatch
+        self, parts: Parts[DevicePort], devices: DeviceDuty, losses: LossNotes, resumer: Resumer, watch: DeviceWatch
     ) -> None:
         """Nothing was looked at yet."""
         self.losses = losses

@@ -31,7 +31,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.reseal import RefusedResealError
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, ChainPort, View
 from gpu_tasks.provider.daemon import Daemon
 from gpu_tasks.provider.duties.cases import JudgeStep
 from gpu_tasks.provider.duties.checking import CheckDuty
@@ -71,7 +71,7 @@ def most_of(terms: UnitTerms) -> tuple[int, ...]:
 class LyingRacing(RaceDuty):
     """Computes its batches, and answers something else."""
 
-    def __init__(self, parts: Parts, lie: BatchLie) -> None:
+    def __init__(self, parts: Parts[ChainPort], lie: BatchLie) -> None:
         """As `RaceDuty`; nothing was told yet."""
         super().__init__(parts)
         self._lie = lie
@@ -96,7 +96,7 @@ class LyingRacing(RaceDuty):
 class LyingShowing(CheckDuty):
     """Shows the drawn leaves of what it told as far as that has paths to show, or nothing; audits honestly."""
 
-    def __init__(self, parts: Parts, told: dict[bytes, ToldBatch], *, hides: bool) -> None:
+    def __init__(self, parts: Parts[ChainPort], told: dict[bytes, ToldBatch], *, hides: bool) -> None:
         """As `CheckDuty`."""
         super().__init__(parts)
         self._told, self._hides = told, hides
@@ -278,7 +278,7 @@ def answering(lie: BatchLie, *, hides: bool = False) -> Callable[[Daemon], None]
     return cheat
 
 
-def with_duty(kind: type[Duty], made: Callable[[Parts], Duty]) -> Callable[[Daemon], None]:
+def with_duty(kind: type[Duty], made: Callable[[Parts[ChainPort]], Duty]) -> Callable[[Daemon], None]:
     """A daemon with another duty in the place of one."""
     return lambda daemon: daemon.replace(kind, made(daemon.parts))
 

@@ -17,7 +17,7 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Reveal, Unit, UnitState, racer_of, result_commitment
 from gpu_tasks.provider.chain.live import LiveChain
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, ChainPort, SendPort, View
 from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
@@ -35,7 +35,7 @@ ACCEPTED = "accepted"
 class Attempts:
     """The attempts of one cheat."""
 
-    def __init__(self, parts: Parts, mode: str) -> None:
+    def __init__(self, parts: Parts[SendPort], mode: str) -> None:
         """Signs with the keys of the daemon whose parts these are."""
         self._parts = parts
         self._mode = mode
@@ -72,7 +72,7 @@ class Attempts:
 class CopyingRacing(RaceDuty):
     """Waits for rivals."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[ChainPort]) -> None:
         """As `RaceDuty`."""
         super().__init__(parts)
         self._attempts = Attempts(parts, "copied-result")
@@ -113,7 +113,7 @@ class CopyingRacing(RaceDuty):
 class ReplayingRacing(RaceDuty):
     """Remembers its first attestation."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[ChainPort]) -> None:
         """As `RaceDuty`."""
         super().__init__(parts)
         self._old: SignedAttestation | None = None
@@ -137,7 +137,7 @@ class ReplayingRacing(RaceDuty):
 class LateRacing(RaceDuty):
     """Sends attestations too late. By then the race is over and no duty is left to remind of it."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[ChainPort]) -> None:
         """As `RaceDuty`."""
         super().__init__(parts)
         self._held: dict[bytes, tuple[SignedAttestation, int]] = {}
@@ -168,7 +168,7 @@ UNITS_LOOKED_AT = 200
 class Intrusion(Duty):
     """Looks at all units of the market, and tries each race of others once."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[ChainPort]) -> None:
         """Nothing was tried yet."""
         self.parts = parts
         self._tried: set[bytes] = set()

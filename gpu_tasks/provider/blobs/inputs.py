@@ -16,7 +16,7 @@ from gpu_tasks.data.unit_input import UnitInput, commitment_of, content_max, dec
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs.kept_inputs import InputUse, KeptInputs
 from gpu_tasks.provider.blobs.store import BlobStore, StoreFullError
-from gpu_tasks.provider.chain.port import ChainPort, Identity
+from gpu_tasks.provider.chain.port import Identity, NetworkPort
 from gpu_tasks.provider.telemetry import Telemetry
 from runtime.encoding.codec import DecodeError
 
@@ -48,7 +48,7 @@ class Inputs:
     """Opens the inputs of units and tasks; keeps a copy of each in the own store, so that judges find it too."""
 
     def __init__(
-        self, identity: Identity, chain: ChainPort, blobs: BlobClient, store: BlobStore, telemetry: Telemetry
+        self, identity: Identity, chain: NetworkPort, blobs: BlobClient, store: BlobStore, telemetry: Telemetry
     ) -> None:
         """Looks into `store` first, then asks the others; tells which inputs it could not keep."""
         self._identity = identity

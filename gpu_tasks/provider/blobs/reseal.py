@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gpu_tasks.data.sealing import seal
 from gpu_tasks.market.courts.cases import judges_of
-from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity
+from gpu_tasks.provider.chain.port import ChainError, Identity, RacePort
 from gpu_tasks.provider.journal.journal import Journal
 from runtime.cryptography.signatures import Scheme, verify
 from runtime.cryptography.signing import domain
@@ -52,7 +52,7 @@ def question(identity: Identity, unit: bytes) -> bytes:
 class Resealer:
     """Answers judges."""
 
-    def __init__(self, genesis: bytes, journal: Journal, chain: ChainPort) -> None:
+    def __init__(self, genesis: bytes, journal: Journal, chain: RacePort) -> None:
         """Reads outputs from the journal and assignments from the chain."""
         self._genesis = genesis
         self._journal = journal

@@ -16,7 +16,7 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import Inputs, UnusableInputError
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.live import LiveChain
-from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.chain.port import ChainPort, Identity
 from gpu_tasks.provider.commands.making import make
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, backend_option, made_base_path, told
 from gpu_tasks.provider.commands.running import connect, hardware_for, workshop_of
@@ -140,7 +140,7 @@ async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str | No
 @contextlib.asynccontextmanager
 async def _own_parts(
     options: ProviderOptions, chain: LiveChain, identity: Identity, backend: str | None
-) -> AsyncIterator[tuple[Parts, Path]]:
+) -> AsyncIterator[tuple[Parts[ChainPort], Path]]:
     """What computing takes, in a folder that goes afterwards: the daemon of this base path may be running."""
     pieces = hardware_for(options)
     workshop = workshop_of(options, chosen_backend(backend, pieces), walls_for(WHERE_POSSIBLE).sandbox, pieces)

@@ -9,13 +9,13 @@ from gpu_tasks.market.attestations.statement import (
     SignedAttestation,
     signing_payload,
 )
-from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.chain.port import Identity, RacePort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race
 from gpu_tasks.provider.journal.records import UnitResult
 
 
-async def attestation(parts: Parts, race: Race, result: UnitResult) -> SignedAttestation:
+async def attestation(parts: Parts[RacePort], race: Race, result: UnitResult) -> SignedAttestation:
     """The statement about a race's result; ChainError if its service cannot be asked for.
 
     Heights are those at which this provider saw the work begin and end; a race that a reverted block drew and a

@@ -19,7 +19,7 @@ from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks_api import CheckStatus
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.blobs.kept_inputs import InputUse
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, UnitCasePort, View
 from gpu_tasks.provider.duties.appealing import is_found_lying
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.leaf_work import (
@@ -62,7 +62,7 @@ class FoundByAudit:
 class CheckDuty(Duty):
     """Takes the steps of all checks."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[UnitCasePort]) -> None:
         """Computes on any device that is free; races go before."""
         self.parts = parts
         self.book: StepBook[CheckStep] = StepBook(parts)

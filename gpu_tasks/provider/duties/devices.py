@@ -6,19 +6,17 @@ paused on the chain. A pause is noted before it is sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.units import racer_of
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, DevicePort, View
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.resuming import Resumer
 from gpu_tasks.provider.duties.standing import DeviceStanding, check_standing, standing_of
 from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, PauseCause
-from gpu_tasks.provider.tasks.policy_file import is_draining
 from gpu_tasks.workloads.form import WorkloadForm
 
 DRAINING = "the daemon takes no new work: `ogpu-provider drain`"
@@ -27,12 +25,14 @@ DRAINING = "the daemon takes no new work: `ogpu-provider drain`"
 class DeviceDuty(Duty):
     """Serves, pauses and resumes the own devices: at the start, for a new device, and as the operator drains."""
 
-    def __init__(self, parts: Parts, resumer: Resumer, base_path: Path, *, keep_paused: bool) -> None:
+    def __init__(
+        self, parts: Parts[DevicePort], resumer: Resumer, wants_drain: Callable[[], bool], *, keep_paused: bool
+    ) -> None:
         """No device is known yet. With `keep_paused` nothing is resumed."""
         self.parts = parts
         self.drains = False
         self._resumer = resumer
-        self._base_path = base_path
+        self._wants_drain = wants_drain
         self._keep_paused = keep_paused
         self._standing = DeviceStanding()
         self._known: set[bytes] = set()
@@ -60,12 +60,12 @@ class DeviceDuty(Duty):
         except ChainError as error:
             self.parts.telemetry.tell("not_settled", problem=str(error))
             return False
-        self.drains = is_draining(self._base_path)
+        self.drains = self._wants_drain()
         return await self._settle(resume=not self._keep_paused)
 
     async def step(self, view: View) -> None:
         """Follow the operator's wish to drain, and settle a device that was registered meanwhile."""
-        drains = is_draining(self._base_path)
+        drains = self._wants_drain()
         if drains is not self.drains:
             self.drains, self._is_drained = drains, False
             self.parts.telemetry.tell("draining" if drains else "drains_no_more", height=view.height)

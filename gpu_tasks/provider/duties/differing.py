@@ -13,7 +13,7 @@ from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.leaf_checks_api import DisputeStatus
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, RacePort, View
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.leaf_work import TURN_BLOCKS, nodes_call, settled_leaves
 from gpu_tasks.provider.duties.parts import Parts
@@ -31,7 +31,7 @@ class DisputeStep(Enum):
 class DifferingDuty(Duty):
     """Shows the own tree in all disputes."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[RacePort]) -> None:
         """Uses no device."""
         self.parts = parts
         self.book: StepBook[DisputeStep] = StepBook(parts)

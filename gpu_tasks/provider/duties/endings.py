@@ -9,7 +9,7 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.money import due, fee, witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
-from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.chain.port import UnitCasePort, View
 from gpu_tasks.provider.duties.appealing import is_found_declining, is_wronged
 from gpu_tasks.provider.duties.cases import TASK_CASES, attempt_of
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings, telling_refusals
@@ -26,7 +26,7 @@ REFUTED = "another result than this machine's was found right: its collateral is
 class EndingDuty(Duty):
     """Notes endings in the journal, and appeals."""
 
-    def __init__(self, parts: Parts, losses: LossNotes, duties: Iterable[Duty]) -> None:
+    def __init__(self, parts: Parts[UnitCasePort], losses: LossNotes, duties: Iterable[Duty]) -> None:
         """All `duties` learn what has ended."""
         self._parts = parts
         self._losses = losses
@@ -56,7 +56,7 @@ class KeptInputDuty(Duty):
     A unit may be drawn again, judged or checked until then.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[UnitCasePort]) -> None:
         """Look at the inputs in the own store."""
         self._parts = parts
 
@@ -71,7 +71,7 @@ class KeptInputDuty(Duty):
         kept.release([unit for unit in units if is_over(await chain.final_unit(unit))])
 
 
-async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
+async def note_endings(parts: Parts[UnitCasePort], seated: Collection[bytes] = ()) -> Endings:
     """Note in the journal which races and cases are over, and tell what races paid; ChainError.
 
     `seated` are the cases in which the newest view has a seat of this provider's.
@@ -111,7 +111,7 @@ async def note_endings(parts: Parts, seated: Collection[bytes] = ()) -> Endings:
     return ended
 
 
-def _note_refuted(parts: Parts, status: UnitStatus | None, key: RaceKey, entry: RaceEntry) -> bool:
+def _note_refuted(parts: Parts[UnitCasePort], status: UnitStatus | None, key: RaceKey, entry: RaceEntry) -> bool:
     """Tell whether a race's result was refuted; if so, have its device stay paused.
 
     Noted before the journal forgets the race: after a crash between the two the daemon would resume the device.
@@ -124,7 +124,7 @@ def _note_refuted(parts: Parts, status: UnitStatus | None, key: RaceKey, entry: 
     return True
 
 
-async def _declined_well(parts: Parts, status: UnitStatus | None, key: RaceKey) -> bool:
+async def _declined_well(parts: Parts[UnitCasePort], status: UnitStatus | None, key: RaceKey) -> bool:
     """Whether a verdict charges this provider for a decline of an input that it has, and sees to be unusable."""
     if status is None or status.case is None or status.unit.attempt != key[1]:
         return False
@@ -132,7 +132,7 @@ async def _declined_well(parts: Parts, status: UnitStatus | None, key: RaceKey) 
     return is_charged and await parts.inputs.is_shown_unusable(key[0], status.unit)
 
 
-def _in_turn(parts: Parts) -> list[tuple[RaceKey, RaceEntry]]:
+def _in_turn(parts: Parts[UnitCasePort]) -> list[tuple[RaceKey, RaceEntry]]:
     """The open races to ask about now, those first that were not asked about for longest.
 
     Always the oldest would let those wait that are open for long, and a verdict against one of them stand.

@@ -17,7 +17,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.blobs.kept_inputs import InputUse
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, UnitCasePort, View
 from gpu_tasks.provider.duties.appealing import is_outvoted
 from gpu_tasks.provider.duties.cases import (
     Case,
@@ -45,7 +45,7 @@ UNANSWERABLE = Statement(Unanswerable(), bytes(32))
 class JudgeDuty(Duty):
     """Takes the steps of all cases."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[UnitCasePort]) -> None:
         """Checks on any device that is free; races go before (`execution.line`)."""
         self.parts = parts
         self.book: StepBook[JudgeStep] = StepBook(parts)

@@ -17,7 +17,7 @@ from gpu_tasks.market.leaf_checks.proofs import leaves_proof
 from gpu_tasks.market.leaf_checks_api import CheckStatus, DisputeStatus
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.chain.port import ChainError, RacePort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import payable_requests
 from gpu_tasks.provider.execution.device_times import Activity
@@ -44,7 +44,7 @@ class FoundLeaf:
         return leaf_claim(self.index, self.leaf)
 
 
-async def settled_leaves(parts: Parts, unit: bytes, root: bytes) -> tuple[Leaf, ...]:
+async def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Leaf, ...]:
     """The leaves of the own result with this root, from the journal alone; ExecutionError where it has none.
 
     Where an older journal does not have the salt the input is opened again for it; errors as `Inputs.reopen` then.
@@ -79,7 +79,7 @@ def nodes_call(status: DisputeStatus, leaves: Sequence[Leaf]) -> Call:
 
 
 async def computed_leaves(
-    parts: Parts,
+    parts: Parts[RacePort],
     unit_id: bytes,
     unit: Unit,
     form: WorkloadForm,
@@ -111,7 +111,7 @@ def wrong_leaf(check: LeafCheck, found: Sequence[FoundLeaf]) -> FoundLeaf | None
     return next((each for each, shown in zip(found, check.shown, strict=True) if each.claim != shown.claim), None)
 
 
-async def _salt_of_input(parts: Parts, unit: bytes) -> bytes:
+async def _salt_of_input(parts: Parts[RacePort], unit: bytes) -> bytes:
     posted = await parts.chain.final_unit(unit)
     if posted is None:
         raise ChainError("the final chain does not know the unit yet")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.provider.chain.bond_losses import BondLoss
-from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.chain.port import ChainError, DevicePort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.earnings import LostPart, losses, utc_text
 from wallet.amounts import format_amount
@@ -29,7 +29,7 @@ UNKNOWN = "recent final blocks do not show the cause"
 class LossNotes:
     """Follows the bonds of the own devices; call `step` before their new state is noted."""
 
-    def __init__(self, parts: Parts, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, parts: Parts[DevicePort], clock: Callable[[], int] = time.time_ns) -> None:
         """Start without observations. `clock` gives nanoseconds since 1970."""
         self._parts = parts
         self._clock = clock

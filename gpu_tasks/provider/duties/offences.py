@@ -7,7 +7,7 @@ offender that is already tombstoned is not reported again; a report that comes s
 
 from __future__ import annotations
 
-from gpu_tasks.provider.chain.port import ChainError, ChainPort, SeenOffence, View
+from gpu_tasks.provider.chain.port import ChainError, OffencePort, SeenOffence, View
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty
 from gpu_tasks.provider.telemetry import Telemetry
 from runtime.blocks.evidence import EVIDENCE
@@ -21,7 +21,7 @@ REPORTS_MAX = 1_024
 class Reporter(Duty):
     """Reports what the node saw, each evidence once: Root may lift a tombstone, and who had it offend again."""
 
-    def __init__(self, stash: bytes, chain: ChainPort, telemetry: Telemetry) -> None:
+    def __init__(self, stash: bytes, chain: OffencePort, telemetry: Telemetry) -> None:
         """`stash` is the provider's own, which it does not accuse."""
         self._stash = stash
         self._chain = chain

@@ -11,7 +11,7 @@ import secrets
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoint_of
 from gpu_tasks.data.presence import NONCE_BYTES, prove_presence, proven_instance
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, NetworkPort, View
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
@@ -29,7 +29,7 @@ class OtherDaemonError(StandingError):
 class OtherDaemons(Duty):
     """Answers for this daemon, and asks at the registered endpoint for another."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[NetworkPort]) -> None:
         """Choose this process's instance."""
         self._parts = parts
         self._instance = secrets.token_bytes(32)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.provider.blobs.inputs import Inputs
 from gpu_tasks.provider.blobs.store import BlobStore
-from gpu_tasks.provider.chain.port import ChainPort, Identity
+from gpu_tasks.provider.chain.port import Identity, RacePort
 from gpu_tasks.provider.earnings import EarningsBook, LossBook
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
@@ -20,13 +21,16 @@ from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 from gpu_tasks.workloads.form import WorkloadForm
 
+PortT_co = TypeVar("PortT_co", covariant=True)
+"""The port of the chain that a duty uses."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Generic[PortT_co]):
     """One of each; a daemon makes them once and its duties share them."""
 
     identity: Identity
-    chain: ChainPort
+    chain: PortT_co
     journal: Journal
     workshop: Workshop
     inputs: Inputs
@@ -43,7 +47,7 @@ class Parts:
         """Where the finished requests of batches lie."""
         return self.journal.path.parent / "batches"
 
-    async def form_of(self, unit: Unit) -> WorkloadForm:
+    async def form_of(self: Parts[RacePort], unit: Unit) -> WorkloadForm:
         """What a unit's service computes. ExecutionError if this daemon does not have it, ChainError."""
         terms = (await self.chain.service(unit.service)).terms
         try:

@@ -17,7 +17,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import racer_of, result_commitment
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.blobs.kept_inputs import InputUse
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, RacePort, View
 from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
@@ -35,7 +35,7 @@ from runtime.frame.call import Call
 class RaceDuty(Duty):
     """Takes the steps of all races."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[RacePort]) -> None:
         """Several races at once, each on the device that was drawn for it."""
         self.parts = parts
         self.book: StepBook[RaceStep] = StepBook(parts)

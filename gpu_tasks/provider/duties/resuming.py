@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.chain.port import ChainError, SendPort
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import ExecutionError
@@ -37,7 +37,7 @@ STAYING = {PauseCause.REFUTED: REFUTED, PauseCause.OPERATOR: BY_OPERATOR, PauseC
 class Resumer:
     """Follows the own devices; call `step` every few blocks."""
 
-    def __init__(self, parts: Parts, *, keep_paused: bool = False) -> None:
+    def __init__(self, parts: Parts[SendPort], *, keep_paused: bool = False) -> None:
         """Start without notes. `keep_paused`: report paused devices, and leave them paused."""
         self._parts = parts
         self._book = parts.pauses

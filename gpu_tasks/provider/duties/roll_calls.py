@@ -20,7 +20,7 @@ from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, CapacityProof, Enrolment, ShownRow, drawn_rows
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.provider.chain.port import ChainError, Inspection, RollCallView, View
+from gpu_tasks.provider.chain.port import ChainError, Inspection, RollCallPort, RollCallView, View
 from gpu_tasks.provider.chain.roll_calls import challenge_of
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
@@ -162,7 +162,7 @@ class KeptRows:
 class RollCallDuty(Duty):
     """Takes the steps of all devices, and of an inspector."""
 
-    def __init__(self, parts: Parts, folder: Path, make: MakeChains) -> None:
+    def __init__(self, parts: Parts[RollCallPort], folder: Path, make: MakeChains) -> None:
         """Rows are kept in `folder`; `make` gives what computes them on a piece of hardware."""
         self.parts = parts
         self.book: StepBook[RollStep] = StepBook(parts)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from gpu_tasks.market.attestations.kinds import AnyAttestation
-from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.chain.port import SendPort, View
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.records import JournalRecord
@@ -39,7 +39,7 @@ class StepMessage:
 class StepBook(Generic[S]):
     """What was sent for each duty, when, and the long work that runs for it."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[SendPort]) -> None:
         """Nothing was sent by this process."""
         self._parts = parts
         self._sent_at: dict[StepKey, dict[S, int]] = {}

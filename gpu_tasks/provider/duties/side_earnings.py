@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, SidePayPort, View
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
@@ -22,7 +22,7 @@ WATCHED_BLOCKS = 16
 class SideEarnings(Duty):
     """Watches seats, audits and places as a runner-up come and go."""
 
-    def __init__(self, parts: Parts, standing_by: Callable[[], Mapping[bytes, bytes]]) -> None:
+    def __init__(self, parts: Parts[SidePayPort], standing_by: Callable[[], Mapping[bytes, bytes]]) -> None:
         """Nothing is watched yet. `standing_by` gives the devices that stand by, by task."""
         self._standing_by = standing_by
         self._parts = parts

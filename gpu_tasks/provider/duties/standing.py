@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.services import ServiceTerms
-from gpu_tasks.provider.chain.port import ChainPort, Identity
+from gpu_tasks.provider.chain.port import Identity, NetworkPort
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
 from gpu_tasks.workloads.form import WorkloadForm
@@ -32,7 +32,7 @@ class DeviceStanding:
     unserved: dict[bytes, str] = field(default_factory=dict)
 
 
-async def check_standing(chain: ChainPort, identity: Identity) -> None:
+async def check_standing(chain: NetworkPort, identity: Identity) -> None:
     """StandingError if no provider or another seal key is registered; ChainError if the chain cannot be asked."""
     provider = await chain.provider(identity.stash)
     if provider is None:

@@ -20,6 +20,7 @@ from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX
 from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
 from gpu_tasks.provider.blobs import reseal
+from gpu_tasks.provider.chain.port import UnitCasePort
 from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.leaf_work import computed_leaves
 from gpu_tasks.provider.duties.parts import Parts
@@ -27,7 +28,7 @@ from gpu_tasks.provider.duties.work import check_totals, payable_requests, recom
 from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 
 
-async def find_verdict(parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput) -> Statement:
+async def find_verdict(parts: Parts[UnitCasePort], case: Case, form: WorkloadForm, asked: UnitInput) -> Statement:
     """What the input gives; UnusableInputError and BadRequestError where it gives nothing.
 
     ExecutionError and ChainError where this judge cannot tell.
@@ -38,7 +39,9 @@ async def find_verdict(parts: Parts, case: Case, form: WorkloadForm, asked: Unit
     return await stated(parts, case, FoundRight(form, asked.salt, requests, output.outcomes, output.root))
 
 
-async def leaf_verdict(parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput, index: int) -> Statement:
+async def leaf_verdict(
+    parts: Parts[UnitCasePort], case: Case, form: WorkloadForm, asked: UnitInput, index: int
+) -> Statement:
     """What is to be said of the one leaf in which answers differ; errors as above."""
     (found,) = await computed_leaves(parts, case.unit_id, case.unit, form, asked, [index])
     parts.telemetry.tell("recomputed", unit=case.unit_id, leaf=index)
@@ -56,14 +59,14 @@ class FoundRight:
     root: bytes
 
 
-async def stated(parts: Parts, case: Case, found: FoundRight) -> Statement:
+async def stated(parts: Parts[UnitCasePort], case: Case, found: FoundRight) -> Statement:
     """What a judge says that found this: with the probe of its seat and, in a court, what it makes of the others'."""
     probe = await _probe(parts, case, found, parts.identity.stash, case.seat.probe_place)
     return Statement(Answered(found.root), probe, await _doubted(parts, case, found))
 
 
 async def _right_output(
-    parts: Parts, case: Case, form: WorkloadForm, asked: UnitInput, requests: tuple[bytes, ...]
+    parts: Parts[UnitCasePort], case: Case, form: WorkloadForm, asked: UnitInput, requests: tuple[bytes, ...]
 ) -> UnitOutput:
     seen: set[bytes] = set()
     revealed = [(racer, racer.reveal) for racer in case.unit.racers if racer.reveal is not None]
@@ -83,7 +86,9 @@ async def _right_output(
     return _output(parts, case, asked, outcomes_of(form, requests, computed))
 
 
-async def _is_right(parts: Parts, form: WorkloadForm, requests: tuple[bytes, ...], output: UnitOutput) -> bool:
+async def _is_right(
+    parts: Parts[UnitCasePort], form: WorkloadForm, requests: tuple[bytes, ...], output: UnitOutput
+) -> bool:
     """Whether these are the outcomes of the requests, tokens and all."""
     given = [outcome.output if isinstance(outcome, Completed) else None for outcome in output.outcomes]
     if output.outcomes != outcomes_of(form, requests, given):
@@ -93,7 +98,7 @@ async def _is_right(parts: Parts, form: WorkloadForm, requests: tuple[bytes, ...
     return given[0] is not None and await parts.workshop.verify(form, requests[0], given[0])
 
 
-async def _probe(parts: Parts, case: Case, found: FoundRight, judge: bytes, place: bytes) -> bytes:
+async def _probe(parts: Parts[UnitCasePort], case: Case, found: FoundRight, judge: bytes, place: bytes) -> bytes:
     """Of one of the requests that gave something, which the place names; zeros where none did."""
     completed = [
         (request, outcome.output)
@@ -107,7 +112,7 @@ async def _probe(parts: Parts, case: Case, found: FoundRight, judge: bytes, plac
     return probe_of(case.unit_id, judge, found.salt, trace)
 
 
-async def _doubted(parts: Parts, case: Case, found: FoundRight) -> int:
+async def _doubted(parts: Parts[UnitCasePort], case: Case, found: FoundRight) -> int:
     """Of a court's member: a bit for each earlier judge who says the same, and whose probe is wrong."""
     if case.seat.bench != BenchKind.COURT:
         return 0
@@ -121,11 +126,11 @@ async def _doubted(parts: Parts, case: Case, found: FoundRight) -> int:
     return doubted
 
 
-def _output(parts: Parts, case: Case, asked: UnitInput, outcomes: tuple[BatchOutcome, ...]) -> UnitOutput:
+def _output(parts: Parts[UnitCasePort], case: Case, asked: UnitInput, outcomes: tuple[BatchOutcome, ...]) -> UnitOutput:
     return output_of(parts.identity.genesis, case.unit_id, asked.salt, outcomes)
 
 
-async def _output_of(parts: Parts, case: Case, asked: UnitInput, racer: bytes) -> UnitOutput | None:
+async def _output_of(parts: Parts[UnitCasePort], case: Case, asked: UnitInput, racer: bytes) -> UnitOutput | None:
     """A racer's outcomes, sealed again to this judge; None where they cannot be had."""
     provider = await parts.chain.provider(racer)
     endpoint = None if provider is None else endpoint_of(provider)

@@ -28,7 +28,7 @@ from runtime.encoding.codec import DecodeError
 
 
 async def execute(
-    parts: Parts, race: Race, form: WorkloadForm, basis: Basis, asked: UnitInput, height: Callable[[], int]
+    parts: Parts[object], race: Race, form: WorkloadForm, basis: Basis, asked: UnitInput, height: Callable[[], int]
 ) -> UnitResult:
     """The result of a race's unit; `height` tells the newest block that this provider saw.
 
@@ -83,7 +83,7 @@ def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> 
     return requests
 
 
-async def recomputed(parts: Parts, form: WorkloadForm, requests: Sequence[bytes]) -> list[bytes | None]:
+async def recomputed(parts: Parts[object], form: WorkloadForm, requests: Sequence[bytes]) -> list[bytes | None]:
     """The output of each request, computed on any device as a judge; BadRequestError for a single one that is none."""
     if len(requests) == 1:
         return [await parts.workshop.recompute(form, requests[0])]
@@ -98,7 +98,7 @@ def check_totals(form: WorkloadForm, output: UnitOutput, terms: UnitTerms) -> No
 
 
 async def _computed(
-    parts: Parts, race: Race, form: WorkloadForm, basis: Basis, requests: Sequence[bytes]
+    parts: Parts[object], race: Race, form: WorkloadForm, basis: Basis, requests: Sequence[bytes]
 ) -> tuple[list[bytes | None], Usage]:
     """The output of each request, None for one that is none; and what they took together."""
     if len(requests) == 1:

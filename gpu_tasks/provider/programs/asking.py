@@ -31,7 +31,7 @@ class AskedProgram:
         return self.given.reply_key
 
 
-async def open_program(parts: Parts, task: Task) -> AskedProgram:
+async def open_program(parts: Parts[object], task: Task) -> AskedProgram:
     """The request of a task that buys time; UnusableInputError, BlobError and ChainError as `Inputs.open`."""
     order = task.order
     keepers = tuple(slot.provider for slot in task.slots)

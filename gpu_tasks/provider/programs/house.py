@@ -18,6 +18,7 @@ from typing import BinaryIO, Protocol
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.chain.port import NetworkPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.containers.image_rules import check_allowed
 from gpu_tasks.provider.execution.containers.logs import ContainerLog
@@ -265,7 +266,7 @@ class ProgramHouse:
         """Whom its outputs are sealed to."""
         return self._programs[key].asked.reply_key
 
-    async def prepare(self, parts: Parts, key: TaskKey, task: Task, device: bytes) -> None:
+    async def prepare(self, parts: Parts[NetworkPort], key: TaskKey, task: Task, device: bytes) -> None:
         """Make it ready: request opened and checked, image brought.
 
         UnfitProgramError for what is not run here, ProgramError for what cannot be run now; errors of `open_program`.
@@ -395,7 +396,7 @@ class ProgramHouse:
 
     @contextlib.asynccontextmanager
     async def _laid(
-        self, parts: Parts, engine: ProgramEngine, image: AskedImage, spec: ContainerSpec
+        self, parts: Parts[NetworkPort], engine: ProgramEngine, image: AskedImage, spec: ContainerSpec
     ) -> AsyncIterator[None]:
         """Have the archive of an image, if it comes as one and the engine does not have it; errors as `prepare`."""
         if isinstance(image, RegistryImage) or await engine.has_image(spec):

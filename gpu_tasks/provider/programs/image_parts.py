@@ -18,6 +18,7 @@ from typing import BinaryIO
 from gpu_tasks.data.blob_client import BlobError, stores_for
 from gpu_tasks.data.market_reads import endpoints_of
 from gpu_tasks.data.sealing import SealError
+from gpu_tasks.provider.chain.port import NetworkPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
 from gpu_tasks.tasks.container_request import IMAGE_ARCHIVE_BYTES_MAX, ArchivedImage, ImagePart
@@ -48,7 +49,7 @@ class ImageSpool:
         return self._folder / f"{container_id}.tar"
 
     @contextlib.asynccontextmanager
-    async def laid(self, parts: Parts, image: ArchivedImage, container_id: str) -> AsyncIterator[None]:
+    async def laid(self, parts: Parts[NetworkPort], image: ArchivedImage, container_id: str) -> AsyncIterator[None]:
         """Have an archive at its path; UnfitProgramError for one that is none, ProgramError where it is not to be had.
 
         ChainError and OSError too.
@@ -84,7 +85,7 @@ def _check_asked(image: ArchivedImage) -> None:
         )
 
 
-async def _fetched(parts: Parts, image: ArchivedImage, path: Path) -> None:
+async def _fetched(parts: Parts[NetworkPort], image: ArchivedImage, path: Path) -> None:
     endpoints = endpoints_of(await parts.chain.providers())
     unpacker, left = zlib.decompressobj(GZIP_WINDOW), image.size
     with path.open("xb") as file:
@@ -96,7 +97,7 @@ async def _fetched(parts: Parts, image: ArchivedImage, path: Path) -> None:
         raise UnfitProgramError("the archive of its image is not what its size says")
 
 
-async def _part(parts: Parts, part: ImagePart, endpoints: list[str]) -> bytes:
+async def _part(parts: Parts[NetworkPort], part: ImagePart, endpoints: list[str]) -> bytes:
     try:
         blob = await parts.blobs.get(part.blob, stores_for(part.blob, endpoints))
     except BlobError as error:

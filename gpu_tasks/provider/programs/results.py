@@ -28,7 +28,7 @@ def interval_of(number: int, usage: Usage) -> Milestone:
     return Milestone(number, blake2_256(b"ogpu/usage/1" + _USAGE.encode(usage)), usage.gpu_ms // 1_000, NOTHING)
 
 
-def stored(parts: Parts, archive: bytes, log: ContainerLog, reply_key: bytes) -> bytes:
+def stored(parts: Parts[object], archive: bytes, log: ContainerLog, reply_key: bytes) -> bytes:
     """Seal outputs and last lines and put them into the own store; their address. ValueError for too many bytes."""
     content = encode_left(archive, log_lines(log.lines, log.began_ms), log.lines_seen)
     readers = list(dict.fromkeys((reply_key, parts.identity.seal_key.public)))

@@ -18,7 +18,7 @@ from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import BidPort, ChainError, View
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
@@ -69,7 +69,7 @@ class BidDuty(Duty):
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Parts[BidPort],
         book: TaskBook,
         programs: ProgramHouse,
         policy: PolicySource,

@@ -21,16 +21,19 @@ from gpu_tasks.data.run_states import (
 )
 from gpu_tasks.data.sealing import READERS_MAX, SealError, is_usable, readers_of, seal
 from gpu_tasks.market.training.tasks import Milestone, Slot, Task
+from gpu_tasks.provider.chain.port import NetworkPort
 from gpu_tasks.provider.duties.parts import Parts
 
 
-async def seal_run(parts: Parts, task: Task, reply_key: bytes, digests: tuple[bytes, ...], state: bytes) -> bytes:
+async def seal_run(
+    parts: Parts[NetworkPort], task: Task, reply_key: bytes, digests: tuple[bytes, ...], state: bytes
+) -> bytes:
     """Put a run up to a milestone into the own store; its address. ChainError if nobody says who reads it."""
     readers = await _readers(parts, task, reply_key)
     return parts.store.put(seal(encode_run_state(digests, state), readers), is_own=True)
 
 
-async def spread(parts: Parts, address: bytes) -> None:
+async def spread(parts: Parts[NetworkPort], address: bytes) -> None:
     """Bring a blob of the own store to others, who keep it should this machine be gone; as far as they take it."""
     blob, own = parts.store.get(address), parts.identity.stash
     others = {stash: known for stash, known in (await parts.chain.providers()).items() if stash != own}
@@ -40,7 +43,7 @@ async def spread(parts: Parts, address: bytes) -> None:
 
 
 async def fetch_run(
-    parts: Parts, task: Task, milestone: Milestone, keepers: Iterable[bytes], *, is_kept: bool = False
+    parts: Parts[NetworkPort], task: Task, milestone: Milestone, keepers: Iterable[bytes], *, is_kept: bool = False
 ) -> RunState:
     """The run up to a milestone; BlobError where nobody has it, or it is none.
 
@@ -60,7 +63,7 @@ async def fetch_run(
     return found
 
 
-async def is_sound(parts: Parts, task: Task, slot: Slot, reply_key: bytes) -> bool:
+async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, reply_key: bytes) -> bool:
     """Whether a slot's result is the run that it states, goes on from what counts, and opens with its customer's key.
 
     BlobError where nobody has it. A judge that cannot open it was left out as well, unless the blob has no room for
@@ -79,7 +82,7 @@ async def is_sound(parts: Parts, task: Task, slot: Slot, reply_key: bytes) -> bo
     return begins_as_stated(run.digests, task) and not opened.left_out([reply_key])
 
 
-async def _fetch(parts: Parts, address: bytes, keepers: Iterable[bytes]) -> bytes:
+async def _fetch(parts: Parts[NetworkPort], address: bytes, keepers: Iterable[bytes]) -> bytes:
     """A blob of the own store, or of those who made it, or of others; BlobError."""
     blob = parts.store.get(address)
     if blob is None:
@@ -90,7 +93,7 @@ async def _fetch(parts: Parts, address: bytes, keepers: Iterable[bytes]) -> byte
     return blob
 
 
-async def _readers(parts: Parts, task: Task, reply_key: bytes) -> list[bytes]:
+async def _readers(parts: Parts[NetworkPort], task: Task, reply_key: bytes) -> list[bytes]:
     """Customer, own key, who stands by, then judges, then whoever could read the input."""
     known, since = await parts.chain.providers(), task.order.sealed_at
     standby = [task.standby.provider] if task.standby is not None else []

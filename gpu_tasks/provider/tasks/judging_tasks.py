@@ -17,7 +17,7 @@ from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.training.tasks import slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, TaskPort, View
 from gpu_tasks.provider.duties.appealing import is_outvoted
 from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS, TASK_CASES, JudgeStep, is_sitting, next_step
 from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
@@ -35,7 +35,7 @@ UNANSWERABLE = Statement(Unanswerable(), bytes(32))
 class TaskJudgeDuty(Duty):
     """Takes the steps of all cases about tasks."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts[TaskPort]) -> None:
         """Computes on any device that is free."""
         self.parts = parts
         self.book: StepBook[JudgeStep] = StepBook(parts)

@@ -13,7 +13,7 @@ from pathlib import Path
 from gpu_tasks.market.training.fraud_claims import claim_bond, claim_commitment, reward_of
 from gpu_tasks.market.training.showing import own_segments
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskState
-from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.chain.port import Identity, TaskPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run
 from gpu_tasks.provider.tasks.task_runs import prepared_run
@@ -86,7 +86,12 @@ def why_not(task: Task | None, stash: bytes) -> str | None:
 
 
 async def found_or_searched(
-    parts: Parts, kept_in: Path, base: Path, task_id: bytes, tell: Callable[[Step], None], looks: AsyncIterator[object]
+    parts: Parts[TaskPort],
+    kept_in: Path,
+    base: Path,
+    task_id: bytes,
+    tell: Callable[[Step], None],
+    looks: AsyncIterator[object],
 ) -> Fraud | None:
     """What `search` finds, written down in `kept_in`: broken off between claim and proof, nothing is computed again.
 
@@ -128,7 +133,7 @@ def _file(kept_in: Path, task_id: bytes) -> Path:
 
 
 async def search(
-    parts: Parts, base: Path, task_id: bytes, tell: Callable[[Step], None], looks: AsyncIterator[object]
+    parts: Parts[TaskPort], base: Path, task_id: bytes, tell: Callable[[Step], None], looks: AsyncIterator[object]
 ) -> Fraud | None:
     """Compute a task's run in folder `base` as soon as it has a provider, and compare once there is a result.
 
@@ -154,7 +159,7 @@ async def search(
     raise CannotProveError("the node shows no more blocks")
 
 
-async def compared(parts: Parts, task: Task, right: Sequence[bytes]) -> Fraud | None:
+async def compared(parts: Parts[TaskPort], task: Task, right: Sequence[bytes]) -> Fraud | None:
     """Where one of the stated traces first goes wrong, by the hashes that are right."""
     root, order = trace_root(right), task.order
     for place, slot in enumerate(task.slots):
@@ -176,7 +181,7 @@ async def compared(parts: Parts, task: Task, right: Sequence[bytes]) -> Fraud | 
 
 
 async def _computed(
-    parts: Parts, base: Path, task_id: bytes, task: Task, tell: Callable[[Step], None]
+    parts: Parts[TaskPort], base: Path, task_id: bytes, task: Task, tell: Callable[[Step], None]
 ) -> tuple[bytes, ...]:
     """The hashes of all states, from the beginning, or from the checkpoint that the task's leg begins with."""
     run = await prepared_run(parts, base, task_id, task, None)

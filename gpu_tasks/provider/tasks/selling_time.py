@@ -15,7 +15,7 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.orders import CheckedBy, is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState, interval_end
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
-from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.chain.port import ChainError, NetworkPort
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.device_times import Activity
@@ -46,7 +46,7 @@ SILENT_TIMES = 2
 class TimeDuty:
     """Programs of tasks that this provider has, or may have."""
 
-    def __init__(self, parts: Parts, programs: ProgramHouse, tasks: KeyedTasks) -> None:
+    def __init__(self, parts: Parts[NetworkPort], programs: ProgramHouse, tasks: KeyedTasks) -> None:
         """Nothing runs yet."""
         self.parts = parts
         self.programs = programs

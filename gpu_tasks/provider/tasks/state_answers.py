@@ -15,7 +15,7 @@ from gpu_tasks.market.courts.cases import judges_of
 from gpu_tasks.market.training.showing import TraceStretch, judged_stretches
 from gpu_tasks.market.training.tasks import Task, slot_case
 from gpu_tasks.provider.blobs.reseal import NoJudgeError, RefusedResealError
-from gpu_tasks.provider.chain.port import ChainError, Identity
+from gpu_tasks.provider.chain.port import ChainError, Identity, TaskPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks.places import own_place
 from gpu_tasks.provider.tasks.task_book import TaskBook
@@ -64,7 +64,7 @@ def question(identity: Identity, case: bytes, stretch: TraceStretch) -> bytes:
 class StateAnswers:
     """Answers judges."""
 
-    def __init__(self, parts: Parts, book: TaskBook) -> None:
+    def __init__(self, parts: Parts[TaskPort], book: TaskBook) -> None:
         """Reads states from the disk and seats from the chain."""
         self._parts = parts
         self._book = book

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.chain.port import NetworkPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.task_records import TaskKey
 from gpu_tasks.provider.tasks.run_folder import RunFolder, remove_all, remove_others
@@ -22,7 +23,7 @@ RunName = tuple[bytes, int]
 class TaskBook:
     """Shared by the duties that bid and those that work."""
 
-    def __init__(self, parts: Parts, base: Path) -> None:
+    def __init__(self, parts: Parts[NetworkPort], base: Path) -> None:
         """States lie under `base`; those of tasks that nothing is left to do for are removed."""
         self._parts = parts
         self._base = base

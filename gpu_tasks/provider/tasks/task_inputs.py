@@ -20,7 +20,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
 
 
-def form_of(parts: Parts, order: TaskOrder) -> WorkloadForm:
+def form_of(parts: Parts[object], order: TaskOrder) -> WorkloadForm:
     """What a task computes; ExecutionError where this daemon does not have it."""
     try:
         return parts.workshop.workloads.in_steps(order.workload)
@@ -28,7 +28,7 @@ def form_of(parts: Parts, order: TaskOrder) -> WorkloadForm:
         raise ExecutionError(str(error)) from None
 
 
-def name_of(parts: Parts, order: TaskOrder) -> str:
+def name_of(parts: Parts[object], order: TaskOrder) -> str:
     """How people call what a task computes."""
     if runs_program(order):
         return CONTAINER_KIND
@@ -38,7 +38,7 @@ def name_of(parts: Parts, order: TaskOrder) -> str:
         return f"0x{order.workload.hex()[:8]}.."
 
 
-async def open_task(parts: Parts, form: WorkloadForm, task: Task) -> UnitInput:
+async def open_task(parts: Parts[object], form: WorkloadForm, task: Task) -> UnitInput:
     """The request of a task; UnusableInputError, BlobError and ChainError as `Inputs.open`."""
     order = task.order
     keepers = tuple(slot.provider for slot in task.slots)

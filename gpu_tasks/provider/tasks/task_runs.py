@@ -17,6 +17,7 @@ from gpu_tasks.data.run_states import state_index
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.provider.chain.port import NetworkPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError, ExecutionError, LaterState
 from gpu_tasks.provider.execution.gpu import Reading
@@ -65,7 +66,7 @@ def together(first: Usage, second: Usage) -> Usage:
 class TaskRun:
     """One leg of one task. `digests` are the hashes of s(0) to the newest state."""
 
-    parts: Parts
+    parts: Parts[NetworkPort]
     device: bytes | None
     """None: any that is free."""
     form: WorkloadForm
@@ -141,7 +142,9 @@ class TaskRun:
         return later.state, used(steps, wall_us, later, reading)
 
 
-async def prepared_run(parts: Parts, base: Path, task_id: bytes, task: Task, device: bytes | None) -> TaskRun:
+async def prepared_run(
+    parts: Parts[NetworkPort], base: Path, task_id: bytes, task: Task, device: bytes | None
+) -> TaskRun:
     """The run of a task's leg on a device, or on any, with all that it begins with on this machine's disk.
 
     UnusableInputError and BadRequestError for what is the customer's fault, BlobError and ChainError for what cannot be
@@ -167,7 +170,12 @@ async def prepared_run(parts: Parts, base: Path, task_id: bytes, task: Task, dev
 
 
 async def _beginning(
-    parts: Parts, task: Task, form: WorkloadForm, asked: UnitInput, initial: bytes, boundaries: tuple[int, ...]
+    parts: Parts[NetworkPort],
+    task: Task,
+    form: WorkloadForm,
+    asked: UnitInput,
+    initial: bytes,
+    boundaries: tuple[int, ...],
 ) -> tuple[bytes, list[bytes]]:
     """The state that a leg begins with, and the hashes of those before it."""
     if not task.behind:
@@ -182,7 +190,7 @@ async def _beginning(
     return found.state, list(found.digests[:-1])
 
 
-async def stepped(parts: Parts, form: WorkloadForm, request: bytes, state: bytes, steps: int) -> bytes:
+async def stepped(parts: Parts[NetworkPort], form: WorkloadForm, request: bytes, state: bytes, steps: int) -> bytes:
     """The state so many steps later, in chunks, on any device; BadStateError, ExecutionError."""
     step_us = 0
     while steps:
@@ -194,7 +202,7 @@ async def stepped(parts: Parts, form: WorkloadForm, request: bytes, state: bytes
     return state
 
 
-async def check_state(parts: Parts, form: WorkloadForm, request: bytes, state: bytes, done: int) -> None:
+async def check_state(parts: Parts[NetworkPort], form: WorkloadForm, request: bytes, state: bytes, done: int) -> None:
     """BlobError for a state that is none of the request, or stands elsewhere: nobody can go on from it."""
     try:
         found, _ = await parts.workshop.advance(form, request, state, 0)

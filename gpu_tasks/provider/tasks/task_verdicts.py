@@ -23,6 +23,7 @@ from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
 from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, refuted
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, Task
+from gpu_tasks.provider.chain.port import TaskPort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError
 from gpu_tasks.provider.programs.asking import open_program
@@ -78,7 +79,7 @@ class Search:
     lacks: Lacking = Lacking.NOTHING
 
 
-async def find_task_verdict(parts: Parts, case: TaskCase, search: Search) -> Statement:
+async def find_task_verdict(parts: Parts[TaskPort], case: TaskCase, search: Search) -> Statement:
     """What is right; UnusableInputError where nothing is, BlobError and ChainError where it cannot be told now."""
     if runs_program(case.task.order):  # of which nothing but the input is ever judged
         form, asking = None, _given(parts, case.task)
@@ -98,7 +99,7 @@ async def find_task_verdict(parts: Parts, case: TaskCase, search: Search) -> Sta
     return Statement(opinion, probe, await _doubted(parts, case, asked, found, opinion))
 
 
-async def _given(parts: Parts, task: Task) -> UnitInput:
+async def _given(parts: Parts[TaskPort], task: Task) -> UnitInput:
     return (await open_program(parts, task)).given
 
 
@@ -108,7 +109,7 @@ def unshown(case: TaskCase) -> Statement:
 
 
 async def _computed(
-    parts: Parts, case: TaskCase, form: WorkloadForm, asked: UnitInput, search: Search
+    parts: Parts[TaskPort], case: TaskCase, form: WorkloadForm, asked: UnitInput, search: Search
 ) -> tuple[bool, list[bytes]]:
     """Whether all judged stretches are right, and the states that were computed, as far as the first wrong one."""
     run = await parts.workshop.begin(form, asked.request)
@@ -134,7 +135,7 @@ async def _computed(
     return True, found
 
 
-async def _is_sound(parts: Parts, case: TaskCase, asked: UnitInput, search: Search) -> bool:
+async def _is_sound(parts: Parts[TaskPort], case: TaskCase, asked: UnitInput, search: Search) -> bool:
     """Whether the result is what it says, and its customer has it: each part may be right, and the whole nobody's.
 
     A fraud proof is about its segment alone.
@@ -147,7 +148,7 @@ async def _is_sound(parts: Parts, case: TaskCase, asked: UnitInput, search: Sear
     return found
 
 
-async def _shown(parts: Parts, case: TaskCase, stretch: TraceStretch) -> ShownState:
+async def _shown(parts: Parts[TaskPort], case: TaskCase, stretch: TraceStretch) -> ShownState:
     """The state before a stretch as its provider shows it; BlobError where it shows none that is in its trace."""
     known = await parts.chain.provider(case.slot.provider)
     endpoint = None if known is None else endpoint_of(known)
@@ -181,7 +182,9 @@ def _probe(case: TaskCase, asked: UnitInput, found: Sequence[bytes], judge: byte
     return probe_of(case.id, judge, asked.salt, blake2_256(b"ogpu/state-probe" + place + chosen))
 
 
-async def _doubted(parts: Parts, case: TaskCase, asked: UnitInput, found: Sequence[bytes], opinion: Answered) -> int:
+async def _doubted(
+    parts: Parts[TaskPort], case: TaskCase, asked: UnitInput, found: Sequence[bytes], opinion: Answered
+) -> int:
     """Of a court's member: a bit for each earlier judge who says the same, and whose probe is wrong."""
     if case.seat.bench != BenchKind.COURT:
         return 0

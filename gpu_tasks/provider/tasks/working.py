@@ -24,7 +24,7 @@ from gpu_tasks.market.training.tasks import Milestone, Slot, Task, TaskResult, T
 from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
-from gpu_tasks.provider.chain.port import ChainError, View
+from gpu_tasks.provider.chain.port import ChainError, TaskPort, View
 from gpu_tasks.provider.chain.side_pay import is_standing_by
 from gpu_tasks.provider.duties.appealing import is_found_lying
 from gpu_tasks.provider.duties.duty import Duty
@@ -156,7 +156,9 @@ def replica_call(genesis: bytes, key: TaskKey, task: Task, place: int, entry: Ta
 class WorkDuty(Duty):
     """Takes the steps of all bids and of what they won."""
 
-    def __init__(self, parts: Parts, book: TaskBook, programs: ProgramHouse, drains: Callable[[], bool]) -> None:
+    def __init__(
+        self, parts: Parts[TaskPort], book: TaskBook, programs: ProgramHouse, drains: Callable[[], bool]
+    ) -> None:
         """Several tasks at once, each on the device that was bid for it; who drains takes nothing over."""
         self.parts = parts
         self.book = book

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def on_committees(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
     """What judges of committees say is changed, given the case, the judge and what it found."""
     honest = find_verdict
 
-    async def find(parts: Parts, case: Case, *more: object) -> Statement:
+    async def find(parts: Parts[Any], case: Case, *more: object) -> Statement:
         said = await honest(parts, case, *more)  # type: ignore[arg-type]
         return change(case, parts.identity.stash, said) if case.seat.bench == BenchKind.COMMITTEE else said
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_a_refutation_is_noted_once_so_that_the_operator_may_resume_the_device(
     """The race stays in the journal until its case is over."""
     monkeypatch.setattr(endings, "is_refuted", lambda *_: True)
     book, device = PauseBook(tmp_path), b"d" * 32
-    parts = cast("Parts", SimpleNamespace(pauses=book, identity=SimpleNamespace(stash=OWN)))
+    parts = cast("Parts[Any]", SimpleNamespace(pauses=book, identity=SimpleNamespace(stash=OWN)))
     entry = RaceEntry(device)
     book.note(device, is_paused=True, cause=PauseCause.MISSED, resumes_at=9)
     assert endings._note_refuted(parts, None, KEY, entry)
@@ -76,7 +76,7 @@ def test_open_races_are_asked_about_in_turn(tmp_path: Path) -> None:
     keys = [(bytes([number]) * 32, 1) for number in range(3 * READS_PER_ROUND_MAX)]
     for unit, attempt in keys:
         journal.append(Assigned(unit, attempt, b"d" * 32))
-    parts = cast("Parts", SimpleNamespace(journal=journal))
+    parts = cast("Parts[Any]", SimpleNamespace(journal=journal))
     rounds = [[key for key, _ in _in_turn(parts)] for _ in range(4)]
     assert rounds[0] + rounds[1] + rounds[2] == keys
     assert rounds[3] == rounds[0]

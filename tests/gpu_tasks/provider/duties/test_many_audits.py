@@ -34,13 +34,13 @@ class Desk:
         await self.device.wait()
         return []
 
-    def parts(self) -> Parts:
+    def parts(self) -> Parts[Any]:
         async def found(_: Any) -> Any:
             return SimpleNamespace(unit=None)
 
         identity = SimpleNamespace(genesis=bytes(32), stash=bytes(32))
         chain, inputs = SimpleNamespace(final_unit=found), SimpleNamespace(open=self.open)
-        return cast("Parts", SimpleNamespace(identity=identity, chain=chain, inputs=inputs, form_of=found))
+        return cast("Parts[Any]", SimpleNamespace(identity=identity, chain=chain, inputs=inputs, form_of=found))
 
 
 async def settle() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -193,7 +193,7 @@ def test_of_two_results_of_a_batch_that_one_is_shown_which_it_answered_with(tmp_
         journal.append(Assigned(unit, attempt, b"d" * 32))
         journal.append(WorkSalted(unit, attempt, Basis(zeros, zeros, zeros, zeros), result, INPUT_SALT))
         roots.append(output.root)
-    parts = cast("Parts", SimpleNamespace(journal=journal, identity=SimpleNamespace(genesis=GENESIS_HASH)))
+    parts = cast("Parts[Any]", SimpleNamespace(journal=journal, identity=SimpleNamespace(genesis=GENESIS_HASH)))
     shown = [asyncio.run(settled_leaves(parts, unit, root)) for root in roots]
     assert [batch_root(totals_of(leaves)) for leaves in shown] == roots
     with pytest.raises(ExecutionError, match="no such result"):

@@ -32,7 +32,7 @@ class Scene:
         )
         identity = SimpleNamespace(stash=ME)
         parts = SimpleNamespace(chain=chain, earnings=EarningsBook(self.path), telemetry=Heard(), identity=identity)
-        self.duty = SideEarnings(cast(Parts, parts), lambda: self.standing)
+        self.duty = SideEarnings(cast(Parts[Any], parts), lambda: self.standing)
 
     async def _side_payments(self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int) -> Any:
         self.asked.append((cases, tasks, since))

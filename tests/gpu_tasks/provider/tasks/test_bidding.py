@@ -98,10 +98,10 @@ class Bidder:
             identity=SimpleNamespace(stash=b"m" * 32), journal=self.journal, chain=chain, workshop=workshop,
             telemetry=self.heard,
         )  # fmt: skip
-        self.book = Book(cast(Parts, parts), base)
+        self.book = Book(cast(Parts[Any], parts), base)
         self.book.prepared, self.book.devices, self.book.forgotten = [], [], []
         self.source = SimpleNamespace(policy=lambda: policy, problem="")
-        self.duty = BidDuty(cast(Parts, parts), self.book, NO_PROGRAMS, cast(Any, self.source), self.machine)
+        self.duty = BidDuty(cast(Parts[Any], parts), self.book, NO_PROGRAMS, cast(Any, self.source), self.machine)
 
     async def step(self) -> None:
         """Look at the auctions of a block, and end all that this begins."""

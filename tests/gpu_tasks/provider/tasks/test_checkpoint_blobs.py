@@ -41,7 +41,7 @@ def public(keys: Keys) -> bytes:
     return seal_key(keys).public
 
 
-def parts(store: Store, *, elsewhere: Store | None = None, of: Keys = OWN) -> Parts:
+def parts(store: Store, *, elsewhere: Store | None = None, of: Keys = OWN) -> Parts[Any]:
     """Those of a provider on a chain with one judge, one more provider, and one that came after the input."""
     since = {OWN: 0, STANDBY: 0, JUDGE: 0, OTHER: SEALED_AT, NEWER: SEALED_AT + 1}
     known = {keys.stash: Provider(public(keys), b"http://127.0.0.1:1", height) for keys, height in since.items()}
@@ -63,7 +63,7 @@ def parts(store: Store, *, elsewhere: Store | None = None, of: Keys = OWN) -> Pa
         store=store,
         blobs=SimpleNamespace(get=get),
     )
-    return cast(Parts, found)
+    return cast(Parts[Any], found)
 
 
 def task() -> Task:
@@ -151,7 +151,7 @@ def test_a_run_is_asked_of_its_maker_first(maker: Keys) -> None:
         asked.append(endpoints)
         return blob
 
-    there.chain.providers = providers  # type: ignore[method-assign]
+    there.chain.providers = providers
     there.blobs.get = get  # type: ignore[method-assign, assignment]
     milestone = Milestone(1, root_of(DIGESTS[: state_index(task().order, 1) + 1]), 7, address_of(blob))
     asyncio.run(fetch_run(there, task(), milestone, [b"gone" * 8, maker.stash]))

@@ -31,7 +31,7 @@ def a_case(*, drawn_at: int = 9, bench: int = 0, until: int = NEWEST + GIVE_UP_B
 
 def given_up(case: TaskCase, lacks: Lacking) -> Statement | None:
     """What a judge says that lacks something."""
-    duty = TaskJudgeDuty(cast(Parts, SimpleNamespace()))
+    duty = TaskJudgeDuty(cast(Parts[Any], SimpleNamespace()))
     duty._searches[case_key(case)] = Search(lacks)
     return duty._given_up(case, NEWEST)
 
@@ -68,7 +68,7 @@ def test_an_opinion_is_shown_once_the_final_chain_holds_its_own_commitment(is_ow
         journal=SimpleNamespace(cases={case_key(case): entry}),
         telemetry=SimpleNamespace(tell=lambda event, **_: told.append(event)),
     )
-    duty = TaskJudgeDuty(cast(Parts, parts))
+    duty = TaskJudgeDuty(cast(Parts[Any], parts))
     assert asyncio.run(duty._may_be_seen(case, JudgeStep.OPEN)) is is_own
     assert told == ([] if is_own else ["not_final"])
 
@@ -76,7 +76,7 @@ def test_an_opinion_is_shown_once_the_final_chain_holds_its_own_commitment(is_ow
 def test_nothing_is_left_of_a_case_that_is_over() -> None:
     """A judge sits in one case after another, for months: what it remembers of each must go with it."""
     case, other = a_case(), a_case(bench=1)
-    duty = TaskJudgeDuty(cast(Parts, SimpleNamespace()))
+    duty = TaskJudgeDuty(cast(Parts[Any], SimpleNamespace()))
     for each in (case, other):
         duty._searches[case_key(each)] = Search(Lacking.STATES)
         duty._seen_final.add(case_key(each))
@@ -120,7 +120,7 @@ def test_what_was_judged_is_what_the_final_chain_asks_for(monkeypatch: pytest.Mo
     parts = SimpleNamespace(
         chain=SimpleNamespace(tasks=tasks), telemetry=SimpleNamespace(tell=lambda event, **_: told.append(event))
     )
-    duty = TaskJudgeDuty(cast(Parts, parts))
+    duty = TaskJudgeDuty(cast(Parts[Any], parts))
     monkeypatch.setattr(judging_tasks, "find_task_verdict", found)
     monkeypatch.setattr(duty, "_keep", lambda _, statement: kept.append(statement))
     monkeypatch.setattr(duty, "_take_if_due", nothing)

@@ -44,14 +44,14 @@ class Scene:
         self.computed: list[int] = []
         self.fetched: list[tuple[Milestone, list[bytes]]] = []
         chain = SimpleNamespace(tasks=self.read)
-        self.parts = cast(Parts, SimpleNamespace(chain=chain, identity=SimpleNamespace(stash=ME)))
+        self.parts = cast(Parts[Any], SimpleNamespace(chain=chain, identity=SimpleNamespace(stash=ME)))
 
-    async def prepared_run(self, _parts: Parts, _base: Path, _id: bytes, task: Task, _device: object) -> Any:
+    async def prepared_run(self, _parts: Parts[Any], _base: Path, _id: bytes, task: Task, _device: object) -> Any:
         """Rightly, with what stands behind the leg as its checkpoint has it: there is nothing to compute then."""
         self.computed.append(task.behind)
         return SimpleNamespace(is_whole=True, digests=list(states(task.order.segments)))
 
-    async def fetch_run(self, _parts: Parts, _task: Task, milestone: Milestone, keepers: list[bytes]) -> RunState:
+    async def fetch_run(self, _parts: Parts[Any], _task: Task, milestone: Milestone, keepers: list[bytes]) -> RunState:
         self.fetched.append((milestone, keepers))
         return RunState(VERSION, self.stated, b"")
 

@@ -38,7 +38,7 @@ def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
     """Every segment that its judges compute follows from the state before."""
     honestly = task_runs._beginning
 
-    async def elsewhere(parts: Parts, task: Task, *rest: Any) -> tuple[bytes, list[bytes]]:
+    async def elsewhere(parts: Parts[Any], task: Task, *rest: Any) -> tuple[bytes, list[bytes]]:
         state, earlier = await honestly(parts, task, *rest)
         if task.behind and is_elsewhere:
             state = state[:36] + bytes(len(state) - 36)  # no weight, and no momentum

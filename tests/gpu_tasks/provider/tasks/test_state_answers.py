@@ -49,7 +49,7 @@ def shown(
     return SHOWN_STATE.decode(seal_key(JUDGE).open(sealed))
 
 
-def parts_of(task: Task) -> Parts:
+def parts_of(task: Task) -> Parts[Any]:
     """Those of the maker, who works for two tasks, on a chain where the judge sits in the case about its slot."""
 
     async def case(_case: bytes) -> Any:
@@ -69,7 +69,7 @@ def parts_of(task: Task) -> Parts:
         open_tasks=lambda: iter([((name, 1), SimpleNamespace(device=DEVICE)) for name in (OTHER, TASK)])
     )
     identity = Identity.of(MAKER.stash, keypair(MAKER), GENESIS_HASH)
-    return cast(Parts, SimpleNamespace(chain=chain, journal=journal, identity=identity))
+    return cast(Parts[Any], SimpleNamespace(chain=chain, journal=journal, identity=identity))
 
 
 @pytest.mark.parametrize("segment", [2, 5, SEGMENTS - 1])

@@ -42,7 +42,7 @@ class Disk:
         workshop = SimpleNamespace(begin=self._begin)
         journal = SimpleNamespace(open_tasks=lambda: iter(()))
         chain = SimpleNamespace(stash_of=self._stash_of)
-        self.parts = cast(Parts, SimpleNamespace(store=store, workshop=workshop, journal=journal, chain=chain))
+        self.parts = cast(Parts[Any], SimpleNamespace(store=store, workshop=workshop, journal=journal, chain=chain))
         replaced: dict[str, Callable[..., Any]] = {
             "form_of": lambda *_: None,
             "open_task": self._opened,
@@ -66,11 +66,11 @@ class Disk:
     async def _opened(self, *_: Any) -> Any:
         return SimpleNamespace(request=b"request")
 
-    async def _check(self, _parts: Parts, _form: Any, _request: bytes, state: bytes, done: int) -> None:
+    async def _check(self, _parts: Parts[Any], _form: Any, _request: bytes, state: bytes, done: int) -> None:
         self.checked.append((state, done))
 
     async def _fetch(
-        self, _parts: Parts, _task: Task, _milestone: Milestone, keepers: Any, *, is_kept: bool
+        self, _parts: Parts[Any], _task: Task, _milestone: Milestone, keepers: Any, *, is_kept: bool
     ) -> RunState:
         assert is_kept, "who goes on from it may have to show it"
         self.fetched += 1

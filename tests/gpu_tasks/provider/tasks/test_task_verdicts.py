@@ -69,7 +69,7 @@ def case_of(states: Sequence[bytes], segment: int | None, bench: BenchKind = Ben
 
 def parts_of(
     states: Sequence[bytes], shown: dict[int, bytes], seats: Sequence[tuple[bytes, Any]] = (), result: Any = None
-) -> Parts:
+) -> Parts[Any]:
     """A judge's parts, whose maker shows the states of its trace, but for some; the store has its result."""
     digests = [state_hash(each) for each in states]
     blob = result or seal(encode_run_state(tuple(digests), states[-1]), [seal_key(ME).public, ASKED.reply_key])
@@ -91,7 +91,7 @@ def parts_of(
     found = SimpleNamespace(
         workshop=Workshop(), chain=chain, blobs=SimpleNamespace(ask=ask), identity=identity, store=store
     )
-    return cast(Parts, found)
+    return cast(Parts[Any], found)
 
 
 def is_right(states: Sequence[bytes], segment: int | None, shown: dict[int, bytes] | None = None) -> bool:

@@ -57,7 +57,7 @@ class Scene:
             earnings=SimpleNamespace(note=lambda *_, **__: None), watch=self,
         )  # fmt: skip
         book = SimpleNamespace(prepare=self._prepare, run=lambda *_: None, wait=self._wait, forget=lambda _: None)
-        self.duty = WorkDuty(cast(Parts, parts), cast(TaskBook, book), NO_PROGRAMS, lambda: drains)
+        self.duty = WorkDuty(cast(Parts[Any], parts), cast(TaskBook, book), NO_PROGRAMS, lambda: drains)
         self.waits: list[str] = []
 
     def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:
