@@ -30,12 +30,11 @@ from gpu_tasks.provider.blobs.store import BlobStore, Quota
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
 from gpu_tasks.provider.device_watch import DeviceReview, DeviceWatch, WatchedFrom
 from gpu_tasks.provider.duties.checking import CheckDuty
-from gpu_tasks.provider.duties.devices import DeviceDuty
+from gpu_tasks.provider.duties.devices import DeviceDuty, StandingError
 from gpu_tasks.provider.duties.differing import DifferingDuty
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty
 from gpu_tasks.provider.duties.endings import EndingDuty, KeptInputDuty
 from gpu_tasks.provider.duties.judging import JudgeDuty
-from gpu_tasks.provider.duties.leaf_judging import LeafJudgeDuty
 from gpu_tasks.provider.duties.losing import LossNotes
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.other_daemons import OtherDaemons
@@ -44,7 +43,6 @@ from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.duties.resuming import Resumer
 from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.side_earnings import SideEarnings
-from gpu_tasks.provider.duties.standing import StandingError
 from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.starting import NUMPY
@@ -286,7 +284,6 @@ def _duties(
         racing,
         JudgeDuty(parts),
         TaskJudgeDuty(parts),
-        LeafJudgeDuty(parts),
         CheckDuty(parts),
         roll_calls,
         WorkDuty(parts, book, programs, lambda: is_draining(base)),

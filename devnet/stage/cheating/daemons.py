@@ -33,7 +33,7 @@ from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, View
 from gpu_tasks.provider.daemon import Daemon
-from gpu_tasks.provider.duties.cases import JudgeStep
+from gpu_tasks.provider.duties.cases import JudgeStep, Search
 from gpu_tasks.provider.duties.checking import CheckDuty
 from gpu_tasks.provider.duties.differing import DifferingDuty
 from gpu_tasks.provider.duties.duty import Duty
@@ -189,7 +189,7 @@ class WithholdingWork(WorkDuty):
 class LazyJudging(TaskJudgeDuty):
     """Seconds whatever was stated, and computes nothing; its probe is anything."""
 
-    async def _judge(self, case: TaskCase) -> None:
+    async def _judge(self, case: TaskCase, search: Search) -> None:
         result = case.slot.result
         assert result is not None, "who is judged has stated a result"
         try:

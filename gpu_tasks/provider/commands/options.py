@@ -13,7 +13,7 @@ import click
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError, Identity
 from gpu_tasks.provider.daemon import JOURNAL_FILE, Daemon, Settings
-from gpu_tasks.provider.duties.standing import StandingError
+from gpu_tasks.provider.duties.devices import StandingError
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, find_hardware

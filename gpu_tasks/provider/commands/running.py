@@ -40,7 +40,7 @@ from gpu_tasks.provider.commands.options import (
 )
 from gpu_tasks.provider.commands.sandboxing import ALWAYS, NEVER, Walls, sandbox_option, walls_for
 from gpu_tasks.provider.daemon import Daemon, Settings
-from gpu_tasks.provider.duties.standing import on_this_machine
+from gpu_tasks.provider.duties.devices import on_this_machine
 from gpu_tasks.provider.execution.chain_process import chains_with
 from gpu_tasks.provider.execution.containers.spec import MIB
 from gpu_tasks.provider.execution.gpu import Hardware, all_hardware, lost_gpus, why_no_gpu

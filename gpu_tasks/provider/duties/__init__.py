@@ -10,21 +10,19 @@ In reading order:
 * `duty`: what all duties are: a step for each block, and work beside it
 * `sending`: journal first, then the node, and again until the chain shows it
 * `work`: from a unit to its result
-* `attesting`: the signed statement about a result
 * `leaf_work`: leaves of a batch, shown or computed again
 * `racing`: taking the steps of a race
 * `verdicts`: finding the right result of a unit before the courts
-* `judging`: taking the steps of a case
+* `seats`: taking the steps of a case, whatever that is about
+* `judging`: the same of cases about units and leaves
 * `checking`: showing the leaves of a batch, and auditing those of others
 * `differing`: showing the own tree of a batch that others answered differently
 * `roll_calls`: taking the steps of roll calls
-* `endings`: what became of races and cases
-* `leaf_judging`: taking the steps of a case about a leaf of a batch
-* `side_earnings`: what judging, auditing and standing by brought, noted as it ends
 * `losing`: devices' bond losses, reported and noted
+* `endings`: what became of races and cases
+* `side_earnings`: what judging, auditing and standing by brought, noted as it ends
 * `resuming`: devices that a missed race paused are offered again
-* `standing`: which registered devices may work here
-* `devices`: the own devices, served, paused and resumed
+* `devices`: the own devices: which may work here, which are paused and resumed
 * `other_daemons`: another daemon with the same provider key
 * `offences`: reporting double proposals
 """

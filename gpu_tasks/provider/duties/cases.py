@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Protocol
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import ClaimKind, CourtCase, JudgeSeat, sitting
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.provider.journal.records import CaseEntry
+from gpu_tasks.provider.telemetry import Detail
 
 TASK_CASES = 1 << 31
 """The journal's numbers of seats in cases about tasks and leaves begin here: those about units count attempts."""
@@ -29,26 +30,58 @@ class JudgeStep(Enum):
     APPEAL = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One seat that this provider has in a case about a unit."""
+class Lacking(Enum):
+    """What a judge waits for, that others have."""
 
-    unit_id: bytes
-    unit: Unit
+    NOTHING = auto()
+    INPUT = auto()
+    STATES = auto()
+
+
+@dataclass(slots=True)
+class Search:
+    """Where a judge is in a case: it is given up for want of what others have, never for want of speed."""
+
+    lacks: Lacking = Lacking.NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class SeatedCase:
+    """One seat that this provider has in a case, whatever that is about."""
+
+    id: bytes
     record: CourtCase
     seat: JudgeSeat
     commits_until: int
     opens_from: int
+    """The block from which opinions are opened; 0 if that is not known yet."""
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        """How the journal names the seat."""
+        raise NotImplementedError
+
+    @property
+    def subject(self) -> dict[str, Detail]:
+        """How telemetry names what the case is about."""
+        return {"unit": self.id}
+
+
+@dataclass(frozen=True, slots=True)
+class Case(SeatedCase):
+    """A seat in a case about a unit."""
+
+    unit: Unit
 
     @property
     def key(self) -> tuple[bytes, int]:
         """How the journal names it: a unit has one case an attempt, and that each kind of bench once."""
-        return self.unit_id, case_number(self.unit.attempt, self.seat.bench)
+        return self.id, case_number(self.unit.attempt, self.seat.bench)
 
     @property
     def posted_as(self) -> bytes:
         """The unit whose input is looked at."""
-        return self.unit_id
+        return self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +93,31 @@ class DisputedLeaf(Case):
     @property
     def key(self) -> tuple[bytes, int]:
         """How the journal names it: an attempt may have a case for each leaf."""
-        return self.unit_id, TASK_CASES + case_number(self.unit.attempt * REQUESTS_MAX + self.leaf, self.seat.bench)
+        return self.id, TASK_CASES + case_number(self.unit.attempt * REQUESTS_MAX + self.leaf, self.seat.bench)
+
+
+@dataclass(frozen=True, slots=True)
+class LeafCase(Case):
+    """A seat in a case about the leaves of a batch that were shown, or passed: `unit` is the batch."""
+
+    batch: bytes
+    check: LeafCheck
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        """How the journal names it: a case of its own, which has each kind of bench once."""
+        return self.id, TASK_CASES + self.seat.bench
+
+    @property
+    def posted_as(self) -> bytes:
+        """The batch whose input is looked at."""
+        return self.batch
+
+
+def seated(seat: SeatStatus) -> tuple[bytes, CourtCase, JudgeSeat, int, int]:
+    """Return the fields of a `SeatedCase`."""
+    status = seat.status
+    return seat.id, status.case, seat.seat, status.commits_until, status.opens_from
 
 
 def case_number(attempt: int, bench: int) -> int:
@@ -79,18 +136,6 @@ def is_sitting(seat: SeatStatus) -> bool:
     return case.round is not None and bool(case.benches) and sitting(case).kind == seat.seat.bench
 
 
-def case_of(seat: SeatStatus, unit: Unit) -> Case:
-    """The seat with the unit that its case is about."""
-    status = seat.status
-    return Case(seat.id, unit, status.case, seat.seat, status.commits_until, status.opens_from)
-
-
-def leaf_case_of(seat: SeatStatus, unit: Unit, leaf: int) -> DisputedLeaf:
-    """The seat with the batch, and the leaf of it that its case is about."""
-    status = seat.status
-    return DisputedLeaf(seat.id, unit, status.case, seat.seat, status.commits_until, status.opens_from, leaf)
-
-
 def must_give_up(case: Case, height: int) -> bool:
     """Whether an input that is nowhere to be had by block `height` has to be called unusable, or commits close.
 
@@ -98,25 +143,6 @@ def must_give_up(case: Case, height: int) -> bool:
     """
     has_answer = any(claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for claim in case.record.terms.claims)
     return not has_answer and 0 < case.commits_until <= height + GIVE_UP_BLOCKS
-
-
-class SeatedCase(Protocol):
-    """A seat in a case, whatever that is about."""
-
-    @property
-    def record(self) -> CourtCase:
-        """The case."""
-        ...
-
-    @property
-    def seat(self) -> JudgeSeat:
-        """The own seat."""
-        ...
-
-    @property
-    def opens_from(self) -> int:
-        """The block from which opinions are opened; 0 if that is not known yet."""
-        ...
 
 
 def next_step(case: SeatedCase, entry: CaseEntry | None) -> JudgeStep:

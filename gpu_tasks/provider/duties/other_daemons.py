@@ -12,10 +12,10 @@ from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoint_of
 from gpu_tasks.data.presence import NONCE_BYTES, prove_presence, proven_instance
 from gpu_tasks.provider.chain.port import ChainError, NetworkPort, View
+from gpu_tasks.provider.duties.devices import StandingError
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.standing import StandingError
 
 CHECK_EVERY_BLOCKS = 64
 """Two daemons that start at once, or while the endpoint is unreachable, are noticed later."""

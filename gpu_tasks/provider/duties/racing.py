@@ -12,13 +12,18 @@ from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.statement import (
+    VERSION,
+    Attestation,
+    ProofKind,
+    SignedAttestation,
+    signing_payload,
+)
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import racer_of, result_commitment
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, RacePort, View
-from gpu_tasks.provider.duties.attesting import attestation
 from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import SENT_BY, Race, RaceStep, next_step, race_of
@@ -202,3 +207,36 @@ class RaceDuty(Duty):
         result = self.parts.journal.races[race.key].result
         assert result is not None  # `next_step` asks for no step that needs it before
         return result
+
+
+async def attestation(parts: Parts[RacePort], race: Race, result: UnitResult) -> SignedAttestation:
+    """The statement about a race's result; ChainError if its service cannot be asked for.
+
+    Heights are those at which this provider saw the work begin and end; a race that a reverted block drew and a
+    later one drew again began with the later one.
+    """
+    terms = (await parts.chain.service(race.unit.service)).terms
+    drawn_at = race.unit.round.drawn_at if race.unit.round else 0
+    started_at = max(result.started_at, drawn_at)
+    statement = Attestation(
+        version=VERSION,
+        unit=race.unit_id,
+        attempt=race.unit.attempt,
+        replica=race.place,
+        provider_key=parts.identity.key.public_key,
+        device=race.racer.device,
+        workload=terms.workload,
+        model=terms.model,
+        input_root=race.unit.terms.input_root,
+        output_root=result.output_root,
+        output_blob=result.output_blob,
+        totals=result.totals,
+        salt=result.salt,
+        proof_kind=ProofKind.EXACT_HASH,
+        proof_hash=result.output_root,
+        proof_inline=b"",
+        usage=result.usage,
+        started_at=started_at,
+        finished_at=max(result.finished_at, started_at),
+    )
+    return SignedAttestation(statement, parts.identity.key.sign(signing_payload(parts.identity.genesis, statement)))

@@ -43,8 +43,8 @@ async def leaf_verdict(
     parts: Parts[UnitCasePort], case: Case, form: WorkloadForm, asked: UnitInput, index: int
 ) -> Statement:
     """What is to be said of the one leaf in which answers differ; errors as above."""
-    (found,) = await computed_leaves(parts, case.unit_id, case.unit, form, asked, [index])
-    parts.telemetry.tell("recomputed", unit=case.unit_id, leaf=index)
+    (found,) = await computed_leaves(parts, case.id, case.unit, form, asked, [index])
+    parts.telemetry.tell("recomputed", unit=case.id, leaf=index)
     return await stated(parts, case, FoundRight(form, asked.salt, (found.request,), (found.outcome,), found.claim))
 
 
@@ -78,11 +78,11 @@ async def _right_output(
             continue
         seen.add(reveal.output_root)
         if await _is_right(parts, form, requests, output):
-            parts.telemetry.tell("verified", unit=case.unit_id, racer=racer.owner)
+            parts.telemetry.tell("verified", unit=case.id, racer=racer.owner)
             return output
-        parts.telemetry.tell("refuted", unit=case.unit_id, racer=racer.owner)
+        parts.telemetry.tell("refuted", unit=case.id, racer=racer.owner)
     computed = await recomputed(parts, form, requests)
-    parts.telemetry.tell("recomputed", unit=case.unit_id)
+    parts.telemetry.tell("recomputed", unit=case.id)
     return _output(parts, case, asked, outcomes_of(form, requests, computed))
 
 
@@ -106,10 +106,10 @@ async def _probe(parts: Parts[UnitCasePort], case: Case, found: FoundRight, judg
         if isinstance(outcome, Completed)
     ]
     if not completed:
-        return probe_of(case.unit_id, judge, found.salt, bytes(32))
+        return probe_of(case.id, judge, found.salt, bytes(32))
     request, output = completed[int.from_bytes(place[:8], "little") % len(completed)]
     trace = await parts.workshop.trace(found.form, request, output, place)
-    return probe_of(case.unit_id, judge, found.salt, trace)
+    return probe_of(case.id, judge, found.salt, trace)
 
 
 async def _doubted(parts: Parts[UnitCasePort], case: Case, found: FoundRight) -> int:
@@ -117,7 +117,7 @@ async def _doubted(parts: Parts[UnitCasePort], case: Case, found: FoundRight) ->
     if case.seat.bench != BenchKind.COURT:
         return 0
     doubted = 0
-    for place, (judge, seat) in enumerate((await parts.chain.judges(case.unit_id))[:EARLIER_JUDGES_MAX]):
+    for place, (judge, seat) in enumerate((await parts.chain.judges(case.id))[:EARLIER_JUDGES_MAX]):
         said = seat.statement
         if seat.bench == BenchKind.COURT or said is None or said.opinion != Answered(found.root):
             continue
@@ -127,7 +127,7 @@ async def _doubted(parts: Parts[UnitCasePort], case: Case, found: FoundRight) ->
 
 
 def _output(parts: Parts[UnitCasePort], case: Case, asked: UnitInput, outcomes: tuple[BatchOutcome, ...]) -> UnitOutput:
-    return output_of(parts.identity.genesis, case.unit_id, asked.salt, outcomes)
+    return output_of(parts.identity.genesis, case.id, asked.salt, outcomes)
 
 
 async def _output_of(parts: Parts[UnitCasePort], case: Case, asked: UnitInput, racer: bytes) -> UnitOutput | None:
@@ -137,10 +137,10 @@ async def _output_of(parts: Parts[UnitCasePort], case: Case, asked: UnitInput, r
     if endpoint is None:
         return None
     try:
-        question = reseal.question(parts.identity, case.unit_id)
+        question = reseal.question(parts.identity, case.id)
         blob = await parts.blobs.ask(endpoint, "/reseal", question)
         content = parts.identity.seal_key.open(blob)
     except (BlobError, SealError) as error:
-        parts.telemetry.tell("not_resealed", unit=case.unit_id, racer=racer, reason=str(error))
+        parts.telemetry.tell("not_resealed", unit=case.id, racer=racer, reason=str(error))
         return None
-    return read_output(parts.identity.genesis, case.unit_id, asked.salt, content, case.unit.terms.requests)
+    return read_output(parts.identity.genesis, case.id, asked.salt, content, case.unit.terms.requests)

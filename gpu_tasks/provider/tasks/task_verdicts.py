@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.market_reads import endpoint_of
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX, CourtCase, JudgeSeat
+from gpu_tasks.market.courts.cases import EARLIER_JUDGES_MAX
 from gpu_tasks.market.courts.opinions import Answered, Statement, probe_of
 from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, refuted
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, Task
 from gpu_tasks.provider.chain.port import TaskPort
+from gpu_tasks.provider.duties.cases import TASK_CASES, Lacking, Search, SeatedCase, case_number
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError
 from gpu_tasks.provider.programs.asking import open_program
@@ -31,6 +31,7 @@ from gpu_tasks.provider.tasks.checkpoint_blobs import is_sound
 from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, ShownState, question
 from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
 from gpu_tasks.provider.tasks.task_runs import stepped
+from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.traces.trace import is_in_trace, state_hash
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.cryptography.hashing import blake2_256
@@ -41,17 +42,23 @@ UNSHOWN = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
-class TaskCase:
-    """One seat that this provider has in a case about a slot of a task."""
+class TaskCase(SeatedCase):
+    """A seat in a case about a slot of a task."""
 
-    id: bytes
     task_id: bytes
     task: Task
     place: int
-    record: CourtCase
-    seat: JudgeSeat
-    commits_until: int
-    opens_from: int
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        """How the journal names it: the same slot may be judged again, by benches that later blocks draw."""
+        drawn_at = 0 if self.record.round is None else self.record.round.drawn_at
+        return self.id, TASK_CASES + case_number(drawn_at, self.seat.bench)
+
+    @property
+    def subject(self) -> dict[str, Detail]:
+        """How telemetry names the slot."""
+        return {"task": self.task_id, "place": self.place}
 
     @property
     def slot(self) -> Slot:
@@ -62,21 +69,6 @@ class TaskCase:
     def is_about_input(self) -> bool:
         """Whether the question is if the input is to be had."""
         return self.task.judged_for is JudgedFor.INPUT
-
-
-class Lacking(Enum):
-    """What a judge waits for, that others have."""
-
-    NOTHING = auto()
-    INPUT = auto()
-    STATES = auto()
-
-
-@dataclass(slots=True)
-class Search:
-    """Where a judge is in a case: it is given up for want of what others have, never for want of speed."""
-
-    lacks: Lacking = Lacking.NOTHING
 
 
 async def find_task_verdict(parts: Parts[TaskPort], case: TaskCase, search: Search) -> Statement:

@@ -12,8 +12,8 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.duties.devices import StandingError
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
-from gpu_tasks.provider.duties.standing import StandingError
 from provider_chain import Miner, Village, keypair, play
 from runtime.pallets.balances import Balances
 from simulation.chains.market_chain import signed

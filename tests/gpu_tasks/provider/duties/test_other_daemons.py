@@ -12,8 +12,8 @@ from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.presence import NONCE_BYTES, prove_presence, proven_instance
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.provider.chain.port import View
+from gpu_tasks.provider.duties.devices import StandingError
 from gpu_tasks.provider.duties.other_daemons import OtherDaemonError, OtherDaemons
-from gpu_tasks.provider.duties.standing import StandingError
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner, Village, keypair, play, seal_key
 from simulation.chains.market_chain import GENESIS_HASH, signed

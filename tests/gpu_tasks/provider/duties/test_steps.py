@@ -116,7 +116,7 @@ def test_a_batch_has_a_place_in_the_journal_for_each_seat_about_each_of_its_leav
     """A second leaf may be judged before the seat about the first one is dismissed."""
     benches, units = list(BenchKind), [replace(UNIT, attempt=attempt) for attempt in (1, 2)]
     keys = {
-        DisputedLeaf(b"u" * 32, unit, a_record(), replace(SEAT, bench=bench), 50, 0, leaf).key
+        DisputedLeaf(b"u" * 32, a_record(), replace(SEAT, bench=bench), 50, 0, unit, leaf).key
         for unit in units for bench in benches for leaf in (0, 1, 4_095)
     }  # fmt: skip
     assert len(keys) == 2 * len(benches) * 3
@@ -124,7 +124,7 @@ def test_a_batch_has_a_place_in_the_journal_for_each_seat_about_each_of_its_leav
 
 
 def a_case(seat: JudgeSeat = SEAT, *, closed_at: int = 0, opens_from: int = 0) -> Case:
-    return Case(b"u" * 32, UNIT, a_record(closed_at=closed_at), seat, 50, opens_from)
+    return Case(b"u" * 32, a_record(closed_at=closed_at), seat, 50, opens_from, UNIT)
 
 
 @pytest.mark.parametrize(

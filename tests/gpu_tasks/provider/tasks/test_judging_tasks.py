@@ -9,11 +9,13 @@ import pytest
 
 from gpu_tasks.market.courts.opinions import Statement, opinion_commitment
 from gpu_tasks.market.training.tasks import JudgedFor, Slot, TaskResult, TaskState
-from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS, JudgeStep
+from gpu_tasks.provider.duties.cases import GIVE_UP_BLOCKS, JudgeStep, Lacking, Search
+from gpu_tasks.provider.duties.duty import Endings
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.seats import UNANSWERABLE
 from gpu_tasks.provider.tasks import judging_tasks
-from gpu_tasks.provider.tasks.judging_tasks import UNANSWERABLE, TaskJudgeDuty, case_key
-from gpu_tasks.provider.tasks.task_verdicts import Lacking, Search, TaskCase, unshown
+from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
+from gpu_tasks.provider.tasks.task_verdicts import TaskCase, unshown
 from priced_tasks import a_task
 
 NEWEST = 100
@@ -26,19 +28,18 @@ def a_case(*, drawn_at: int = 9, bench: int = 0, until: int = NEWEST + GIVE_UP_B
     record: Any = SimpleNamespace(round=SimpleNamespace(drawn_at=drawn_at))
     seat: Any = SimpleNamespace(bench=bench)
     judged = a_task(state=TaskState.JUDGED, slots=(SLOT,), **task)
-    return TaskCase(b"c" * 32, b"t" * 32, judged, 0, record, seat, until, until + 1)
+    return TaskCase(b"c" * 32, record, seat, until, until + 1, b"t" * 32, judged, 0)
 
 
 def given_up(case: TaskCase, lacks: Lacking) -> Statement | None:
     """What a judge says that lacks something."""
     duty = TaskJudgeDuty(cast(Parts[Any], SimpleNamespace()))
-    duty._searches[case_key(case)] = Search(lacks)
-    return duty._given_up(case, NEWEST)
+    return duty._given_up(case, Search(lacks), NEWEST)
 
 
 def test_a_slot_that_is_judged_again_is_another_seat() -> None:
     seats = [a_case(drawn_at=drawn_at, bench=bench) for drawn_at in (9, 10) for bench in (0, 1, 2)]
-    assert len({case_key(case) for case in seats}) == len(seats)
+    assert len({case.key for case in seats}) == len(seats)
 
 
 @pytest.mark.parametrize("why", list(JudgedFor))
@@ -65,7 +66,7 @@ def test_an_opinion_is_shown_once_the_final_chain_holds_its_own_commitment(is_ow
     parts = SimpleNamespace(
         chain=SimpleNamespace(final_seats=final_seats),
         identity=SimpleNamespace(genesis=b"g" * 32, stash=b"j" * 32),
-        journal=SimpleNamespace(cases={case_key(case): entry}),
+        journal=SimpleNamespace(cases={case.key: entry}),
         telemetry=SimpleNamespace(tell=lambda event, **_: told.append(event)),
     )
     duty = TaskJudgeDuty(cast(Parts[Any], parts))
@@ -78,11 +79,11 @@ def test_nothing_is_left_of_a_case_that_is_over() -> None:
     case, other = a_case(), a_case(bench=1)
     duty = TaskJudgeDuty(cast(Parts[Any], SimpleNamespace()))
     for each in (case, other):
-        duty._searches[case_key(each)] = Search(Lacking.STATES)
-        duty._seen_final.add(case_key(each))
-    duty.end(case_key(case))
-    assert (set(duty._searches), duty._seen_final) == ({case_key(other)}, {case_key(other)})
-    duty.end(case_key(case))  # the journal may say so again
+        duty._searches[each.key] = Search(Lacking.STATES)
+        duty._seen_final.add(each.key)
+    duty.learn(Endings(cases=[case.key]))
+    assert (set(duty._searches), duty._seen_final) == ({other.key}, {other.key})
+    duty.learn(Endings(cases=[case.key]))  # the journal may say so again
 
 
 @pytest.mark.parametrize("lacks", [Lacking.INPUT, Lacking.STATES])
@@ -124,5 +125,5 @@ def test_what_was_judged_is_what_the_final_chain_asks_for(monkeypatch: pytest.Mo
     monkeypatch.setattr(judging_tasks, "find_task_verdict", found)
     monkeypatch.setattr(duty, "_keep", lambda _, statement: kept.append(statement))
     monkeypatch.setattr(duty, "_take_if_due", nothing)
-    asyncio.run(duty._judge(case))
+    asyncio.run(duty._judge(case, Search()))
     assert (kept, told) == (([UNANSWERABLE], []) if name == "nothing" else ([], ["no_verdict"]))

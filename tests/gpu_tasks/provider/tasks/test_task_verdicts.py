@@ -16,12 +16,13 @@ from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.showing import TraceStretch, judged_stretches, refuted
 from gpu_tasks.market.training.tasks import Challenge, HeldCheckpoint, JudgedFor, Milestone, Slot, TaskResult, TaskState
+from gpu_tasks.provider.duties.cases import Lacking, Search
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError, BegunRun, LaterState
 from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.tasks import task_verdicts
 from gpu_tasks.provider.tasks.state_answers import SHOWN_STATE, ShownState
-from gpu_tasks.provider.tasks.task_verdicts import UNSHOWN, Lacking, Search, TaskCase
+from gpu_tasks.provider.tasks.task_verdicts import UNSHOWN, TaskCase
 from gpu_tasks.traces.trace import state_hash, trace_root, traced_state
 from priced_tasks import a_task
 from provider_chain import keypair, seal_key
@@ -64,7 +65,7 @@ def case_of(states: Sequence[bytes], segment: int | None, bench: BenchKind = Ben
     why = JudgedFor.AUDIT if segment is None else JudgedFor.FRAUD_PROOF
     task = a_task(state=TaskState.JUDGED, slots=(slot,), challenge=challenge, judged_for=why, drawn=b"z" * 32)
     seat: Any = SimpleNamespace(bench=bench, probe_place=b"p" * 32)
-    return TaskCase(b"c" * 32, b"t" * 32, task, 0, cast(Any, SimpleNamespace()), seat, 9, 10)
+    return TaskCase(b"c" * 32, cast(Any, SimpleNamespace()), seat, 9, 10, b"t" * 32, task, 0)
 
 
 def parts_of(

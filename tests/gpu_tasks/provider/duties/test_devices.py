@@ -14,7 +14,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Offer, ServiceTerms
-from gpu_tasks.provider.duties.standing import StandingError, on_this_machine, standing_of
+from gpu_tasks.provider.duties.devices import StandingError, on_this_machine, standing_of
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.journal.pause_book import PauseCause
