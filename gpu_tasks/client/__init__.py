@@ -19,15 +19,13 @@ In reading order:
 * `payments`: who was paid what for a unit that has ended
 * `waiting`: why a queued unit is not taken
 * `watching`: following units: a table that changes with the chain, or JSON lines
-* `picture_record`: which units are the tiles of a picture, on the disk
-* `picture_tiles`: the tiles of a picture: waited for, fetched, checked
-* `picture_plan`: what of a picture is left to buy, and what that costs
 * `inventories`: what providers say that their machines have, and how reliable they were
 * `market_view`: offers and late payments at one final block
 * `image_files`: an image as `docker save` wrote it, looked at and compressed
 * `task_files`: task files and their inputs on the disk
 * `habits`: command lines, arrays and others' files as jobs and leases
 * `file_runs`: a file of many requests on its way: from lines to units on the chain, from their ends to answers
+* `pictures`: a picture as batch files of its tiles: what a round asks for, and what has come
 * `unit_rows`: the units of an account as rows, from the chain and from this machine's records
 * `training`: tasks at auction as their customer sees them
 * `willingness`: the policies of the providers that could bid for a task

@@ -25,14 +25,16 @@ def run_id(path: Path) -> str:
     return ID_PREFIX + path.stem[:ID_CHARS]
 
 
-def runs_of(folder: Path) -> list[BatchRecord]:
-    """The runs that were begun, the oldest first; those whose record is damaged are left out."""
+def runs_of(folder: Path, *, skips_damaged: bool = True) -> list[BatchRecord]:
+    """Return the runs that were begun, the oldest first. BatchRecordError, unless told to skip damaged records."""
     found = []
     for path in folder.expanduser().glob(f"*{JOURNAL}"):
         try:
             record = BatchRecord.look(path)
         except BatchRecordError:
-            continue
+            if skips_damaged:
+                continue
+            raise
         if record.plan is not None:
             found.append(record)
     return sorted(found, key=lambda record: (_plan_of(record).created_at, record.path.name))

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import re
-from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
-from rich.progress import Progress as ProgressBar
 
-from gpu_tasks.client.class_choice import USUAL, ClassWish
-from gpu_tasks.client.commands.posting.once import Selling, post_once, postings_option, show_and_ask
-from gpu_tasks.client.commands.sending import key_option, this_command, told_nothing_was_sent, told_when_interrupted
+from gpu_tasks.batches.work import rate_of, work_of
+from gpu_tasks.client.batches.lines import BatchLine, FileForm
+from gpu_tasks.client.commands.posting.answering import answer_file
+from gpu_tasks.client.commands.posting.once import Manner, postings_option
+from gpu_tasks.client.commands.sending import key_option, told_nothing_was_sent
 from gpu_tasks.client.commands.task_runs import force_option
-from gpu_tasks.client.commands.units import STAYS, counted
-from gpu_tasks.client.funds import require
+from gpu_tasks.client.file_runs.plan import FileWish, WrongAnswerError
 from gpu_tasks.client.output_files import OutputFile
-from gpu_tasks.client.picture_plan import PicturePlan, TileWish, picture_plan, require_takers, selling_service
-from gpu_tasks.client.picture_record import PictureRecord
-from gpu_tasks.client.picture_tiles import PictureSaleError, PictureTile, PixelCheck, TileCollector
-from gpu_tasks.client.posting import Prompt
-from gpu_tasks.client.posting_record import PostingRecord
+from gpu_tasks.client.pictures import PictureSaleError, PictureState, PixelCheck, selling_service
+from gpu_tasks.client.posting import Wish, check_terms
+from gpu_tasks.client.results import cost_of, winner_of
 from gpu_tasks.client.task_files import load, load_input
 from gpu_tasks.data import market_reads
-from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.market.inference.units import RACERS_MAX
+from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.inference.units import RACERS_MAX, Unit
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.pictures import (
     PICTURE_WORKLOAD,
     PictureOrder,
     PictureOrderError,
+    picture_form,
     picture_order,
     spot_checked,
+    tile_requests,
 )
 from wallet.client import ChainClient
 from wallet.commands.options import AMOUNT, dry_run_option, tip_option, yes_option
-from wallet.keypair import Keypair
-from wallet.output import Account, Grains, Output, harmless
+from wallet.output import Account, Grains
 from wallet.session import CallFailedError, WalletSession
 
 PRICE = 5_000_000
@@ -114,44 +113,35 @@ def picture(
     if (file is None) == (scene is None):
         raise click.UsageError("name a task file, or a scene with --scene")
     place = OutputFile(out, is_forced=force)
-    plans: list[PicturePlan] = []
-    found: list[tuple[PictureOrder, PixelCheck]] = []
+    planned: list[tuple[Wish, FileWish, _Picture]] = []
 
     async def look(client: ChainClient) -> None:
         place.place(DEFAULT_NAME)
         text, file_price = _scene_of(file, scene)
         order, check = _ordered(text, tiles, size), _pixel_check(pixels, backend)
-        found.append((order, check))
         number, sold = await selling_service(client, service)
         per_tile = price if price is not None else PRICE if file_price is None else file_price // tiles
-        wish = TileWish(number, racers, per_tile)
         price_from = "--price" if price is not None or file_price is None else f"maxPrice of {file} over {tiles} tiles"
-        payer = session.payer(key_text)
-        plan = await picture_plan(client, payer, order, sold, wish, postings, tip, is_anew=again, price_from=price_from)
-        await require_takers(client, payer, plan, is_anyway=anyway)
-        if not dry_run:
-            require(plan.available, plan.cost.needed, f"posting {counted(plan.cost.units)}")
-        plans.append(plan)
-
-    async def buy(client: ChainClient) -> None:
-        (plan,), ((order, check),), key = plans, found, session.key(key_text)
-        with PictureRecord.open(postings, plan.identity) as record:
-            if again:
-                record.rounds.clear()
-            if len(record.rounds) - (record.begun is not None) != plan.earlier_rounds:
-                raise PictureSaleError("tiles were posted meanwhile: give the same command again")
-            await _post(session.output, client, key, order, plan, record, postings, tip, is_anew=again)
-            collector = await _collected(session, client, key, order, record, check)
-        _finish(session.output, order, collector, place)
+        most, requests = _requests(order, sold)
+        wish = Wish(number, most, {}, racers, rate_of(per_tile, work_of(0, 0, most)))
+        state = PictureState.read(postings, order, client.genesis_hash, session.payer(key_text).account)
+        bought = _Picture(session, key_text, order, requests, check, postings, place)
+        found = None if again else state.to_take_up()
+        if found is None:
+            check_terms(sold, picture_form(), wish, price_from)
+            asked = state.next_round(is_anew=again)
+            if not dry_run:
+                asked.write()
+        else:
+            asked, wish = found
+        stream, source = BytesIO(asked.text), str(asked.source)
+        wanted = FileWish(stream, FileForm.LINES, asked.output, asked.errors, postings, source, read=bought.text_of)
+        planned.append((wish, wanted, bought))
 
     with told_nothing_was_sent():
         session.run(look)
-    (plan,) = plans
-    show_and_ask(session.output, plan.cost, plan.available, is_asked=not (yes or dry_run), is_shown=dry_run)
-    if not dry_run:
-        with told_when_interrupted(lambda: f"{STAYS}. Go on with the same command, which buys no tile twice: "
-                                           f"`{this_command()}`"):  # fmt: skip
-            session.run(buy)
+    ((wish, wanted, bought),) = planned
+    answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run), bought.finish)
 
 
 def _scene_of(file: Path | None, scene: Path | None) -> tuple[str, int | None]:
@@ -199,102 +189,85 @@ def _pixel_check(count: int, backend: str) -> PixelCheck:
         ) from None
 
 
-def _finish(output: Output, order: PictureOrder, collector: TileCollector, place: OutputFile) -> None:
-    """Write the picture and say who made what of it; CallFailedError where tiles are missing."""
-    count = len(order.places)
-    if collector.problems:
-        said = "; ".join(f"tile {tile}: {why}" for tile, why in sorted(collector.problems.items())[:PROBLEMS_SHOWN])
-        raise CallFailedError(
-            f"{len(collector.came)} of {count} tiles are right, and there is no picture yet. {said}. "
-            "The same command goes on with these, and posts no other tile again"
-        )
-    data = order.png({tile: each.output for tile, each in collector.came.items()})
-    written = place.write(DEFAULT_NAME, data)
-    rows = [_row(order, each) for _, each in sorted(collector.came.items())]
-    facts = {
-        "picture": str(written),
-        "width": order.width,
-        "height": order.height,
-        "bytes": len(data),
-        "cost": Grains(sum(each.cost for each in collector.came.values())),
-        "providers": len({each.provider for each in collector.came.values()}),
-    }
-    if output.as_json:
-        output.facts({**facts, "tiles": rows})
-        return
-    short = [row | {"unit": row["unit"][:ID_BYTES_SHOWN], "device": row["device"][:ID_BYTES_SHOWN]} for row in rows]
-    output.rows("Tiles, and who was paid for each", SHOWN, short)
-    output.facts(facts)
+def _requests(order: PictureOrder, sold: Service) -> tuple[int, list[bytes]]:
+    """The requests of all tiles, and the cost of the dearest."""
+    try:
+        requests = tile_requests(order, sold.terms.tokens_max)
+    except PictureOrderError as error:
+        raise PictureSaleError(f"{error}, with --tiles") from None
+    return max(map(picture_form().cost_asked, requests)), requests
 
 
-def _row(order: PictureOrder, tile: PictureTile) -> dict[str, Any]:
-    place = order.places[tile.number]
-    return {
-        "tile": f"{place.left} {place.top} {place.columns} {place.rows}",
-        "unit": tile.unit,
-        "provider": Account(tile.provider),
-        "device": tile.device,
-        "block": tile.block,
-        "cost": Grains(tile.cost),
-        "pixels_checked": tile.pixels_checked,
-    }
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """A picture that is bought: its answers are checked, and put together at the end."""
 
+    session: WalletSession
+    key_text: str
+    order: PictureOrder
+    requests: list[bytes]
+    check: PixelCheck
+    postings: Path
+    place: OutputFile
 
-async def _post(
-    output: Output, client: ChainClient, key: Keypair, order: PictureOrder, plan: PicturePlan, record: PictureRecord,
-    postings: Path, tip: int, *, is_anew: bool,
-) -> None:  # fmt: skip
-    """Post the tiles of the plan, each once; their units are in the record when this returns."""
-    part = plan.part
-    if not part.tiles:
-        return
-    if record.begun is None:
-        record.rounds.append(part)
-        record.save()  # which tiles a round has is known whatever happens next
-    lines = order.lines
-    prompts = [Prompt(tile + 1, lines[tile]) for tile in part.tiles]
-    units = [part.unit(plan.requests[tile]) for tile in part.tiles]
-    selling = Selling(part.service, part.racers, tip, ClassWish(USUAL, part.rate_max))
-    with PostingRecord.open(postings, *plan.posting_identity) as posting:
-        if is_anew:
-            posting.forget()
-        posted = await post_once(output, client, posting, key, selling, units, prompts)
-        record.rounds[-1].units = [each.unit.hex() for each in posted]
-        record.save()
-        posting.forget()
+    async def text_of(self, line: BatchLine, output: bytes) -> str:
+        """Return a tile in hexadecimal; WrongAnswerError where it is another one, or a drawn pixel is wrong."""
+        tile = self.order.lines.index(line.text)
+        problem = self.order.problem(tile, output)
+        if problem is not None:
+            raise WrongAnswerError(f"what was paid for {problem}")
+        pixel = await asyncio.to_thread(self.check.wrong, self.requests[tile], output)
+        if pixel is not None:
+            place = self.order.places[tile]
+            row, column = divmod(pixel, place.columns)
+            raise WrongAnswerError(
+                f"its pixel at column {place.left + column}, row {place.top + row} is not what the scene gives"
+            )
+        return output.hex()
 
+    async def finish(self, client: ChainClient) -> None:
+        """Write the picture and say who made what of it; CallFailedError where tiles are missing."""
+        order, output = self.order, self.session.output
+        account = self.session.payer(self.key_text).account
+        state = PictureState.read(self.postings, order, client.genesis_hash, account)
+        if len(state.outputs) < len(order.places):
+            said = "; ".join(f"tile {tile}: {why}" for tile, why in sorted(state.problems.items())[:PROBLEMS_SHOWN])
+            raise CallFailedError(
+                f"{len(state.outputs)} of {len(order.places)} tiles are right, and there is no picture yet. {said}. "
+                "The same command goes on with these, and posts no other tile again"
+            )
+        data = order.png(state.outputs)
+        written = self.place.write(DEFAULT_NAME, data)
+        ids = [state.units[tile] for tile in range(len(order.places))]
+        units = await market_reads.units(client, ids, await client.finalized())
+        rows = [self._row(tile, *each) for tile, each in enumerate(zip(ids, units, strict=True))]
+        facts = {
+            "picture": str(written),
+            "width": order.width,
+            "height": order.height,
+            "bytes": len(data),
+            "cost": Grains(sum(row["cost"] or 0 for row in rows)),
+            "providers": len({row["provider"] for row in rows}),
+        }
+        if output.as_json:
+            output.facts({**facts, "tiles": rows})
+            return
+        short = [
+            row | {"unit": row["unit"][:ID_BYTES_SHOWN], "device": row["device"] and row["device"][:ID_BYTES_SHOWN]}
+            for row in rows
+        ]
+        output.rows("Tiles, and who was paid for each", SHOWN, short)
+        output.facts(facts)
 
-async def _collected(
-    session: WalletSession,
-    client: ChainClient,
-    key: Keypair,
-    order: PictureOrder,
-    record: PictureRecord,
-    check: PixelCheck,
-) -> TileCollector:
-    """Wait for the tiles, with a progress bar at a terminal and sentences elsewhere."""
-    count = len(order.places)
-    with _bar(session, count) as tell:
-        async with BlobClient(private=market_reads.is_development(client)) as blobs:
-            collector = TileCollector(client, blobs, key, order, record, check, tell)
-            await collector.run()
-    return collector
-
-
-@contextlib.contextmanager
-def _bar(session: WalletSession, count: int) -> Iterator[Callable[[int, str], None]]:
-    """How many of the tiles are there, and what the others wait for."""
-    output, said = session.output, ["waiting for tiles"]
-    is_bar_seen = output.console.is_terminal and not output.as_json
-    with (
-        ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar,
-        session.doing(None if is_bar_seen else lambda: said[-1]),
-    ):
-        row = bar.add_task("waiting for tiles", total=count)
-
-        def tell(came: int, why: str) -> None:
-            text = f"{came} of {counted(count).replace('unit', 'tile')}" + (f"; {why}" if why else "")
-            said[:] = [text]
-            bar.update(row, completed=came, description=escape(harmless(text)))
-
-        yield tell
+    def _row(self, tile: int, unit_id: bytes, unit: Unit | None) -> dict[str, Any]:
+        """A tile and its provider, which are unknown once the chain has forgotten the unit."""
+        place, winner = self.order.places[tile], None if unit is None else winner_of(unit)
+        return {
+            "tile": f"{place.left} {place.top} {place.columns} {place.rows}",
+            "unit": unit_id,
+            "provider": None if winner is None else Account(winner.owner),
+            "device": None if winner is None else winner.device,
+            "block": None if unit is None else unit.ended_at,
+            "cost": None if unit is None else Grains(cost_of(unit)),
+            "pixels_checked": 0 if self.check.workload is None else min(self.check.count, place.columns * place.rows),
+        }

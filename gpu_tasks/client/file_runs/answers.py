@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed
+from gpu_tasks.client.batches.lines import BatchLine
 from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.writing import LineAnswer, LineWriter, UnitPlace
 from gpu_tasks.client.costs.spent import paid_and_returned
-from gpu_tasks.client.file_runs.plan import FilePlan
+from gpu_tasks.client.file_runs.plan import FilePlan, ReadAnswer, WrongAnswerError
 from gpu_tasks.client.file_runs.stopping import CODES, RunStop
 from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import ResultError, outcomes_served, salt_of
@@ -151,10 +152,10 @@ class FileAnswers:
 
     def __init__(
         self, client: ChainClient, key: Keypair, plan: FilePlan, record: BatchRecord, files: ResultFiles,
-        writer: LineWriter, stop: RunStop, tell: Callable[[AnswersSoFar, str], None],
+        writer: LineWriter, stop: RunStop, tell: Callable[[AnswersSoFar, str], None], read: ReadAnswer | None = None,
     ) -> None:  # fmt: skip
-        """`tell` hears of each look at the chain what came, and what the open units are at."""
-        self._client, self._plan, self._stop = client, plan, stop
+        """`tell` hears of each look at the chain what came, and what the open units are at; `read` as in `FileWish`."""
+        self._client, self._plan, self._stop, self._read = client, plan, stop, read
         self._record, self._files, self._writer, self._tell = record, files, writer, tell
         self._outcomes = PaidOutcomes(client, key)
         self.found = AnswersSoFar()
@@ -213,12 +214,22 @@ class FileAnswers:
         answers, errors = [], []
         for index, (line, outcome) in enumerate(zip(lines, outcomes, strict=True)):
             where = UnitPlace(unit_id, index)
-            if isinstance(outcome, Completed):
-                answers.append(self._writer.answered(line, _answer(outcome, self._plan), where))
-                self.found.tokens += outcome.tokens_out
-            else:
+            if not isinstance(outcome, Completed):
                 errors.append(self._writer.rejected(line, where))
+                continue
+            self.found.tokens += outcome.tokens_out
+            try:
+                text = await self._text_of(line, outcome.output)
+            except WrongAnswerError as error:
+                errors.append(self._writer.failed(line, where, str(error)))
+            else:
+                answers.append(
+                    self._writer.answered(line, LineAnswer(text, outcome.tokens_in, outcome.tokens_out), where)
+                )
         self._write(place, answers, errors, unit)
+
+    async def _text_of(self, line: BatchLine, output: bytes) -> str:
+        return self._plan.terms.form.show_output(output) if self._read is None else await self._read(line, output)
 
     def _write_failed(self, place: int, unit_id: bytes, unit: Unit | None) -> None:
         code, lines = self._stop.code_of(unit), self._plan.lines_of(place)
@@ -253,7 +264,3 @@ async def _nothing() -> AsyncIterator[None]:
     """No moments at all."""
     for _ in ():
         yield
-
-
-def _answer(outcome: Completed, plan: FilePlan) -> LineAnswer:
-    return LineAnswer(plan.terms.form.show_output(outcome.output), outcome.tokens_in, outcome.tokens_out)

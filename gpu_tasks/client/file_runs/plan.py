@@ -39,6 +39,14 @@ CHANGED = "the file changed while it was read: leave it as it is until its answe
 Sold = tuple[WorkloadForm, ServiceTerms]
 
 
+class WrongAnswerError(Exception):
+    """An answer that was paid for and is wrong; the text says why."""
+
+
+ReadAnswer = Callable[[BatchLine, bytes], Awaitable[str]]
+"""Returns the text of a line's output; WrongAnswerError where it does not count."""
+
+
 # The requests of a file: where each stands and what it weighs is kept, what it says is read when it is needed.
 #
 # Always: memory grows with the number of lines, by a few hundred bytes each, and not with what is in them; what is read
@@ -97,6 +105,8 @@ class FileWish:
     """Where the file lies; nothing for what came through a pipe."""
     window: str | None = None
     """How long the run may take; None: as its record says, else as long as it takes."""
+    read: ReadAnswer | None = None
+    """How an answer is written, and whether it counts; None: as the workload shows it."""
 
 
 def terms_of(settings: Mapping[str, str], run_seed: bytes) -> LineTerms:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from rich.console import Console
 
 from between import lose_after_submit, spoiled
 from genesis import dev_accounts
-from gpu_tasks.client import picture_tiles, posting
+from gpu_tasks.client import posting
 from gpu_tasks.client.class_choice import USUAL, ClassWish
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.commands import picturing
+from gpu_tasks.client.file_runs import answers
+from gpu_tasks.client.pictures import PictureSaleError, PixelCheck
 from gpu_tasks.client.posting_once import PostingRun
 from gpu_tasks.client.results import ResultError
 from gpu_tasks.data import market_reads
@@ -36,9 +33,6 @@ from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
 from wallet.client import ChainClient
-from wallet.keyring import Keyring
-from wallet.output import Output
-from wallet.session import Doing, WalletSession
 from wallet.suri import keypair_from_suri
 from wallet_runner import answer
 
@@ -131,7 +125,7 @@ def test_who_interrupts_goes_on_with_the_same_tiles(tmp_path: Path, url: str, mo
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(picture_tiles.TileCollector, "run", interrupted)
+        patch.setattr(answers.FileAnswers, "follow", interrupted)
         broken = picture(url, tmp_path)
     assert broken.exit_code == 1
     assert "same command" in broken.stderr
@@ -175,11 +169,11 @@ def test_a_posting_that_broke_off_is_taken_up(tmp_path: Path, url: str) -> None:
 
 
 def test_a_wait_that_broke_off_is_taken_up(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def cut(self: Any) -> None:
-        raise picture_tiles.PictureSaleError("the power is gone")
+    async def cut(*_: Any) -> None:
+        raise PictureSaleError("the power is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(picture_tiles.TileCollector, "run", cut)
+        patch.setattr(answers.FileAnswers, "follow", cut)
         assert "the power is gone" in picture(url, tmp_path).stderr
     assert not (tmp_path / "out.png").exists()
     answer(picture(url, tmp_path))
@@ -193,7 +187,7 @@ def test_a_crash_between_posting_and_its_record_posts_nothing_twice(
 
     async def cut(self: PostingRun[Any], *given: Any) -> Any:
         await honest(self, *given)
-        raise picture_tiles.PictureSaleError("the power is gone")
+        raise PictureSaleError("the power is gone")
 
     with monkeypatch.context() as patch:
         patch.setattr(PostingRun, "run", cut)
@@ -259,15 +253,15 @@ def test_a_tile_without_a_result_is_posted_again_and_no_other(
 def test_a_tile_that_nobody_serves_is_not_posted_again(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(picture_tiles, "FETCH_TRIES", 2)
+    monkeypatch.setattr(answers, "TRIES", 2)
 
     async def nothing(*_: Any) -> Any:
         raise ResultError("no provider serves it")
 
     with monkeypatch.context() as patch:
-        patch.setattr(picture_tiles, "paid_output", nothing)
+        patch.setattr(answers, "outcomes_served", nothing)
         lost = picture(url, tmp_path)
-    assert (lost.exit_code, "it cannot be had now, and is not posted again" in lost.stderr) == (1, True)
+    assert (lost.exit_code, (tmp_path / "out.png").exists()) == (1, False)
     answer(picture(url, tmp_path))
     assert posted(url) == 4
 
@@ -313,14 +307,14 @@ def test_a_price_of_the_file_is_refused_as_the_files(tmp_path: Path, url: str) -
     assert "not 5" in said
 
 
-def test_a_record_that_cannot_be_read_is_said(tmp_path: Path, url: str) -> None:
+@pytest.mark.parametrize("pattern", ["*.journal", "picture-*/*.txt", "picture-*/*.results"])
+def test_a_record_that_cannot_be_read_buys_nothing(tmp_path: Path, url: str, pattern: str) -> None:
     answer(picture(url, tmp_path))
-    (record,) = (tmp_path / "postings").glob("picture-*.json")
-    assert json.loads(record.read_text())["wrong"] == {}
-    record.write_text("[]")
+    (record,) = (tmp_path / "postings").glob(pattern)
+    record.write_bytes(record.read_bytes()[:-80] + b"\n")
     (tmp_path / "out.png").unlink()
     refused = picture(url, tmp_path)
-    assert (refused.exit_code, "cannot be read" in refused.stderr, posted(url)) == (2, True, 4)
+    assert (refused.exit_code, (tmp_path / "out.png").exists(), posted(url)) == (2, False, 4), refused.output
 
 
 def test_nobody_foresees_which_pixels_are_looked_at() -> None:
@@ -333,34 +327,11 @@ def test_nobody_foresees_which_pixels_are_looked_at() -> None:
             return OutputCheck(valid=True, recomputed=count, first_wrong=None)
 
     noting = Noting()
-    check = picture_tiles.PixelCheck(noting, 9)
+    check = PixelCheck(noting, 9)
     assert [check.wrong(b"request", b"output") for _ in range(2)] == [None, None]
     first, second = noting.seeds
     assert first != second
     assert bytes(32) not in noting.seeds
-
-
-@pytest.mark.parametrize(
-    ("is_terminal", "as_json", "is_bar_seen"), [(True, False, True), (True, True, False), (False, False, False)]
-)
-def test_a_long_wait_is_told_where_no_bar_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, as_json: bool, is_bar_seen: bool
-) -> None:
-    session = WalletSession("ws://nobody", Keyring(tmp_path), Output(as_json=as_json), None)
-    session.output.console = Console(file=io.StringIO(), force_terminal=is_terminal)
-    meanwhile: list[Doing] = []
-
-    @contextmanager
-    def doing(_: WalletSession, what: Doing) -> Iterator[None]:
-        meanwhile.append(what)
-        yield
-
-    monkeypatch.setattr(WalletSession, "doing", doing)
-    with picturing._bar(session, 4) as tell:
-        tell(1, "one is checked")
-    (what,) = meanwhile
-    assert (what is None) is is_bar_seen
-    assert is_bar_seen or (callable(what) and what() == "1 of 4 tiles; one is checked")
 
 
 def test_where_nobody_sells_tiles_it_says_how_that_is_begun(tmp_path: Path) -> None:

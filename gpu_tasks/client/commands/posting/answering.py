@@ -5,6 +5,7 @@ Always: what was posted is answered whatever became of its service; only what is
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,8 +45,14 @@ class _Planned:
         return {"requests": facts.pop("requests"), **refused, **facts}
 
 
-def answer_file(session: WalletSession, key_text: str, wish: Wish, wanted: FileWish, manner: Manner) -> None:
-    """Post what is not posted of a file, and write answers until all of its units have ended."""
+EndShown = Callable[[ChainClient], Awaitable[None]]
+"""Shows the end of a file; CallFailedError for missing answers."""
+
+
+def answer_file(
+    session: WalletSession, key_text: str, wish: Wish, wanted: FileWish, manner: Manner, show: EndShown | None = None
+) -> None:
+    """Post what is not posted of a file, and write answers until all of its units have ended; then `show` the end."""
     planned: list[_Planned] = []
 
     async def look(client: ChainClient) -> None:
@@ -57,6 +64,10 @@ def answer_file(session: WalletSession, key_text: str, wish: Wish, wanted: FileW
         end = await follow_file(
             session, client, key, plan.file, wanted, manner.tip, posts=plan.unsold is None, foretold=foretold
         )
+        if show is not None:
+            require_answers(end)
+            await show(client)
+            return
         show_end(session, end, plan.file)
         _require_all(end, plan, wanted)
 

@@ -86,7 +86,7 @@ async def follow_file(
         selling = Selling.of(wish, tip)
         run = PostedRun(wanted.records, file.postings_of, selling, file.units(), file.names())
         shown = _FollowedBar(session, file, _done(record), foretold)
-        answers = FileAnswers(client, key, file, record, files, writer, stop, shown.tell)
+        answers = FileAnswers(client, key, file, record, files, writer, stop, shown.tell, wanted.read)
         while True:
             at_once = await _units_at_once(client, wish.service)
             room = at_once - len(set(record.to_write()) - answers.unserved)
