@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gpu_tasks.batches.work import rate_of, work_of
+from gpu_tasks.batches.requests import rate_of, work_of
 from gpu_tasks.client.batches.lines import BatchLine, FileForm
 from gpu_tasks.client.commands.posting.answering import answer_file
 from gpu_tasks.client.commands.posting.once import Manner, postings_option
