@@ -14,6 +14,7 @@ from runtime.frame.holds import Hold, HoldReason
 from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound, Runtime
 from runtime.frame.storage import StorageItem, StorageValue
+from runtime.state.overlay import StateReader
 from runtime.state.written_keys import ITEM_PREFIX_BYTES
 
 EVERYBODY = "everybody"
@@ -220,9 +221,44 @@ class PalletBooks(NamedTuple):
 
 def check_books(bound: Bound, issued: int, worlds: Iterable[PalletBooks]) -> None:
     """Count a whole state, and check the relations between entries; BooksBroken or AssertionError."""
-    there = [world for world in worlds if world.pallet in bound.runtime.pallets]
+    there = _there(bound, worlds)
     Books(bound, there, issued)
-    for world in there:
+    _check_relations(bound, there)
+
+
+class ChainBooks:
+    """The books of one chain, kept from block to block: a block costs what it wrote, and not what the state holds."""
+
+    def __init__(self, worlds: Iterable[PalletBooks]) -> None:
+        """Count nothing before the first block that is checked."""
+        self._worlds = tuple(worlds)
+        self._books: Books | None = None
+        self._state: StateReader | None = None
+
+    def follow(self, bound: Bound, after: StateReader, issued: int, *, is_checked: bool) -> None:
+        """Note a block that led to the state `after`; count anew if it did not begin at the state noted before.
+
+        BooksBroken if the books do not balance, AssertionError if a relation between entries does not hold. A block
+        that is not checked is noted only where the books are at hand.
+        """
+        kept, state, self._state = self._books, self._state, None
+        is_next = kept is not None and (state, kept.runtime, kept.cap) == (bound.overlay.reader, bound.runtime, issued)
+        if kept is not None and is_next:
+            kept.step(bound, bound.overlay.changes())
+            self._state = after
+        elif is_checked:
+            self._books = Books(bound, _there(bound, self._worlds), issued)
+            self._state = after
+        if is_checked:
+            _check_relations(bound, _there(bound, self._worlds))
+
+
+def _there(bound: Bound, worlds: Iterable[PalletBooks]) -> list[PalletBooks]:
+    return [world for world in worlds if world.pallet in bound.runtime.pallets]
+
+
+def _check_relations(bound: Bound, worlds: Iterable[PalletBooks]) -> None:
+    for world in worlds:
         world.check(bound)
 
 

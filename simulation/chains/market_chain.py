@@ -1,8 +1,8 @@
 """A chain of the economic pallets alone, driven block by block without an executive: for tests of stake and market.
 
 Every block has a slot, a seeded beacon output, and a reference to the final block `final_lag` below it.
-Every grain is counted and every lock is compared with its purpose after each block with a step or an event, and after
-every eighth of the others.
+From the first block with a step or an event on, every grain that a block moves is counted, and every lock that it
+writes is compared with its purpose. Relations between entries are checked after such blocks and every eighth other.
 """
 
 import random
@@ -44,7 +44,8 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
-from simulation.catalogue import check_books
+from simulation.books import ChainBooks
+from simulation.catalogue import WORLDS
 from simulation.chains.named_keys import NamedKeys
 from simulation.chains.presence import signed_by_all
 
@@ -56,7 +57,7 @@ PALLETS = (
     LeafDisputes, TrainingMarket, InferenceMarket, Attestations, ImOnline,
 )  # fmt: skip
 QUIET_BLOCKS = 8
-"""Books take as long as an empty block: they are compared after one in so many of these."""
+"""Relations between entries take as long as an empty block: they are checked after one in so many of these."""
 Step = Callable[[Bound], None]
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
 GENESIS_HASH = blake2_256(b"genesis of tests")
@@ -177,6 +178,7 @@ class MarketChain:
     absent: frozenset[bytes] = frozenset()
     """Stashes whose votes no certificate holds."""
     chance: random.Random = field(default_factory=lambda: random.Random(1))
+    books: ChainBooks = field(default_factory=lambda: ChainBooks(WORLDS))
     height: int = 0
     events: list[Any] = field(default_factory=list)
     all_events: list[Any] = field(default_factory=list)
@@ -209,8 +211,9 @@ class MarketChain:
         self.state = self.state.updated(bound.overlay.changes())
         if self.check:
             self.check(bound, self.issued)
-        elif steps or self.events or self.height % QUIET_BLOCKS == 0:
-            check_books(bound, self.issued)
+        else:
+            is_checked = bool(steps or self.events) or self.height % QUIET_BLOCKS == 0
+            self.books.follow(bound, self.state, self.issued, is_checked=is_checked)
         return bound
 
     def begun(self, author: Keys | None = None) -> Bound:

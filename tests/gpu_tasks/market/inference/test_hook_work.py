@@ -30,6 +30,7 @@ from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.frame.holds import Hold
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
+from simulation.books import ChainBooks
 from simulation.chains.market_chain import (
     CUSTOMER,
     DEVICE_BOND,
@@ -96,7 +97,7 @@ def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChai
 @pytest.fixture
 def _unaudited(monkeypatch: pytest.MonkeyPatch) -> None:
     """The crowd's bonds come from nowhere, and its books would take longer than its blocks."""
-    monkeypatch.setattr("simulation.chains.market_chain.check_books", lambda *_: None)
+    monkeypatch.setattr(ChainBooks, "follow", lambda *_, **__: None)
 
 
 def one_unit(offers: int) -> Weight:

@@ -18,7 +18,6 @@ from gpu_tasks.market.inference.units import Unit, UnitState, is_open, racer_of
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
-from simulation.catalogue import check_books
 from simulation.chains.market_chain import Keys, MarketChain, commit, named_keys, refused, signed, terms, tolerant
 
 QUEUE_BLOCKS, LEASE, CLOSE = 45, 30, 10
@@ -48,7 +47,7 @@ class Scene:
 
     def watch(self, bound: Bound, issued: int) -> None:
         """What every block must leave behind."""
-        check_books(bound, issued)
+        self.chain.books.follow(bound, self.chain.state, issued, is_checked=True)
         unit = bound[InferenceMarket].units[self.unit_id]
         assert unit is not None
         height = self.chain.height
