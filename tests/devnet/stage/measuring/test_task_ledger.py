@@ -51,7 +51,8 @@ class BlocksOfATest:
 
     def remember(self, bound: Bound, issued: int) -> None:
         """What every block of the chain is checked with."""
-        check_books(bound, issued)
+        if bound.overlay.events:
+            check_books(bound, issued)
         self.bounds.append(bound)
 
     async def call(self, _: str, height: int) -> str:
