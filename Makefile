@@ -61,9 +61,9 @@ static: lint types ## the checks that run no test: format, lint, determinism, ty
 lint:
 	@$(PY) -m ruff format --check --quiet --output-format concise .
 	@$(PY) -m ruff check --quiet --output-format concise .
-	@$(PY) -m scripts.check_determinism $(PURE)
 
 types:
+	@$(PY) -m scripts.check_determinism $(PURE)
 	@$(PY) -m mypy
 	@$(dir $(PY))lint-imports --no-cache --no-logo
 
