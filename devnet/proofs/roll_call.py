@@ -19,7 +19,7 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.stage.actors import purchase
 from devnet.stage.measuring.ledger import EventTrace
-from devnet.stage.network import Follower, FreshDevnet, Stage
+from devnet.stage.network import BlockFollower, FreshDevnet, Stage
 from devnet.stage.report import FOLDER
 from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, run
 from genesis import dev_accounts
@@ -179,11 +179,11 @@ class HeldRollCall:
     trace: EventTrace = field(default_factory=EventTrace)
     bonds: dict[bytes, int] = field(default_factory=dict)
     providers: list[CalledProvider] = field(default_factory=list)
-    blocks: Follower = field(init=False)
+    blocks: BlockFollower = field(init=False)
 
     def __post_init__(self) -> None:
         """Read from the first block on."""
-        self.blocks = Follower(self.stage, self._take)
+        self.blocks = BlockFollower(self.stage, self._take)
 
     def play(self) -> CalledDevices:
         """Play the whole roll call; return what is to be judged."""

@@ -200,7 +200,7 @@ class Stage:
 
 
 @dataclass(slots=True)
-class Follower:
+class BlockFollower:
     """Reads the final blocks of a devnet on, until something holds."""
 
     stage: Stage

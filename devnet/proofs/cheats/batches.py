@@ -32,7 +32,7 @@ from devnet.stage.cheating.__main__ import LAZY
 from devnet.stage.cheating.daemons import most_of
 from devnet.stage.cheating.lies import RightAnswers
 from devnet.stage.measuring import ledger
-from devnet.stage.network import CUSTOMER_KEY, LOOK_SECONDS, Follower, FreshDevnet, Stage
+from devnet.stage.network import CUSTOMER_KEY, LOOK_SECONDS, BlockFollower, FreshDevnet, Stage
 from devnet.stage.report import Narrator
 from devnet.stage.scenario import Scenario
 from genesis import dev_accounts
@@ -165,7 +165,7 @@ class SceneRound:
                 self.scene_of[dev_accounts.stash(name)] = scene
         others = self.scenes[0].others
         cast(self.stage, modes, others)
-        blocks = Follower(self.stage, self._take, self.stage.next_height())
+        blocks = BlockFollower(self.stage, self._take, self.stage.next_height())
         self.stage.ask(self._post)
         blocks.until("the end of every check", self._have_ended, BLOCKS_MAX, self._let_all_ask)
         modes |= {member.name: others for member in self.stage.net.members if member.name not in modes}

@@ -17,7 +17,7 @@ from devnet.proofs.cheats.units import CheatFindings, Check, Finding
 from devnet.stage.actors import purchase
 from devnet.stage.cheating.executors import bent_place
 from devnet.stage.measuring.ledger import EventTrace
-from devnet.stage.network import CHEAT, Follower, FreshDevnet, Stage
+from devnet.stage.network import CHEAT, BlockFollower, FreshDevnet, Stage
 from devnet.stage.scenario import Scenario
 from genesis import dev_accounts
 from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, subtree_count
@@ -245,7 +245,7 @@ class DisputedBatch:
 
     def play(self, first: int) -> None:
         """Follow the batch from a block to its end."""
-        blocks = Follower(self.stage, self._take, first)
+        blocks = BlockFollower(self.stage, self._take, first)
         blocks.until(
             "the end of the batch",
             lambda: self.trace.ended_at > 0,
