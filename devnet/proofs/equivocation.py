@@ -18,7 +18,7 @@ from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.lifecycle import all_processes, node_process, ready
-from devnet.stage.measuring.ledger import Event, block_hash, final_blocks
+from devnet.stage.measuring.ledger import LedgerEvent, block_hash, final_blocks
 from devnet.stage.network import LOOK_SECONDS, fresh_layout
 from devnet.stage.report import Report
 from devnet.stage.scenario import LiveProof, ProofRun, Scenario, run
@@ -75,7 +75,9 @@ async def _watch(net: Devnet) -> Report:
     return facts
 
 
-async def _event(client: ChainClient, kind: type[Event], offender: bytes, seen: int = 0) -> tuple[Event, int]:
+async def _event(
+    client: ChainClient, kind: type[LedgerEvent], offender: bytes, seen: int = 0
+) -> tuple[LedgerEvent, int]:
     """Return the first event of a kind about the offender above a height, from the final chain, and its height."""
     end = time.monotonic() + PROOF_SECONDS
     while time.monotonic() < end:

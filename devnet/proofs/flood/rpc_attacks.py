@@ -92,9 +92,9 @@ MAX_REQUEST_BYTES = MAX_REQUEST_MEBIBYTES * 1024 * 1024
 QUOTES = b'"' + b'\\"' * (MAX_REQUEST_BYTES // 2 - 1)
 UNANSWERED = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, BadAnswerError, WebSocketError)
 
-Bodies = Callable[[int], bytes]
+PostBodies = Callable[[int], bytes]
 """From the number of a request to its body."""
-Prepare = Callable[[Scene], Awaitable[Bodies]]
+Prepare = Callable[[Scene], Awaitable[PostBodies]]
 
 
 # --- clients that post, drip, crumble, and talk over WebSockets
@@ -103,7 +103,7 @@ Prepare = Callable[[Scene], Awaitable[Bodies]]
 def posts(*bodies: bytes, clients: int = 1) -> Act:
     """Return an act: so many clients post these in turn, each when its last was answered."""
 
-    async def prepare(_: Scene) -> Bodies:
+    async def prepare(_: Scene) -> PostBodies:
         return cycled(bodies)
 
     return prepared_posts(prepare, clients)
@@ -122,7 +122,7 @@ def prepared_posts(prepare: Prepare, clients: int = 1, headers: Mapping[str, str
     return act
 
 
-async def _post(scene: Scene, body: Bodies, number: int, headers: Mapping[str, str]) -> None:
+async def _post(scene: Scene, body: PostBodies, number: int, headers: Mapping[str, str]) -> None:
     async for _ in scene.paced(1 / AGAIN_SECONDS, at_once=1):
         await _answered(scene, scene.victim.ports.rpc, "POST", "/", body(number), headers)
         number += 1
@@ -210,7 +210,7 @@ async def _was_submitted(net: Devnet) -> list[str]:
     return [f"a call with a foreign origin was executed: {moved} extrinsics of {USER} were taken"] if moved else []
 
 
-async def _from_a_page(scene: Scene) -> Bodies:
+async def _from_a_page(scene: Scene) -> PostBodies:
     async def submission(client: ChainClient) -> bytes:
         extrinsic = await client.sign(System.remark(remark=b"from a page"), keypair_from_suri(USER))
         return call_body(SUBMIT, "0x" + extrinsic.hex())
@@ -229,12 +229,12 @@ async def _final_height(scene: Scene) -> int:
     return int(header["number"], 16)
 
 
-async def _of_heights(scene: Scene) -> Bodies:
+async def _of_heights(scene: Scene) -> PostBodies:
     final = await _final_height(scene)
     return cycled([batch("chain_getBlockHash", CALLS, [max(0, final - back) for back in range(HEIGHTS)])])
 
 
-async def _of_keys(scene: Scene) -> Bodies:
+async def _of_keys(scene: Scene) -> PostBodies:
     final, block, back = await _final_height(scene), None, BACK_MOST
     while back and block is None:
         back = back * 7 // 8
@@ -244,7 +244,7 @@ async def _of_keys(scene: Scene) -> Bodies:
     return cycled([batch("state_getKeysPaged", MAX_BATCH, "0x", 1_000, None, block)])
 
 
-async def _of_proofs(scene: Scene) -> Bodies:
+async def _of_proofs(scene: Scene) -> PostBodies:
     keys = await result_of(scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
     body = batch("state_getReadProof", PROOFS, keys)
     is_too_long = len(body) > RequestLimits().request_bytes  # it would be refused unread
@@ -262,7 +262,7 @@ def nested_batch(scene: Scene) -> bytes:
 def forged(raw_of: Callable[[Scene], bytes], count: int) -> Prepare:
     """Prepare batches of so many submissions of an extrinsic, each with another random signature."""
 
-    async def prepare(scene: Scene) -> Bodies:
+    async def prepare(scene: Scene) -> PostBodies:
         head, _, tail = raw_of(scene).partition(MARK)
 
         def body(_: int) -> bytes:
@@ -278,7 +278,7 @@ def _short_remark(scene: Scene) -> bytes:
     return FloodSigner.of(scene).unsigned(System.remark(remark=b""), dev_accounts.stash("Alice"))
 
 
-async def _futures(scene: Scene) -> Bodies:
+async def _futures(scene: Scene) -> PostBodies:
     signer, key = FloodSigner.of(scene), keypair_from_suri("//Ferdie")
     nonce = await with_client(scene.net, lambda client: client.nonce(key.account))
     long = Utility.batch(calls=(System.remark(remark=os.urandom(LONG_REMARK_BYTES)),) * 2)
@@ -288,7 +288,7 @@ async def _futures(scene: Scene) -> Bodies:
     return cycled([batch_body([call(SUBMIT, raw, number=number) for number, raw in group]) for group in groups])
 
 
-async def _nested_fee(scene: Scene) -> Bodies:
+async def _nested_fee(scene: Scene) -> PostBodies:
     return cycled([call_body("payment_queryInfo", "0x" + nested_batch(scene).hex())])
 
 

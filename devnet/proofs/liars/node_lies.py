@@ -39,7 +39,7 @@ NOT_BELIEVED: Final = ("do not believe",)
 _NONSENSE = ("makes no sense", "does not answer as a node of this chain does")
 _NO_RPC = ("does not speak JSON-RPC", "broke", "closed")
 
-Value = Callable[[NodeMessage, Mouth], Any]
+ValueOfLie = Callable[[NodeMessage, Mouth], Any]
 
 
 def of(*methods: str, is_item: bool | None = None) -> Callable[[NodeMessage], bool]:
@@ -101,19 +101,19 @@ def _one_lower(message: NodeMessage, mouth: Mouth) -> RpcJson:
     return {**message.value, "number": hex(max(0, height))}
 
 
-def _with(**changed: Any) -> Value:
+def _with(**changed: Any) -> ValueOfLie:
     """Say the same, but for some entries."""
     return lambda message, _: {**message.value, **changed}
 
 
-def _with_header(change: Callable[[dict[str, RpcJson]], dict[str, RpcJson]]) -> Value:
+def _with_header(change: Callable[[dict[str, RpcJson]], dict[str, RpcJson]]) -> ValueOfLie:
     return lambda message, _: {
         **message.value,
         "header": {**message.value["header"], **change(message.value["header"])},
     }
 
 
-def _with_certificate(change: Callable[[Certificate], Certificate]) -> Value:
+def _with_certificate(change: Callable[[Certificate], Certificate]) -> ValueOfLie:
     def value(message: NodeMessage, _: Mouth) -> RpcJson:
         return _certified(message, change(_certificate(message)))
 
@@ -143,7 +143,7 @@ def _every_signature(certificate: Certificate) -> Certificate:
     return replace(certificate, signers=b"\xff" * BITMAP_BYTES_MAX, signatures=signatures)
 
 
-def _older(blocks: int) -> Value:
+def _older(blocks: int) -> ValueOfLie:
     """Say what was certified so many blocks before."""
 
     async def value(message: NodeMessage, mouth: Mouth) -> RpcJson:
@@ -156,7 +156,7 @@ async def _older_certificate(message: NodeMessage, mouth: Mouth) -> RpcJson:
     return {**message.value, "certificate": (await _older(STALE_BLOCKS)(message, mouth))["certificate"]}
 
 
-def _nodes(change: Callable[[list[str]], list[Any]]) -> Value:
+def _nodes(change: Callable[[list[str]], list[Any]]) -> ValueOfLie:
     return lambda message, _: {**message.value, "proof": change(message.value["proof"])}
 
 

@@ -23,7 +23,7 @@ from devnet.proofs.liars.node_lies import (
     PROVIDER,
     STRANGERS,
     WALLET,
-    Value,
+    ValueOfLie,
     first_value,
     huge_answer,
     odd_value,
@@ -67,7 +67,7 @@ SHOUTED = {"code": 1010, "message": CLEARS_THE_SCREEN + "Invalid Transaction"}
 
 Change = Callable[[Any], Any]
 """From a true value to the false one; None for none."""
-Tell = Callable[[NodeMessage, Mouth], Any]
+TellLie = Callable[[NodeMessage, Mouth], Any]
 
 
 def asks_for(question: NodeQuestion, item: Any) -> bool:
@@ -94,7 +94,7 @@ def changed(item: Any, raw: str | None, change: Change) -> str | None:
     return None if value is None else "0x" + encoded(item, value)
 
 
-def told_of(item: Any, change: Change) -> Tell:
+def told_of(item: Any, change: Change) -> TellLie:
     """Change every value of an item, whichever way it is told."""
     prefix = prefix_of(item)
 
@@ -133,7 +133,7 @@ async def forged(
     return nodes
 
 
-def proof_of(item: Any, keys: tuple[bytes, ...], change: Change) -> Tell:
+def proof_of(item: Any, keys: tuple[bytes, ...], change: Change) -> TellLie:
     """Change one value in the proof of a runtime API's answer."""
 
     async def replies(message: NodeMessage, mouth: Mouth) -> Replies:
@@ -224,7 +224,7 @@ def _shows_handoffs(message: NodeMessage) -> bool:
     return message.method == HANDOFFS and isinstance(message.value, list) and bool(message.value)
 
 
-def _handoffs(change: Callable[[list[Handoff]], list[Handoff]]) -> Value:
+def _handoffs(change: Callable[[list[Handoff]], list[Handoff]]) -> ValueOfLie:
     return lambda message, _: _told(change(_shown(message)))
 
 

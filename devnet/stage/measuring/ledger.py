@@ -28,7 +28,7 @@ from wallet.client import ChainClient
 
 UnitEnding = UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | Attested
 CaseHappening = CaseDecided | OpinionOpened
-Event = TypeVar("Event")
+LedgerEvent = TypeVar("LedgerEvent")
 
 
 class EventBook(Protocol):
@@ -46,15 +46,15 @@ class EventTrace:
 
     happened: list[tuple[int, Any]] = field(default_factory=list)
 
-    def all(self, kind: type[Event]) -> list[tuple[int, Event]]:
+    def all(self, kind: type[LedgerEvent]) -> list[tuple[int, LedgerEvent]]:
         """Return the events of a kind with their heights, in order."""
         return [(height, event) for height, event in self.happened if isinstance(event, kind)]
 
-    def events(self, kind: type[Event]) -> list[Event]:
+    def events(self, kind: type[LedgerEvent]) -> list[LedgerEvent]:
         """Return the events of a kind, in order."""
         return [event for _, event in self.all(kind)]
 
-    def first(self, kind: type[Event]) -> tuple[int, Event] | None:
+    def first(self, kind: type[LedgerEvent]) -> tuple[int, LedgerEvent] | None:
         """Return the first of them."""
         return next(iter(self.all(kind)), None)
 
