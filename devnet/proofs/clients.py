@@ -25,7 +25,7 @@ from typing import Any
 from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.free_ports import one_free_port
-from devnet.launcher.lifecycle import running, tail
+from devnet.launcher.lifecycle import READY_SECONDS, running, tail
 from devnet.launcher.processes import Process
 from devnet.launcher.status import answers
 from devnet.stage.network import fresh_layout
@@ -38,7 +38,6 @@ PROGRAMS = Path(__file__).parent / "public_clients"
 CLIENTS_VARIABLE = "CLIENTS_PYTHON"
 STEPS = ["connected", "read", "fee", "transfer", "transfer", "stake", "module error", "old block"]
 VALIDATORS = 4
-READY_SECONDS = 30.0
 CLIENT_SECONDS = 120.0
 INSTALL_SECONDS = 300.0
 PASSED = "passed"
