@@ -1,18 +1,22 @@
 """`make bench`: every benchmark, each in a process of its own; out/bench.json, and at the end one line of figures.
 
+`python -m benchmarks NAME` runs one in this process; with `--json` its figures are one line for programs.
+
 Exit status 1 if a bar fails. Bars are ratios of times taken in one run, because times alone say as much about the
 machine and its other programs as about this code.
 """
 
+import argparse
 import json
 import os
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
-from benchmarks.figures import Figures
-from benchmarks.machine import machine
+from benchmarks.figures import Figures, machine
+from simulation.runs import ended
 
 BENCHMARKS = (
     "signatures", "trie", "transfers", "sync", "consensus", "market", "crowds", "auction", "p2p", "textgen",
@@ -31,7 +35,15 @@ OUT = Path("out/bench.json")
 
 
 def main() -> int:
-    """Run all, write, compare, sum up."""
+    """Run all, write, compare, sum up; or run one, and show its figures."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", nargs="?", help=f"only this: {', '.join(BENCHMARKS)}, or traffic")
+    parser.add_argument("--json", action="store_true", help="with a name: its figures as one line for programs")
+    options = parser.parse_args()
+    if options.name is not None:
+        figures: Figures = import_module(f"benchmarks.{options.name}").measure()
+        print(json.dumps(figures) if options.json else shown(figures))
+        return 0
     started = time.monotonic()
     found = {name: run(name) for name in BENCHMARKS}
     failures = [
@@ -40,24 +52,23 @@ def main() -> int:
         if found[name][figure] < least
     ]
     seconds = round(time.monotonic() - started)
-    OUT.parent.mkdir(exist_ok=True)
     content = {"machine": machine(), "seconds": seconds, "failures": failures, "figures": found}
-    OUT.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    for failure in failures:
-        print(f"FAILED {failure}")
-    print(line(found, seconds))
-    return 1 if failures else 0
+    return ended(OUT, content, failures, line(found, seconds))
 
 
 def run(name: str) -> Figures:
     """One benchmark in a fresh process, so that none finds the memory or the threads of another."""
     print(f"== {name}", flush=True)
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--json"]
+    command = [sys.executable, "-m", "benchmarks", name, "--json"]
     answer = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, env=one_thread())
     figures: Figures = json.loads(answer.stdout.splitlines()[-1])
-    for figure, value in figures.items():
-        print(f"{figure:<44}{value:>14,.2f}", flush=True)
+    print(shown(figures), flush=True)
     return figures
+
+
+def shown(figures: Figures) -> str:
+    """A line for each figure."""
+    return "\n".join(f"{name:<44}{value:>14,.2f}" for name, value in figures.items())
 
 
 def one_thread() -> dict[str, str]:

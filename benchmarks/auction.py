@@ -1,6 +1,6 @@
 """CPU of awarding a task: selection among 64 and 128 revealed bids, for one slot and for gangs.
 
-Run: python -m benchmarks.auction          about 3 seconds
+Run: python -m benchmarks auction          about 3 seconds
 
 Bids have different prices, promises, collateral and records, so every score has all three parts; four providers have
 two devices each. The chain awards a task once, in a hook; whoever checks an award does the same.
@@ -8,7 +8,7 @@ two devices each. The chain awards a task once, in a hook; whoever checks an awa
 
 import time
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.selection import BIDS_MAX, select
@@ -59,7 +59,3 @@ def _bid(number: int) -> Bid:
         collateral=MAX + collateral % (3 * MAX),
         record=TrackRecord(settled * 10, settled % OGPU),
     )
-
-
-if __name__ == "__main__":
-    report(measure)

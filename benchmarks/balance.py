@@ -7,7 +7,6 @@ that what a neighbour costs falls on both. What is compared is the difference wi
 exit status 1 if the median or the 90th percentile of the differences is above the bar.
 """
 
-import json
 import os
 import statistics
 import subprocess
@@ -17,15 +16,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.figures import Figures
-from benchmarks.machine import machine
-from benchmarks.node import node, wait_for_line, write_spec
-from benchmarks.peers.waiting import until
+from benchmarks.figures import Figures, machine
+from benchmarks.node import node, until, wait_for_line, write_spec
 from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.lifecycle import ending_on_signals
 from devnet.launcher.processes import source_path
 from devnet.launcher.status import answers
 from genesis.presets import load_spec
+from simulation.runs import ended
 
 PAIRS = 20
 EXTRA_MS_MAX = 300.0
@@ -44,13 +42,8 @@ def main() -> int:
     pairs = measured()
     found = figures(pairs)
     failures = missed(found)
-    OUT.parent.mkdir(exist_ok=True)
     content = {"machine": machine(), "bar_ms": EXTRA_MS_MAX, "failures": failures, "figures": found, "pairs_ms": pairs}
-    OUT.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    for failure in failures:
-        print(f"FAILED {failure}")
-    print(line(found))
-    return 1 if failures else 0
+    return ended(OUT, content, failures, line(found))
 
 
 def measured() -> list[Pair]:

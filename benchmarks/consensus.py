@@ -1,6 +1,6 @@
 """CPU time of the pure consensus machine, per poll and per block, in a simulated network of four validators.
 
-Run: python -m benchmarks.consensus          about 10 seconds
+Run: python -m benchmarks consensus          about 10 seconds
 
 Five minutes of a calm network with real signatures. Only `Machine.step` counts, not the simulator around it; every
 figure is of one node. Block bytes, state and network are not in it.
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from consensus.machine import Machine
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.scenario import START_MS, SimulatedScenario, make_world
@@ -74,7 +74,3 @@ def _figures(world: World[SimulatedNode], steps: Meter, checks: Meter) -> Figure
         "signature_checks_per_block": round(checks.calls / VALIDATORS / blocks, 1),
         "signature_checks_per_block_us": round(checks.seconds / VALIDATORS / blocks * MICROSECONDS),
     }
-
-
-if __name__ == "__main__":
-    report(measure)

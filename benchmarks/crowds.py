@@ -1,6 +1,6 @@
 """CPU that the hooks of both markets take in a block with 10, 1,000 and 4,000 open tasks, and as many open units.
 
-Run: python -m benchmarks.crowds          about a minute
+Run: python -m benchmarks crowds          about a minute
 
 `idle`: nothing is due, the mean of the blocks. `due`: the time of all tasks ends in one block, and they end a few in
 each; the worst block. `of_10` is 4,000 over 10: flat is one.
@@ -14,7 +14,7 @@ from dataclasses import replace
 from statistics import mean
 from typing import Any
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
 from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.tasks import Task
@@ -126,7 +126,3 @@ def _timed() -> Iterator[list[float]]:
         gc.enable()
         for market, hook in hooks.items():
             market.on_initialize = hook
-
-
-if __name__ == "__main__":
-    report(measure)

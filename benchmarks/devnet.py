@@ -1,6 +1,6 @@
 """A live devnet of four validators with providers: latency from slot to accepted and final, CPU and memory by process.
 
-Run: python -m benchmarks.devnet          about a minute
+Run: python -m benchmarks devnet          about a minute
 
 Two phases, at rest and under a load of transfers of six senders. CPU is what /proc says of the first node's processes
 over the phase, divided by the blocks that became final in it. All nodes share the machine, and latency is wall time:
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from benchmarks.processes import Usage, children, usage
 from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
@@ -108,7 +108,3 @@ async def _polls(net: Devnet) -> int:
     async with await RpcConnection.open(net.members[0].rpc_url) as rpc:
         polls = await rpc.call("ogpu_inspect", "polls")
         return int(max(poll["request"] for poll in polls)) + 1
-
-
-if __name__ == "__main__":
-    report(measure)

@@ -1,6 +1,6 @@
 """Transfers end to end through one node: JSON-RPC batches over HTTP, until a client knows that all are final.
 
-Run: python -m benchmarks.end_to_end          about half a minute
+Run: python -m benchmarks end_to_end          about half a minute
 
 A development node with RPC process and signature worker, 500 senders, 8 connections with one batch of 500 transfers
 under way each. Wall time, with the client on the same machine; medians of three runs, each on a fresh chain. `make
@@ -10,7 +10,7 @@ peers` runs the same beside another node.
 import tempfile
 from pathlib import Path
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from benchmarks.peers.judging import medians
 from benchmarks.peers.race import race
 from benchmarks.peers.this_node import ThisNode
@@ -28,7 +28,3 @@ def measure() -> Figures:
         hands = bodies(SHAPE, node.submit_method, node.sign(list(SHAPE.all_transfers()), Path(folder)))
     with ending_on_signals():
         return medians([race(node, SHAPE, hands) for _ in range(ROUNDS)])
-
-
-if __name__ == "__main__":
-    report(measure)

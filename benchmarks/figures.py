@@ -1,26 +1,18 @@
-"""The form of every benchmark: a module whose `measure()` gives figures by name, shown as lines or as JSON.
+"""The form of every benchmark: a module whose `measure()` gives figures by name.
 
 A name ends with its unit. CPU is user and system time, which other programs on the machine disturb least; what is
-compared is always measured in one run.
+compared is always measured in one run. `machine()` says what figures were taken on.
 """
 
-import json
+import os
+import platform
 import statistics
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
 
 Figures = dict[str, float]
-
-
-def report(measure: Callable[[], Figures]) -> None:
-    """What `python -m benchmarks.NAME` does; with `--json` the figures are one line for programs."""
-    figures = measure()
-    if "--json" in sys.argv:
-        print(json.dumps(figures))
-        return
-    for name, figure in figures.items():
-        print(f"{name:<44}{figure:>14,.2f}")
 
 
 class Stopwatch:
@@ -39,3 +31,19 @@ class Stopwatch:
 def median_figures(rounds: Sequence[Figures]) -> Figures:
     """The median of every figure over several rounds."""
     return {name: round(statistics.median(figures[name] for figures in rounds), 2) for name in rounds[0]}
+
+
+VERSIONS = ("PyNaCl", "numpy", "plyvel", "trio", "libp2p")
+
+
+def machine() -> dict[str, object]:
+    """The machine, the versions, and how busy it is now: the load counts other programs, too."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "load": [round(load, 1) for load in os.getloadavg()],
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in VERSIONS},
+    }

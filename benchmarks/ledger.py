@@ -19,12 +19,13 @@ from node.duty.validator_keys import ValidatorKeys
 from node.ledger.chain import Chain, open_chain
 from node.ledger.storage import Storage
 from node.pool.verifier import Verifier
-from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.blocks.extrinsic import Extra
 from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.balances import Balances
+from simulation.chains.extrinsics import ed25519, signed_extrinsic
 
 ACCOUNTS = 100_000
 SENDERS = 10_000
@@ -99,15 +100,12 @@ class Ledger:
         return certificate
 
     def _transfer(self, sender: int) -> bytes:
-        runtime, genesis, version = self.chain.runtime, self.chain.genesis, self.chain.runtime.version
         dest, value = self._rng.choice(self._accounts), self._rng.randrange(1, AMOUNT_MAX)
         call, extra = Balances.transfer_keep_alive(dest=dest, value=value), Extra(nonce=self._nonces[sender])
-        additional = Additional(version.spec_version, version.transaction_version, genesis, genesis)
-        payload = signing_payload(payload_head(runtime, call, extra), additional)
         public, secret = self._keys[sender]
         self._nonces[sender] += 1
-        signature = MultiSignature(Scheme.ED25519, signatures.sign(Scheme.ED25519, public, secret, payload))
-        return encode_signed(runtime, call, extra, public, signature)
+        chain, signer = self.chain, ed25519(public, secret)
+        return signed_extrinsic(chain.runtime, chain.genesis, call, extra, public, signer)
 
 
 def _key(name: str, kind: str) -> KeyPair:

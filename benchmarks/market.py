@@ -1,6 +1,6 @@
 """CPU that the market's hook takes in a block, when many devices offer many services and units cannot be matched.
 
-Run: python -m benchmarks.market          about 15 seconds
+Run: python -m benchmarks market          about 15 seconds
 
 The chain: its economic pallets alone, over a dictionary; the hook is timed by itself, in every block of a run. `dear`:
 every device asks more than the units pay, and each service has one unit. `posted`: 640 units, one racer each, are
@@ -12,36 +12,31 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from genesis.chain import VERSION
-from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms
-from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from gpu_tasks.market.training.training_market import TrainingMarket
-from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.signatures import Scheme, keypair_from_seed
-from runtime.encoding.types import GRAINS_PER_OGPU, Signed
+from runtime.encoding.types import Signed
 from runtime.frame.errors import DispatchError
 from runtime.frame.runtime import Bound, Runtime
-from runtime.pallets.balances import Balances
-from runtime.pallets.beacon import Beacon
 from runtime.pallets.pots import RESERVE
-from runtime.pallets.session import Session
-from runtime.pallets.staking.trust_lock import TrustLock
-from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
+from simulation.chains.market_chain import (
+    CUSTOMER,
+    OGPU,
+    PALLETS,
+    Keys,
+    device_row,
+    hash_of,
+    hexed,
+    provider_row,
+    validator_row,
+)
+from simulation.chains.presence import digest_of
 
-GROUND = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts)
-PALLETS = (*GROUND, LeafChecks, LeafDisputes, TrainingMarket, InferenceMarket, Attestations)
-OGPU = GRAINS_PER_OGPU
 RICH = 10**7 * OGPU
 CHEAP, DEAR = OGPU // 100, OGPU
 SERVICES_PER_DEVICE = 16
@@ -71,7 +66,7 @@ class _Market:
 
     def __init__(self, services: int, offers: int, ask: int) -> None:
         self.runtime = Runtime(PALLETS, VERSION)
-        self.customer = blake2_256(b"customer")
+        self.customer = CUSTOMER.stash
         changes = self.runtime.genesis(self._config(services, offers, ask))
         self.state = Memory({key: value for key, value in changes.items() if value is not None})
         self.height = 0
@@ -88,11 +83,10 @@ class _Market:
         """One block with posts, each of so many units of a service; seconds of CPU that the market's hook took."""
         self.height += 1
         bound = self.runtime.at(self.state)
-        output = blake2_256(self.height.to_bytes(4, "little"))
-        items: list[Any] = [author_item(self.customer), pre_digest_item(PreDigest(self.height, 0, output, bytes(80)))]
-        if self.height > 2:
-            items.append(consensus_item(FinalRef(self.height - 2, _hash_of(self.height - 2), b"")))
-        bound[System].initialize(self.height, _hash_of(self.height - 1), tuple(items))
+        output, reached = blake2_256(self.height.to_bytes(4, "little")), self.height - 2
+        final = (reached, hash_of(reached)) if reached > 0 else None
+        digest = digest_of(bound, self.height, self.customer, self.height, output, final)
+        bound[System].initialize(self.height, hash_of(self.height - 1), digest)
         seconds = 0.0
         for pallet in bound.pallets:
             started = time.process_time()
@@ -120,67 +114,34 @@ class _Market:
 
     def _config(self, services: int, offers: int, ask: int) -> dict[str, dict[str, Any]]:
         groups = -(-services // SERVICES_PER_DEVICE)
-        owners = [_public(f"owner {number}") for number in range(-(-groups * offers // DEVICES_PER_PROVIDER_MAX))]
+        owners = [Keys(f"owner {number}") for number in range(-(-groups * offers // DEVICES_PER_PROVIDER_MAX))]
         devices = list(_devices(owners, groups * offers))
-        balances = [[_hexed(who), RICH] for who in (*owners, self.customer, RESERVE)]
-        seats = [
-            {
-                "stash": _hexed(owner),
-                "session_key": _hexed(_public(f"session {place}")),
-                "vrf_key": _hexed(_public(f"vrf {place}")),
-                "provider_key": _hexed(_public(f"provider {place}")),
-                "bond": 100 * OGPU,
-                "commission_ppm": 50_000,
-            }
-            for place, owner in enumerate(owners)
-        ]
+        rich = [*(owner.stash for owner in owners), self.customer, RESERVE]
         return {
-            "Balances": {"balances": balances},
-            "TrustStake": {"validators": seats},
+            "Balances": {"balances": [[hexed(who), RICH] for who in rich]},
+            "TrustStake": {"validators": [validator_row(owner, 100 * OGPU) for owner in owners]},
             "Devices": {
-                "providers": [
-                    {"stash": _hexed(owner), "seal_key": _hexed(owner), "endpoint": "http://127.0.0.1:1"}
-                    for owner in owners
-                ],
-                "devices": [
-                    {"owner": _hexed(owner), "kind": "cpu", "uuid_hash": _hexed(uuid), "bond": 10 * OGPU}
-                    for owner, uuid in devices
-                ],
+                "providers": [provider_row(owner) for owner in owners],
+                "devices": [device_row(owner, uuid, 10 * OGPU) for owner, uuid in devices],
             },
             "InferenceMarket": {
                 "services": [_service(self.customer) for _ in range(services)],
                 "offers": [
-                    {"service": service, "device": _hexed(device_id(*device)), "ask": ask}
+                    {"service": service, "device": hexed(device_id(owner.stash, uuid)), "ask": ask}
                     for service in range(services)
-                    for device in devices[service // SERVICES_PER_DEVICE * offers :][:offers]
+                    for owner, uuid in devices[service // SERVICES_PER_DEVICE * offers :][:offers]
                 ],
             },
         }
 
 
-def _devices(owners: list[bytes], count: int) -> Iterator[tuple[bytes, bytes]]:
+def _devices(owners: list[Keys], count: int) -> Iterator[tuple[Keys, bytes]]:
     for number in range(count):
         yield owners[number % len(owners)], blake2_256(b"device" + number.to_bytes(4, "little"))
 
 
 def _service(owner: bytes) -> dict[str, Any]:
     return {
-        "owner": _hexed(owner), "name": "any", "workload": _hexed(bytes(32)), "model": _hexed(bytes(32)),
+        "owner": hexed(owner), "name": "any", "workload": hexed(bytes(32)), "model": hexed(bytes(32)),
         "price_min": CHEAP, "price_max": 10 * OGPU, "ramp": 10, "lease": 30, "tokens_max": 1_000,
     }  # fmt: skip
-
-
-def _public(name: str) -> bytes:
-    return keypair_from_seed(Scheme.ED25519, blake2_256(name.encode()))[0]
-
-
-def _hash_of(height: int) -> bytes:
-    return blake2_256(b"block" + height.to_bytes(4, "little"))
-
-
-def _hexed(raw: bytes) -> str:
-    return "0x" + raw.hex()
-
-
-if __name__ == "__main__":
-    report(measure)

@@ -1,7 +1,8 @@
 """A real `ogpu-node` as a process of a benchmark, and what its processes are."""
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -63,3 +64,23 @@ def wait_for_line(process: Process, part: str, seconds: float = READY_SECONDS) -
             if processes.running(process) is None or time.monotonic() > end:
                 raise DevnetError(f"{process.label} never said {part!r}; its log ends:\n{tail(process.log)}")
             time.sleep(LOOK_SECONDS)
+
+
+LOOK_SECONDS = 0.025
+"""How late a node can be found ready or final: small beside the seconds that are measured, and cheap for the node."""
+
+
+def until(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait for it.  Raises `TimeoutError`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"not ready after {seconds:.0f} s")
+        time.sleep(LOOK_SECONDS)
+
+
+async def every_look() -> AsyncIterator[None]:
+    """Once now, then once each `LOOK_SECONDS`."""
+    while True:
+        yield
+        await asyncio.sleep(LOOK_SECONDS)

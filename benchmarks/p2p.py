@@ -1,6 +1,6 @@
 """CPU time of the peer-to-peer transport between two processes on loopback: questions and answers, floods, blocks.
 
-Run: python -m benchmarks.p2p            about 15 seconds
+Run: python -m benchmarks p2p            about 15 seconds
 CPU is user and system time of one process, `here` of the one that asks or sends, `there` of the other one.
 """
 
@@ -13,7 +13,7 @@ import time
 
 import trio
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from node.p2p.frames import FrameKind
 from node.p2p.identity import identity_from_seed
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
@@ -145,7 +145,3 @@ def cpu_seconds() -> float:
 def cpu_since(start: float) -> float:
     """Microseconds of CPU since `start`."""
     return round((cpu_seconds() - start) * 1e6, 1)
-
-
-if __name__ == "__main__":
-    report(measure)

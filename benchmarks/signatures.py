@@ -1,13 +1,13 @@
 """CPU time of signatures, the VRF, weighted draws and hashes, on one core.
 
-Run: python -m benchmarks.signatures          about 5 seconds
+Run: python -m benchmarks signatures          about 5 seconds
 """
 
 import time
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from runtime.cryptography import signatures, vrf
 from runtime.cryptography.draw import roulette
 from runtime.cryptography.hashing import blake2_128_concat, blake2_256, twox_64_concat
@@ -56,7 +56,3 @@ def mean_us(operation: Callable[[], object]) -> float:
             operation()
         rounds += 100
     return round(elapsed / rounds * 1e6, 2)
-
-
-if __name__ == "__main__":
-    report(measure)

@@ -1,6 +1,6 @@
 """A new node syncs full blocks from another one: both real processes, the new one with an empty database.
 
-Run: python -m benchmarks.sync          about a minute
+Run: python -m benchmarks sync          about a minute
 
 The chain: blocks of 2,000 transfers among 100,000 accounts, signed by their validator, each naming the one before it as
 final.  One node serves it; a new one connects, fetches, decodes, verifies, executes, finalises and writes it, in the
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import reference
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from benchmarks.filled_chain import fill
 from benchmarks.ledger import Ledger
 from benchmarks.node import node, pids_by_role, wait_for_line, write_spec
@@ -127,7 +127,3 @@ def _figures(runs: list[Run]) -> Figures:
         "cpu_of_limit": median((run.signature.cpu * MICROSECONDS / max(run.cpu_us.values()) for run in runs), 2),
         "peak_mib": median((run.peak_mib for run in runs), 1),
     }
-
-
-if __name__ == "__main__":
-    report(measure)

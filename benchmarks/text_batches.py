@@ -1,6 +1,6 @@
 """What a unit of many requests saves: `textgen-int8` over the same requests, cut into batches of each size.
 
-Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks.text_batches    about 30 seconds; BACKEND=torch-cpu chooses another one
+Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks text_batches    about 30 seconds; BACKEND=torch-cpu chooses another one
 
 Lengths and temperatures are mixed, as customers mix them: texts end at other times, and lanes are filled anew. A batch
 of one is a request alone. Process time, but wall time on a GPU; medians of rounds in turns.
@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable
 
-from benchmarks.figures import Figures, median_figures, report
+from benchmarks.figures import Figures, median_figures
 from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 from gpu_tasks.workloads.workload import Workload
@@ -55,7 +55,3 @@ def mixed_requests(count: int) -> list[bytes]:
 
 def _name(size: int) -> str:
     return f"tokens_per_second_at_{size}"
-
-
-if __name__ == "__main__":
-    report(measure)

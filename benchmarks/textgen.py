@@ -1,6 +1,6 @@
 """CPU time of `textgen-int8`: decoding, prefill, and what a check costs against the work it checks.
 
-Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks.textgen          about 5 seconds; BACKEND=torch-cpu chooses another one
+Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks textgen          about 5 seconds; BACKEND=torch-cpu chooses another one
 
 More BLAS threads burn CPU time in waiting and gain nothing at this size. Process time counts all threads, so it says
 what a shared machine really pays; on a GPU, whose work it does not count, wall time is taken instead.
@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 
@@ -53,7 +53,3 @@ def median_of(clock: Callable[[], float], work: Callable[[], object]) -> float:
         work()
         seconds.append(clock() - start)
     return sorted(seconds)[ROUNDS // 2]
-
-
-if __name__ == "__main__":
-    report(measure)

@@ -1,6 +1,6 @@
 """What agreement costs: messages, bytes and signature checks of each node for a block, with 4, 16 and 128 validators.
 
-Run: python -m benchmarks.traffic            about four minutes, nearly all of it for 128
+Run: python -m benchmarks traffic            about four minutes, nearly all of it for 128
 
 A calm network of the simulator in which everybody is connected to everybody, with the delays of a wide area: once with
 one set, once with sets that change, as the chain's do, every `EPOCH_BLOCKS`; then a handoff is weighed too. Counted is
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from consensus.handoffs import HANDOFF, Handoff, follow
 from consensus.parameters import DEVNET
 from consensus.wire import MESSAGE, Message, NeedCerts, Vote
@@ -135,7 +135,3 @@ def _first_handoff(world: World[SimulatedNode]) -> Handoff:
     (answer,) = answers
     assert isinstance(answer, HandoffsSent)
     return answer.handoffs[0].handoff
-
-
-if __name__ == "__main__":
-    report(measure)

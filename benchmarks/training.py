@@ -1,6 +1,6 @@
 """CPU time of `train-int8` at its ordinary size: a step, a whole run, and the check of one segment of it.
 
-Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks.training      some 10 seconds; BACKEND=torch-cpu chooses another one
+Run: OPENBLAS_NUM_THREADS=1 python -m benchmarks training      some 10 seconds; BACKEND=torch-cpu chooses another one
 
 The text is a part of Python's own library. On a GPU, whose work process time does not count, wall time is taken
 instead.
@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.figures import Figures, report
+from benchmarks.figures import Figures
 from gpu_tasks.traces.trace import state_hash
 from gpu_tasks.workloads.segment_checks import segment_is_right
 from gpu_tasks.workloads.stepwise import SegmentedRun, states
@@ -75,7 +75,3 @@ def timed(clock: Callable[[], float], work: Callable[[], Result]) -> tuple[Resul
     """What came of the work, and its seconds."""
     start = clock()
     return work(), clock() - start
-
-
-if __name__ == "__main__":
-    report(measure)

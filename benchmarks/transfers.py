@@ -1,6 +1,6 @@
 """CPU time of a transfer on its way through a node, stage by stage: pool, block, execution, root, disk.
 
-Run: python -m benchmarks.transfers          about 30 seconds
+Run: python -m benchmarks transfers          about 30 seconds
 
 Blocks of 2,000 transfers of as many senders among 100,000 accounts, each block through the node's own parts: admitted
 to the pool (signatures in a worker process), built, imported, made final in a real LevelDB with sync. The stages are
@@ -22,7 +22,7 @@ from pathlib import Path
 import trio
 
 from benchmarks import reference
-from benchmarks.figures import Figures, Stopwatch, median_figures, report
+from benchmarks.figures import Figures, Stopwatch, median_figures
 from benchmarks.ledger import Ledger
 from benchmarks.processes import children, cpu_seconds_of
 from consensus.certificates import Certificate
@@ -220,7 +220,3 @@ def _imports(ledger: Ledger, made: ExecutedBlock) -> Figures:
     at_hand = watch.split()
     ledger.chain.import_block(BLOCK.decode(received), ledger.slot_ms)
     return {"import_at_hand_us": at_hand, "import_warm_us": watch.split()}
-
-
-if __name__ == "__main__":
-    report(measure)

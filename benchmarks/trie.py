@@ -1,12 +1,12 @@
 """CPU time of the state trie on accounts as System.Account keeps them: build, update, prove, verify, for each key.
 
-Run: python -m benchmarks.trie          about 10 seconds
+Run: python -m benchmarks trie          about 10 seconds
 """
 
 import random
 import resource
 
-from benchmarks.figures import Figures, Stopwatch, report
+from benchmarks.figures import Figures, Stopwatch
 from runtime.cryptography.hashing import blake2_128_concat, twox_128
 from runtime.state.trie import Trie
 from runtime.state.trie_proof import verify_proof
@@ -52,7 +52,3 @@ def each(watch: Stopwatch, count: int) -> float:
 def peak_mib() -> float:
     """The most memory that this process had."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-
-
-if __name__ == "__main__":
-    report(measure)

@@ -9,21 +9,21 @@ tokens a second and energy beside NumPy and PyTorch on the CPU. Writes out/gpu.j
 import argparse
 import asyncio
 import importlib.util
-import json
 import os
 import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.figures import machine
 from benchmarks.gpu import serving, troubles, verdict
 from benchmarks.gpu.batches import batched
 from benchmarks.gpu.drawn_requests import drawn_requests
 from benchmarks.gpu.exactness import wrong_batches, wrong_products
-from benchmarks.machine import machine
 from gpu_tasks.provider.execution.gpu import MIB, Hardware, find_hardware, why_no_gpu
 from gpu_tasks.provider.execution.starting import CUDA
 from gpu_tasks.workloads.textgen_int8.backends import arithmetic
+from simulation.runs import ended
 
 OUT = Path("out/gpu.json")
 CPU_BACKENDS = ("numpy", "torch-cpu")
@@ -41,12 +41,7 @@ def main() -> int:
         print(f"gpu: no GPU here: {reason}")
         return NO_GPU
     report, failures, line = asyncio.run(_prove(hardware, options.requests, options.seconds))
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps(report | {"failures": failures}, indent=1) + "\n", encoding="utf-8")
-    for failure in failures:
-        print(f"FAILED {failure}")
-    print(line)
-    return 1 if failures else 0
+    return ended(OUT, report | {"failures": failures}, failures, line)
 
 
 async def _prove(hardware: Hardware, count: int, seconds: float) -> tuple[Report, list[str], str]:

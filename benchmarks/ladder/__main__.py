@@ -6,24 +6,24 @@ in it. Writes out/ladder.json and, as tables for docs/verification.md, out/ladde
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.figures import machine
 from benchmarks.ladder import page
 from benchmarks.ladder.rungs import Found, failures
 from benchmarks.ladder.tasks import TaskSize, measured_task
 from benchmarks.ladder.units import UnitSize, measured_unit
-from benchmarks.machine import machine
 from benchmarks.training import text
 from gpu_tasks.workloads.registry import FORMS
 from gpu_tasks.workloads.render_tile.request import COST_MAX
 from gpu_tasks.workloads.stepwise import stepwise
+from simulation.runs import ended
 
-OUT = Path("out")
+OUT = Path("out/ladder.json")
 TURNS = 3
 PROMPT = "import os\n\n\ndef main(argv):\n    "
 ROOM = """
@@ -76,15 +76,11 @@ def main() -> int:
     started = time.monotonic()
     rows = list(measured(turns))
     failed, seconds = failures(rows), round(time.monotonic() - started)
-    OUT.mkdir(exist_ok=True)
     figures = [asdict(row) | {"share": row.share, "holds": row.holds} for row in rows]
     content = {"machine": machine(), "seconds": seconds, "turns": turns, "failures": failed, "rungs": figures}
-    (OUT / "ladder.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    (OUT / "ladder.md").write_text(page.page(rows) + "\n", encoding="utf-8")
-    for failure in failed:
-        print(f"FAILED {failure}")
-    print(page.line(rows, len(failed), seconds))
-    return 1 if failed else 0
+    status = ended(OUT, content, failed, page.line(rows, len(failed), seconds))
+    OUT.with_suffix(".md").write_text(page.page(rows) + "\n", encoding="utf-8")
+    return status
 
 
 def measured(turns: int) -> Iterator[Found]:

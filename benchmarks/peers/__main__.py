@@ -6,24 +6,23 @@ docs/benchmarks.md.
 """
 
 import argparse
-import json
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.machine import machine
+from benchmarks.figures import machine
 from benchmarks.peers import judging
 from benchmarks.peers.anvil import Anvil
 from benchmarks.peers.apart import measure_libraries, measure_sync
-from benchmarks.peers.contestant import Contestant
 from benchmarks.peers.judging import Pair, Standing
-from benchmarks.peers.race import Result, race
+from benchmarks.peers.race import Contestant, Result, race
 from benchmarks.peers.this_node import ThisNode
 from benchmarks.peers.workload import Shape, bodies
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.lifecycle import ending_on_signals
+from simulation.runs import ended
 
 SENDERS = 500
 SHAPES = ("500x8", "250x4")
@@ -48,12 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "shapes": {standing.label: standing.report() for standing in standings},
         "without network": apart,
     }
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    for failure in failures:
-        print(f"FAILED {failure}")
-    print(judging.line(standings, apart, round(time.monotonic() - started)))
-    return 1 if failures else 0
+    return ended(OUT, report, failures, judging.line(standings, apart, round(time.monotonic() - started)))
 
 
 def measure(ours: Contestant, theirs: Contestant, shapes: Sequence[Shape], rounds: int) -> list[Standing]:

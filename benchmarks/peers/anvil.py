@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.node import every_look, until
 from benchmarks.peers.client import Client
-from benchmarks.peers.contestant import Running
-from benchmarks.peers.waiting import every_look, until
+from benchmarks.peers.race import Running
 from benchmarks.peers.workload import Shape, Transfer, request
 from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.processes import listens

@@ -30,7 +30,7 @@ def measure_libraries(python: Path) -> dict[str, Said]:
 def measure_sync() -> Said:
     """The benchmark `sync` of this node, in the libraries' words."""
     answer = subprocess.run(
-        [sys.executable, "-m", "benchmarks.sync", "--json"], stdout=subprocess.PIPE, check=True, text=True
+        [sys.executable, "-m", "benchmarks", "sync", "--json"], stdout=subprocess.PIPE, check=True, text=True
     )
     figures: Figures = json.loads(answer.stdout.splitlines()[-1])
     return {"per_second": figures["per_second"], "cpu_us": figures["cpu_us"], **figures}

@@ -6,22 +6,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.funded import funded
-from benchmarks.node import node, pids_by_role, wait_for_line, write_spec
+from benchmarks.node import every_look, node, pids_by_role, until, wait_for_line, write_spec
 from benchmarks.peers.client import Client
-from benchmarks.peers.contestant import Running
-from benchmarks.peers.waiting import every_look, until
+from benchmarks.peers.race import Running
 from benchmarks.peers.workload import Shape, Transfer
 from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.status import answers
 from genesis.chain import genesis_block_header, genesis_state, runtime_of
 from genesis.spec import ChainSpec
 from runtime.blocks.block import block_id
-from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.blocks.extrinsic import Extra
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import AccountInfo, System
+from simulation.chains.extrinsics import ed25519, signed_extrinsic
 
 ENDOWMENT = 100 * GRAINS_PER_OGPU
 VALUE = 1_000_000
@@ -56,17 +56,14 @@ class ThisNode:
         """By the code that wallets use."""
         del folder
         genesis = block_id(genesis_block_header(genesis_state(self._spec)))
-        version = self._runtime.version
-        additional = Additional(version.spec_version, version.transaction_version, genesis, genesis)
-        return {transfer: self._signed(transfer, additional) for transfer in transfers}
+        return {transfer: self._signed(transfer, genesis) for transfer in transfers}
 
-    def _signed(self, transfer: Transfer, additional: Additional) -> str:
+    def _signed(self, transfer: Transfer, genesis: bytes) -> str:
         public, secret = self._keys[transfer.sender]
         call = Balances.transfer_keep_alive(dest=self._receivers[transfer.sender], value=VALUE)
         extra = Extra(nonce=transfer.nonce)
-        payload = signing_payload(payload_head(self._runtime, call, extra), additional)
-        signature = MultiSignature(Scheme.ED25519, signatures.sign(Scheme.ED25519, public, secret, payload))
-        return "0x" + encode_signed(self._runtime, call, extra, public, signature).hex()
+        raw = signed_extrinsic(self._runtime, genesis, call, extra, public, ed25519(public, secret))
+        return "0x" + raw.hex()
 
     async def wait_until_final(self, client: Client, shape: Shape) -> None:
         """The nonces of all senders, at each new final block."""

@@ -7,7 +7,6 @@ out/weights.json; one line.
 """
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.machine import machine
+from benchmarks.figures import machine
 from benchmarks.weights import tables
 from benchmarks.weights.capacity_cases import CapacityCalls
 from benchmarks.weights.chain_cases import measure as measure_the_chain
@@ -35,6 +34,7 @@ from benchmarks.weights.timing import Meter, Scale
 from benchmarks.weights.whole_blocks import SHARE_MAX, WholeBlocks
 from benchmarks.weights.world import ACCOUNTS, SENDERS, World
 from node import process
+from simulation.runs import ended
 
 OUT = Path("out/weights.json")
 FIRST_BLOCKS = 5
@@ -60,11 +60,11 @@ def main() -> int:
     failures = [f"{name}: nobody measures it" for name in sorted(lacking)] + missed(found)
     if min(found.figures[count] for count in COUNTED) < EXTRINSICS_MIN:
         failures.append("a block holds too few extrinsics by the tables of now: write once more for those of thousands")
-    report(found, rows, failures, round(time.monotonic() - started))
+    status = report(found, rows, failures, round(time.monotonic() - started))
     if chosen.write and not lacking:
         tables.write(rows, only_missing=chosen.missing)
         return 0
-    return 1 if failures else 0
+    return status
 
 
 def in_a_world(accounts: int) -> Findings:
@@ -112,8 +112,8 @@ def missed(found: Findings) -> list[str]:
     return over + [f"{name}: {share}, the bar is {SHARE_MAX}" for name, share in shares.items() if share > SHARE_MAX]
 
 
-def report(found: Findings, rows: dict[str, int], failures: list[str], seconds: int) -> None:
-    """Every figure into a file, what failed and the line onto the screen."""
+def report(found: Findings, rows: dict[str, int], failures: list[str], seconds: int) -> int:
+    """Every figure into a file, what failed and the line onto the screen; the exit status."""
     signature = 1e6 * sorted(found.meter.scale.seen)[len(found.meter.scale.seen) // 2]
     ratios = {
         name: {"real_ns": round(ratio.real), "declared_ns": round(ratio.declared), "ratio": round(ratio.value, 3)}
@@ -123,21 +123,18 @@ def report(found: Findings, rows: dict[str, int], failures: list[str], seconds: 
         "machine": machine(), "seconds": seconds, "signature_us": round(signature, 2), "failures": failures,
         "figures": found.figures, "ratios": ratios, "rows_ns": rows,
     }  # fmt: skip
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    for failure in failures:
-        print(f"FAILED {failure}")
     blocks = {name: ratio for name, ratio in found.ratios.items() if name.startswith("block: ")}
     rest = {name: ratio for name, ratio in found.ratios.items() if name not in blocks}
     worst = max(rest, key=lambda name: rest[name].value)
     worst_block = max(blocks, key=lambda name: blocks[name].value)
     share = max(value for name, value in found.figures.items() if name.endswith("_share_of_slot"))
-    print(
+    line = (
         f"weights: {len(rest)} cases, worst {rest[worst].value:.2f} ({worst}); {len(blocks)} blocks, worst "
         f"{blocks[worst_block].value:.2f} ({worst_block.removeprefix('block: ')}), at most {share:.2f} of a slot; "
         f"{found.figures['transfers_count']:,.0f} transfers in a block; an extrinsic weighs "
         f"{rows['extrinsic'] / 1_000:.0f} us besides its call; a signature takes 40, {signature:.1f} here; {seconds} s"
     )
+    return ended(OUT, content, failures, line)
 
 
 if __name__ == "__main__":

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_tasks.market.devices.records import device_id
-from runtime.encoding.types import CAP_GRAINS, GRAINS_PER_OGPU
+from runtime.encoding.types import CAP_GRAINS
 from runtime.pallets.pots import RESERVE
+from simulation.chains.market_chain import MODEL, OGPU, WORKLOAD, device_row, hexed, provider_row, validator_row
 from simulation.chains.named_keys import NamedKeys
 
-OGPU = GRAINS_PER_OGPU
 BOND, DEVICE_BOND, ENDOWMENT = 100 * OGPU, 300 * OGPU, 30_000 * OGPU
 NEW_BOND = 2 * OGPU
 """Of a device that races for nothing."""
 CHEAP, DEAR, PRICE_MAX = OGPU // 100, 5 * OGPU, 10 * OGPU
-WORKLOAD, MODEL = b"w" * 32, b"m" * 32
 SERVICES = 4
 RACED, LARGE, PRICEY, SMALL = range(SERVICES)
 """Services of block 0: where everybody races; with 1,008 offers; whose devices ask much; with eight offers."""
@@ -50,19 +49,11 @@ def patch(validators: Sequence[Actor], others: Sequence[tuple[bytes, int]]) -> d
     return {
         "balances": {"balances": [[hexed(who), amount] for who, amount in (*rich, (RESERVE, CAP_GRAINS - given))]},
         "beacon": {"seed": "0x" + "07" * 32},
-        "trustStake": {"validators": [_validator(actor) for actor in validators]},
+        "trustStake": {"validators": [validator_row(actor, BOND) for actor in validators]},
         "devices": {
-            "providers": [
-                {"stash": hexed(actor.stash), "seal_key": hexed(actor.public("seal")), "endpoint": "http://127.0.0.1:1"}
-                for actor in validators
-            ],
+            "providers": [provider_row(actor) for actor in validators],
             "devices": [
-                {
-                    "owner": hexed(actor.stash),
-                    "kind": "cpu",
-                    "uuid_hash": hexed(actor.uuid_hash(number)),
-                    "bond": (1 if number else 8) * DEVICE_BOND,
-                }
+                device_row(actor, actor.uuid_hash(number), (1 if number else 8) * DEVICE_BOND)
                 for actor, number in devices
             ],
         },
@@ -90,24 +81,8 @@ def patch(validators: Sequence[Actor], others: Sequence[tuple[bytes, int]]) -> d
     }
 
 
-def hexed(raw: bytes) -> str:
-    """Bytes as a chain specification writes them."""
-    return "0x" + raw.hex()
-
-
 def _devices_of(actor: Actor, fleets: Sequence[Actor]) -> int:
     return DEVICES_OF_A_FLEET if actor in fleets else 1
-
-
-def _validator(actor: Actor) -> dict[str, Any]:
-    return {
-        "stash": hexed(actor.stash),
-        "session_key": hexed(actor.public("session")),
-        "vrf_key": hexed(actor.public("vrf")),
-        "provider_key": hexed(actor.provider),
-        "bond": BOND,
-        "commission_ppm": 100_000,
-    }
 
 
 def _service() -> dict[str, Any]:

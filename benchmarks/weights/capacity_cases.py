@@ -6,7 +6,7 @@ Roll calls are held while this lasts, and not before or after: the other cases d
 from benchmarks.weights.actors import RACED, Actor
 from benchmarks.weights.findings import Findings
 from benchmarks.weights.races import DRAW_BLOCKS, Races
-from benchmarks.weights.world import Step, World, made
+from benchmarks.weights.world import Step, World
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import (
@@ -25,6 +25,7 @@ from runtime.encoding.types import Root
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.chain_parameters import ChainParameters
+from simulation.chains.market_chain import signed
 from simulation.pallets.devices import ROOT, shown_rows
 
 HOOK = "Capacity.on_initialize"
@@ -47,7 +48,7 @@ class CapacityCalls:
         world, found, first = self.world, self.found, self.first
         self._held(1)
         found.call(first.stash, _enrol(first, LARGE))
-        world.block(made(first.stash, _enrol(first, LARGE)), *(made(one.stash, _enrol(one)) for one in self.others))
+        world.block(signed(first.stash, _enrol(first, LARGE)), *(signed(one.stash, _enrol(one)) for one in self.others))
         called = self._called()
         self._until(times.over_at(called))
         called = self._called()
@@ -64,7 +65,7 @@ class CapacityCalls:
 
     def _held(self, value: int) -> None:
         numbers = (ParameterChange(Capacity.period, PERIOD), ParameterChange(Capacity.roll_calls, value))
-        self.world.block(*(made(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
+        self.world.block(*(signed(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
 
     def _called(self) -> RollCall:
         """Blocks until the next roll call begins."""
@@ -87,8 +88,8 @@ class CapacityCalls:
         self._until(called.at + times.COMMITS_FROM - 1)
         self.found.call(self.first.provider, Capacity.commit(device=self.first.device(), root=root))
         self.world.block(
-            made(self.first.provider, Capacity.commit(device=self.first.device(), root=root)),
-            *(made(one.provider, Capacity.commit(device=one.device(), root=ROOT)) for one in self.others),
+            signed(self.first.provider, Capacity.commit(device=self.first.device(), root=root)),
+            *(signed(one.provider, Capacity.commit(device=one.device(), root=ROOT)) for one in self.others),
         )
 
     def _shows(self, called: RollCall) -> None:
@@ -100,10 +101,10 @@ class CapacityCalls:
         rows = tuple(ShownRow(digests[place], path) for place, path in zip(places, paths, strict=True))
         show = Capacity.show_rows(device=device, rows=rows)
         self.found.call(self.first.provider, show)
-        self.world.block(made(self.first.provider, show), *(self._show(one, newest.rows_seed) for one in self.others))
+        self.world.block(signed(self.first.provider, show), *(self._show(one, newest.rows_seed) for one in self.others))
 
     def _show(self, one: Actor, seed: bytes) -> Step:
-        return made(one.provider, Capacity.show_rows(device=one.device(), rows=shown_rows(seed, one.device())))
+        return signed(one.provider, Capacity.show_rows(device=one.device(), rows=shown_rows(seed, one.device())))
 
     def _objections(self, called: RollCall) -> None:
         self._until(times.inspectors_at(called))
@@ -111,7 +112,7 @@ class CapacityCalls:
         assert newest is not None, "it goes on"
         drawn = self.world.now()[Capacity].inspectors(newest, device, self.first.stash)
         *before, last = (self.world.by_stash[stash].provider for stash in drawn)
-        self.world.block(*(made(one, Capacity.object(device=device)) for one in before))
+        self.world.block(*(signed(one, Capacity.object(device=device)) for one in before))
         self.found.call(last, Capacity.object(device=device))
 
     def _draws(self) -> None:

@@ -1,8 +1,8 @@
 """Every call of the chain's own pallets at its worst, staking apart."""
 
-from benchmarks.weights.actors import CUSTOMER, OGPU, ROOT
+from benchmarks.weights.actors import CUSTOMER, ROOT
 from benchmarks.weights.findings import Findings
-from benchmarks.weights.world import World, made
+from benchmarks.weights.world import World
 from gpu_tasks.market.inference.inference import InferenceMarket
 from runtime.encoding.types import Root, Unsigned
 from runtime.frame.call import Call
@@ -15,6 +15,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
+from simulation.chains.market_chain import OGPU, signed
 from simulation.chains.presence import attached, heartbeat
 
 LONG, MANY = 64 * 1024, 200
@@ -65,6 +66,6 @@ def _parameters(world: World, found: Findings) -> None:
         for parameter in greatest_first
         if not parameter.is_frozen and parameter is not InferenceMarket.unit_keep
     ]
-    world.block(*(made(Root(), call) for call in changes))
+    world.block(*(signed(Root(), call) for call in changes))
     worst = ParameterChange(InferenceMarket.race_reveal, InferenceMarket.race_reveal.default + 1)
     found.call(Root(), ChainParameters.set_parameter(change=worst))

@@ -12,7 +12,7 @@ from itertools import cycle
 from benchmarks.weights.actors import RACED, Actor
 from benchmarks.weights.findings import Findings
 from benchmarks.weights.races import DRAW_BLOCKS, RIGHT, Races, answer, attach
-from benchmarks.weights.world import VALIDATORS, World, made
+from benchmarks.weights.world import VALIDATORS, World
 from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, sitting
@@ -21,6 +21,7 @@ from gpu_tasks.market.courts.opinions import Answered, Statement, opinion_commit
 from gpu_tasks.market.inference.units import UnitState
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
+from simulation.chains.market_chain import signed
 
 STAGE_BLOCKS_MAX = 120
 GIVEN = Statement(Answered(batch_root(answer(RIGHT))), b"p" * 32)
@@ -73,7 +74,7 @@ class CourtCalls:
         world.block(partial(_seat, unit, VALIDATORS))
         self.found.call(appellant.provider, Courts.appeal(case_id=unit))
         world.block(partial(_seat, unit, seats))
-        world.block(made(appellant.provider, Courts.appeal(case_id=unit)))
+        world.block(signed(appellant.provider, Courts.appeal(case_id=unit)))
 
     def _court(self, unit: bytes) -> None:
         """Drawn, heard and read: half of its judges do not open, and with the others it turns the verdict."""
@@ -102,14 +103,14 @@ class CourtCalls:
         last = self._each(opens)
         if not but_last:
             last()
-        return judges, made(opens[-1][0].provider, opens[-1][1])
+        return judges, signed(opens[-1][0].provider, opens[-1][1])
 
     def _each(self, calls: list[tuple[Actor, Call]]) -> Callable[[], None]:
         """All but the last are made, that is measured; what makes it as well."""
         *others, (judge, last) = calls
-        self.world.block(*(made(other.provider, call) for other, call in others))
+        self.world.block(*(signed(other.provider, call) for other, call in others))
         self.found.call(judge.provider, last)
-        return lambda: self.world.block(made(judge.provider, last))
+        return lambda: self.world.block(signed(judge.provider, last))
 
     def _commit(self, judge: Actor, unit: bytes, kind: BenchKind, says: Statement) -> Call:
         sealed = opinion_commitment(self.world.genesis, unit, kind, judge.stash, says, judge.stash)

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from benchmarks.weights.actors import DEVICE_BOND, Actor
-from benchmarks.weights.batches import BLOCKS_BEFORE, LEAVES, Leaves, raced
 from benchmarks.weights.findings import Findings
-from benchmarks.weights.races import Races
-from benchmarks.weights.world import World, made
+from benchmarks.weights.races import BLOCKS_BEFORE, LEAVES, Leaves, Races, raced
+from benchmarks.weights.world import World
 from gpu_tasks.batches.sum_tree import nodes_below, subtrees_of, totals_of
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.units import RACERS_MAX
@@ -18,6 +17,7 @@ from runtime.encoding.types import Root
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.chain_parameters import ChainParameters
+from simulation.chains.market_chain import signed
 
 HOOK = "LeafDisputes.on_initialize"
 ROUNDS = 5
@@ -38,7 +38,7 @@ class DisputeCalls:
         world = self.world
         world.blocks(BLOCKS_BEFORE)
         numbers = (ParameterChange(LeafChecks.check_from, 2), ParameterChange(LeafDisputes.show_blocks, 4))
-        world.block(*(made(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
+        world.block(*(signed(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
         self._dispute()
         self._shown()  # the subtrees
         world.block()
@@ -54,7 +54,7 @@ class DisputeCalls:
     def _make_good(self) -> None:
         """Racers have their bonds again, and take work: what comes after needs eight for many units."""
         bring = (Devices.bond_device_extra(device=actor.device(), value=DEVICE_BOND) for actor in self.world.validators)
-        self.world.block(*(made(actor.stash, call) for actor, call in zip(self.world.validators, bring, strict=True)))
+        self.world.block(*(signed(actor.stash, call) for actor, call in zip(self.world.validators, bring, strict=True)))
         self.races.wake_devices()
 
     def _dispute(self) -> None:
@@ -66,10 +66,10 @@ class DisputeCalls:
     def _shown(self) -> LeafDispute:
         """Every side shows what is asked for, the last one as a call that is measured; the dispute before the look."""
         calls = [(actor, self._call(actor, place)) for place, actor in enumerate(self._racers())]
-        self.world.block(*(made(actor.provider, call) for actor, call in calls[:-1]))
+        self.world.block(*(signed(actor.provider, call) for actor, call in calls[:-1]))
         actor, call = calls[-1]
         self.found.call(actor.provider, call)
-        self.world.block(made(actor.provider, call))
+        self.world.block(signed(actor.provider, call))
         return self._now()
 
     def _look(self, name: str, then: DisputeStage | None) -> None:

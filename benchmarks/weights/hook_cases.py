@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 
-from benchmarks.weights.actors import CHEAP, DEVICE_BOND, DEVICES_OF_A_FLEET, FLEETS, LARGE, OGPU, PRICEY, RACED, SMALL
+from benchmarks.weights.actors import CHEAP, DEVICE_BOND, DEVICES_OF_A_FLEET, FLEETS, LARGE, PRICEY, RACED, SMALL
 from benchmarks.weights.findings import Findings
 from benchmarks.weights.market_cases import service_terms
 from benchmarks.weights.races import DRAW_BLOCKS, Races, attach
-from benchmarks.weights.world import World, made
+from benchmarks.weights.world import World
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -15,6 +15,7 @@ from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT
 from gpu_tasks.market.inference.sleeping.sleepers import Stirred
 from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.cryptography.hashing import blake2_256
+from simulation.chains.market_chain import OGPU, signed
 
 HOOK = "InferenceMarket.on_initialize"
 UNITS = 12
@@ -129,14 +130,14 @@ class MarketHook:
         races, world = self.races, self.world
         fleet = world.validators[:FLEETS]
         world.blocks(3)
-        world.block(*(made(actor.provider, Devices.resume(device=actor.device(1))) for actor in fleet))
+        world.block(*(signed(actor.provider, Devices.resume(device=actor.device(1))) for actor in fleet))
         self._row("stir", self._real("slots stirred") / len(fleet))
         sleepers = races.post(PRICEY, UNITS, price=OGPU)
         world.blocks(DRAW_BLOCKS + 1)
         market = world.now()[InferenceMarket]
         turn = Stirred(PRICEY, world.height + 1, 1)
         self._row("turn", self._least(lambda: market.state.sleepers.of_turn(turn)))
-        world.block(*(made(actor.provider, Devices.resume(device=actor.device(1))) for actor in fleet))
+        world.block(*(signed(actor.provider, Devices.resume(device=actor.device(1))) for actor in fleet))
         self._real("sleepers woken")
         world.block()
         races.abandon(sleepers)
@@ -158,14 +159,14 @@ class MarketHook:
         owner = world.senders[60].stash
         fleet = [(actor, actor.device(place)) for actor in world.validators[:FLEETS] for place in (6, 7)]
         world.block(
-            made(owner, InferenceMarket.create_service(terms=service_terms())),
+            signed(owner, InferenceMarket.create_service(terms=service_terms())),
             *(
-                made(actor.provider, InferenceMarket.offer(device=device, service=number, ask=CHEAP))
+                signed(actor.provider, InferenceMarket.offer(device=device, service=number, ask=CHEAP))
                 for actor, device in fleet
             ),
         )
         world.blocks(2)
-        world.block(made(owner, InferenceMarket.close_service(service=number)))
+        world.block(signed(owner, InferenceMarket.close_service(service=number)))
         self._row("end_offer", self._real("offers of a service that is gone") / len(fleet))
         world.block()
 

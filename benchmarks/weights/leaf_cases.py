@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 from benchmarks.weights.actors import CUSTOMER, Actor
-from benchmarks.weights.batches import BLOCKS_BEFORE, LEAVES, raced
 from benchmarks.weights.findings import Findings
-from benchmarks.weights.races import Races
-from benchmarks.weights.world import World, made
+from benchmarks.weights.races import BLOCKS_BEFORE, LEAVES, Races, raced
+from benchmarks.weights.world import World
 from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.batches.sum_tree import leaf_path, leaf_paths, totals_of
@@ -16,6 +15,7 @@ from runtime.encoding.types import Root
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.pallets.chain_parameters import ChainParameters
+from simulation.chains.market_chain import signed
 
 HOOK = "LeafChecks.on_initialize"
 STAGE_BLOCKS_MAX = 200
@@ -35,18 +35,18 @@ class LeafCalls:
         world, found = self.world, self.found
         world.blocks(BLOCKS_BEFORE)
         numbers = (ParameterChange(LeafChecks.check_from, 2), ParameterChange(LeafChecks.show_blocks, 4))
-        world.block(*(made(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
+        world.block(*(signed(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
         unit = raced(self.world, self.races)
         self._until(unit, lambda check: check.stage is LeafStage.SHOWING)
         shower, show = self._answerer(unit), self._show(unit)
         found.call(shower.provider, show)
-        world.block(made(shower.provider, show))
+        world.block(signed(shower.provider, show))
         check = self._until(unit, lambda check: check.auditor is not None)
         auditor, leaf = self._auditor(check), check.shown[0]
         passing = LeafChecks.pass_leaves(unit=unit, proof=OTHER)
         found.call(auditor.provider, passing)
         found.call(auditor.provider, LeafChecks.doubt_leaf(unit=unit, index=leaf.index, found=OTHER))
-        world.block(made(auditor.provider, passing))
+        world.block(signed(auditor.provider, passing))
         self._until(unit, lambda check: check.stage is LeafStage.OPEN)
         path = leaf_path(LEAVES, REQUESTS_MAX // 2)
         found.call(CUSTOMER.stash, LeafChecks.dispute_leaf(unit=unit, totals=TOTALS, path=path, found=OTHER))

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from benchmarks.weights.actors import CHEAP, CUSTOMER, MODEL, NEW_BOND, OGPU, PRICEY, RACED, WORKLOAD, Actor
+from benchmarks.weights.actors import CHEAP, CUSTOMER, NEW_BOND, PRICEY, RACED, Actor
 from benchmarks.weights.findings import Findings, Ratio
 from benchmarks.weights.races import DRAW_BLOCKS, Races, attach
 from benchmarks.weights.staking_cases import candidacy
-from benchmarks.weights.world import World, made
+from benchmarks.weights.world import World
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.devices.devices import Devices
@@ -19,6 +19,7 @@ from runtime.encoding.types import Unsigned
 from runtime.frame.call import Call
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
+from simulation.chains.market_chain import MODEL, OGPU, WORKLOAD, signed
 
 ATTACHED_UNITS = 8
 
@@ -42,30 +43,30 @@ class MarketCalls:
         fleet = world.validators[3]
         world.block(
             *candidacy(world.genesis, who),
-            made(fleet.stash, Balances.transfer_keep_alive(dest=who.provider, value=OGPU)),
+            signed(fleet.stash, Balances.transfer_keep_alive(dest=who.provider, value=OGPU)),
         )
         register = Devices.register_provider(seal_key=who.public("seal"), endpoint=b"http://127.0.0.1:9999")
         found.call(who.stash, register)
-        world.block(made(who.stash, register))
+        world.block(signed(who.stash, register))
         found.call(who.stash, Devices.unregister_provider())
         self._gone()
         bring = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=who.uuid_hash(), bond=NEW_BOND)
         found.call(who.stash, bring)
-        world.block(made(who.stash, bring))
+        world.block(signed(who.stash, bring))
         found.call(who.stash, Devices.unregister_device(device=who.device()))
         found.call(who.stash, Devices.bond_device_extra(device=who.device(), value=OGPU))
         found.call(fleet.provider, Devices.set_queue(device=fleet.device(1), queue=QUEUE_MAX))
         found.call(fleet.provider, Devices.pause(device=fleet.device(1)))
-        world.block(made(fleet.provider, Devices.pause(device=fleet.device(1))))
+        world.block(signed(fleet.provider, Devices.pause(device=fleet.device(1))))
         found.call(fleet.provider, Devices.resume(device=fleet.device(1)))
-        world.block(made(fleet.provider, Devices.resume(device=fleet.device(1))))
+        world.block(signed(fleet.provider, Devices.resume(device=fleet.device(1))))
 
     def _gone(self) -> None:
         """A provider whose owner has left, while its bond is on its way out."""
         world, gone = self.world, self.world.senders[51]
         register = Devices.register_provider(seal_key=gone.public("seal"), endpoint=b"http://127.0.0.1:9998")
-        world.block(*candidacy(world.genesis, gone), made(gone.stash, register))
-        world.block(made(gone.stash, TrustStake.chill()), made(gone.stash, TrustStake.unbond(value=20 * OGPU)))
+        world.block(*candidacy(world.genesis, gone), signed(gone.stash, register))
+        world.block(signed(gone.stash, TrustStake.chill()), signed(gone.stash, TrustStake.unbond(value=20 * OGPU)))
         self.found.call(self.stranger.stash, Devices.drop_provider(stash=gone.stash))
 
     def _catalogue(self) -> None:
@@ -74,13 +75,13 @@ class MarketCalls:
         create = InferenceMarket.create_service(terms=service_terms())
         found.call(CUSTOMER.stash, create)
         first = world.now()[InferenceMarket].next_service.get()
-        world.block(*(made(CUSTOMER.stash, create) for _ in range(OFFERS_PER_DEVICE_MAX)))
+        world.block(*(signed(CUSTOMER.stash, create) for _ in range(OFFERS_PER_DEVICE_MAX)))
         device, standing = who.device(3), 1
         offers = [InferenceMarket.offer(device=device, service=first + place, ask=CHEAP) for place in range(16)]
         room = OFFERS_PER_DEVICE_MAX - standing
-        world.block(*(made(who.provider, call) for call in offers[: room - 1]))
+        world.block(*(signed(who.provider, call) for call in offers[: room - 1]))
         found.call(who.provider, offers[room - 1])
-        world.block(made(who.provider, offers[room - 1]))
+        world.block(signed(who.provider, offers[room - 1]))
         found.call(who.provider, InferenceMarket.withdraw_offer(device=device, service=first))
         found.call(CUSTOMER.stash, InferenceMarket.close_service(service=first))
 
@@ -108,7 +109,7 @@ class MarketCalls:
         found.call(last.provider, InferenceMarket.decline(unit=unit, attempt=attempt))
         world.block(*races.commits([unit], but_last=True))
         found.call(last.provider, races.commit(last, unit))
-        world.block(made(last.provider, races.commit(last, unit)))
+        world.block(signed(last.provider, races.commit(last, unit)))
         world.blocks(2)
         world.block(attach(races.reveals([unit], 0, RACERS_MAX - 1)))
         found.call(last.provider, Attestations.reveal(attestation=races.attestation(last, unit)))

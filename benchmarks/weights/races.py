@@ -1,22 +1,25 @@
 """Units on their way on the world: posted, drawn, raced by eight, judged; steps as providers make them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from benchmarks.weights.actors import CUSTOMER, MODEL, PRICE_MAX, WORKLOAD, Actor
-from benchmarks.weights.world import Step, World, made
-from gpu_tasks.batches.sum_tree import Totals, batch_root
+from benchmarks.weights.actors import CUSTOMER, PRICE_MAX, RACED, Actor
+from benchmarks.weights.world import Step, World
+from gpu_tasks.batches.leaves import Leaf
+from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.batches.sum_tree import Totals, batch_root, totals_of
 from gpu_tasks.market import rounds
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import order_key
-from gpu_tasks.market.attestations.statement import VERSION, Attestation, ProofKind, SignedAttestation, signing_payload
-from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import RACERS_MAX, UnitState, UnitTerms, racer_of, result_commitment, unit_id_of
+from gpu_tasks.market.inference.units import RACERS_MAX, UnitState, UnitTerms, unit_id_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Unsigned
 from runtime.frame.call import Call
 from runtime.pallets.beacon import Beacon
+from simulation.chains.market_chain import attestation, commit_call, signed
 
 TOKENS = 1_000
 """What a unit allows: its price is the one for a thousand."""
@@ -47,7 +50,7 @@ class Races:
     def post(self, service: int, count: int, racers: int = RACERS_MAX, price: int = PRICE_MAX) -> list[bytes]:
         """A block that takes in so many equal units; their ids."""
         terms = (self.terms(racers, price),) * count
-        self.world.block(made(CUSTOMER.stash, InferenceMarket.post(service=service, units=terms)))
+        self.world.block(signed(CUSTOMER.stash, InferenceMarket.post(service=service, units=terms)))
         self.posted += count
         numbers = range(self.posted - count, self.posted)
         return [unit_id_of(self.world.genesis, CUSTOMER.stash, number) for number in numbers]
@@ -67,17 +70,12 @@ class Races:
 
     def commit(self, actor: Actor, unit_id: bytes, top: bytes = RIGHT) -> Call:
         """A racer commits to an output."""
-        root = batch_root(answer(top))
-        unit = self.world.unit(unit_id)
-        commitment = result_commitment(
-            self.world.genesis, unit_id, unit.attempt, actor.stash, root, salt_of(actor, unit_id)
-        )
-        return InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
+        return commit_call(self.world.genesis, actor, unit_id, self.world.unit(unit_id), batch_root(answer(top)))
 
     def decline(self, unit_id: bytes) -> Step:
         """A step: the last racer of a unit declines."""
         last = self.racers(unit_id)[-1]
-        return made(last.provider, InferenceMarket.decline(unit=unit_id, attempt=self.world.unit(unit_id).attempt))
+        return signed(last.provider, InferenceMarket.decline(unit=unit_id, attempt=self.world.unit(unit_id).attempt))
 
     def commits(self, units: Iterable[bytes], *, but_last: bool = False, liars: int = 0) -> list[Step]:
         """Steps: everybody commits, or everybody but the last; the last ones to a wrong output."""
@@ -86,26 +84,13 @@ class Races:
             racers = self.racers(unit_id)
             for place, actor in enumerate(racers[:-1] if but_last else racers):
                 top = bytes([place]) * 32 if place >= len(racers) - liars else RIGHT
-                steps.append(made(actor.provider, self.commit(actor, unit_id, top)))
+                steps.append(signed(actor.provider, self.commit(actor, unit_id, top)))
         return steps
 
-    def attestation(self, actor: Actor, unit_id: bytes, top: bytes = RIGHT) -> SignedAttestation:
-        """A racer's statement, as the author of a block attaches it."""
-        totals = answer(top)
-        root = batch_root(totals)
-        world, unit = self.world, self.world.unit(unit_id)
-        racer = racer_of(unit, actor.stash)
-        if racer is None or unit.round is None:
-            raise RuntimeError("only who races attests")
-        statement = Attestation(
-            version=VERSION, unit=unit_id, attempt=unit.attempt, replica=unit.racers.index(racer),
-            provider_key=actor.provider, device=racer.device, workload=WORKLOAD, model=MODEL,
-            input_root=unit.terms.input_root, output_root=root, output_blob=b"o" * 32, totals=totals,
-            salt=salt_of(actor, unit_id), proof_kind=ProofKind.EXACT_HASH, proof_hash=root, proof_inline=b"",
-            usage=Usage(TOKENS, 5, 0, 5, 6, 1_000), started_at=unit.round.drawn_at, finished_at=unit.round.drawn_at + 1,
-        )  # fmt: skip
-        signature = actor.sign("provider", signing_payload(world.genesis, statement))
-        return SignedAttestation(statement, signature)
+    def attestation(self, actor: Actor, unit_id: bytes, totals: Totals | None = None) -> SignedAttestation:
+        """A racer's statement of these totals, the right ones by default, as the author of a block attaches it."""
+        unit, said = self.world.unit(unit_id), totals or answer(RIGHT)
+        return attestation(actor, unit_id, unit, batch_root(said), genesis=self.world.genesis, totals=said)
 
     def reveals(self, units: Iterable[bytes], first: int, until: int, liars: int = 0) -> list[SignedAttestation]:
         """The attestations of the racers from one place to another, in the order of a block."""
@@ -114,7 +99,7 @@ class Races:
             racers = self.racers(unit_id)
             for place, actor in list(enumerate(racers))[first:until]:
                 top = bytes([place]) * 32 if place >= len(racers) - liars else RIGHT
-                found.append(self.attestation(actor, unit_id, top))
+                found.append(self.attestation(actor, unit_id, answer(top)))
         return sorted(found, key=order_key)
 
     def reveal_deadline(self, unit_id: bytes) -> int:
@@ -130,7 +115,7 @@ class Races:
         states = {unit_id: self.world.unit(unit_id) for unit_id in units}
         raced = [unit_id for unit_id, unit in states.items() if unit.state is UnitState.RACING]
         waiting = [unit_id for unit_id, unit in states.items() if unit.state is UnitState.QUEUED]
-        cancels = [made(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in waiting]
+        cancels = [signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)) for unit_id in waiting]
         self.world.block(*cancels, *self.commits(raced))
         if raced:
             self.world.blocks(2)
@@ -143,15 +128,40 @@ class Races:
         for actor in self.world.validators:
             device = now.devices[actor.device()]
             if device is not None and device.is_paused:
-                steps.append(made(actor.provider, Devices.resume(device=actor.device())))
+                steps.append(signed(actor.provider, Devices.resume(device=actor.device())))
         self.world.block(*steps)
 
 
 def attach(attestations: Sequence[SignedAttestation]) -> Step:
     """A step: the inherent."""
-    return made(Unsigned(), Attestations.attach(attestations=tuple(attestations)))
+    return signed(Unsigned(), Attestations.attach(attestations=tuple(attestations)))
 
 
-def salt_of(actor: Actor, unit_id: bytes) -> bytes:
-    """The salt that a provider uses."""
-    return blake2_256(actor.stash + unit_id)
+BLOCKS_BEFORE = 80
+Leaves = tuple[Leaf, ...]
+LEAVES: Leaves = tuple(Leaf(0, 1, blake2_256(index.to_bytes(4, "little"))) for index in range(REQUESTS_MAX))
+
+
+def raced(world: World, races: Races, answers: Sequence[Leaves] = (LEAVES,)) -> bytes:
+    """A batch whose racers have answered, in the order of their places and over again; its unit."""
+    terms = (replace(races.terms(), requests=REQUESTS_MAX, tokens_max=REQUESTS_MAX),)
+    world.block(signed(CUSTOMER.stash, InferenceMarket.post(service=RACED, units=terms)))
+    races.posted += 1
+    unit = unit_id_of(world.genesis, CUSTOMER.stash, races.posted - 1)
+    world.blocks(DRAW_BLOCKS + 1)
+    if world.unit(unit).state is not UnitState.RACING:
+        raise RuntimeError("the batch was not drawn")
+    said = [(actor, answers[place % len(answers)]) for place, actor in enumerate(races.racers(unit)[:RACERS_MAX])]
+    world.block(
+        *(
+            signed(
+                actor.provider, commit_call(world.genesis, actor, unit, world.unit(unit), batch_root(totals_of(leaves)))
+            )
+            for actor, leaves in said
+        )
+    )
+    world.blocks(2)
+    world.block(
+        attach(sorted((races.attestation(actor, unit, totals_of(leaves)) for actor, leaves in said), key=order_key))
+    )
+    return unit

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from benchmarks.weights.actors import FLEETS, OGPU, Actor
+from benchmarks.weights.actors import FLEETS, Actor
 from benchmarks.weights.findings import Findings, line
-from benchmarks.weights.world import Step, World, made
-from runtime.blocks.block import HEADER, Header, seal_payload
-from runtime.blocks.digest import PreDigest, author_item, pre_digest_item, seal_item
+from benchmarks.weights.world import Step, World
 from runtime.blocks.evidence import DoubleHeader
 from runtime.encoding.types import Root, Unsigned
 from runtime.frame.call import Call
@@ -24,6 +22,8 @@ from runtime.pallets.staking.stakers import CANDIDATES_MAX, NAME_BYTES_MAX, UNLO
 from runtime.pallets.staking.staking_events import NotCandidate
 from runtime.pallets.staking.trust_lock import PROOFS_MAX, TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
+from simulation.chains.evidence import sealed
+from simulation.chains.market_chain import OGPU, signed
 
 ELECTED = 16
 DELEGATORS = 256
@@ -64,7 +64,7 @@ class Staking:
         world.block(*candidates)
         for validator, behind in zip(self.backed, self.delegators, strict=True):
             call = TrustStake.delegate(validator=validator.stash, value=5 * OGPU)
-            world.block(*(made(who, call) for who in behind))
+            world.block(*(signed(who, call) for who in behind))
         self._to_the_end_of_an_epoch(self.backed[0])
         world.block(author=self.backed[0])
         # in the second era all who delegated earn, but for one behind each who adds to it
@@ -73,7 +73,7 @@ class Staking:
         turns.append(self._turn("an era's turn, candidates"))
         for validator, behind in zip(self.backed, self.delegators, strict=True):
             call = TrustStake.delegate(validator=validator.stash, value=5 * OGPU)
-            world.block(made(behind[0], call), author=validator)
+            world.block(signed(behind[0], call), author=validator)
         self._to_the_end_of_an_epoch(self.backed[0])
         paid.append(self._authors())
         turns.append(self._turn("an era's turn, many paid"))
@@ -122,7 +122,7 @@ class Staking:
         """Of a delegator with as many moves as it may have, each of which slashes of its old validator reached."""
         world, found = self.world, self.found
         target = self.backed[2].stash
-        world.block(made(delegator, TrustStake.delegate(validator=target, value=5 * OGPU)))
+        world.block(signed(delegator, TrustStake.delegate(validator=target, value=5 * OGPU)))
         world.block(moved(delegator, validator, self._sources()))
         for call in (
             TrustStake.delegate(validator=validator, value=OGPU),
@@ -136,7 +136,7 @@ class Staking:
 
     def _much_to_collect(self, delegator: bytes, validator: bytes) -> None:
         """Of as many moves and as many chunks as an account may have behind one validator, each of which was struck."""
-        leave = made(delegator, TrustStake.undelegate(validator=validator, value=2 * OGPU))
+        leave = signed(delegator, TrustStake.undelegate(validator=validator, value=2 * OGPU))
         sources = self._sources()
         steps = (leave, parted(delegator), moved(delegator, validator, sources), struck(delegator, sources))
         self.world.block(*steps)
@@ -175,7 +175,7 @@ class Staking:
         found.call(reporter, self._report(first), rounds=3)
         world.block(offended(accomplices))
         found.call(reporter, self._report(first), rounds=3)
-        world.block(offended(()), made(reporter, self._report(first)), made(reporter, self._report(second)))
+        world.block(offended(()), signed(reporter, self._report(first)), signed(reporter, self._report(second)))
         self._attached()
         found.call(Root(), TrustLock.cancel_slashes(offender=first.stash))
         found.call(Root(), TrustStake.lift_tombstone(stash=first.stash))
@@ -204,7 +204,7 @@ class Staking:
     def _evidence(self, offender: Actor) -> DoubleHeader:
         world = self.world
         epoch = world.now()[Beacon].epoch_of(world.height + 1)
-        first, second = (sealed(world, offender, epoch, parent) for parent in (b"p" * 32, b"q" * 32))
+        first, second = (sealed(offender, 9, epoch, parent, genesis=world.genesis) for parent in (b"p" * 32, b"q" * 32))
         return DoubleHeader(first, second)
 
     def _free_places(self) -> int:
@@ -227,8 +227,8 @@ def jailed(stash: bytes) -> Step:
 
 def candidacy(genesis: bytes, actor: Actor) -> tuple[Step, Step]:
     """Steps that make somebody a candidate."""
-    bond = made(actor.stash, TrustStake.bond(value=20 * OGPU))
-    return bond, made(actor.stash, offer_of(genesis, actor, actor))
+    bond = signed(actor.stash, TrustStake.bond(value=20 * OGPU))
+    return bond, signed(actor.stash, offer_of(genesis, actor, actor))
 
 
 def offer_of(genesis: bytes, actor: Actor, keys: Actor) -> Call:
@@ -241,8 +241,8 @@ def delegate_and_leave(who: bytes, validators: list[Actor]) -> list[Step]:
     """Steps that leave a chunk for each validator."""
     steps = []
     for validator in validators:
-        steps.append(made(who, TrustStake.delegate(validator=validator.stash, value=OGPU)))
-        steps.append(made(who, TrustStake.undelegate(validator=validator.stash, value=OGPU)))
+        steps.append(signed(who, TrustStake.delegate(validator=validator.stash, value=OGPU)))
+        steps.append(signed(who, TrustStake.undelegate(validator=validator.stash, value=OGPU)))
     return steps
 
 
@@ -329,11 +329,3 @@ def offended(actors: Sequence[Actor], is_raised: bool = False) -> Step:
         bound[TrustLock].offenders.set(tuple(window))
 
     return step
-
-
-def sealed(world: World, author: Actor, epoch: int, parent: bytes) -> bytes:
-    """A header by `author`, as evidence brings it."""
-    digest = (author_item(author.stash), pre_digest_item(PreDigest(9, epoch, bytes(32), bytes(80))))
-    header = Header(parent, 5, b"s" * 32, b"x" * 32, digest)
-    signature = author.sign("session", seal_payload(world.genesis, header))
-    return HEADER.encode(Header(parent, 5, b"s" * 32, b"x" * 32, (*digest, seal_item(signature))))

@@ -6,7 +6,7 @@ What grows with a gang is measured on a task of one slot and on one of 32, and g
 from benchmarks.weights.actors import CUSTOMER, Actor
 from benchmarks.weights.findings import Findings
 from benchmarks.weights.task_road import DIGESTS, OTHER_ROOT, PRICE, ROOT, STANDBY, TRACE, Tasks
-from benchmarks.weights.world import World, made
+from benchmarks.weights.world import World
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.orders import MILESTONES_MAX, REPLICAS, interval_of
@@ -16,6 +16,7 @@ from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import SEGMENTS_MAX, proof_of_fraud
 from runtime.frame.call import Call
+from simulation.chains.market_chain import signed
 
 SALT = b"s" * 32
 SIZES = (1, SLOTS_MAX)
@@ -78,9 +79,9 @@ class TaskCalls:
         tasks.each(gang, lambda place: tasks.checkpoint(gang, place), but=place)
         last = tasks.owner(gang, place).provider
         found.call(last, tasks.checkpoint(gang, place))
-        world.block(made(last, tasks.checkpoint(gang, place)))
+        world.block(signed(last, tasks.checkpoint(gang, place)))
         found.call(CUSTOMER.stash, TrainingMarket.hold_checkpoint(task=gang, number=1, root=ROOT))
-        world.block(*(made(CUSTOMER.stash, stop) for stop in stops.values()))
+        world.block(*(signed(CUSTOMER.stash, stop) for stop in stops.values()))
         tasks.clear(*running.values())
 
     def _close(self, running: dict[int, bytes]) -> None:
@@ -90,9 +91,9 @@ class TaskCalls:
         calls = {
             slots: TrainingMarket.close(task=task_id, pay=PRICE // 4, back=0) for slots, task_id in running.items()
         }
-        world.block(*(made(CUSTOMER.stash, call) for call in calls.values()))
+        world.block(*(signed(CUSTOMER.stash, call) for call in calls.values()))
         owners = {slot.provider for slot in tasks.now(running[SLOTS_MAX]).slots} - {last.stash}
-        world.block(*(made(who, calls[SLOTS_MAX]) for who in sorted(owners)))
+        world.block(*(signed(who, calls[SLOTS_MAX]) for who in sorted(owners)))
         self._growing(last, calls, role="stash")
 
     def _ends(self) -> None:
@@ -105,11 +106,13 @@ class TaskCalls:
         tasks.each(gang, lambda place: tasks.finish(gang, place), but=places[SLOTS_MAX])
         calls = {slots: tasks.finish(task_id, places[slots], OTHER_ROOT) for slots, task_id in running.items()}
         self._growing(last, calls)
-        world.block(*(made(last.provider, tasks.finish(task_id, places[slots])) for slots, task_id in running.items()))
+        world.block(
+            *(signed(last.provider, tasks.finish(task_id, places[slots])) for slots, task_id in running.items())
+        )
         disputes = {slots: TrainingMarket.dispute(task=task_id, segment=None) for slots, task_id in running.items()}
         self._growing(CUSTOMER, disputes)
         found.call(CUSTOMER.stash, TrainingMarket.accept(task=gang))
-        world.block(*(made(CUSTOMER.stash, TrainingMarket.accept(task=task_id)) for task_id in running.values()))
+        world.block(*(signed(CUSTOMER.stash, TrainingMarket.accept(task=task_id)) for task_id in running.values()))
         tasks.clear(*running.values())
 
     def _time(self) -> None:
@@ -117,7 +120,7 @@ class TaskCalls:
         world, tasks, found = self.world, self.tasks, self.found
         task_id = tasks.awarded_time()
         who = tasks.owner(task_id, 0).provider
-        world.block(made(who, TrainingMarket.start(task=task_id, place=0)))
+        world.block(signed(who, TrainingMarket.start(task=task_id, place=0)))
         found.call(who, TrainingMarket.leave(task=task_id))
         while world.height + 1 < tasks.now(task_id).started_at + interval_of(tasks.now(task_id).order):
             world.block()
@@ -131,9 +134,9 @@ class TaskCalls:
         task_id = tasks.seeking_replicas()
         *others, last = tasks.volunteers(task_id)
         calls = {who: TrainingMarket.volunteer(task=task_id, device=device) for who, device in (*others, last)}
-        world.block(*(made(who.provider, calls[who]) for who, _ in others))
+        world.block(*(signed(who.provider, calls[who]) for who, _ in others))
         found.call(last[0].provider, calls[last[0]])
-        world.block(made(last[0].provider, calls[last[0]]))
+        world.block(signed(last[0].provider, calls[last[0]]))
         tasks.until(task_id, TaskState.STARTING)
         tasks.each(task_id, lambda place: TrainingMarket.start(task=task_id, place=place))
         tasks.each(task_id, lambda place: tasks.bind(task_id, place))
@@ -151,7 +154,7 @@ class TaskCalls:
         sealed = claim_commitment(world.genesis, gang, who.stash, 0, proof, SALT)
         claim = TrainingMarket.claim_fraud(task=gang, commitment=sealed)
         found.call(who.provider, claim)
-        world.block(made(who.provider, claim))
+        world.block(signed(who.provider, claim))
         found.call(who.provider, TrainingMarket.show_fraud(task=gang, place=0, proof=proof, salt=SALT))
         tasks.clear(gang)
         gang, place = tasks.disputed(SLOTS_MAX), SLOTS_MAX - 1

@@ -5,12 +5,13 @@ from functools import partial
 from benchmarks.weights.actors import CUSTOMER
 from benchmarks.weights.findings import Findings, line
 from benchmarks.weights.task_road import Tasks
-from benchmarks.weights.world import World, made
+from benchmarks.weights.world import World
 from gpu_tasks.market.training.life.ending import CLEARED_MAX, DROPPED_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.training.training_market import TrainingMarket
+from simulation.chains.market_chain import signed
 
 HOOK = "TrainingMarket.on_initialize"
 ROUNDS = 5
@@ -94,7 +95,7 @@ class TaskHook:
         world, tasks, found = self.world, self.tasks, {}
         for slots in SIZES:
             task_id = self._not_audited(slots)
-            world.block(made(CUSTOMER.stash, TrainingMarket.accept(task=task_id)))
+            world.block(signed(CUSTOMER.stash, TrainingMarket.accept(task=task_id)))
             found[slots] = self._real(f"{slots} slots settled")
             tasks.clear(task_id)
         self._grows(found)

@@ -6,8 +6,8 @@ The gangs are of fleets: the first four of them have eight slots each of a gang 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from benchmarks.weights.actors import CUSTOMER, OGPU, Actor
-from benchmarks.weights.world import World, made
+from benchmarks.weights.actors import CUSTOMER, Actor
+from benchmarks.weights.world import World
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.orders import (
     AUCTIONS_MAX,
@@ -27,6 +27,7 @@ from gpu_tasks.traces.trace import SEGMENTS_MAX, trace_root, traced_state
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
 from runtime.pallets.beacon import Beacon
+from simulation.chains.market_chain import OGPU, signed
 
 PRICE, COLLATERAL = OGPU // 100, 12 * OGPU
 DEVICES_EACH = 8
@@ -98,7 +99,7 @@ class Tasks:
 
     def submit(self, order: TaskOrder) -> bytes:
         """A block with an order; its task."""
-        self.world.block(made(CUSTOMER.stash, TrainingMarket.submit(order=order)))
+        self.world.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
         self.submitted += 1
         return task_id_of(self.world.genesis, CUSTOMER.stash, self.submitted - 1)
 
@@ -131,11 +132,11 @@ class Tasks:
 
     def commits(self, task_id: bytes, bidders: Sequence[Bidder]) -> None:
         """A block in which all of them bid."""
-        self.world.block(*(made(each.actor.provider, self.commit(task_id, each)) for each in bidders))
+        self.world.block(*(signed(each.actor.provider, self.commit(task_id, each)) for each in bidders))
 
     def reveals(self, task_id: bytes, bidders: Sequence[Bidder]) -> None:
         """A block in which all of them open their bids."""
-        self.world.block(*(made(each.actor.provider, self.reveal(task_id, each)) for each in bidders))
+        self.world.block(*(signed(each.actor.provider, self.reveal(task_id, each)) for each in bidders))
 
     def to_award(self, task_id: bytes, bidders: Sequence[Bidder]) -> None:
         """All bid and open; the next block awards."""
@@ -206,7 +207,7 @@ class Tasks:
     def disputed(self, slots: int) -> bytes:
         """One whose customer disputes the results, and whose states to be shown are drawn."""
         task_id = self.ended(slots, SEGMENTS_MAX, TRACE)
-        self.world.block(made(CUSTOMER.stash, TrainingMarket.dispute(task=task_id, segment=SEGMENTS_MAX - 1)))
+        self.world.block(signed(CUSTOMER.stash, TrainingMarket.dispute(task=task_id, segment=SEGMENTS_MAX - 1)))
         while self.now(task_id).drawn is None:
             self.world.block()
         return task_id
@@ -222,7 +223,7 @@ class Tasks:
     def each(self, task_id: bytes, call: CallOfPlace, *, but: int = -1) -> None:
         """A block in which everybody makes a call for its slot; or everybody but who has one."""
         places = [place for place in range(len(self.now(task_id).slots)) if place != but]
-        self.world.block(*(made(self.owner(task_id, place).provider, call(place)) for place in places))
+        self.world.block(*(signed(self.owner(task_id, place).provider, call(place)) for place in places))
 
     def finish(self, task_id: bytes, place: int, root: bytes = ROOT) -> Call:
         """A result."""
@@ -249,7 +250,7 @@ class Tasks:
     def clear(self, *tasks: bytes) -> None:
         """Have tasks end in whichever way is open to their customer, and all that they leave behind."""
         early = [task_id for task_id in tasks if self.now(task_id).state in CANCELLED]
-        self.world.block(*(made(CUSTOMER.stash, TrainingMarket.cancel(task=task_id)) for task_id in early))
+        self.world.block(*(signed(CUSTOMER.stash, TrainingMarket.cancel(task=task_id)) for task_id in early))
         for task_id in tasks:
             self.until(task_id, TaskState.ENDED)
         while self.world.now()[TrainingMarket].clearing.places[tasks[0]]:

@@ -14,19 +14,19 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from benchmarks.weights.actors import CUSTOMER, FLEETS, LARGE, OGPU, PRICEY, RACED, Actor
+from benchmarks.weights.actors import CUSTOMER, FLEETS, LARGE, PRICEY, RACED, Actor
 from benchmarks.weights.findings import LEAST_NANOSECONDS, Findings, Ratio
 from benchmarks.weights.market_cases import attached
 from benchmarks.weights.races import DRAW_BLOCKS, Races
 from benchmarks.weights.staking_cases import offer_of
-from benchmarks.weights.world import Step, World, made
+from benchmarks.weights.world import Step, World
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
 from gpu_tasks.market.inference.units import RACERS_MAX, UNITS_OPEN_MAX
 from node.ledger.storage import FinalEntry
 from runtime.blocks.block import BLOCK, Block
 from runtime.blocks.digest import seal_item
-from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.blocks.extrinsic import Extra, MultiSignature
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import Unsigned
 from runtime.execution.authoring import Authoring
@@ -39,6 +39,8 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
+from simulation.chains.extrinsics import signed_extrinsic
+from simulation.chains.market_chain import OGPU, signed
 
 SLOT_NANOSECONDS = 1_000_000_000
 SHARE_MAX = 0.75
@@ -187,7 +189,7 @@ class WholeBlocks:
         world.blocks(2)
         call = attached(races.reveals(units, 0, RACERS_MAX))
         self._case("settling reveals", self._transfers(), call)
-        world.block(made(Unsigned(), call))
+        world.block(signed(Unsigned(), call))
 
     def _open_units(self) -> None:
         """As many open units as there can be, slots stirred, draws due; transfers take the rest."""
@@ -195,7 +197,9 @@ class WholeBlocks:
         while self._open() < UNITS_OPEN_MAX - DRAWN_AT_LAST:
             world.block(self._posts(PRICEY))
         world.blocks(DRAW_BLOCKS)
-        devices = (made(actor.provider, Devices.resume(device=actor.device(1))) for actor in world.validators[:FLEETS])
+        devices = (
+            signed(actor.provider, Devices.resume(device=actor.device(1))) for actor in world.validators[:FLEETS]
+        )
         world.block(self._posts(LARGE))
         world.block(self._posts(LARGE))
         world.block(self._posts(LARGE), *devices)
@@ -216,7 +220,7 @@ class WholeBlocks:
             for size in sizes:
                 post = InferenceMarket.post(service=service, units=(terms,) * size)
                 with suppress(DispatchError):
-                    made(CUSTOMER.stash, post)(bound)
+                    signed(CUSTOMER.stash, post)(bound)
 
         return step
 
@@ -266,10 +270,9 @@ class WholeBlocks:
         return taken
 
     def _signed(self, actor: Actor, call: Call) -> bytes:
-        world, runtime = self.world, self.world.runtime
-        extra = Extra(nonce=world.now()[System].account[actor.stash].nonce)
-        version = runtime.version
-        additional = Additional(version.spec_version, version.transaction_version, world.genesis, world.genesis)
-        message = signing_payload(payload_head(runtime, call, extra), additional)
-        signature = MultiSignature(Scheme.ED25519, actor.sign("stash", message))
-        return encode_signed(runtime, call, extra, actor.stash, signature)
+        world, extra = self.world, Extra(nonce=self.world.now()[System].account[actor.stash].nonce)
+
+        def signer(payload: bytes) -> MultiSignature:
+            return MultiSignature(Scheme.ED25519, actor.sign("stash", payload))
+
+        return signed_extrinsic(world.runtime, world.genesis, call, extra, actor.stash, signer)

@@ -7,9 +7,8 @@ happens in a block that is begun and thrown away, so the order of measurements d
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from benchmarks.weights.actors import OGPU, Actor, patch
+from benchmarks.weights.actors import Actor, patch
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import PROPERTIES
 from genesis.spec import ChainSpec
@@ -18,20 +17,19 @@ from gpu_tasks.market.inference.units import Unit
 from node.ledger.chain import open_chain
 from node.ledger.layers import DiffLayer
 from node.ledger.storage import FinalEntry, Storage, StoredBlock
-from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
+from runtime.blocks.digest import Digest
 from runtime.blocks.extrinsic import decode_extrinsic, encode_bare
 from runtime.cryptography import signatures
 from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.types import Origin, Signed
 from runtime.execution.executive import BlockExecution
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
-from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Changes
 from runtime.state.trie import Trie
-from simulation.chains.presence import signed_by_all
+from simulation.chains.market_chain import OGPU
+from simulation.chains.presence import digest_of
 
 ACCOUNTS, SENDERS, VALIDATORS = 100_000, 13_000, 128
 FIRST_SLOT, SLOT_MS = 1_700_000_000, 1_000
@@ -112,20 +110,11 @@ class World:
 
     def digest(self, author: Actor | None = None) -> Digest:
         """The next block's, without seal: everything that its height asks for."""
-        number, bound = self.height + 1, self.now()
-        epoch = bound[Beacon].epoch_of(number)
-        output = blake2_256(number.to_bytes(8, "little"))
+        number, bound, reached = self.height + 1, self.now(), self.height
         who = author or self.validators[number % len(self.validators)]
-        items: list[Any] = [
-            author_item(who.stash), pre_digest_item(PreDigest(FIRST_SLOT + number, epoch, output, bytes(80))),
-        ]  # fmt: skip
-        final = number - 1
-        if final > bound[Beacon].final_height():
-            items.append(consensus_item(FinalRef(final, self.hash_of(final), signed_by_all(bound, final))))
-        following = bound[TrustStake].next_validators(number)
-        if following is not None:
-            items.append(consensus_item(following))
-        return tuple(items)
+        final = (reached, self.hash_of(reached)) if reached > bound[Beacon].final_height() else None
+        output = blake2_256(number.to_bytes(8, "little"))
+        return digest_of(bound, number, who.stash, FIRST_SLOT + number, output, final)
 
     def hash_of(self, height: int) -> bytes:
         """A block's id."""
@@ -140,23 +129,3 @@ class World:
     def _rich(self) -> Sequence[tuple[bytes, int]]:
         rich = len(self.senders)
         return [(who, 100 * OGPU if place < rich else 60 * OGPU) for place, who in enumerate(self.accounts)]
-
-
-def made(origin: Origin | bytes, call: Call) -> Step:
-    """A step: a call that succeeds."""
-
-    def step(bound: Bound) -> None:
-        with bound.overlay.transaction():
-            bound.dispatch(call, Signed(origin) if isinstance(origin, bytes) else origin)
-
-    return step
-
-
-def all_of(steps: Sequence[Step]) -> Step:
-    """Many steps as one."""
-
-    def step(bound: Bound) -> None:
-        for each in steps:
-            each(bound)
-
-    return step

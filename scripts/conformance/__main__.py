@@ -26,6 +26,7 @@ from gpu_tasks.workloads.train_int8.conformance import HASHES
 from scripts.conformance import verdict
 from scripts.conformance.answers import PLAIN, PLANTED
 from simulation.replay.interpreters import ROOT, interpreters
+from simulation.runs import ended
 
 TRUTH = "reference"
 EVERYWHERE = (TRUTH, "numpy", PLAIN)
@@ -66,12 +67,7 @@ def main() -> int:
     ]
     problems += judged(answers, needed)
     seconds = round(time.monotonic() - started)
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps(content(answers, problems, seconds), indent=1) + "\n", encoding="utf-8")
-    for problem in problems:
-        print(f"FAILED {problem}")
-    print(line(answers, len(problems), seconds))
-    return 1 if problems else 0
+    return ended(OUT, content(answers, problems, seconds), problems, line(answers, len(problems), seconds))
 
 
 def asked(python: Path, backend: str) -> Answer:

@@ -31,7 +31,6 @@ from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
-from runtime.pallets.balances import Balances
 from simulation.chains.market_chain import (
     BOND,
     CUSTOMER,
@@ -43,9 +42,7 @@ from simulation.chains.market_chain import (
     attach,
     attestation,
     commit,
-    due_of,
     named_keys,
-    opens,
     signed,
     terms,
 )
@@ -235,23 +232,14 @@ class LeafChain:
         return self.said.get(case) or self.truth(case)
 
     def judge_steps(self) -> Iterator[Step]:
-        """What all judges do in the next block."""
-        courts, height = self.chain.now()[Courts], self.chain.height + 1
-        for case, record in courts.cases.items():
-            if record is None or record.round is None:
-                continue
-            for judge in record.benches[-1].members:
-                keys = self.chain.keys_of(judge)
-                if keys.name not in self.silent:
-                    said = opens(keys, case, self.opinion(case, keys))
-                    yield from due_of(courts, case, keys, said, height=height, final=height - 1)
+        """What all judges but the silent ones do in the next block."""
+        return self.chain.judge_steps(lambda case, keys: None if keys.name in self.silent else self.opinion(case, keys))
 
     # ----------------------------------------------------------------------------------------------------------- money
 
     def owned(self, *who: bytes) -> int:
         """What some accounts have, free and held."""
-        accounts = self.chain.now()[Balances].system.account
-        return sum(accounts[each].data.free + accounts[each].data.reserved for each in who)
+        return self.chain.owned(*who)
 
     @property
     def pot(self) -> int:

@@ -6,20 +6,22 @@ from runtime.blocks.evidence import DoubleHeader
 from runtime.frame.call import Call
 from runtime.pallets.staking.trust_lock import TrustLock
 from simulation.chains.market_chain import GENESIS_HASH, Keys
+from simulation.chains.named_keys import NamedKeys
 
 
 def sealed(
-    author: Keys,
+    author: NamedKeys,
     slot: int = 9,
     epoch: int = 0,
     parent: bytes = b"p" * 32,
-    signer: Keys | None = None,
+    signer: NamedKeys | None = None,
     role: str = "session",
+    genesis: bytes = GENESIS_HASH,
 ) -> bytes:
     """An encoded header by `author`, sealed with the key of `signer` in a role."""
     digest = (author_item(author.stash), pre_digest_item(PreDigest(slot, epoch, bytes(32), bytes(80))))
     header = Header(parent, 5, b"s" * 32, b"x" * 32, digest)
-    signature = (signer or author).sign(role, seal_payload(GENESIS_HASH, header))
+    signature = (signer or author).sign(role, seal_payload(genesis, header))
     return HEADER.encode(Header(parent, 5, b"s" * 32, b"x" * 32, (*digest, seal_item(signature))))
 
 

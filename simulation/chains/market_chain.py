@@ -29,9 +29,10 @@ from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, result_c
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.training_market import TrainingMarket
-from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
+from runtime.blocks.digest import Digest
 from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.types import GRAINS_PER_OGPU, RuntimeVersion, Signed, Unsigned
+from runtime.encoding.types import GRAINS_PER_OGPU, Origin, RuntimeVersion, Signed, Unsigned
+from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError
 from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound, Runtime
@@ -47,7 +48,7 @@ from runtime.state.overlay import Memory
 from simulation.books import ChainBooks
 from simulation.catalogue import WORLDS
 from simulation.chains.named_keys import NamedKeys
-from simulation.chains.presence import signed_by_all
+from simulation.chains.presence import digest_of
 
 OGPU = GRAINS_PER_OGPU
 TOKENS = 64
@@ -100,6 +101,28 @@ def hexed(raw: bytes) -> str:
     return "0x" + raw.hex()
 
 
+def validator_row(keys: NamedKeys, bond: int) -> dict[str, Any]:
+    """A validator, as block 0 is told of it."""
+    return {
+        "stash": hexed(keys.stash),
+        "session_key": hexed(keys.public("session")),
+        "vrf_key": hexed(keys.public("vrf")),
+        "provider_key": hexed(keys.provider),
+        "bond": bond,
+        "commission_ppm": 100_000,
+    }
+
+
+def provider_row(keys: NamedKeys) -> dict[str, Any]:
+    """A provider, as block 0 is told of it."""
+    return {"stash": hexed(keys.stash), "seal_key": hexed(keys.public("seal")), "endpoint": "http://127.0.0.1:1"}
+
+
+def device_row(keys: NamedKeys, uuid_hash: bytes, bond: int) -> dict[str, Any]:
+    """A device, as block 0 is told of it."""
+    return {"owner": hexed(keys.stash), "kind": "cpu", "uuid_hash": hexed(uuid_hash), "bond": bond}
+
+
 def genesis_config(
     validators: list[Keys], others: list[Keys], bonds: tuple[int, ...] = (BOND,), queue: int = 0
 ) -> dict[str, dict[str, Any]]:
@@ -113,33 +136,11 @@ def genesis_config(
         "Balances": {"balances": balances},
         "Beacon": {"seed": "0x" + "07" * 32},
         "TrustStake": {
-            "validators": [
-                {
-                    "stash": hexed(one.stash),
-                    "session_key": hexed(one.public("session")),
-                    "vrf_key": hexed(one.public("vrf")),
-                    "provider_key": hexed(one.provider),
-                    "bond": bonds[place % len(bonds)],
-                    "commission_ppm": 100_000,
-                }
-                for place, one in enumerate(validators)
-            ]
+            "validators": [validator_row(one, bonds[place % len(bonds)]) for place, one in enumerate(validators)]
         },
         "Devices": {
-            "providers": [
-                {"stash": hexed(one.stash), "seal_key": hexed(one.public("seal")), "endpoint": "http://127.0.0.1:1"}
-                for one in validators
-            ],
-            "devices": [
-                {
-                    "owner": hexed(one.stash),
-                    "kind": "cpu",
-                    "uuid_hash": hexed(one.uuid_hash),
-                    "bond": DEVICE_BOND,
-                    "queue": queue,
-                }
-                for one in validators
-            ],
+            "providers": [provider_row(one) for one in validators],
+            "devices": [{**device_row(one, one.uuid_hash, DEVICE_BOND), "queue": queue} for one in validators],
         },
         "InferenceMarket": {
             "services": [
@@ -237,20 +238,10 @@ class MarketChain:
         """All events of a kind since block 1."""
         return [one for one in self.all_events if isinstance(one, kind)]
 
-    def _digest(self, bound: Bound, author: Keys) -> Any:
-        epoch = (self.height - 1) // self.epoch_blocks
-        output = blake2_256(self.chance.randbytes(32))
-        items: list[Any] = [
-            author_item(author.stash),
-            pre_digest_item(PreDigest(self.height, epoch, output, bytes(80))),
-        ]
-        final = self.height - self.final_lag
-        if final > bound[Beacon].final_height():
-            items.append(consensus_item(FinalRef(final, hash_of(final), signed_by_all(bound, final, self.absent))))
-        following = bound[TrustStake].next_validators(self.height)
-        if following is not None:
-            items.append(consensus_item(following))
-        return tuple(items)
+    def _digest(self, bound: Bound, author: Keys) -> Digest:
+        output, reached = blake2_256(self.chance.randbytes(32)), self.height - self.final_lag
+        final = (reached, hash_of(reached)) if reached > bound[Beacon].final_height() else None
+        return digest_of(bound, self.height, author.stash, self.height, output, final, self.absent)
 
     # --------------------------------------------------------------------------------------------------------- steps
 
@@ -271,6 +262,22 @@ class MarketChain:
         case = self.now()[Courts].cases[case_id]
         assert case is not None
         return case
+
+    def owned(self, *accounts: bytes) -> int:
+        """What some accounts have, free and held."""
+        entries = self.now()[System].account
+        return sum(entries[each].data.free + entries[each].data.reserved for each in accounts)
+
+    def judge_steps(self, opinion: Callable[[bytes, Keys], Answered | Unanswerable | None]) -> Iterator[Step]:
+        """What judges do in the next block: `opinion` says of a case and a judge what it opens, None for nothing."""
+        courts, height = self.now()[Courts], self.height + 1
+        for case_id, case in courts.cases.items():
+            for judge in case.benches[-1].members if case is not None and case.round is not None else ():
+                keys = self.keys_of(judge)
+                said = opinion(case_id, keys)
+                if said is not None:
+                    statement, final = opens(keys, case_id, said), height - self.final_lag
+                    yield from due_of(courts, case_id, keys, statement, height=height, final=final)
 
     def keys_of(self, stash: bytes) -> Keys:
         """Whose stash this is."""
@@ -308,12 +315,13 @@ def totals_under(root: bytes) -> Totals:
 _MADE_UP: dict[bytes, Totals] = {}
 
 
-def signed(account: bytes, call: Any) -> Callable[[Bound], None]:
-    """A step: a call that must succeed."""
+def signed(who: bytes | Origin, call: Any) -> Callable[[Bound], None]:
+    """A step: a call of an account, or of another origin, that must succeed."""
+    origin = Signed(who) if isinstance(who, bytes) else who
 
     def step(bound: Bound) -> None:
         with bound.overlay.transaction():
-            bound.dispatch(call, Signed(account))
+            bound.dispatch(call, origin)
 
     return step
 
@@ -356,19 +364,25 @@ def attach(*attestations: AnyAttestation) -> Callable[[Bound], None]:
     return step
 
 
-def salt_of(keys: Keys, unit_id: bytes) -> bytes:
+def salt_of(keys: NamedKeys, unit_id: bytes) -> bytes:
     """The commit salt that a test provider uses."""
     return blake2_256(keys.stash + unit_id)
 
 
+def commit_call(genesis: bytes, keys: NamedKeys, unit_id: bytes, unit: Unit, output_root: bytes) -> Call:
+    """What a racer commits with."""
+    commitment = result_commitment(genesis, unit_id, unit.attempt, keys.stash, output_root, salt_of(keys, unit_id))
+    return InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
+
+
 def commit(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes) -> Callable[[Bound], None]:
     """A step: a racer commits."""
-    commitment = result_commitment(GENESIS_HASH, unit_id, unit.attempt, keys.stash, output_root, salt_of(keys, unit_id))
-    call = InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
-    return signed(keys.provider, call)
+    return signed(keys.provider, commit_call(GENESIS_HASH, keys, unit_id, unit, output_root))
 
 
-def attestation(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, /, **changed: Any) -> SignedAttestation:
+def attestation(
+    keys: NamedKeys, unit_id: bytes, unit: Unit, output_root: bytes, /, *, genesis: bytes = GENESIS_HASH, **changed: Any
+) -> SignedAttestation:
     """A racer's attestation, with some fields changed before it is signed."""
     racer = racer_of(unit, keys.stash)
     assert racer is not None
@@ -396,7 +410,7 @@ def attestation(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes, /, *
         **changed,
     }
     statement = Attestation(**fields)
-    return SignedAttestation(statement, keys.sign("provider", signing_payload(GENESIS_HASH, statement)))
+    return SignedAttestation(statement, keys.sign("provider", signing_payload(genesis, statement)))
 
 
 def validates(

@@ -1,7 +1,9 @@
-"""Signs of life on chains without consensus: heartbeats, and certificates that everybody with a seat signed."""
+"""The next block on chains without consensus: its digest, certificates that everybody signed, heartbeats."""
 
 from collections.abc import Iterable
+from typing import Any
 
+from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.encoding.codec import codec
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
@@ -31,3 +33,26 @@ def heartbeat(who: NamedKeys, genesis: bytes, number: int, block: bytes) -> Hear
 def attached(heartbeats: Iterable[Heartbeat]) -> Call:
     """The inherent with these, in their order."""
     return ImOnline.attach(heartbeats=tuple(sorted(heartbeats, key=lambda each: each.seen.stash)))
+
+
+def digest_of(
+    bound: Bound,
+    number: int,
+    author: bytes,
+    slot: int,
+    output: bytes,
+    final: tuple[int, bytes] | None = None,
+    absent: frozenset[bytes] = frozenset(),
+) -> Digest:
+    """A block's digest without its seal; `final` is the height and id of the final block that it refers to, if any.
+
+    The last block of an epoch names the next set.
+    """
+    pre_digest = PreDigest(slot, bound[Beacon].epoch_of(number), output, bytes(80))
+    items: list[Any] = [author_item(author), pre_digest_item(pre_digest)]
+    if final is not None:
+        items.append(consensus_item(FinalRef(*final, signed_by_all(bound, final[0], absent))))
+    following = bound[TrustStake].next_validators(number)
+    if following is not None:
+        items.append(consensus_item(following))
+    return tuple(items)

@@ -6,8 +6,6 @@ out/economy.json. Exits with 1 when a book does not balance, when hooks weigh mo
 50,000 steps or more is too tame to show anything; a failure names the season that repeats it.
 """
 
-import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -19,53 +17,31 @@ from genesis.presets import load_spec
 from simulation.books import blind_spots
 from simulation.catalogue import WORLDS
 from simulation.economy.figures import Tally, lacks, report, summary
-from simulation.economy.seasons import parts, play_all
+from simulation.economy.season import SEASON_STEPS, play
+from simulation.runs import chosen_stretches, ended, in_turn, run_parser
 
 OUT = Path(__file__).parents[2] / "out" / "economy.json"
 
 
 def main() -> int:
     """Play, count, write, judge."""
-    arguments = _arguments()
-    tally, problems, seconds = Tally(), list[str](), 0.0
-    chosen = [part for part in parts(arguments.seed, arguments.steps) if arguments.season in (None, part.number)]
+    parser = run_parser("economy", __doc__)
+    options = parser.parse_args()
+    chosen, tally, problems, seconds = chosen_stretches(parser, options, SEASON_STEPS), Tally(), list[str](), 0.0
     columns = (TextColumn("economy"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("steps", total=sum(part.steps for part in chosen))
-        for played in play_all(chosen, arguments.jobs, lambda made: progress.advance(bar, made)):
+        for played in in_turn(play, chosen, options.jobs):
             tally.add(played.tally)
+            progress.advance(bar, played.tally.steps.total())
             seconds += played.seconds
             problems += [] if played.problem is None else [played.problem]
     runtime = runtime_of(load_spec("local"))
     problems += blind_spots(runtime, WORLDS)
-    if arguments.season is None and not problems:
+    if options.season is None and not problems:
         problems += lacks(tally, runtime)
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps(report(tally, arguments.seed, seconds, problems), indent=1) + "\n", encoding="utf-8")
-    for problem in problems:
-        print(f"economy: {problem}", file=sys.stderr)
-    print(summary(tally, len(chosen), seconds, holds=not problems))
-    return 1 if problems else 0
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m simulation.economy", description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=_positive, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--season", type=int, help="play this chain alone")
-    parser.add_argument("--jobs", type=_positive, default=1, help="chains at a time, each in a process of its own")
-    arguments = parser.parse_args()
-    seasons = len(list(parts(arguments.seed, arguments.steps)))
-    if arguments.season is not None and not 0 <= arguments.season < seasons:
-        parser.error(f"so many steps have the seasons 0 to {seasons - 1}")
-    return arguments
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
+    line = summary(tally, len(chosen), seconds, holds=not problems)
+    return ended(OUT, report(tally, options.seed, seconds, problems), problems, line)
 
 
 if __name__ == "__main__":

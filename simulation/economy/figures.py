@@ -5,14 +5,71 @@ of a new pallet is taken up, or named as missing.
 """
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts.events import BenchDrawn, CaseEnded, CaseOpened, JudgeCharged
+from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.devices.events import ProviderUnregistered
+from gpu_tasks.market.training.events import BidEnded, SlotSettled, StandbyReleased, TaskEnded
+from gpu_tasks.market.training.money import TaskOutcome
 from runtime.encoding.types import Signed
 from runtime.frame.runtime import Runtime
-from simulation.economy.hearings import CONVICTED, EXPECTED, EXPELLED, RARE
 from simulation.economy.hooks import HOOKS_MAX
-from simulation.economy.task_ends import unseen
+
+CONVICTED, FINED, EXPELLED = "judge convicted", "judge fined", "registration ended"
+SKIPPED = CaseOutcome.NOT_AUDITED
+"""No case, so no event says that one ended."""
+EXPECTED = (
+    *(f"{kind.name} drawn" for kind in BenchKind),
+    *(f"ended {outcome.name}" for outcome in CaseOutcome if outcome is not SKIPPED),
+    CONVICTED,
+    FINED,
+    EXPELLED,
+)
+RARE = frozenset({"ended UNDECIDED", "ended APPEAL_WON", "ended APPEAL_UNDECIDED", EXPELLED})
+"""What a run of two chains may not come to: liars and absent judges must meet in one court, or lie three times."""
+
+
+def doings(of_hooks: Iterable[Any]) -> Iterator[str]:
+    """What the courts did in a block, by the events of its hooks."""
+    for event in of_hooks:
+        if isinstance(event, CaseOpened):
+            yield f"{event.kind.name} opened"
+        elif isinstance(event, BenchDrawn):
+            yield f"{BenchKind(event.bench).name} drawn"
+        elif isinstance(event, CaseEnded):
+            yield f"ended {event.outcome.name}"
+        elif isinstance(event, JudgeCharged):
+            yield CONVICTED if event.is_convicted else FINED
+        elif isinstance(event, ProviderUnregistered):  # not asked for by a call: a court says so
+            yield EXPELLED
+
+
+RARE_ENDS = frozenset({TaskOutcome.UNDECIDED})
+"""Judges of a dispute must differ, and nobody appeal."""
+
+WITHOUT_SLOTS = (TaskOutcome.NO_AWARD, TaskOutcome.CANCELLED_BEFORE_AWARD)
+
+
+def task_ends(happened: Iterable[Any]) -> Iterator[str]:
+    """The rows of the money table that the events of a block tell of; a task's own end counts where no slot was."""
+    for event in happened:
+        if isinstance(event, SlotSettled) or (isinstance(event, TaskEnded) and event.outcome in WITHOUT_SLOTS):
+            yield event.outcome.name
+        elif isinstance(event, StandbyReleased):
+            yield TaskOutcome.STOOD_BY.name
+        elif isinstance(event, BidEnded) and event.burned:
+            yield TaskOutcome.NOT_REVEALED.name
+
+
+def unseen(ends: Iterable[str]) -> list[str]:
+    """The rows that have not come, rare ones apart."""
+    seen = set(ends)
+    return [outcome.name for outcome in TaskOutcome if outcome not in RARE_ENDS and outcome.name not in seen]
+
 
 LIVELY_FROM_STEPS = 50_000
 """A shorter run is asked for its books alone."""

@@ -7,26 +7,31 @@ nothing that is refused writes anything; no block's hooks weigh more than their 
 """
 
 import random
+import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import preset, validator_names
-from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.kinds import order_key
+from gpu_tasks.market.courts.cases import CaseStage, CourtCase
+from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import InferenceMarket
-from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
+from gpu_tasks.market.training.tasks import Task, is_open
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.blocks.digest import Digest
 from runtime.blocks.extrinsic import Extra, MultiSignature, decode_extrinsic, encode_bare, encode_signed
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import CAP_GRAINS
 from runtime.execution.executive import BlockExecution
 from runtime.frame.call import Call
-from runtime.frame.errors import ErrorValue, InvalidTransaction
-from runtime.frame.runtime import Bound
+from runtime.frame.errors import InvalidTransaction
+from runtime.frame.runtime import Bound, Runtime
 from runtime.frame.weights import BLOCK_BASE
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
@@ -37,30 +42,106 @@ from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Changes
 from runtime.state.written_keys import ITEM_PREFIX_BYTES
-from simulation.books import Books, BooksBroken
+from simulation.actors import ACTORS, BY_STASH, NODES, OGPU, WALKERS, Actor, World
+from simulation.books import Books, BooksBroken, keys_of
 from simulation.catalogue import WORLDS, check_books
-from simulation.chains.presence import attached, signed_by_all
-from simulation.economy.crowd import Crowd, Directory
-from simulation.economy.figures import Tally
-from simulation.economy.hearings import doings
+from simulation.chains.presence import attached, digest_of
+from simulation.economy.figures import Tally, doings, task_ends
 from simulation.economy.hooks import HOOKS_MAX
-from simulation.economy.task_ends import task_ends
 from simulation.replay.calls import POWERS, draw
-from simulation.replay.cast import ACTORS, BY_STASH, NODES, OUTSIDERS, VALIDATORS, WALKERS, Actor
 from simulation.replay.duties import deeds
+from simulation.replay.record import FIRST_SLOT, SLOT_MS, attached_of, error_name, gift
 from simulation.replay.roll_deeds import with_numbers, with_roll_calls
-from simulation.replay.world import OGPU
+from simulation.runs import Stretch
 from wallet.keypair import Keypair
 
-FIRST_SLOT = 1_800_000_000
-SLOT_MS = 1_000
+RECENT_UNITS = 60
+LOOKED_THROUGH = 300
+
+
+@dataclass
+class Directory:
+    """Units with their customers, the newest last, devices with their owners, and cases that wait for an appeal."""
+
+    runtime: Runtime
+    units: dict[bytes, bytes] = field(default_factory=dict)
+    devices: dict[bytes, bytes] = field(default_factory=dict)
+    decided: dict[bytes, None] = field(default_factory=dict)
+    tasks: dict[bytes, bytes] = field(default_factory=dict)
+    """Those that have not ended, with their customers."""
+
+    def read(self, changes: Changes) -> None:
+        """Note what a block, or block 0, wrote."""
+        listed = (
+            (self.runtime.item(InferenceMarket.units), self.units, "customer"),
+            (self.runtime.item(Devices.devices), self.devices, "owner"),
+        )
+        cases, tasks = self.runtime.item(Courts.cases), self.runtime.item(TrainingMarket.tasks)
+        for key, raw in changes.items():
+            for item, known, whose in listed:
+                if key[:ITEM_PREFIX_BYTES] == item.prefix:
+                    self._note(known, keys_of(item, key)[0], raw, item, whose)
+            if key[:ITEM_PREFIX_BYTES] == cases.prefix:
+                self._note_case(keys_of(cases, key)[0], None if raw is None else cases.decode(raw))
+            if key[:ITEM_PREFIX_BYTES] == tasks.prefix:
+                self._note_task(keys_of(tasks, key)[0], None if raw is None else tasks.decode(raw))
+
+    def _note(self, known: dict[bytes, bytes], name: bytes, raw: bytes | None, item: Any, whose: str) -> None:
+        if raw is None:
+            known.pop(name, None)
+        elif name not in known:
+            known[name] = getattr(item.decode(raw), whose)
+
+    def _note_case(self, name: bytes, case: CourtCase | None) -> None:
+        if case is not None and case.stage is CaseStage.APPEALABLE:
+            self.decided[name] = None
+        else:
+            self.decided.pop(name, None)
+
+    def _note_task(self, name: bytes, task: Task | None) -> None:
+        if task is not None and is_open(task):
+            self.tasks[name] = task.customer
+        else:
+            self.tasks.pop(name, None)
+
+
+@dataclass(frozen=True)
+class Crowd(World):
+    """The chain as a random caller of this season sees it."""
+
+    directory: Directory = field(kw_only=True)
+
+    def device(self, owner: Actor) -> bytes:
+        """A device, this owner's where it has one; now and then anybody's, or one that nobody has."""
+        devices = self.directory.devices
+        mine = [key for key, stash in devices.items() if stash == owner.stash.account]
+        known = mine if mine and self.chance.random() < 0.9 else list(devices)
+        return self.chance.choice(known) if known and self.chance.random() < 0.95 else self.chance.randbytes(32)
+
+    def unit(self, customer: bytes | None = None) -> bytes:
+        """A recent unit, open or ended, of this customer where there is one; now and then none at all."""
+        newest = islice(reversed(self.directory.units.items()), LOOKED_THROUGH)
+        units = [unit_id for unit_id, whose in newest if customer in (None, whose)][:RECENT_UNITS]
+        return self.chance.choice(units) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
+
+    def open_tasks(self) -> list[tuple[bytes, Task]]:
+        """Tasks that had not ended in the last block, and have not since."""
+        found = ((task_id, self.bound[TrainingMarket].tasks[task_id]) for task_id in self.directory.tasks)
+        return [(task_id, task) for task_id, task in found if task is not None and is_open(task)]
+
+    def appealable(self) -> list[bytes]:
+        """Cases whose verdict stands if nobody appeals, as far as the hooks of this block have not ended them."""
+        return [case_id for case_id in self.directory.decided if case_id in self.bound[Courts].cases]
+
+
 FULL_COUNT_BLOCKS = 250
+SEASON_STEPS = 25_000
+"""Of a chain: a run of twice as many plays one with enough validators for courts, and one with too few."""
 ROOT_SHARE = 0.02
 """Of the random steps: whoever holds the key of Root uses it."""
 LARGE, SMALL = (12, 13, 14), (4, 5, 6, 8)
 """Validators: enough for a court beside customer, parties and first judges, and too few."""
 SIGNED, FORGED = bytes(64), b"\1" * 64
-RICH = VALIDATORS + OUTSIDERS
 GOES_AWAY, COMES_BACK = 1 / 60, 1 / 250
 """Of the blocks: a validator is away for some epochs, and jailed if it must stay in its set."""
 HEARTBEAT_BLOCKS = 20
@@ -190,15 +271,14 @@ class Season:
         """The height of the newest block that ended."""
         return len(self.ids) - 1
 
-    def play(self, steps: int, on_block: Callable[[int], None] = lambda _: None) -> Tally:
+    def play(self, steps: int, on_block: Callable[[], None] = lambda: None) -> Tally:
         """Make so many steps or a few more, count everything at the end, and say what happened.
 
         BooksBroken, with the place, if a book does not balance; what execution raised, if it did.
         """
         while self.tally.steps.total() < steps:
-            before = self.tally.steps.total()
             self.block()
-            on_block(self.tally.steps.total() - before)
+            on_block()
         self.count_anew()
         return self.tally
 
@@ -268,7 +348,7 @@ class Season:
         else:
             failed = overlay.events[-1][1]
             assert isinstance(failed, ExtrinsicFailed)
-            self.tally.failures[self._error_name(failed.dispatch_error)] += 1
+            self.tally.failures[error_name(self.runtime, failed.dispatch_error)] += 1
 
     def _refused(self, refusal: InvalidTransaction, written: list[bytes]) -> None:
         if written:
@@ -294,10 +374,9 @@ class Season:
     def _duties(self, execution: BlockExecution, crowd: Crowd) -> None:
         """What providers owe: attestations for the author first, signs of life behind them, then their calls."""
         owed = list(deeds(crowd))
-        attestations = [one.attestation for one in owed if one.attestation is not None]
-        admissible = [one for one in attestations if not execution.bound[Attestations].problem(one)]
-        if admissible:
-            self._inherent(execution, Attestations.attach(attestations=tuple(sorted(admissible, key=order_key))))
+        attached_call = attached_of(execution.bound, owed)
+        if attached_call is not None:
+            self._inherent(execution, attached_call)
         self._heartbeats(execution)
         for deed in owed:
             if deed.call is not None:
@@ -312,9 +391,7 @@ class Season:
         who = self.chance.choice(ACTORS)
         keys = who.provider if self.chance.random() < 0.1 else who.stash
         if execution.bound[Balances].spendable_balance(keys.account) < OGPU and self.chance.random() < 0.9:
-            giver = self.chance.choice([actor for actor in ACTORS if actor.name in RICH])
-            value = self.chance.randrange(OGPU, 100 * OGPU)
-            self.sign(execution, giver.stash, Balances.transfer_keep_alive(dest=keys.account, value=value))
+            self.sign(execution, *gift(self.chance, keys))
             return
         call = draw(crowd, who)
         if call.name != "InferenceMarket.post" or not self._is_full(execution):
@@ -347,31 +424,39 @@ class Season:
         """The digest of the next block; time goes on, finality follows, lags, or stands still for a while."""
         bound = self.runtime.at(self.state)
         self.slot += self.chance.choice((1, 1, 1, 1, 2, 3))
-        epoch = bound[Beacon].epoch_of(number)
-        pre_digest = PreDigest(self.slot, epoch, self.chance.randbytes(32), bytes(80))
-        items: list[Any] = [author_item(author), pre_digest_item(pre_digest)]
-        is_first = bound[Beacon].epoch_of(number - 1) != epoch
+        output, final, beacon = self.chance.randbytes(32), None, bound[Beacon]
+        is_first = beacon.epoch_of(number - 1) != beacon.epoch_of(number)
         if self.chance.random() < 0.005:
             self.stalled_until = number + self.chance.randrange(10, 50)
         if is_first or (number >= self.stalled_until and self.chance.random() < 0.8):
             reached = max(self.final, number - 1 - self.chance.choice((0, 1, 1, 2, 5)))
             if reached > self.final:
-                self.final = reached
-                items.append(
-                    consensus_item(FinalRef(reached, self.ids[reached], signed_by_all(bound, reached, self.absent)))
-                )
-        following = bound[TrustStake].next_validators(number)
-        if following is not None:
-            items.append(consensus_item(following))
-        return tuple(items)
-
-    def _error_name(self, value: ErrorValue) -> str:
-        if value.name != "Module":
-            return value.name
-        pallet = next(pallet for pallet in self.runtime.pallets if pallet.index == value.detail[0])
-        return f"{pallet.__name__}.{pallet.errors[value.detail[1]].__name__}"
+                self.final, final = reached, (reached, self.ids[reached])
+        return digest_of(bound, number, author, self.slot, output, final, self.absent)
 
 
 def _verify(_scheme: Scheme, _signer: bytes, _payload: bytes, signature: bytes) -> bool:
     """The stand-in for a check of signatures: nobody here can sign for real, and nothing outside can call this."""
     return signature == SIGNED
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of one chain of a run."""
+
+    tally: Tally
+    seconds: float
+    """Of the processor."""
+    problem: str | None
+    """What went wrong, where, and how to see it again."""
+
+
+def play(part: Stretch) -> Played:
+    """Play a chain; what it broke on, if it did, is told."""
+    begun, season, problem = time.process_time(), Season(part.seed, part.number), None
+    try:
+        season.play(part.steps)
+    except Exception as error:  # noqa: BLE001 - whatever comes out of an execution is a finding, and is told
+        place = f"block {season.height}, after {season.tally.steps.total()} of its steps"
+        problem = part.told("economy", error, place)
+    return Played(season.tally, time.process_time() - begun, problem)

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from gpu_tasks.batches.sum_tree import LeafPath, Totals
 from gpu_tasks.market.courts.cases import APPEAL_BOND, JUDGE_SEAT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.due import case_of
+from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT, LeafCheck, LeafDuty, LeafStage
@@ -16,6 +18,7 @@ from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
+from simulation.actors import always, one_of
 from simulation.books import BROUGHT, Books, Keys, PalletBooks, Rule, at_most, both_or_none, claims, counts, places
 
 JUDGED = Rule("a case, and what looks at it", both_or_none)
@@ -154,3 +157,14 @@ WORLDS = (
         _check_disputed,
     ),
 )
+
+
+ARGUMENTS = {
+    "case_id": lambda world, _: world.unit(),
+    "statement": one_of(Statement(Unanswerable(), bytes(32)), Statement(Answered(bytes(32)), bytes(32))),
+    "totals": always(Totals(2, 0, 0, bytes(32))),
+    "path": always(LeafPath(0, 0, 0, bytes(32), ())),
+    "paths": always(()),
+    "nodes": always(()),
+    "index": always(0),
+}

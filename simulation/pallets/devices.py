@@ -4,11 +4,21 @@ from functools import cache
 from typing import Any
 
 from gpu_tasks.market.capacity.capacity import Capacity
-from gpu_tasks.market.capacity.proofs import ROW_DOMAIN, ROWS_MIN, ShownRow, drawn_rows, roll_call_hold
+from gpu_tasks.market.capacity.proofs import (
+    ROW_DOMAIN,
+    ROWS_MIN,
+    SIZE_MIN,
+    ShownRow,
+    WorkShape,
+    drawn_rows,
+    roll_call_hold,
+)
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import FREE_BOND, provider_hold
+from gpu_tasks.market.devices.records import FREE_BOND, QUEUE_MAX, DeviceClass, provider_hold
 from runtime.cryptography.merkle import merkle_path, merkle_root
 from runtime.frame.holds import Hold
+from runtime.pallets.staking.trust_stake import TrustStake
+from simulation.actors import Actor, World, always, one_of
 from simulation.books import Books, Keys, PalletBooks, Rule, both_or_none, claims, counts
 
 SECURED = Rule("what a device secures, and the collateral of its races")
@@ -65,3 +75,28 @@ def shown_rows(rows_seed: bytes, device: bytes) -> tuple[ShownRow, ...]:
 @cache  # a path costs the whole tree, and there are as many as rows
 def _path(place: int) -> tuple[bytes, ...]:
     return merkle_path(ROW_DOMAIN, DIGESTS, place)
+
+
+def _gone(world: World, _: Actor) -> bytes:
+    """Somebody who has left without a word, else anybody."""
+    devices, stake = world.bound[Devices], world.bound[TrustStake]
+    gone = [stash for stash, _ in devices.providers.items() if stash not in stake.candidates and not stake.bonds[stash]]
+    return world.chance.choice(gone) if gone else world.account()
+
+
+def _shape(world: World, _: Actor) -> WorkShape:
+    return WorkShape(world.chance.choice((SIZE_MIN, 1)), ROWS_MIN, 4_096)
+
+
+ARGUMENTS = {
+    "device": lambda world, who: world.device(who),
+    "seal_key": lambda _, who: who.vrf,
+    "endpoint": one_of(b"http://127.0.0.1:1", b"ftp://nowhere", b"http://a b"),
+    "kind": one_of(*DeviceClass),
+    "uuid_hash": lambda world, _: bytes([world.chance.randrange(4)]) * 32,
+    "bond": lambda world, _: world.amount(),
+    "queue": one_of(*range(QUEUE_MAX + 2)),
+    "shape": _shape,
+    "rows": always(()),
+    "Devices.drop_provider.stash": _gone,
+}

@@ -5,13 +5,22 @@ from typing import Any
 from gpu_tasks.market.ages import aged, unit_of
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import COLLATERAL
+from gpu_tasks.market.devices.records import COLLATERAL, DeviceClass
 from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.services import offer_hold, service_hold
-from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, Unit, UnitState, holds_collateral, is_open
+from gpu_tasks.market.inference.services import ServiceTerms, offer_hold, service_hold
+from gpu_tasks.market.inference.units import (
+    UNIT_DEPOSIT,
+    UNIT_MONEY,
+    Unit,
+    UnitState,
+    UnitTerms,
+    holds_collateral,
+    is_open,
+)
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
+from simulation.actors import OGPU, Actor, World, always, one_of
 from simulation.books import (
     BROUGHT,
     EVERYBODY,
@@ -144,3 +153,47 @@ WORLDS = (
         _check,
     ),
 )
+
+
+def _units(world: World, _: Actor) -> tuple[UnitTerms, ...]:
+    chance = world.chance
+    return tuple(
+        UnitTerms(
+            chance.choice((OGPU // 100, OGPU // 10, OGPU // 2, OGPU)) if chance.random() < 0.95 else 2 * OGPU,
+            chance.choice((1, 1, 2, 2, 2, 3)) if chance.random() < 0.95 else chance.choice((0, 9)),
+            chance.randbytes(32),
+            chance.randbytes(32),
+            max(0, world.final_height() - (0 if chance.random() < 0.9 else chance.choice((1, -1)))),
+            chance.choice((1, 64, 256, 257)) if chance.random() < 0.1 else 64,
+            chance.choice((0, 2, 16, 64, 64, 64, 4_097)) if chance.random() < 0.3 else 1,
+            chance.choice((1, 80)) if chance.random() < 0.3 else 0,
+            chance.choice((None, *DeviceClass)),
+        )
+        for _ in range(chance.choice((1, 1, 1, 2, 3)))
+    )
+
+
+def _service_terms(world: World, _: Actor) -> ServiceTerms:
+    low, high = world.chance.choice(((1, 2), (2, 1), (OGPU // 100, OGPU)))
+    lease = world.chance.choice((0, 20, 601))
+    chosen = world.chance.choice(((0, 0), (250_000, 64), (0, 64, 90, 0), (1_000_001, 0), (0, 10**9 + 1), (0, 9, 8)))
+    return ServiceTerms(b"other", world.chance.randbytes(32), bytes(32), low, high, 10, lease, 64, *chosen)
+
+
+def _other_service(world: World, _: Actor) -> int:
+    """Any but the one that all work for."""
+    return 1 + world.service()
+
+
+ARGUMENTS = {
+    "unit": lambda world, _: world.unit(),
+    "attempt": always(1),
+    "service": lambda world, _: world.service(),
+    "ask": one_of(1, OGPU),
+    "terms": _service_terms,
+    "units": _units,
+    "InferenceMarket.post.service": lambda world, _: 0 if world.chance.random() < 0.8 else world.service(),
+    "InferenceMarket.close_service.service": _other_service,
+    "InferenceMarket.withdraw_offer.service": _other_service,
+    "InferenceMarket.cancel.unit": lambda world, who: world.unit(who.stash.account),
+}

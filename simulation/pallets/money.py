@@ -5,6 +5,7 @@ from typing import Any
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionPayment
+from simulation.actors import always, one_of
 from simulation.books import CAP, CASES, EVERYBODY, LIMITS, Books, Keys, PalletBooks, Rule, claims
 
 SUPPLY = Rule("issuance, and what accounts own")
@@ -66,3 +67,15 @@ WORLDS = (
     ),
     PalletBooks(TransactionPayment, ((TransactionPayment.collected, _collected),)),
 )
+
+
+ARGUMENTS = {
+    "remark": lambda world, _: world.chance.randbytes(world.chance.randrange(200)),
+    "dest": lambda world, _: world.account(),
+    "value": lambda world, _: world.amount(),
+    "pay": lambda world, _: world.amount(),
+    "keep_alive": one_of(True, False),
+    "Balances.transfer_all.dest": lambda _, who: who.stash.account,
+    "Balances.burn.value": one_of(1, 100_000, 2**127),
+    "Balances.burn.keep_alive": always(True),
+}

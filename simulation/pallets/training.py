@@ -5,10 +5,14 @@ grain, but for what courts may have taken.
 """
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
-from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, bid_case
+from gpu_tasks.market.training.bids import DRAWS_FROM, BidOffer, auction_id, bid_case
 from gpu_tasks.market.training.fraud_claims import claim_bond
+from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
+from gpu_tasks.market.training.showing import ShownStretch
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -17,18 +21,22 @@ from gpu_tasks.market.training.tasks import (
     TASK_DEPOSIT,
     TASK_DISPUTE,
     TASK_ESCROW,
+    Milestone,
     Slot,
     Task,
+    TaskResult,
     TaskState,
     is_open,
     places_held,
     slot_case,
 )
 from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import TracedState, TraceFraudProof
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
+from simulation.actors import OGPU, Actor, World, always, one_of
 from simulation.books import (
     BROUGHT,
     EVERYBODY,
@@ -181,3 +189,105 @@ WORLDS = (
         loose=(*PURSES, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE),
     ),
 )
+
+
+# ------------------------------------------------------------------------------------------------------- random calls
+
+TASKS_OPEN = 4
+"""Orders of random calls go to no auction while so many tasks are open: devices are to race as well."""
+OF_A_RESULT, OF_TIME = 0.75, 0.6
+"""Of the orders; of the others those of time, the rest being of replicas."""
+NO_STATE = TracedState(bytes(32), ())
+
+
+def an_order(world: World) -> TaskOrder:
+    """What somebody asks for: mostly sound; a result or, in one case of four, time or replicas."""
+    order = _order_of_a_result(world)
+    if world.chance.random() < OF_A_RESULT:
+        return order
+    return _order_of_time(world, order) if world.chance.random() < OF_TIME else _order_of_replicas(world, order)
+
+
+def _order_of_time(world: World, order: TaskOrder) -> TaskOrder:
+    intervals, checked_by = world.chance.choice((1, 2, 4)), world.chance.choice((CheckedBy.METERED, CheckedBy.LEASED))
+    length = intervals * world.chance.choice((2, 4))
+    return replace(
+        order, checked_by=checked_by, milestones=intervals, blocks_max=length, segments=0, run_blocks=0, time_value=0,
+        slots=1,
+    )  # fmt: skip
+
+
+def _order_of_a_result(world: World) -> TaskOrder:
+    chance = world.chance
+    return TaskOrder(
+        task_hash=chance.randbytes(32),
+        workload=chance.randbytes(32),
+        input_root=chance.randbytes(32),
+        input_blob=chance.randbytes(32),
+        sealed_at=max(0, world.final_height() - (0 if chance.random() < 0.95 else -1)),
+        classes=0b111,
+        milestones=chance.choice((1, 2, 3, 4)),
+        segments=chance.choice((0, 8, 8)),
+        run_blocks=chance.choice((0, 4)),
+        price_max=chance.choice((OGPU // 10, OGPU // 2, OGPU)),
+        time_value=chance.choice((None, OGPU // 1_000)),
+        loss=chance.choice((None, 0, OGPU)),
+        blocks_max=chance.choice((4, 8, 16)),
+        collateral_min=chance.choice((0, 0, 2 * OGPU)),
+        slots=chance.choice((1, 1, 1, 2, 3)),
+        is_homogeneous=chance.random() < 0.3,
+        auctions=chance.choice((1, 2, 2, 3)) if chance.random() < 0.95 else 0,
+    )
+
+
+def an_amendment(world: World, task: Task) -> Amendment:
+    """A change that a customer may ask for."""
+    change: Amendment = world.chance.choice(
+        (RaisePrice(task.terms.price_max * 6 // 5), MoreBlocks(world.chance.choice((1, 8, 0))), Stop())
+    )
+    return change
+
+
+def _order_of_replicas(world: World, order: TaskOrder) -> TaskOrder:
+    """What somebody asks for, as a task that several compute; now and then by so many as there may not be."""
+    slots = world.chance.choice((3, 3, 3, 5, 2))
+    changed = replace(order, checked_by=CheckedBy.REPLICATED, slots=slots, milestones=1, segments=0, run_blocks=0)
+    return replace(changed, is_homogeneous=False, collateral_min=0)
+
+
+def _submitted(world: World, _: Actor) -> TaskOrder:
+    order = an_order(world)
+    return replace(order, auctions=0) if len(world.open_tasks()) >= TASKS_OPEN else order
+
+
+def _own(world: World, who: Actor) -> bytes:
+    return world.task(who.stash.account)
+
+
+def _amendment(world: World, who: Actor) -> Amendment:
+    tasks = world.bound[TrainingMarket].tasks
+    task = tasks[_own(world, who)]
+    return Stop() if task is None else an_amendment(world, task)
+
+
+def _stretches(world: World, _: Actor) -> tuple[ShownStretch, ...]:
+    return (ShownStretch(NO_STATE, NO_STATE),) * world.chance.choice((0, 1, 4))
+
+
+ARGUMENTS = {
+    "task": lambda world, _: world.task(),
+    "place": one_of(0, 0, 0, 1, 255),
+    "order": _submitted,
+    "offer": always(BidOffer(OGPU // 10, 4, OGPU)),
+    "milestone": lambda world, _: Milestone(world.chance.choice((0, 1, 2, 64)), bytes(32), 0, bytes(32)),
+    "number": one_of(0, 1, 2, 255),
+    "result": always(TaskResult(bytes(32), bytes(32), 0)),
+    "segment": one_of(None, 0, 1_022, 65_535),
+    "stretches": _stretches,
+    "back": one_of(0, OGPU),
+    "TrainingMarket.accept.task": _own,
+    "TrainingMarket.dispute.task": _own,
+    "TrainingMarket.amend.task": _own,
+    "TrainingMarket.amend.change": _amendment,
+    "TrainingMarket.show_fraud.proof": always(TraceFraudProof(0, NO_STATE, NO_STATE, b"\1" * 32)),
+}

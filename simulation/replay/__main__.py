@@ -6,19 +6,19 @@ differ, when the recording is too tame to show anything, or when one of the Pyth
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from runtime.cryptography.hashing import blake2_256
 from simulation.replay.interpreters import ROOT, interpreters
-from simulation.replay.play import play
+from simulation.replay.play import TAPE, play
 from simulation.replay.record import Recording, record
-from simulation.replay.tape import TAPE
+from simulation.runs import ended
 
 FAILING_PERCENT_MIN = 30
 ERRORS_MIN = 25
@@ -63,11 +63,8 @@ def main() -> int:
         for (version, python), around in product(pythons.items(), SURROUNDINGS)
     }
     problems += differences(replays)
-    _write(out / "replay.json", recording, replays, problems)
-    for problem in problems:
-        print(f"replay: {problem}", file=sys.stderr)
-    print(_summary(recording, replays, len(pythons), holds=not problems))
-    return 1 if problems else 0
+    line = _summary(recording, replays, len(pythons), holds=not problems)
+    return ended(out / "replay.json", _report(recording, replays, problems), problems, line)
 
 
 def tameness(recording: Recording) -> list[str]:
@@ -112,8 +109,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _write(path: Path, recording: Recording, replays: dict[str, list[str]], problems: list[str]) -> None:
-    content = {
+def _report(recording: Recording, replays: dict[str, list[str]], problems: list[str]) -> dict[str, Any]:
+    return {
         "extrinsics": recording.count,
         "failing": recording.failures.total(),
         "blocks": len(recording.blocks),
@@ -123,7 +120,6 @@ def _write(path: Path, recording: Recording, replays: dict[str, list[str]], prob
         "digests": {name: digest(lines) for name, lines in replays.items()},
         "problems": problems,
     }
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def _summary(recording: Recording, replays: dict[str, list[str]], pythons: int, *, holds: bool) -> str:

@@ -19,13 +19,10 @@ from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, S
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_stake import TrustStake
-from simulation.replay.cast import BY_STASH, Actor
-from simulation.replay.habits import INPUT_BAD, Deed, portion, salt_of
+from simulation.actors import BY_STASH, INPUT_BAD, OGPU, Actor, Deed, World, portion, salt_of
 from simulation.replay.leaf_deeds import Leaves, leaf_deeds, leaves_of, true_of_leaves
 from simulation.replay.roll_deeds import roll_deeds
-from simulation.replay.task_deeds import task_deeds
-from simulation.replay.task_truth import true_opinion
-from simulation.replay.world import OGPU, World
+from simulation.replay.task_deeds import task_deeds, true_opinion
 
 FORGETS = 0.06
 LIES, MISJUDGES = 0.25, 0.35

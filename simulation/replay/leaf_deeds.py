@@ -16,9 +16,7 @@ from gpu_tasks.market.leaf_checks.checks import LeafCheck, LeafStage
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks.proofs import leaves_proof
 from runtime.cryptography.hashing import blake2_256
-from simulation.replay.cast import BY_STASH, Actor
-from simulation.replay.habits import Deed, portion
-from simulation.replay.world import World
+from simulation.actors import BY_STASH, Actor, Deed, World, portion
 
 WITHHOLDS, SILENT = 0.05, 0.15
 """Of the batches: nobody shows their leaves; of the auditors: it says nothing."""

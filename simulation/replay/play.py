@@ -5,15 +5,27 @@ all accounts together hold the issuance, and with what was burned the cap; execu
 a tree built anew from the whole state has the root that block by block came to.
 """
 
+import builtins
+import os
+import random
+import secrets
+import socket
+import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Annotated, Any, NoReturn
+from unittest.mock import patch
 
 from genesis.chain import genesis_block_header, genesis_state, runtime_of
 from genesis.spec import from_json
-from runtime.blocks.block import BLOCK, block_id
+from runtime.blocks.block import BLOCK, BLOCK_BYTES_MAX, block_id
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import verify
+from runtime.encoding.codec import Bounded, codec, struct
 from runtime.encoding.types import CAP_GRAINS
 from runtime.execution.executive import execute_block
 from runtime.execution.supply import recount
@@ -21,8 +33,53 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
 from runtime.state.trie import Trie
-from simulation.replay.purity import no_world
-from simulation.replay.tape import TAPE, Tape
+
+SPEC_BYTES_MAX = 1_000_000
+BLOCKS_MAX = 100_000
+
+
+@struct
+class Tape:
+    """Block 0 as a chain specification, and every block after it, parents first."""
+
+    spec: Annotated[bytes, Bounded(SPEC_BYTES_MAX)]
+    blocks: Annotated[tuple[Annotated[bytes, Bounded(BLOCK_BYTES_MAX)], ...], Bounded(BLOCKS_MAX)]
+
+
+TAPE = codec(Tape)
+
+
+WORLD: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (builtins, ("open", "input", "print")),
+    (os, ("urandom", "getrandom", "open", "stat", "listdir", "getenv", "getpid", "system", "times", "cpu_count")),
+    (time, ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "localtime", "gmtime", "sleep")),
+    (random, ("Random", "random", "randrange", "randint", "choice", "shuffle", "sample", "getrandbits", "randbytes")),
+    (secrets, ("token_bytes", "randbelow", "randbits", "choice", "token_hex")),
+    (socket, ("socket", "create_connection", "getaddrinfo", "gethostname")),
+    (subprocess, ("Popen", "run")),
+    (threading, ("Thread", "Timer", "get_ident")),
+)
+
+
+class WorldTouched(BaseException):
+    """Execution reached outside. Not an Exception, so that no handler on the way can swallow it."""
+
+
+@contextmanager
+def no_world() -> Iterator[None]:
+    """Take the world away for the body of the `with`."""
+    with ExitStack() as stack:
+        for module, names in WORLD:
+            for name in names:
+                stack.enter_context(patch.object(module, name, _raiser(f"{module.__name__}.{name}")))
+        yield
+
+
+def _raiser(name: str) -> Any:
+    def touched(*_: Any, **__: Any) -> NoReturn:
+        raise WorldTouched(name)
+
+    return touched
 
 
 class ReplayBroken(Exception):

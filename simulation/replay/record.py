@@ -6,44 +6,39 @@ pallet occurs; slots are missed, finality lags and catches up, epochs and eras t
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from genesis.chain import genesis_block_header, genesis_state, runtime_of
 from genesis.presets import load_spec
 from genesis.spec import to_json
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
+from gpu_tasks.market.attestations.kinds import order_key
 from runtime.blocks.block import BLOCK, Block, Header, block_id, seal_payload
-from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
+from runtime.blocks.digest import Digest, seal_item
 from runtime.blocks.era import IMMORTAL, mortal
 from runtime.blocks.extrinsic import (
-    Additional,
     Extra,
     MultiSignature,
     decode_extrinsic,
-    encode_signed,
-    payload_head,
-    signing_payload,
 )
 from runtime.cryptography.signatures import verify
 from runtime.execution.authoring import Authoring, BuiltBlock
 from runtime.frame.call import Call
 from runtime.frame.errors import ErrorValue, InvalidTransaction
-from runtime.frame.runtime import Runtime
+from runtime.frame.runtime import Bound, Runtime
 from runtime.pallets.balances import Balances
-from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import ExtrinsicFailed, System
 from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Memory
 from runtime.state.trie import Trie
-from simulation.chains.presence import signed_by_all
+from simulation.actors import ACTORS, OGPU, OUTSIDERS, VALIDATORS, Deed, World
+from simulation.chains.extrinsics import signed_extrinsic
+from simulation.chains.presence import digest_of
 from simulation.replay.calls import draw
-from simulation.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
 from simulation.replay.duties import deeds
+from simulation.replay.play import Tape
 from simulation.replay.roll_deeds import with_roll_calls
-from simulation.replay.tape import Tape
-from simulation.replay.world import OGPU, World
 from wallet.keypair import Keypair
 
 FIRST_SLOT = 1_800_000_000
@@ -96,8 +91,9 @@ class Recording:
         authoring.inherent(Timestamp.set(now=self.slot * SLOT_MS))
         world = World(authoring.bound, self.chance, self.ids[0])
         owed = list(deeds(world))
-        attestations = [duty.attestation for duty in owed if duty.attestation is not None]
-        self._attach(authoring, attestations)
+        attached = attached_of(authoring.bound, owed)
+        if attached is not None:
+            authoring.inherent(attached)
         for duty in owed:
             if duty.call is not None:
                 self.offer(authoring, duty.keys, duty.call)
@@ -110,35 +106,19 @@ class Recording:
         """The digest of the next block, without seal; time and finality move on."""
         number, bound = len(self.ids), self.runtime.at(self.state)
         self.slot += self.chance.choice((1, 1, 1, 1, 2, 3))
-        epoch = (number - 1) // 60
-        pre_digest = PreDigest(self.slot, epoch, self.chance.randbytes(32), bytes(80))
-        items: list[Any] = [author_item(author), pre_digest_item(pre_digest)]
-        is_first = (number - 1) % 60 == 0
-        if is_first or self.chance.random() < 0.8:
+        output, final = self.chance.randbytes(32), None
+        if (number - 1) % 60 == 0 or self.chance.random() < 0.8:
             reached = max(self.final, number - 1 - self.chance.choice((0, 1, 1, 2, 5)))
             if reached > self.final:
-                self.final = reached
-                items.append(consensus_item(FinalRef(reached, self.ids[reached], signed_by_all(bound, reached))))
-        following = bound[TrustStake].next_validators(number)
-        if following is not None:
-            items.append(consensus_item(following))
-        return tuple(items)
-
-    def _attach(self, authoring: Authoring, attestations: list[AnyAttestation]) -> None:
-        admissible = [
-            attestation for attestation in attestations if not authoring.bound[Attestations].problem(attestation)
-        ]
-        if admissible:
-            authoring.inherent(Attestations.attach(attestations=tuple(sorted(admissible, key=order_key))))
+                self.final, final = reached, (reached, self.ids[reached])
+        return digest_of(bound, number, author, self.slot, output, final)
 
     def _random(self, authoring: Authoring, world: World) -> None:
         """Somebody makes a random call; or somebody rich gives money to somebody poor, so that all can go on."""
         who = self.chance.choice(ACTORS)
         keys = who.provider if self.chance.random() < 0.1 else who.stash
         if authoring.bound[Balances].spendable_balance(keys.account) < OGPU:
-            giver = self.chance.choice([actor for actor in ACTORS if actor.name in RICH])
-            call = Balances.transfer_keep_alive(dest=keys.account, value=self.chance.randrange(OGPU, 100 * OGPU))
-            self.offer(authoring, giver.stash, call)
+            self.offer(authoring, *gift(self.chance, keys))
         else:
             self.offer(authoring, keys, draw(world, who))
 
@@ -153,7 +133,7 @@ class Recording:
         if not succeeded:
             failed = authoring.bound.overlay.events[-1][1]
             assert isinstance(failed, ExtrinsicFailed)
-            self.failures[self._error_name(failed.dispatch_error)] += 1
+            self.failures[error_name(self.runtime, failed.dispatch_error)] += 1
         return True
 
     def _signed(self, authoring: Authoring, keys: Keypair, call: Call) -> bytes:
@@ -163,17 +143,11 @@ class Recording:
         birth = self.ids[era.birth(height - 1)] if is_mortal else self.ids[0]
         nonce = authoring.bound[System].account[keys.account].nonce
         extra = Extra(era, nonce, self.chance.choice((0, 0, 0, 1, 5_000)))
-        version = self.runtime.version
-        additional = Additional(version.spec_version, version.transaction_version, self.ids[0], birth)
-        message = signing_payload(payload_head(self.runtime, call, extra), additional)
-        signature = MultiSignature(keys.scheme, keys.sign(message))
-        return encode_signed(self.runtime, call, extra, keys.account, signature)
 
-    def _error_name(self, value: ErrorValue) -> str:
-        if value.name != "Module":
-            return value.name
-        pallet = next(pallet for pallet in self.runtime.pallets if pallet.index == value.detail[0])
-        return f"{pallet.__name__}.{pallet.errors[value.detail[1]].__name__}"
+        def signer(payload: bytes) -> MultiSignature:
+            return MultiSignature(keys.scheme, keys.sign(payload))
+
+        return signed_extrinsic(self.runtime, self.ids[0], call, extra, keys.account, signer, birth)
 
     def adopt(self, built: BuiltBlock, seal: bytes) -> None:
         """Make a finished block the head."""
@@ -205,3 +179,24 @@ def record(seed: int, extrinsics: int) -> Recording:
 def sealed(header: Header, seal: bytes) -> Header:
     """The header with its author's signature."""
     return replace(header, digest=(*header.digest, seal_item(seal)))
+
+
+def attached_of(bound: Bound, owed: Iterable[Deed]) -> Call | None:
+    """The inherent with those attestations of deeds that are admissible, where there are some."""
+    found = [deed.attestation for deed in owed if deed.attestation is not None]
+    admissible = [each for each in found if not bound[Attestations].problem(each)]
+    return Attestations.attach(attestations=tuple(sorted(admissible, key=order_key))) if admissible else None
+
+
+def gift(chance: random.Random, to: Keypair) -> tuple[Keypair, Call]:
+    """Somebody rich gives money, so that all can go on."""
+    giver = chance.choice([actor for actor in ACTORS if actor.name in RICH])
+    return giver.stash, Balances.transfer_keep_alive(dest=to.account, value=chance.randrange(OGPU, 100 * OGPU))
+
+
+def error_name(runtime: Runtime, value: ErrorValue) -> str:
+    """An error of a dispatch as a person reads it."""
+    if value.name != "Module":
+        return value.name
+    pallet = next(pallet for pallet in runtime.pallets if pallet.index == value.detail[0])
+    return f"{pallet.__name__}.{pallet.errors[value.detail[1]].__name__}"

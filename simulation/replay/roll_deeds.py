@@ -13,10 +13,8 @@ from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MIN, SIZE_MIN, WorkShape
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.devices import Devices
+from simulation.actors import BY_STASH, Actor, Deed, World, portion
 from simulation.pallets.devices import ROOT, shown_rows
-from simulation.replay.cast import BY_STASH, Actor
-from simulation.replay.habits import Deed, portion
-from simulation.replay.world import World
 
 SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, ROUNDS_MAX)
 """Enough for a CPU in any block of the window."""

@@ -1,4 +1,7 @@
-"""Customers, bidders and workers of tasks on a recorded chain: some forget, die, lie, or think better of it."""
+"""Customers, bidders, workers and judges of tasks on a random chain: some forget, die, lie, or think better of it.
+
+Always: what is right about a task, and what a liar says instead, everybody can tell, as by computing.
+"""
 
 import random
 from collections.abc import Iterator
@@ -13,25 +16,129 @@ from gpu_tasks.market.attestations.task_statement import (
     task_signing_payload,
 )
 from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.fraud_claims import claim_commitment
-from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
-from gpu_tasks.market.training.orders import CheckedBy, TaskOrder, is_by_time, is_replicated
-from gpu_tasks.market.training.showing import ShownStretch, own_segments
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated
+from gpu_tasks.market.training.replicas import replica_commitment
+from gpu_tasks.market.training.showing import ShownStretch, own_segments, refuted
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, slot_duty, standby_duty
-from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, agreed_milestone
+from gpu_tasks.market.training.tasks import (
+    JudgedFor,
+    Milestone,
+    Task,
+    TaskResult,
+    TaskState,
+    agreed_milestone,
+    slot_case,
+)
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud, traced_state
+from gpu_tasks.traces.trace import TraceFraudProof, proof_of_fraud, trace_root, traced_state
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.call import Call
-from simulation.replay import replica_deeds
-from simulation.replay.cast import BY_STASH, Actor
-from simulation.replay.habits import Deed, portion, salt_of
-from simulation.replay.replica_deeds import order_of_replicas
-from simulation.replay.task_truth import actor_of, digests_of, has_bad_input, result_root, right_digests, right_root
-from simulation.replay.world import OGPU, World
+from simulation.actors import BY_STASH, INPUT_BAD, Actor, Deed, World, portion, salt_of
+from simulation.pallets.training import TASKS_OPEN, an_amendment, an_order
 
-ORDERS, TASKS_OPEN = 0.08, 4
+LIES = 0.5
+"""Of the tasks: who lies now and then lies there."""
+
+
+def right_digests(task_id: bytes, task: Task) -> list[bytes]:
+    """The states of a run, by hash."""
+    return [blake2_256(b"state" + task_id + bytes((place,))) for place in range(task.order.segments + 1)]
+
+
+def digests_of(world: World, actor: Actor, task_id: bytes, task: Task) -> list[bytes]:
+    """The states that somebody states: a liar skips the last quarter."""
+    digests = right_digests(task_id, task)
+    if not is_lying(world, actor, task_id):
+        return digests
+    first = max(1, len(digests) * 3 // 4)
+    return digests[:first] + [blake2_256(b"wrong" + digest) for digest in digests[first:]]
+
+
+def result_root(world: World, actor: Actor, task_id: bytes, task: Task) -> bytes:
+    """What somebody states as its result: over its states, or of the output where there is no trace."""
+    if task.order.segments:
+        return trace_root(digests_of(world, actor, task_id, task))
+    return blake2_256((b"wrong" if is_lying(world, actor, task_id) else b"right") + task_id)
+
+
+def right_root(task_id: bytes, task: Task) -> bytes:
+    """The right result."""
+    return trace_root(right_digests(task_id, task)) if task.order.segments else blake2_256(b"right" + task_id)
+
+
+def is_lying(world: World, actor: Actor, task_id: bytes) -> bool:
+    """Whether somebody lies about a task."""
+    return actor.name in world.liars and portion(task_id, b"task lie") < LIES
+
+
+def has_bad_input(task_id: bytes) -> bool:
+    """Whether nobody can open the input."""
+    return portion(task_id, b"task input") < INPUT_BAD
+
+
+def true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable | None:
+    """What a judge of a slot's case finds that looks; None for a case that is about no task."""
+    market = world.bound[TrainingMarket]
+    task_id = market.task_of_case[case_id]
+    task = None if task_id is None else market.tasks[task_id]
+    if task_id is None or task is None:
+        return None
+    if has_bad_input(task_id):
+        return Unanswerable()
+    if task.judged_for is JudgedFor.INPUT:
+        return Answered(task.order.input_root)
+    slot = next(slot for place, slot in enumerate(task.slots) if slot_case(task_id, place) == case_id)
+    stated, right = slot.result, right_root(task_id, task)
+    if stated is None or stated.root == right or not task.order.segments:
+        return Answered(right)
+    return Answered(refuted(stated.root))
+
+
+def actor_of(stash: bytes) -> Actor | None:
+    """Who signs for a stash, if somebody of the cast does."""
+    return BY_STASH.get(stash)
+
+
+OFFERS = 0.4
+"""In a block, of each device that is free."""
+DIFFERS = 0.25
+"""Of the places."""
+
+
+def offers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
+    """Whoever has a device that is free may offer it."""
+    if task.state is not TaskState.VOLUNTEERING:
+        return
+    for stash, actor in sorted(BY_STASH.items()):
+        for device in world.free_devices(stash):
+            if world.chance.random() < OFFERS:
+                yield Deed(actor.provider, TrainingMarket.volunteer(task=task_id, device=device))
+
+
+def next_of_replica(world: World, actor: Actor, task_id: bytes, duty: TaskDuty) -> Call | None:
+    """Be bound to what one found, or open it; or not."""
+    place, salt = duty.place, salt_of(actor, task_id)
+    mine = task_id + actor.stash.account + bytes((place,))
+    result = _found(actor, task_id, mine)
+    if duty.deed is TaskDeed.BIND:
+        sealed = replica_commitment(world.genesis_hash, task_id, place, actor.stash.account, result, salt)
+        return TrainingMarket.finish(task=task_id, place=place, result=TaskResult(sealed, bytes(32), 0))
+    if duty.deed is TaskDeed.OPEN_RESULT and portion(mine, b"unopened") >= UNOPENED:
+        return TrainingMarket.open_result(task=task_id, place=place, result=result, salt=salt)
+    return None
+
+
+def _found(actor: Actor, task_id: bytes, mine: bytes) -> TaskResult:
+    """What somebody finds: what the others do, or one of two things that are wrong."""
+    wrong = portion(mine, b"differs")
+    kind = b"right" if wrong >= DIFFERS else b"wrong" if wrong >= DIFFERS / 2 else actor.stash.account
+    return TaskResult(blake2_256(kind + task_id), blake2_256(mine), 0)
+
+
+ORDERS = 0.08
 """In a block, while so many are open at most."""
 BIDS, OPENS, WORKS = 0.2, 0.5, 0.5
 """In a block."""
@@ -41,8 +148,6 @@ SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.2, 0.03, 0.1
 """Of the tasks."""
 SECOND_THOUGHTS, SIGNS = 0.025, 0.15
 """In a block: a customer changes its mind, a provider signs another end."""
-OF_A_RESULT, OF_TIME = 0.75, 0.6
-"""Of the orders; of the others those of time, the rest being of replicas."""
 LEAVES, ENDS = 0.03, 0.05
 """In a block, of those who sell time."""
 LOOKS_AT = 6
@@ -105,57 +210,9 @@ def task_deeds(world: World) -> Iterator[Deed]:
         if customer_or_none is not None:
             yield from _of_customer(world, customer_or_none, task_id, task)
         yield from _of_bidders(world, task_id, task)
-        yield from replica_deeds.offers(world, task_id, task)
+        yield from offers(world, task_id, task)
         yield from _of_workers(world, task_id, task)
         yield from _of_challengers(world, task_id, task)
-
-
-def an_order(world: World) -> TaskOrder:
-    """What somebody asks for: mostly sound; a result or, in one case of four, time or replicas."""
-    order = _order_of_a_result(world)
-    if world.chance.random() < OF_A_RESULT:
-        return order
-    return _order_of_time(world, order) if world.chance.random() < OF_TIME else order_of_replicas(world, order)
-
-
-def _order_of_time(world: World, order: TaskOrder) -> TaskOrder:
-    intervals, checked_by = world.chance.choice((1, 2, 4)), world.chance.choice((CheckedBy.METERED, CheckedBy.LEASED))
-    length = intervals * world.chance.choice((2, 4))
-    return replace(
-        order, checked_by=checked_by, milestones=intervals, blocks_max=length, segments=0, run_blocks=0, time_value=0,
-        slots=1,
-    )  # fmt: skip
-
-
-def _order_of_a_result(world: World) -> TaskOrder:
-    chance = world.chance
-    return TaskOrder(
-        task_hash=chance.randbytes(32),
-        workload=chance.randbytes(32),
-        input_root=chance.randbytes(32),
-        input_blob=chance.randbytes(32),
-        sealed_at=max(0, world.final_height() - (0 if chance.random() < 0.95 else -1)),
-        classes=0b111,
-        milestones=chance.choice((1, 2, 3, 4)),
-        segments=chance.choice((0, 8, 8)),
-        run_blocks=chance.choice((0, 4)),
-        price_max=chance.choice((OGPU // 10, OGPU // 2, OGPU)),
-        time_value=chance.choice((None, OGPU // 1_000)),
-        loss=chance.choice((None, 0, OGPU)),
-        blocks_max=chance.choice((4, 8, 16)),
-        collateral_min=chance.choice((0, 0, 2 * OGPU)),
-        slots=chance.choice((1, 1, 1, 2, 3)),
-        is_homogeneous=chance.random() < 0.3,
-        auctions=chance.choice((1, 2, 2, 3)) if chance.random() < 0.95 else 0,
-    )
-
-
-def an_amendment(world: World, task: Task) -> Amendment:
-    """A change that a customer may ask for."""
-    change: Amendment = world.chance.choice(
-        (RaisePrice(task.terms.price_max * 6 // 5), MoreBlocks(world.chance.choice((1, 8, 0))), Stop())
-    )
-    return change
 
 
 def _of_customer(world: World, customer: Actor, task_id: bytes, task: Task) -> Iterator[Deed]:
@@ -255,7 +312,7 @@ def _next_of_slot(world: World, actor: Actor, task_id: bytes, task: Task, duty: 
     if duty.deed in (TaskDeed.CHECKPOINT, TaskDeed.FINISH, TaskDeed.BIND) and is_dead:
         return None
     if is_replicated(task.order):
-        return replica_deeds.next_of_replica(world, actor, task_id, duty)
+        return next_of_replica(world, actor, task_id, duty)
     if is_by_time(task.order) and world.chance.random() < LEAVES:
         return TrainingMarket.leave(task=task_id)
     if duty.opens_at > world.height:

@@ -6,7 +6,7 @@ In reading order:
 * `shadow`: what everybody must have by the naive rule, from what was asked of a chain and what it says that happened
 * `season`: one chain under random steps, compared after each
 * `leaving`: leaving while somebody offends, in every order around the edges
-* `seasons`: chains one after another, or several at a time
+* `seasons`: what comes of one chain, or of some interleavings
 * `crowds`: what steps cost with few and with many delegators behind one validator
 * `figures`: what a run has shown, what is missing for it to show anything, and how that is told
 """

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Signed
-from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking import eras, held_slashes
@@ -134,14 +133,6 @@ def compared(crowds: Sequence[Backed]) -> list[Compared]:
     ]
 
 
-def _dispatched(who: bytes, call: Call) -> Callable[[Bound], object]:
-    def step(bound: Bound) -> None:
-        with bound.overlay.transaction():
-            bound.dispatch(call, Signed(who))
-
-    return step
-
-
 def _first_block(bound: Bound) -> None:
     """The hooks of an era's first block."""
     for pallet in bound.pallets:
@@ -156,15 +147,15 @@ def _held(chain: MarketChain) -> Bound:
 
 
 STEPS: dict[str, Callable[[Bound], object]] = {
-    "bond": _dispatched(FRESH.stash, TrustStake.bond(value=BOND)),
-    "delegate": _dispatched(SAVER.stash, TrustStake.delegate(ALICE.stash, OGPU)),
-    "delegate anew": _dispatched(FRESH.stash, TrustStake.delegate(ALICE.stash, OGPU)),
-    "redelegate": _dispatched(SAVER.stash, TrustStake.redelegate(ALICE.stash, BOB.stash, OGPU)),
-    "undelegate": _dispatched(SAVER.stash, TrustStake.undelegate(ALICE.stash, OGPU)),
-    "claim": _dispatched(SAVER.stash, TrustStake.claim(ALICE.stash)),
+    "bond": signed(FRESH.stash, TrustStake.bond(value=BOND)),
+    "delegate": signed(SAVER.stash, TrustStake.delegate(ALICE.stash, OGPU)),
+    "delegate anew": signed(FRESH.stash, TrustStake.delegate(ALICE.stash, OGPU)),
+    "redelegate": signed(SAVER.stash, TrustStake.redelegate(ALICE.stash, BOB.stash, OGPU)),
+    "undelegate": signed(SAVER.stash, TrustStake.undelegate(ALICE.stash, OGPU)),
+    "claim": signed(SAVER.stash, TrustStake.claim(ALICE.stash)),
     # what an era's turn does first: beside the election it would not be seen
     "payout": lambda bound: eras._pay_for(bound[TrustStake], bound[TrustStake].current_era.get()),  # noqa: SLF001
-    "slash reported": _dispatched(REPORTER.stash, double(ALICE, 9, 3)),
+    "slash reported": signed(REPORTER.stash, double(ALICE, 9, 3)),
     "slash taken": lambda bound: held_slashes.take_due(bound[TrustStake]),
     "an era's first block": _first_block,
 }

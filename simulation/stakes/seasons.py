@@ -1,34 +1,18 @@
-"""Chains one after another, or several at a time in processes of their own: the same figures, in the same order.
+"""What comes of one chain of stakes, or of some interleavings, in a process of its own."""
 
-Always: a chain depends on its seed and number alone, so it matters to none how many are played beside it.
-"""
-
-import multiprocessing
 import time
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
+from simulation.runs import Stretch
 from simulation.stakes.leaving import Interleaving, Leaving
 from simulation.stakes.season import Season
 
-Part = TypeVar("Part")
 SEASON_STEPS = 2_500
 """Of a chain: the denominators of the naive rule's fractions grow with its eras."""
 LEAVING_TOGETHER = 25
 """Interleavings that a process plays before it tells."""
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """One chain of a run."""
-
-    seed: int
-    number: int
-    steps: int
 
 
 @dataclass
@@ -65,32 +49,13 @@ class Told:
         self.problems += other.problems
 
 
-def stretches(seed: int, steps: int) -> list[Stretch]:
-    """The chains that so many steps take."""
-    count = -(-steps // SEASON_STEPS)
-    return [Stretch(seed, number, min(SEASON_STEPS, steps - number * SEASON_STEPS)) for number in range(count)]
-
-
-def in_turn(work: Callable[[Part], Told], parts: Sequence[Part], jobs: int) -> Iterator[Told]:
-    """Do some parts, `jobs` of them at a time."""
-    if min(jobs, len(parts)) < 2:
-        yield from map(work, parts)
-        return
-    # spawned: this process may have threads, which a forked one would lack
-    with ProcessPoolExecutor(min(jobs, len(parts)), multiprocessing.get_context("spawn")) as processes:
-        yield from processes.map(work, parts)
-
-
 def play(part: Stretch) -> Told:
     """Random steps on one chain; what it broke on, if it did, is told."""
     begun, season, problems = time.process_time(), Season(part.seed, part.number), list[str]()
     try:
         season.play(part.steps)
     except Exception as error:  # noqa: BLE001 - whatever comes out of an execution is a finding, and is told
-        traceback.print_exception(error)
-        again = f"`make stakes SEED={part.seed} SEASON={part.number}` repeats it"
-        place = f"seed {part.seed}, season {part.number}, block {season.chain.height}, step {season.steps}"
-        problems.append(f"{place}: {type(error).__name__}: {error}; {again}")
+        problems.append(part.told("stakes", error, f"block {season.chain.height}, step {season.steps}"))
     shadow = season.shadow
     return Told(
         season.done, season.happened, season.refused, season.errors, season.steps, 1, season.chain.height,

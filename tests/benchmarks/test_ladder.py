@@ -163,7 +163,7 @@ def test_a_missed_bar_fails_the_tool(
 ) -> None:
     rows = [row(share, 1.5, rung=rung) for rung in UNIT_RUNGS]
     monkeypatch.setattr(ladder, "measured", lambda _: iter(rows))
-    monkeypatch.setattr(ladder, "OUT", tmp_path)
+    monkeypatch.setattr(ladder, "OUT", tmp_path / "ladder.json")
     monkeypatch.setattr("sys.argv", ["ladder"])
     assert ladder.main() == status
     written = json.loads((tmp_path / "ladder.json").read_text())

@@ -25,7 +25,7 @@ from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
 from runtime.state.overlay import Memory
 from runtime.state.trie import Trie
-from simulation.replay.cast import ACTORS
+from simulation.actors import ACTORS
 from simulation.replay.record import SLOT_MS, Recording
 
 COUNT = 20_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 600

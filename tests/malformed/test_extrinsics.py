@@ -30,10 +30,9 @@ from runtime.frame.errors import InvalidTransaction
 from runtime.frame.fees import highest_priority
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
+from simulation.actors import ACTORS, OUTSIDERS, VALIDATORS, World
 from simulation.replay.calls import draw
-from simulation.replay.cast import ACTORS, OUTSIDERS, VALIDATORS
 from simulation.replay.record import SLOT_MS, Recording, sealed
-from simulation.replay.world import World
 from wallet.keypair import Keypair
 
 COUNT = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2_000

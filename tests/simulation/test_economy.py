@@ -23,16 +23,14 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.state.overlay import Changes, Memory
+from simulation.actors import ACTORS, BY_STASH
 from simulation.books import Books, BooksBroken
 from simulation.catalogue import WORLDS
 from simulation.economy import __main__ as program
 from simulation.economy import season as season_module
-from simulation.economy import seasons as seasons_module
-from simulation.economy.crowd import Crowd
-from simulation.economy.season import LARGE, SMALL, KeptState, Season
-from simulation.economy.seasons import SEASON_STEPS, Part, parts, play_all
+from simulation.economy.season import LARGE, SEASON_STEPS, SMALL, Crowd, KeptState, Season, play
 from simulation.replay.calls import draw
-from simulation.replay.cast import ACTORS, BY_STASH
+from simulation.runs import Stretch, in_turn, stretches
 
 SEED, STEPS = 1, 900
 ALICE = ACTORS[0].stash.account
@@ -344,7 +342,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def test_a_run_ends_with_one_line_and_writes_its_figures(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], out: Path
 ) -> None:
-    monkeypatch.setattr(seasons_module, "SEASON_STEPS", 200)
+    monkeypatch.setattr(program, "SEASON_STEPS", 200)
     assert run(monkeypatch, "--steps", "300", "--seed", "5") == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("economy holds: ")
@@ -357,7 +355,7 @@ def test_a_run_ends_with_one_line_and_writes_its_figures(
 def test_a_run_that_breaks_says_how_to_repeat_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], out: Path
 ) -> None:
-    monkeypatch.setattr(seasons_module, "SEASON_STEPS", 200)
+    monkeypatch.setattr(program, "SEASON_STEPS", 200)
     monkeypatch.setattr(season_module, "HOOKS_MAX", Weight(1, 0))
     assert run(monkeypatch, "--steps", "400", "--seed", "5", "--season", "1") == 1
     told = capsys.readouterr()
@@ -367,12 +365,10 @@ def test_a_run_that_breaks_says_how_to_repeat_it(
 
 
 def test_chains_played_side_by_side_show_the_same_in_the_same_order() -> None:
-    chosen = [Part(SEED, number, 60) for number in range(3)]
-    made = list[int]()
-    alone, beside = (list(play_all(chosen, jobs, made.append)) for jobs in (1, 2))
+    chosen = [Stretch(SEED, number, 60) for number in range(3)]
+    alone, beside = (list(in_turn(play, chosen, jobs)) for jobs in (1, 2))
     assert [played.tally for played in beside] == [played.tally for played in alone]
     assert all(played.problem is None and played.seconds > 0 for played in beside)
-    assert sum(made) == 2 * sum(played.tally.steps.total() for played in alone)
 
 
 def test_a_kept_state_lists_what_a_state_made_anew_does() -> None:
@@ -393,6 +389,6 @@ def test_a_kept_state_lists_what_a_state_made_anew_does() -> None:
 
 def test_each_chain_of_a_million_steps_can_begin() -> None:
     """Once in some twenty there were fewer validators than liars."""
-    seasons = [Season(part.seed, part.number) for part in parts(1, 1_000_000)]
+    seasons = [Season(part.seed, part.number) for part in stretches(1, 1_000_000, SEASON_STEPS)]
     assert len(seasons) == 1_000_000 // SEASON_STEPS
     assert min(len(season.liars) for season in seasons) >= 3

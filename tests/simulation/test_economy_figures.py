@@ -12,11 +12,21 @@ from runtime.encoding.types import Signed
 from runtime.frame.pallet import HoldReason, Pallet, call, event
 from runtime.frame.runtime import Runtime
 from runtime.pallets.system import System
+from simulation.actors import ACTORS
 from simulation.books import blind_spots
 from simulation.catalogue import WORLDS
-from simulation.economy.figures import ALL_SEEN_FROM_STEPS, LIVELY_FROM_STEPS, Tally, lacks
-from simulation.economy.hearings import CONVICTED, EXPECTED, EXPELLED, FINED, RARE, doings
-from simulation.replay.cast import ACTORS
+from simulation.economy.figures import (
+    ALL_SEEN_FROM_STEPS,
+    CONVICTED,
+    EXPECTED,
+    EXPELLED,
+    FINED,
+    LIVELY_FROM_STEPS,
+    RARE,
+    Tally,
+    doings,
+    lacks,
+)
 
 ALICE = ACTORS[0].stash.account
 

@@ -13,10 +13,8 @@ from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from simulation.replay.__main__ import SURROUNDINGS, differences, digest, replay, tameness
-from simulation.replay.play import ReplayBroken, play
-from simulation.replay.purity import WorldTouched, no_world
+from simulation.replay.play import TAPE, ReplayBroken, Tape, WorldTouched, no_world, play
 from simulation.replay.record import Recording, record
-from simulation.replay.tape import TAPE, Tape
 
 FEW = 120
 KEPT = Path(__file__).parents[1] / "vectors" / "recorded_chain.tape"

@@ -14,13 +14,14 @@ from runtime.pallets.staking import delegations, held_slashes, holdings, share_p
 from runtime.pallets.staking.slash_factors import SlashStep
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.books import BooksBroken
+from simulation.runs import Stretch, in_turn, stretches
 from simulation.stakes import __main__ as program
 from simulation.stakes.crowds import STEPS, Backed, Compared, backed, compared, measure
 from simulation.stakes.figures import LIVELY_FROM_STEPS, lacks, lacks_leaving, too_far_apart
 from simulation.stakes.leaving import GRAINS_MAX, WAYS, Interleaving, Leaving, interleavings
 from simulation.stakes.naive import Naive
 from simulation.stakes.season import KINDS, Season
-from simulation.stakes.seasons import SEASON_STEPS, Stretch, Told, in_turn, leave_all, play, stretches, together
+from simulation.stakes.seasons import SEASON_STEPS, Told, leave_all, play, together
 from simulation.stakes.shadow import RuleBroken
 
 SEED, STEPS_PLAYED = 1, 1_200
@@ -228,7 +229,7 @@ def test_what_is_apart_is_told() -> None:
 
 
 def test_steps_are_divided_into_chains() -> None:
-    assert [part.steps for part in stretches(1, 2 * SEASON_STEPS + 7)] == [SEASON_STEPS, SEASON_STEPS, 7]
+    assert [part.steps for part in stretches(1, 2 * SEASON_STEPS + 7, SEASON_STEPS)] == [SEASON_STEPS, SEASON_STEPS, 7]
 
 
 def test_chains_come_out_the_same_however_many_are_played_at_a_time() -> None:

@@ -1,8 +1,8 @@
 """Strangers who race for their own gain on a `MarketChain`: they join, name a service of their own, and are counted."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from gpu_tasks.market.courts.cases import CaseStage, CourtCase, sitting
+from gpu_tasks.market.courts.cases import CaseStage
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -20,15 +20,12 @@ from simulation.chains.market_chain import (
     attach,
     attestation,
     commit,
-    due_of,
     joins,
-    opens,
     per_thousand,
     signed,
     terms,
     tolerant,
 )
-from unit_cases import owned
 
 PATIENCE = 40
 """Blocks in which a unit is drawn, or never will be."""
@@ -48,7 +45,7 @@ def create_service(chain: MarketChain, *, price_min: int = 1, price_max: int = 1
 
 def owned_by(chain: MarketChain, team: list[Keys]) -> int:
     """What they own together."""
-    return sum(owned(chain, keys.stash) for keys in team)
+    return chain.owned(*(keys.stash for keys in team))
 
 
 def post_unit(chain: MarketChain, customer: Keys = CUSTOMER, *, service: int, price: int, racers: int) -> bytes | None:
@@ -102,19 +99,8 @@ def judged_to_the_end(
         case = chain.now()[Courts].cases[unit_id]
         steps: list[Step] = []
         if case is not None:
-            steps += _judging(chain, unit_id, case, opinions)
+            steps += chain.judge_steps(lambda case_id, keys: opinions(keys) if case_id == unit_id else None)
             if appellant and case.stage is CaseStage.APPEALABLE and case.appeal is None:
                 steps.append(tolerant(signed(appellant.stash, Courts.appeal(case_id=unit_id))))
         chain.block(*steps)
     raise TimeoutError("a unit without end")
-
-
-def _judging(chain: MarketChain, case_id: bytes, case: CourtCase, opinions: Opinions) -> Iterator[Step]:
-    if case.round is None:
-        return
-    courts, height = chain.now()[Courts], chain.height + 1
-    for keys in map(chain.keys_of, sitting(case).members):
-        opinion = opinions(keys)
-        if opinion is not None:
-            said = opens(keys, case_id, opinion)
-            yield from due_of(courts, case_id, keys, said, height=height, final=height - chain.final_lag)

@@ -23,19 +23,15 @@ from node.pool.transaction_pool import Held
 from node.pool.verifier import Claim
 from runtime.blocks.block import BLOCK, Block
 from runtime.blocks.extrinsic import (
-    Additional,
     Extra,
-    MultiSignature,
     decode_extrinsic,
-    encode_signed,
-    payload_head,
-    signing_payload,
 )
 from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
+from simulation.chains.extrinsics import ed25519, signed_extrinsic
 
 SPEC = load_spec("dev")
 FIRST_SLOT = 1_700_000_000
@@ -126,13 +122,8 @@ class Maker:
         """A call signed by Alice's provider key, which is an account of its own."""
         seed = dev_accounts.key_seed("Alice", dev_accounts.PROVIDER)
         public, secret = signatures.keypair_from_seed(Scheme.ED25519, seed)
-        runtime, extra = self.chain.runtime, Extra(nonce=nonce, tip=tip)
-        additional = Additional(
-            runtime.version.spec_version, runtime.version.transaction_version, self.chain.genesis, self.chain.genesis
-        )
-        payload = signing_payload(payload_head(runtime, call, extra), additional)
-        signature = MultiSignature(Scheme.ED25519, signatures.sign(Scheme.ED25519, public, secret, payload))
-        return encode_signed(runtime, call, extra, public, signature)
+        chain, extra = self.chain, Extra(nonce=nonce, tip=tip)
+        return signed_extrinsic(chain.runtime, chain.genesis, call, extra, public, ed25519(public, secret))
 
 
 def as_block(executed: ExecutedBlock) -> Block:

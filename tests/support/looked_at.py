@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
@@ -10,7 +9,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import trace_root
 from runtime.cryptography.hashing import blake2_256
-from simulation.chains.market_chain import OGPU, Keys, Step, due_of, opens
+from simulation.chains.market_chain import OGPU, Keys, Step
 from task_chain import PRICE, RIGHT, Books, TaskChain, with_offers
 
 Opinion = Answered | Unanswerable | None
@@ -28,17 +27,7 @@ CALLED_FEE, CALLED_TRACE_FEE = PRICE // 20, PRICE // 10
 
 def judges_say(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> Iterator[Step]:
     """What the judges of all cases do in the next block."""
-    courts, height = chain.chain.now()[Courts], chain.chain.height + 1
-    for case_id, case in courts.cases.items():
-        if case is None or case.round is None:
-            continue
-        for judge in case.benches[-1].members:
-            keys = chain.chain.keys_of(judge)
-            said = opinion(keys)
-            if said is not None:
-                yield from due_of(
-                    courts, case_id, keys, opens(keys, case_id, said), height=height, final=height - chain.final_lag
-                )
+    return chain.chain.judge_steps(lambda _case, keys: opinion(keys))
 
 
 def judged(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> CaseOutcome:

@@ -1,6 +1,5 @@
 """A small chain on which somebody offends: who reports it, who stands behind it, and when the slash is taken."""
 
-from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import Keys, MarketChain, named_keys
 
@@ -10,12 +9,6 @@ REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
 def chain_of(count: int, **constants: int) -> MarketChain:
     """So many validators, a reporter and a delegator; an epoch has six blocks."""
     return MarketChain(named_keys(count), [REPORTER, DELEGATOR], constants, epoch_blocks=6)
-
-
-def owned(chain: MarketChain, account: bytes) -> int:
-    """What an account has, held or not."""
-    balances = chain.now()[Balances]
-    return balances.free_balance(account) + balances.reserved_balance(account)
 
 
 def until_taken(chain: MarketChain) -> None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from chain_computers import HereComputer
-from fake_node import FakeNode
 from fake_work import FakeExecutor, FakeForm
 from gpu_tasks.batches.requests import encode_requests
 from gpu_tasks.data.blob_client import BlobClient
@@ -21,16 +20,20 @@ from gpu_tasks.data.sealing import LARGE_CONTENT_BYTES_MAX, SealKey, address_of,
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, InputReader, UnitStatus
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.attestations.kinds import AnyAttestation, order_key
+from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey, order_key
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
-from gpu_tasks.market.courts_api import SeatStatus
+from gpu_tasks.market.courts_api import CourtsApi, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, Provider
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
-from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks_api import CheckStatus, DisputeStatus, LeafChecksApi, LeafDisputesApi
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -38,6 +41,7 @@ from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
 from gpu_tasks.provider.chain.demand import Demand, demand_of
 from gpu_tasks.provider.chain.port import BidName, ChainError, Identity, Inspection, RollCallView, SeenOffence, View
+from gpu_tasks.provider.chain.roll_calls import inspection_of, is_drawn
 from gpu_tasks.provider.chain.side_pay import SidePayment, audit_payments, audited, side_payments
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
@@ -49,13 +53,129 @@ from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.workloads.form import WorkloadForm
 from heard import Heard
-from rolled_chain import inspections_of, roll_call_of
-from runtime.cryptography.signatures import Scheme
-from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.cryptography.signatures import Scheme, verify
+from runtime.encoding.types import GRAINS_PER_OGPU, Signed, Unsigned
+from runtime.frame.api import Apis, RuntimeApi
 from runtime.frame.call import Call
+from runtime.frame.errors import DispatchError
+from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
+from state_node import KeptBlocks
 from wallet.keypair import Keypair
+
+# Node and network of a chain in a test's process: what is submitted goes into the next block that the test makes.
+Api = TypeVar("Api", bound=RuntimeApi)
+
+
+@dataclass
+class FakeNode:
+    """A chain and what waits for its next block."""
+
+    chain: MarketChain
+    calls: list[tuple[bytes, Call]] = field(default_factory=list)
+    attestations: dict[OrderKey, AnyAttestation] = field(default_factory=dict)
+    attached: list[AnyAttestation] = field(default_factory=list)
+    """What blocks hold of those."""
+    failed: list[str] = field(default_factory=list)
+    is_omitting: bool = False
+    """Whether authors leave attestations out."""
+    is_late: bool = False
+    """Whether calls come into the block after the next."""
+    waiting: list[tuple[bytes, Call]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.apis = Apis(self.chain.runtime, (GpuTasksApi, CourtsApi, LeafChecksApi))
+        self.kept = KeptBlocks(self.chain)
+        self._answering: dict[type[RuntimeApi], RuntimeApi] = {}
+
+    def block(self) -> None:
+        """A block with everything that waits and is admissible."""
+        calls, self.calls = self.calls, []
+        if self.is_late:
+            calls, self.waiting = self.waiting, calls
+        steps = [self._attach] if self.attestations and not self.is_omitting else []
+        self.chain.block(*steps, *(self._attempt(account, call) for account, call in calls))
+
+    def _attach(self, bound: Bound) -> None:
+        waiting = [signed for _, signed in sorted(self.attestations.items())]
+        ready = [signed for signed in waiting if not bound[Attestations].problem(signed)]
+        if ready:
+            bound.dispatch(Attestations.attach(attestations=tuple(ready)), Unsigned())
+            self.attached += ready
+        self.attestations.clear()
+
+    def _attempt(self, account: bytes, call: Call) -> Any:
+        def step(bound: Bound) -> None:
+            try:
+                with bound.overlay.transaction():
+                    bound.dispatch(call, Signed(account))
+            except DispatchError as error:
+                self.failed.append(f"{call.name}: {type(error).__name__}")
+
+        return step
+
+    def api(self) -> GpuTasksApi:
+        return self._over_state(GpuTasksApi)
+
+    def leaves(self) -> LeafChecksApi:
+        return self._over_state(LeafChecksApi)
+
+    def _disputed(self) -> LeafDisputesApi:
+        return self._over_state(LeafDisputesApi)
+
+    def _over_state(self, api: type[Api]) -> Api:
+        """The API over the newest state: one for all daemons, which ask the same in each block."""
+        held = self._answering.get(api)
+        if held is None or held.reader is not self.chain.state:
+            held = self._answering[api] = api(self.apis, self.chain.state, bytes(32), verify)
+        return held  # type: ignore[return-value]  # by its class
+
+    def checks(self, stash: bytes) -> tuple[CheckStatus, ...]:
+        return self.leaves().duties(stash) if LeafChecks in self.chain.pallets else ()
+
+    def disputes(self, stash: bytes) -> tuple[DisputeStatus, ...]:
+        """In which a stash shows its tree now."""
+        return self._disputed().duties(stash) if LeafDisputes in self.chain.pallets else ()
+
+    def dispute(self, unit: bytes) -> LeafDispute | None:
+        """About a batch."""
+        return self._disputed().dispute(unit) if LeafDisputes in self.chain.pallets else None
+
+    def courts(self) -> CourtsApi:
+        return self._over_state(CourtsApi)
+
+
+# What a chain in memory says of roll calls, as `ChainPort` says it.
+def roll_call_of(chain: MarketChain, devices: Sequence[bytes]) -> RollCallView:
+    if Capacity not in chain.pallets:
+        return RollCallView(None, 0, {}, {}, NOT_ASKED)
+    capacity = chain.now()[Capacity]
+    called, found = capacity.current.get(), {device: capacity.enrolments[device] for device in devices}
+    enrolled = {device: entry for device, entry in found.items() if entry is not None}
+    shown = {} if called is None else {device: capacity.proofs[device, called.number] for device in enrolled}
+    proofs = {device: proof for device, proof in shown.items() if proof is not None}
+    rates = tuple(capacity.rate_min(kind) for kind in DeviceClass)
+    proven = {device: capacity.proven(device) for device in devices}
+    standings = ProvenRates(capacity.in_force.get(), rates, proven)
+    return RollCallView(called, capacity.planned.get(), enrolled, proofs, standings)
+
+
+def inspections_of(chain: MarketChain, stash: bytes) -> tuple[Inspection, ...]:
+    capacity = chain.now()[Capacity]
+    called, seats = capacity.current.get(), {seat.stash: seat.weight for seat in chain.now()[TrustStake].seats.get()}
+    if called is None or called.inspectors_seed == bytes(32):
+        return ()
+    found = []
+    for device, entry in capacity.enrolments.items():
+        proof = capacity.proofs[device, called.number]
+        if entry is None or proof is None or not is_drawn(called, device, entry, seats, stash):
+            continue
+        if proof.is_open and stash not in proof.objections:
+            found.append(inspection_of(called, device, proof, capacity.shown[device]))
+    return tuple(found)
+
 
 REQUEST = b"complete this"
 CUSTOMER_SEAL = SealKey.from_seed(b"c" * 32)

@@ -6,7 +6,7 @@ from typing import Any
 from runtime.blocks.block import Block, Header, block_id, genesis_header
 from runtime.blocks.digest import Digest, FinalRef, PreDigest, author_item, consensus_item, pre_digest_item, seal_item
 from runtime.blocks.era import IMMORTAL, Era
-from runtime.blocks.extrinsic import Additional, Extra, MultiSignature, encode_signed, payload_head, signing_payload
+from runtime.blocks.extrinsic import Extra, MultiSignature
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, VerifySignature, keypair_from_seed, sign, verify
 from runtime.encoding.types import GRAINS_PER_OGPU, RuntimeVersion
@@ -25,6 +25,7 @@ from runtime.pallets.transaction_payment import TransactionPayment
 from runtime.pallets.utility import Utility
 from runtime.state.overlay import Changes, Memory
 from runtime.state.trie import Trie
+from simulation.chains.extrinsics import signed_extrinsic
 
 VERSION = with_apis(RuntimeVersion("small", "test", 1, 1, 1, (), 1, 2), STANDARD_APIS)
 PALLETS = (System, Timestamp, Balances, TransactionPayment, Utility, Beacon, Sudo)
@@ -99,10 +100,7 @@ class SmallChain:
         height = self.head.number
         birth = self.genesis_hash if era == IMMORTAL or era.birth(height) == 0 else self._hash_at(era.birth(height))
         extra = Extra(era, self.nonce(person) if nonce is None else nonce, tip)
-        version = self.runtime.version
-        additional = Additional(version.spec_version, version.transaction_version, self.genesis_hash, birth)
-        payload = signing_payload(payload_head(self.runtime, call, extra), additional)
-        return encode_signed(self.runtime, call, extra, person.account, person.sign(payload))
+        return signed_extrinsic(self.runtime, self.genesis_hash, call, extra, person.account, person.sign, birth)
 
     def _hash_at(self, height: int) -> bytes:
         return block_id(self.head) if height == self.head.number else self.bound[System].block_hash[height]

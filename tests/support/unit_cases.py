@@ -1,21 +1,28 @@
 """Units that come before the courts on a `MarketChain`: raced, declined, judged, and what everybody owns then."""
 
+from gpu_tasks.market.ages import aged
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import Device
+from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState
-from runtime.pallets.balances import Balances
 from simulation.chains.market_chain import (
     CUSTOMER,
     OGPU,
     Keys,
     MarketChain,
+    Step,
     attach,
     attestation,
     commit,
     judge_commit,
     judge_open,
+    named_keys,
     root_of,
     signed,
     terms,
@@ -74,13 +81,8 @@ def ended(chain: MarketChain, unit_id: bytes) -> Unit:
     return chain.unit(unit_id)
 
 
-def owned(chain: MarketChain, account: bytes) -> int:
-    balances = chain.now()[Balances]
-    return balances.free_balance(account) + balances.reserved_balance(account)
-
-
 def all_owned(chain: MarketChain) -> dict[bytes, int]:
-    return {one.stash: owned(chain, one.stash) for one in (*chain.validators, CUSTOMER)}
+    return {one.stash: chain.owned(one.stash) for one in (*chain.validators, CUSTOMER)}
 
 
 def declined_twice(chain: MarketChain) -> tuple[bytes, list[Keys]]:
@@ -91,3 +93,93 @@ def declined_twice(chain: MarketChain) -> tuple[bytes, list[Keys]]:
     while chain.unit(unit_id).state is UnitState.RACING:
         chain.block()
     return unit_id, racers
+
+
+# Races with a place that was declined, on a `MarketChain`: who races, who declined, who is drawn instead.
+LEASE = 30
+"""Of the service that these chains sell."""
+TO_THE_DRAW = BEACON_DELAY + 1
+"""Blocks from a decline to the draw of its place, where finality is one block behind."""
+
+
+def racing(chain: MarketChain, racers: int = 2, price: int = OGPU) -> tuple[bytes, list[Keys]]:
+    """A unit in its race, and its racers in draw order."""
+    unit_id, _, drawn = matched(chain, racers, price)
+    return unit_id, drawn
+
+
+def racers_of(chain: MarketChain, unit_id: bytes) -> list[Keys]:
+    return [chain.keys_of(racer.owner) for racer in chain.unit(unit_id).racers]
+
+
+def declines(who: Keys, unit_id: bytes, attempt: int = 1) -> Step:
+    return signed(who.provider, InferenceMarket.decline(unit=unit_id, attempt=attempt))
+
+
+def commits(chain: MarketChain, who: Keys, unit_id: bytes, root: bytes = RIGHT) -> Step:
+    return commit(who, unit_id, chain.unit(unit_id), root)
+
+
+def refilled(chain: MarketChain, racers: int = 2, place: int = 0) -> tuple[bytes, Keys, Keys, list[Keys]]:
+    """A race of which a place was declined and filled: unit, who declined, who was drawn for it, and all who race."""
+    unit_id, before = racing(chain, racers)
+    chain.block(declines(before[place], unit_id))
+    chain.blocks(TO_THE_DRAW)
+    after = racers_of(chain, unit_id)
+    assert chain.happened(ev.PlaceRefilled) == [ev.PlaceRefilled(unit_id, 1, after[place].stash, before[place].stash)]
+    return unit_id, before[place], after[place], after
+
+
+def secured(chain: MarketChain, who: Keys) -> int:
+    device = chain.now()[Devices].devices[who.device]
+    assert device is not None
+    return device.secured
+
+
+def is_awaited(chain: MarketChain, unit_id: bytes) -> bool:
+    """Whether the unit waits for a draw, of its race or of a place in it."""
+    return bool(chain.now()[InferenceMarket].draws.places[aged(chain.unit(unit_id).posted_at, unit_id)])
+
+
+def closes_at(chain: MarketChain, unit_id: bytes) -> int:
+    """The last block in which the first of the race to run out of time may commit; 0 while no clock runs."""
+    unit = chain.unit(unit_id)
+    assert unit.round is not None
+    windows = chain.now()[InferenceMarket].racing.windows_of(unit)
+    return race_clocks.next_change(unit.racers, unit.round, windows)[0] or 0
+
+
+# Devices that have units ahead, on a `MarketChain`.
+DRAW_BLOCKS = 4
+
+
+def device_of(chain: MarketChain, keys: Keys) -> Device:
+    """The record of somebody's device."""
+    found = chain.now()[Devices].devices[keys.device]
+    assert found is not None
+    return found
+
+
+def one_device(queue: int = 2) -> tuple[MarketChain, Keys]:
+    """A chain on which all but one device are paused."""
+    chain = MarketChain(named_keys(4), queue=queue)
+    chain.block(*(signed(one.stash, Devices.pause(device=one.device)) for one in chain.validators[1:]))
+    chain.blocks(3)
+    return chain, chain.validators[0]
+
+
+def ahead(chain: MarketChain, units: int = 3) -> list[bytes]:
+    """Units of one racer in the order in which the device has them."""
+    posted = chain.post(*(terms(OGPU, 1) for _ in range(units)))
+    chain.blocks(DRAW_BLOCKS)
+    assert all(chain.unit(unit_id).state is UnitState.RACING for unit_id in posted)
+    only = device_of(chain, chain.validators[0])
+    assert only.assignment is not None
+    assert {only.assignment, *only.behind} == set(posted)
+    return [only.assignment, *only.behind]
+
+
+def began(chain: MarketChain, unit_id: bytes) -> int:
+    """The block in which the only racer of a unit turned to it; 0 while it waits."""
+    (racer,) = chain.unit(unit_id).racers
+    return racer.started_at

@@ -33,7 +33,7 @@ class WatchedChain(MarketChain):
         self.changed[self.height] = {**bound.overlay.changes(), events.key(): records}
         return bound
 
-    def owned(self, account: bytes, height: int) -> int:
+    def owned_at(self, account: bytes, height: int) -> int:
         """What an account had after a block, free and held."""
         balances = self.runtime.at(self.states[height])[Balances]
         return balances.free_balance(account) + balances.reserved_balance(account)

@@ -4,7 +4,8 @@ docs/batches.md has the formula: a lie gains at most what its false leaves are p
 """
 
 import os
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from random import Random
@@ -13,11 +14,273 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import batch_cheats
-from batch_cheats import PRICE, Cheat, Reckoning, Rules, TrueBatch, reckon
-from gpu_tasks.batches.leaf_draws import WHOLE
-from gpu_tasks.batches.outcomes import Completed, RefusedRequest
-from gpu_tasks.batches.sum_tree import batch_root, totals_of
+from devnet.stage.cheating import lies
+from devnet.stage.cheating.lies import RightAnswers, ToldBatch
+from gpu_tasks.batches.leaf_draws import WHOLE, covers, drawn_points, leaves_to_check, weight_floor
+from gpu_tasks.batches.leaves import Leaf, leaves_of
+from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest
+from gpu_tasks.batches.sum_tree import LeafPath, Totals, batch_root, before, holds, leaf_paths, opens, totals_of
+from runtime.cryptography.hashing import blake2_256
+
+# Batches, providers that lie about them, and what each lie earns by the rules of `gpu_tasks.batches`, in grains.
+#
+# A cheat is a function from a batch to a claim. Its gain is what it is paid and saves beside an honest provider; found
+# out, it loses the collateral and what it was paid. Chances are exact fractions; draws are those of the chain.
+PRICE = 10**12
+"""What the customer pays at most, and the collateral by the rules, in grains."""
+GENESIS, SALT = bytes(32), bytes([9]) * 32
+SIZES = (2, 3, 8, 31, 32, 33, 66)
+SHARES = (0, 100_000, 250_000, WHOLE)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of the chain, or one of them broken."""
+
+    collateral: int = PRICE
+    floor: Callable[[int, int], int] = weight_floor
+    """Of the tokens allowed and the requests."""
+    weighs_inputs_as_paid: bool = True
+
+
+@dataclass(frozen=True)
+class TrueBatch:
+    """A batch and what is right: its outcomes, and the tokens out that each request allows."""
+
+    unit: bytes
+    share: int
+    tokens_in: tuple[int, ...]
+    most: tuple[int, ...]
+    outcomes: tuple[BatchOutcome, ...]
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def right(self) -> RightAnswers:
+        return RightAnswers(GENESIS, self.unit, SALT, self.outcomes, self.most)
+
+    @property
+    def size(self) -> int:
+        return len(self.leaves)
+
+    @property
+    def allowed(self) -> int:
+        """Work that the price allows, in millionths of a token that is written."""
+        return self.work(sum(self.tokens_in), sum(self.most))
+
+    def work(self, tokens_in: int, tokens_out: int) -> int:
+        return tokens_in * self.share + tokens_out * WHOLE
+
+    def pay(self, work: int) -> int:
+        return PRICE * work // self.allowed
+
+    def paid(self, totals: Totals) -> int:
+        return self.pay(self.work(totals.tokens_in, totals.tokens_out))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a provider states, the paths that it can show, and the work that it did for it."""
+
+    totals: Totals
+    paths: tuple[LeafPath, ...]
+    computed: int
+
+
+Cheat = Callable[[TrueBatch, Random], Claim]
+
+
+def seeded_batches(
+    count: int, *, sizes: tuple[int, ...] = SIZES, shares: tuple[int, ...] = SHARES
+) -> Iterator[TrueBatch]:
+    """So many seeded batches: short and long inputs, outputs that end early, a request in 20 that is none."""
+    chance = Random("batches")
+    for number in range(count):
+        size = chance.choice(sizes)
+        longest_in, most_out = chance.choice((0, 50, 2_000)), chance.choice((1, 20, 400))
+        yield true_batch(number, size, chance.choice(shares), longest_in, most_out, chance)
+
+
+def true_batch(number: int, size: int, share: int, longest_in: int, most_out: int, chance: Random) -> TrueBatch:
+    unit = blake2_256(number.to_bytes(4, "little"))
+    tokens_in = tuple(chance.randint(0, longest_in) for _ in range(size))
+    most = tuple(chance.randint(1, most_out) for _ in range(size))
+    outcomes = tuple(
+        RefusedRequest() if chance.randrange(20) == 0 else Completed(b"true", read, chance.randint(0, limit))
+        for read, limit in zip(tokens_in, most, strict=True)
+    )
+    return TrueBatch(unit, share, tokens_in, most, outcomes, leaves_of(GENESIS, unit, SALT, outcomes))
+
+
+# ---------------------------------------------------------------------------------------------------------- the cheats
+def honest(batch: TrueBatch, chance: Random) -> Claim:
+    return claim_with(batch, {})
+
+
+def one_wrong(batch: TrueBatch, chance: Random) -> Claim:
+    return not_computed(batch, lies.one_wrong(batch.right, chance))
+
+
+def a_tenth_wrong(batch: TrueBatch, chance: Random) -> Claim:
+    return not_computed(batch, lies.a_tenth_wrong(batch.right, chance))
+
+
+def all_wrong(batch: TrueBatch, chance: Random) -> Claim:
+    return not_computed(batch, lies.all_wrong(batch.right, chance))
+
+
+def dearest_wrong(batch: TrueBatch, chance: Random) -> Claim:
+    """The leaf that saves most."""
+    dearest = max(range(batch.size), key=lambda index: work_of(batch, batch.outcomes[index]))
+    return not_computed(batch, lies.some_wrong(batch.right, [dearest]))
+
+
+def all_inflation_in_one_leaf(batch: TrueBatch, chance: Random) -> Claim:
+    """Everything is computed; one leaf claims all tokens that the price allows beside the true ones."""
+    index = chance.randrange(batch.size)
+    return claim_with(batch, {index: inflated(batch, index, batch.right.unused)})
+
+
+def inflation_in_a_leaf_that_is_not_computed(batch: TrueBatch, chance: Random) -> Claim:
+    index = chance.randrange(batch.size)
+    return claim_with(batch, {index: inflated(batch, index, batch.right.unused)}, skipped=[index])
+
+
+def padding(batch: TrueBatch, chance: Random) -> Claim:
+    return claimed(batch, lies.padded(batch.right, chance))
+
+
+def cut_short(batch: TrueBatch, chance: Random) -> Claim:
+    """Half of each output, and half of the work."""
+    claim = claimed(batch, lies.cut_short(batch.right, chance))
+    return replace(claim, computed=batch.work(claim.totals.tokens_in, claim.totals.tokens_out))
+
+
+def errors_for_good_requests(batch: TrueBatch, chance: Random) -> Claim:
+    return not_computed(batch, lies.errors_for_good_requests(batch.right, chance))
+
+
+def outputs_for_bad_requests(batch: TrueBatch, chance: Random) -> Claim:
+    bad = [index for index, outcome in enumerate(batch.outcomes) if isinstance(outcome, RefusedRequest)]
+    return claim_with(batch, {index: Completed(b"false", batch.tokens_in[index], batch.most[index]) for index in bad})
+
+
+def totals_over_honest_leaves(batch: TrueBatch, chance: Random) -> Claim:
+    return claimed(batch, lies.totals_over_true_leaves(batch.right, chance))
+
+
+def tokens_beside_a_right_node(batch: TrueBatch, chance: Random) -> Claim:
+    return claimed(batch, lies.tokens_beside_a_true_leaf(batch.right, chance))
+
+
+def fewer_leaves_stated_as_all(batch: TrueBatch, chance: Random) -> Claim:
+    """The last request is left out, and the totals say all the same that there are as many leaves as requests."""
+    cut = batch.leaves[:-1]
+    totals = replace(totals_of(cut), requests=batch.size)
+    computed = sum(work_of(batch, outcome) for outcome in batch.outcomes[:-1])
+    return Claim(totals, tuple(leaf_paths(cut, range(len(cut)))), computed)
+
+
+def claimed(batch: TrueBatch, told: ToldBatch, skipped: Sequence[int] = ()) -> Claim:
+    """A claim of who computed all but those skipped."""
+    computed = sum(work_of(batch, outcome) for outcome in batch.outcomes)
+    computed -= sum(work_of(batch, batch.outcomes[index]) for index in skipped)
+    return Claim(told.totals, told.paths, computed)
+
+
+def not_computed(batch: TrueBatch, told: ToldBatch) -> Claim:
+    """A claim of who computed what it states rightly, and nothing else."""
+    pairs = enumerate(zip(told.outcomes, batch.outcomes, strict=True))
+    return claimed(batch, told, [index for index, (said, true) in pairs if said != true])
+
+
+def claim_with(batch: TrueBatch, changed: Mapping[int, BatchOutcome], skipped: Sequence[int] = ()) -> Claim:
+    """A claim with some outcomes of another kind."""
+    return claimed(batch, lies.told_with(batch.right, changed), skipped)
+
+
+def inflated(batch: TrueBatch, index: int, more: int) -> Completed:
+    """A made-up output with so many tokens beside the true ones."""
+    true = batch.outcomes[index]
+    tokens_out = true.tokens_out if isinstance(true, Completed) else 0
+    return Completed(b"inflated", batch.leaves[index].tokens_in, tokens_out + more)
+
+
+def work_of(batch: TrueBatch, outcome: BatchOutcome) -> int:
+    return batch.work(outcome.tokens_in, outcome.tokens_out) if isinstance(outcome, Completed) else 0
+
+
+# -------------------------------------------------------------------------------------------------------- the reckoning
+@dataclass(frozen=True)
+class Reckoning:
+    """What a claim comes to beside an honest one, in grains. Work costs a share of what is paid for it."""
+
+    overpaid: int
+    """What it is paid beside an honest claim; negative where it forgoes pay."""
+    skipped: int
+    """What is paid for the work that it did not do."""
+    at_stake: int
+    """What it loses when it is found out: the collateral, and all that it was paid."""
+    chance: Fraction
+    caught: tuple[bool, ...]
+
+    def gain(self, cost_share: int) -> int:
+        """If nobody looked."""
+        return self.overpaid + cost_share * self.skipped
+
+    def expected(self, cost_share: int) -> Fraction:
+        return self.gain(cost_share) - self.chance * self.at_stake
+
+    def drawn(self, cost_share: int) -> Fraction:
+        """The mean over the draws."""
+        return self.gain(cost_share) - Fraction(self.at_stake * sum(self.caught), len(self.caught))
+
+    @property
+    def variance(self) -> Fraction:
+        """Of the mean over the draws."""
+        return self.chance * (1 - self.chance) * self.at_stake**2 / len(self.caught)
+
+
+def reckon(batch: TrueBatch, claim: Claim, rules: Rules, beacons: int) -> Reckoning:
+    """The claim before so many beacons."""
+    floor = rules.floor(-(-batch.allowed // WHOLE), batch.size)
+    share = batch.share if rules.weighs_inputs_as_paid else WHOLE
+    sound = sound_stretches(batch, claim, floor, share)
+    line = claim.totals.tokens_in * share + (claim.totals.tokens_out + batch.size * floor) * WHOLE
+    false = Fraction(line - sum(end - start for start, end in sound), line)
+    paid, true_pay = batch.paid(claim.totals), batch.pay(sum(work_of(batch, outcome) for outcome in batch.outcomes))
+    return Reckoning(
+        overpaid=paid - true_pay,
+        skipped=true_pay - batch.pay(claim.computed),
+        at_stake=rules.collateral + paid,
+        chance=1 - (1 - false) ** leaves_to_check(batch.size),
+        caught=tuple(
+            any(
+                not any(start <= point < end for start, end in sound)
+                for point in drawn_points(seed_of(number), batch.unit, claim.totals, floor, input_share=share)
+            )
+            for number in range(beacons)
+        ),
+    )
+
+
+def sound_stretches(batch: TrueBatch, claim: Claim, floor: int, share: int) -> list[tuple[int, int]]:
+    """The parts of the line for which the provider can show a path, and whoever computes the leaf finds the same."""
+    sound = []
+    for path in claim.paths:
+        if not holds(claim.totals, path):
+            continue
+        tokens_in, tokens_out = before(claim.totals, path)
+        start = tokens_in * share + (tokens_out + path.index * floor) * WHOLE
+        end = start + path.tokens_in * share + (path.tokens_out + floor) * WHOLE
+        if covers(claim.totals, floor, path, start, input_share=share) and opens(path, batch.leaves[path.index].digest):
+            sound.append((start, end))
+    return sound
+
+
+@cache
+def seed_of(number: int) -> bytes:
+    return blake2_256(b"beacon" + number.to_bytes(4, "little"))
+
 
 BATCHES = 1_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else 100
 BEACONS = 8
@@ -25,40 +288,40 @@ FREE, DEAR = 0, 1
 """Shares of the pay that work costs: nothing, and all of it, where what is saved by not working is worth most."""
 
 LIES: list[Cheat] = [
-    batch_cheats.one_wrong,
-    batch_cheats.a_tenth_wrong,
-    batch_cheats.all_wrong,
-    batch_cheats.dearest_wrong,
-    batch_cheats.all_inflation_in_one_leaf,
-    batch_cheats.inflation_in_a_leaf_that_is_not_computed,
-    batch_cheats.totals_over_honest_leaves,
-    batch_cheats.tokens_beside_a_right_node,
-    batch_cheats.padding,
-    batch_cheats.cut_short,
-    batch_cheats.errors_for_good_requests,
-    batch_cheats.outputs_for_bad_requests,
-    batch_cheats.fewer_leaves_stated_as_all,
+    one_wrong,
+    a_tenth_wrong,
+    all_wrong,
+    dearest_wrong,
+    all_inflation_in_one_leaf,
+    inflation_in_a_leaf_that_is_not_computed,
+    totals_over_honest_leaves,
+    tokens_beside_a_right_node,
+    padding,
+    cut_short,
+    errors_for_good_requests,
+    outputs_for_bad_requests,
+    fewer_leaves_stated_as_all,
 ]
 
 
 HOPELESS = {
-    (batch_cheats.one_wrong, FREE),
-    (batch_cheats.a_tenth_wrong, FREE),
-    (batch_cheats.all_wrong, FREE),
-    (batch_cheats.dearest_wrong, FREE),
-    (batch_cheats.cut_short, FREE),
-    (batch_cheats.cut_short, DEAR),
-    (batch_cheats.errors_for_good_requests, FREE),
-    (batch_cheats.errors_for_good_requests, DEAR),
-    (batch_cheats.fewer_leaves_stated_as_all, FREE),
-    (batch_cheats.fewer_leaves_stated_as_all, DEAR),
+    (one_wrong, FREE),
+    (a_tenth_wrong, FREE),
+    (all_wrong, FREE),
+    (dearest_wrong, FREE),
+    (cut_short, FREE),
+    (cut_short, DEAR),
+    (errors_for_good_requests, FREE),
+    (errors_for_good_requests, DEAR),
+    (fewer_leaves_stated_as_all, FREE),
+    (fewer_leaves_stated_as_all, DEAR),
 }
 """Lies that would gain nothing if nobody looked: they save what costs nothing, or forgo as much as they save."""
 
 
 @cache
 def population() -> tuple[TrueBatch, ...]:
-    return tuple(batch_cheats.batches(BATCHES))
+    return tuple(seeded_batches(BATCHES))
 
 
 @cache
@@ -90,7 +353,7 @@ def test_a_fifth_of_the_looks_may_be_worth_nothing(cheat: Cheat) -> None:
 
 def test_an_honest_provider_is_never_caught() -> None:
     for batch in population():
-        reckoning = reckon(batch, batch_cheats.honest(batch, Random(0)), Rules(), BEACONS)
+        reckoning = reckon(batch, honest(batch, Random(0)), Rules(), BEACONS)
         assert (reckoning.gain(DEAR), reckoning.chance) == (0, Fraction(0))
         assert not any(reckoning.caught)
 
@@ -113,7 +376,7 @@ def test_fewer_leaves_than_requests_are_refused_by_their_count() -> None:
 def test_no_lie_at_all_earns(limits: list[int], tokens_in: int, share: int, number: int, data: st.DataObject) -> None:
     """Any false leaves with any claims: at few tokens a request too, where the floor is mostly rounding."""
     chance = Random(number)
-    batch = batch_cheats.true_batch(number, len(limits), share, tokens_in, 1, chance)
+    batch = true_batch(number, len(limits), share, tokens_in, 1, chance)
     batch = replace(batch, most=tuple(limits))
     false = data.draw(
         st.dictionaries(
@@ -127,7 +390,7 @@ def test_no_lie_at_all_earns(limits: list[int], tokens_in: int, share: int, numb
         )
     )
     skipped = data.draw(st.sets(st.sampled_from(sorted(false)))) if false else set()
-    claim = batch_cheats.claim_with(batch, false, list(skipped))
+    claim = claim_with(batch, false, list(skipped))
     assume(batch.work(claim.totals.tokens_in, claim.totals.tokens_out) <= batch.allowed)
     for cost_share in (FREE, DEAR):
         assert reckon(batch, claim, Rules(), 1).expected(cost_share) <= 0
@@ -143,7 +406,7 @@ def worth(cheat: Cheat, batches: list[TrueBatch], rules: Rules) -> Fraction:
 def early_ends(longest_in: int, share: int) -> list[TrueBatch]:
     """32 requests, so one leaf is looked at, of 400 tokens that end after a token: most is left to be claimed."""
     chance = Random("early ends")
-    batches = [batch_cheats.true_batch(number, 32, share, longest_in, 1, chance) for number in range(100)]
+    batches = [true_batch(number, 32, share, longest_in, 1, chance) for number in range(100)]
     return [replace(batch, most=(400,) * 32) for batch in batches]
 
 
@@ -163,5 +426,5 @@ BROKEN = {
 def test_without_a_rule_a_lie_earns(rules: Rules, longest_in: int, share: int) -> None:
     """What each rule is for: the same reckoning, with one of them broken, finds a lie that pays."""
     batches = early_ends(longest_in, share)
-    assert worth(batch_cheats.all_inflation_in_one_leaf, batches, rules) > 0
-    assert worth(batch_cheats.all_inflation_in_one_leaf, batches, Rules()) < 0
+    assert worth(all_inflation_in_one_leaf, batches, rules) > 0
+    assert worth(all_inflation_in_one_leaf, batches, Rules()) < 0

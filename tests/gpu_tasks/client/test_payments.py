@@ -128,7 +128,7 @@ def test_what_is_shown_is_what_moved(name: str, validators: int) -> None:
     for account in (*(keys.stash for keys in chain.validators), CUSTOMER.stash, TREASURY, AUDIT_POT, PROVIDER_REWARDS):
         got = sum(payment.grains for payment in found if payment.account == account)
         gave = sum(payment.grains for payment in found if payment.payer == account)
-        assert chain.owned(account, unit.ended_at) - chain.owned(account, unit.ended_at - 1) == got - gave
+        assert chain.owned_at(account, unit.ended_at) - chain.owned_at(account, unit.ended_at - 1) == got - gave
 
 
 FORGOTTEN = {

@@ -109,7 +109,7 @@ def test_over_a_lively_chain_the_page_adds_up_and_tells_no_lie(monkeypatch: pyte
     season = Season(1, 0)
     apis, seen, dated = Apis(season.runtime, APIS), dict[HoldReason, Lock](), set[str]()
 
-    def look(_steps: int) -> None:
+    def look() -> None:
         if season.height % 16:
             return
         bound, state = season.runtime.at(season.state), season.state

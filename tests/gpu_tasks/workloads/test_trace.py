@@ -1,12 +1,11 @@
 """Runs in segments, their traces, one segment checked, and lies that are shown with one state."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counting_run import CountingRun, encoded
 from gpu_tasks.traces.trace import (
     FRAUD_PROOF,
     PATH_MAX,
@@ -21,6 +20,49 @@ from gpu_tasks.traces.trace import (
 from gpu_tasks.workloads.segment_checks import convicts, next_digest, segment_is_right, starts_wrong
 from gpu_tasks.workloads.stepwise import states
 from runtime.encoding.codec import DecodeError
+
+
+# A run that anybody can follow: its state is a number, and a step makes the next one of it.
+@dataclass(frozen=True)
+class CountingRun:
+    """Implements `SegmentedRun`: states are steps done and a number, a step squares and adds."""
+
+    steps: int
+    segment: int
+    seed: int
+
+    @property
+    def segments(self) -> int:
+        return -(-self.steps // self.segment)
+
+    def boundary(self, index: int) -> int:
+        return min(index * self.segment, self.steps)
+
+    def initial_state(self) -> bytes:
+        return encoded(0, self.seed)
+
+    def steps_done(self, state: bytes) -> int:
+        done = int.from_bytes(state[:4], "little")
+        if len(state) != 12 or done > self.steps:
+            raise DecodeError("no state of this run")
+        return done
+
+    def advance(self, state: bytes, steps: int) -> bytes:
+        done = self.steps_done(state)
+        if done + steps > self.steps:
+            raise ValueError("beyond the end")
+        number = int.from_bytes(state[4:], "little")
+        for step in range(done, done + steps):
+            number = (number * number + step + 1) % 2**64
+        return encoded(done + steps, number)
+
+    def metric(self, state: bytes) -> int:
+        return self.steps - self.steps_done(state)
+
+
+def encoded(done: int, number: int) -> bytes:
+    return done.to_bytes(4, "little") + number.to_bytes(8, "little")
+
 
 runs = st.builds(CountingRun, st.integers(1, 40), st.integers(1, 12), st.integers(0, 2**64 - 1))
 RUN = CountingRun(steps=22, segment=5, seed=7)

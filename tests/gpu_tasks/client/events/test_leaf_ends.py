@@ -176,7 +176,7 @@ def test_every_end_of_a_check_is_told_and_what_it_moved(
         if payment.account is not None:
             got[payment.account] = got.get(payment.account, 0) + payment.grains
     for who in {*gone, *got} - {CUSTOMER.stash}:
-        moved = chain.owned(who, end.block) - chain.owned(who, end.block - 1)
+        moved = chain.owned_at(who, end.block) - chain.owned_at(who, end.block - 1)
         assert moved == got.get(who, 0) - gone.get(who, 0), "to the grain"
     for racer in record.racers:
         whole = money.collateral(record.rules, record.price)

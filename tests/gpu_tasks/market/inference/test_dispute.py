@@ -43,7 +43,7 @@ from simulation.chains.market_chain import (
     terms,
     validates,
 )
-from unit_cases import RIGHT, WRONG, Verdict, all_owned, declined_twice, ended, judged, matched, owned, raced
+from unit_cases import RIGHT, WRONG, Verdict, all_owned, declined_twice, ended, judged, matched, raced
 
 
 @pytest.mark.parametrize("validators", [6, 8])
@@ -56,7 +56,7 @@ def test_a_liar_loses_its_collateral_and_the_right_racer_is_paid(validators: int
     assert len(judges) == 3
     assert not {liar, honest} & set(judges)
     settled = ended(chain, unit_id)
-    gained = {who: owned(chain, who) - had for who, had in before.items()}
+    gained = {who: chain.owned(who) - had for who, had in before.items()}
     fee, lost = unit.price // 2, collateral(unit.rules, unit.price)
     (slashed,) = chain.happened(ev.ProviderSlashed)
     assert slashed == ev.ProviderSlashed(unit_id, liar.stash, liar.device, PartyFault.LIED, lost)
@@ -85,7 +85,7 @@ def test_d3_a_convicted_racer_loses_no_more_than_the_collateral_of_the_unit() ->
     assert len(court) == 9 - 2 - 3
     settled = ended(chain, unit_id)
     assert settled.output_root == RIGHT
-    gained = {who: owned(chain, who) - had for who, had in before.items()}
+    gained = {who: chain.owned(who) - had for who, had in before.items()}
     assert gained[honest.stash] == settled.price - settled.price // 50 + 2 * settled.price
     assert all(gained[judge.stash] < -10 * settled.price for judge in colluding[:2])
     assert gained[sybil.stash] < 0
@@ -110,18 +110,18 @@ def test_a_lone_right_answer_is_paid_once_a_pair_has_looked_at_it() -> None:
     assert chain.unit(unit_id).state is UnitState.JUDGING
     assert chain.case(unit_id).stage is CaseStage.PAIR
     chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, OGPU))
-    before, pot = all_owned(chain), owned(chain, AUDIT_POT)
+    before, pot = all_owned(chain), chain.owned(AUDIT_POT)
     judges = judged(chain, unit_id, [Answered(RIGHT)] * 2)
     assert len(judges) == 2
     settled = ended(chain, unit_id)
-    gained = {who: owned(chain, who) - had for who, had in before.items()}
+    gained = {who: chain.owned(who) - had for who, had in before.items()}
     fee = unit.price // 2
     premium = -(-2 * fee * 50_000 // 1_000_000)
     assert [gained[judge.stash] for judge in judges] == [fee] * 2
     assert gained[winner.stash] == unit.price - unit.price // 50
     assert gained[shut_out.stash] == 0
     assert gained[CUSTOMER.stash] == -(unit.price + 2 * fee + premium)
-    assert owned(chain, AUDIT_POT) - pot == premium
+    assert chain.owned(AUDIT_POT) - pot == premium
     assert settled.output_root == RIGHT
     assert not chain.happened(ev.ProviderSlashed)
 
@@ -177,7 +177,7 @@ def test_two_lie_alike_and_the_third_is_right() -> None:
 
 def test_bad_input() -> None:
     chain = MarketChain(named_keys(6))
-    customer = owned(chain, CUSTOMER.stash)
+    customer = chain.owned(CUSTOMER.stash)
     unit_id, unit, racers = raced(chain, {0: WRONG, 1: RIGHT})
     before = all_owned(chain)
     judges = judged(chain, unit_id, [Unanswerable(), Unanswerable(), Answered(RIGHT)])
@@ -186,22 +186,22 @@ def test_bad_input() -> None:
     (refunded,) = chain.happened(ev.UnitRefunded)
     assert (refunded.refund, refunded.lost) == (Refund.INPUT_BAD, fees)
     assert fees > bond, "the bond first, then the price"
-    assert customer - owned(chain, CUSTOMER.stash) == fees + 10 * DUTY_FEE
-    assert [owned(chain, judge.stash) - before[judge.stash] for judge in judges] == [fees // 2, fees // 2, 0]
-    assert [owned(chain, racer.stash) - before[racer.stash] for racer in racers] == [0, 0]
+    assert customer - chain.owned(CUSTOMER.stash) == fees + 10 * DUTY_FEE
+    assert [chain.owned(judge.stash) - before[judge.stash] for judge in judges] == [fees // 2, fees // 2, 0]
+    assert [chain.owned(racer.stash) - before[racer.stash] for racer in racers] == [0, 0]
     assert not chain.happened(ev.ProviderSlashed)
 
 
 def test_a_committee_of_two_must_agree_and_without_more_judges_nobody_is_slashed() -> None:
     chain = MarketChain(named_keys(4))
-    customer = owned(chain, CUSTOMER.stash)
+    customer = chain.owned(CUSTOMER.stash)
     unit_id, _, _ = raced(chain, {0: WRONG, 1: RIGHT})
     judges = judged(chain, unit_id, [Answered(RIGHT), Answered(WRONG)])
     assert len(judges) == 2
     ended(chain, unit_id)
     (refunded,) = chain.happened(ev.UnitRefunded)
     assert (refunded.refund, refunded.lost) == (Refund.INCONCLUSIVE, 0)
-    assert customer - owned(chain, CUSTOMER.stash) == 10 * DUTY_FEE
+    assert customer - chain.owned(CUSTOMER.stash) == 10 * DUTY_FEE
     assert not chain.happened(ev.ProviderSlashed)
 
 
@@ -215,7 +215,7 @@ def test_d4_who_declines_a_good_input_pays_its_judges(*, is_good: bool) -> None:
     judges = judged(chain, unit_id, [Answered(RIGHT) if is_good else Unanswerable()] * 3)
     while chain.unit(unit_id).state is UnitState.JUDGING:
         chain.block()
-    gained = {who: owned(chain, who) - had for who, had in before.items()}
+    gained = {who: chain.owned(who) - had for who, had in before.items()}
     fee, bond = unit.price // 2, OGPU * 5 // 100
     assert [gained[judge.stash] for judge in judges] == [fee] * 3
     share = -(-unit.price // 4) + 3 * fee // 2
@@ -324,7 +324,7 @@ def test_silent_judges_end_in_a_refund_too() -> None:
     ended(chain, unit_id)
     (refunded,) = chain.happened(ev.UnitRefunded)
     assert (refunded.unit, refunded.refund) == (unit_id, Refund.INCONCLUSIVE)
-    assert [owned(chain, judge.stash) - before[judge.stash] for judge in judges] == [0, 0]
+    assert [chain.owned(judge.stash) - before[judge.stash] for judge in judges] == [0, 0]
 
 
 def test_an_opinion_copied_from_another_judge_opens_nothing() -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from attackers import post_unit
-from declined_places import TO_THE_DRAW, declines, racers_of, racing
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import Spare
 from gpu_tasks.market.inference import events as ev
@@ -39,6 +38,7 @@ from simulation.chains.market_chain import (
     signed,
     terms,
 )
+from unit_cases import TO_THE_DRAW, declines, racers_of, racing
 
 OUTSIDE = [Keys(f"outside {number}") for number in range(3)]
 """Providers who are no validators: they race, and judge nothing."""

@@ -15,20 +15,20 @@ from simulation.chains.market_chain import (
     commit,
     named_keys,
 )
-from unit_cases import RIGHT, matched, owned
+from unit_cases import RIGHT, matched
 
 
 def test_where_all_racers_missed_a_hundredth_of_their_collateral_burns() -> None:
     """B1: an input that nobody could have makes all of them miss; its customer shall not live on that."""
     chain = MarketChain(named_keys(2))
     _, unit, racers = matched(chain)
-    before, treasury = owned(chain, CUSTOMER.stash), owned(chain, TREASURY)
+    before, treasury = chain.owned(CUSTOMER.stash), chain.owned(TREASURY)
     burned = chain.now()[Balances].burned.get()
     while not chain.happened(ev.UnitRequeued):
         chain.block()
     taken = collateral(unit.rules, unit.price) // 100
     assert [missed.amount for missed in chain.happened(ev.RaceMissed)] == [taken] * 2
-    assert [owned(chain, CUSTOMER.stash), owned(chain, TREASURY)] == [before, treasury]
+    assert [chain.owned(CUSTOMER.stash), chain.owned(TREASURY)] == [before, treasury]
     assert chain.now()[Balances].burned.get() - burned == 2 * taken
     for racer in racers:
         device = chain.now()[Devices].devices[racer.device]
@@ -39,12 +39,12 @@ def test_where_all_racers_missed_a_hundredth_of_their_collateral_burns() -> None
 def test_where_nobody_opens_what_it_committed_a_quarter_of_the_price_burns() -> None:
     chain = MarketChain(named_keys(2))
     unit_id, unit, racers = matched(chain)
-    before = owned(chain, CUSTOMER.stash)
+    before = chain.owned(CUSTOMER.stash)
     chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
     while not chain.happened(ev.RaceMissed):
         chain.block()
     assert [missed.amount for missed in chain.happened(ev.RaceMissed)] == [unit.price // 4] * 2
-    assert owned(chain, CUSTOMER.stash) == before
+    assert chain.owned(CUSTOMER.stash) == before
     assert chain.unit(unit_id).state is UnitState.QUEUED
 
 
@@ -67,7 +67,7 @@ def test_so_it_does_beside_two_that_agreed() -> None:
 def test_a_racer_that_missed_beside_one_that_worked_pays_the_customer_nothing() -> None:
     chain = MarketChain(named_keys(2))
     unit_id, unit, (worked, idle) = matched(chain)
-    before = owned(chain, CUSTOMER.stash)
+    before = chain.owned(CUSTOMER.stash)
     assert unit.round is not None
     while chain.height < unit.round.drawn_at + 28:  # so late that the lease ends before the close
         chain.block()
@@ -76,4 +76,4 @@ def test_a_racer_that_missed_beside_one_that_worked_pays_the_customer_nothing() 
         chain.block()
     (missed,) = chain.happened(ev.RaceMissed)
     assert (missed.provider, missed.amount) == (idle.stash, collateral(unit.rules, unit.price) // 100)
-    assert owned(chain, CUSTOMER.stash) == before
+    assert chain.owned(CUSTOMER.stash) == before

@@ -9,7 +9,6 @@ from gpu_tasks.market.devices.records import QUEUE_MAX
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState, racer_of
-from queued_units import DRAW_BLOCKS, LEASE, ahead, began, device_of, one_device
 from runtime.frame.api import Apis
 from runtime.frame.pallet import Signed
 from simulation.chains.market_chain import (
@@ -26,7 +25,7 @@ from simulation.chains.market_chain import (
     signed,
     terms,
 )
-from unit_cases import RIGHT, wait_for_race
+from unit_cases import DRAW_BLOCKS, LEASE, RIGHT, ahead, began, device_of, one_device, wait_for_race
 
 
 def test_a_device_takes_as_many_units_as_its_owner_said_and_the_rest_sleeps() -> None:

@@ -9,7 +9,6 @@ from gpu_tasks.market.inference.agenda import STEP_WEIGHT
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.turns import BEGIN_WEIGHT
 from gpu_tasks.market.inference.units import UnitState, racer_of
-from queued_units import DRAW_BLOCKS, ahead, device_of, one_device
 from runtime.encoding.types import Weight
 from runtime.frame.agenda import TAKE_WEIGHT, Budget
 from simulation.chains.market_chain import (
@@ -23,7 +22,7 @@ from simulation.chains.market_chain import (
     signed,
     terms,
 )
-from unit_cases import RIGHT
+from unit_cases import DRAW_BLOCKS, RIGHT, ahead, device_of, one_device
 
 
 def test_a_fault_in_what_a_device_is_done_with_sends_back_what_is_behind_too() -> None:

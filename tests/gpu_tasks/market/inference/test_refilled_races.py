@@ -4,18 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from declined_places import (
-    LEASE,
-    TO_THE_DRAW,
-    closes_at,
-    commits,
-    declines,
-    is_awaited,
-    racers_of,
-    racing,
-    refilled,
-    secured,
-)
 from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered
@@ -32,7 +20,22 @@ from simulation.chains.market_chain import (
     refused,
     terms,
 )
-from unit_cases import RIGHT, WRONG, ended, judged
+from unit_cases import (
+    LEASE,
+    RIGHT,
+    TO_THE_DRAW,
+    WRONG,
+    closes_at,
+    commits,
+    declines,
+    ended,
+    is_awaited,
+    judged,
+    racers_of,
+    racing,
+    refilled,
+    secured,
+)
 
 # ----------------------------------------------------------------------------------------------------------- the lease
 

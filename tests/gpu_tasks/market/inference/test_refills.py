@@ -2,17 +2,6 @@
 
 import pytest
 
-from declined_places import (
-    TO_THE_DRAW,
-    closes_at,
-    commits,
-    declines,
-    is_awaited,
-    racers_of,
-    racing,
-    refilled,
-    secured,
-)
 from gpu_tasks.market.courts.cases import ClaimKind
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id
@@ -37,7 +26,18 @@ from simulation.chains.market_chain import (
     signed,
     terms,
 )
-from unit_cases import RIGHT
+from unit_cases import (
+    RIGHT,
+    TO_THE_DRAW,
+    closes_at,
+    commits,
+    declines,
+    is_awaited,
+    racers_of,
+    racing,
+    refilled,
+    secured,
+)
 
 # ------------------------------------------------------------------------------------------------------------ the draw
 

@@ -12,7 +12,7 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import UnitState
 from simulation.chains.market_chain import CUSTOMER, MarketChain, attach, attestation, commit, named_keys, refused
-from unit_cases import RIGHT, WRONG, all_owned, ended, judged, matched, owned, raced
+from unit_cases import RIGHT, WRONG, all_owned, ended, judged, matched, raced
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_settled_result_that_an_audit_finds_wrong_costs_its_racers_the_collate
     judged(chain, unit_id, [Answered(RIGHT)] * 2)
     judges = judged(chain, unit_id, [Answered(RIGHT)] * 3)
     refuted = ended(chain, unit_id)
-    gained = {who: owned(chain, who) - had for who, had in before.items()}
+    gained = {who: chain.owned(who) - had for who, had in before.items()}
     secured = collateral(unit.rules, unit.price)
     assert [gained[liar.stash] for liar in liars] == [-secured] * racers
     assert gained[CUSTOMER.stash] == unit.price, "once, however many lied"
@@ -54,7 +54,7 @@ def test_a_right_result_that_is_audited_costs_its_racers_nothing_and_frees_their
     judged(chain, unit_id, [Answered(RIGHT)] * 2)
     settled = ended(chain, unit_id)
     assert not settled.is_refuted
-    assert [owned(chain, racer.stash) - before[racer.stash] for racer in racers] == [0, 0]
+    assert [chain.owned(racer.stash) - before[racer.stash] for racer in racers] == [0, 0]
     assert [chain.now()[Devices].devices[racer.device].secured for racer in racers] == [0, 0]  # type: ignore[union-attr]
     assert not chain.happened(ev.ProviderSlashed)
 
@@ -91,7 +91,7 @@ def test_who_withheld_beside_answers_that_agreed_has_paid_for_that_and_is_no_par
         chain.block()
     (missed,) = chain.happened(ev.RaceMissed)
     assert (missed.provider, missed.amount) == (silent.stash, -(-unit.price // 4))
-    before = owned(chain, silent.stash)
+    before = chain.owned(silent.stash)
     while chain.case(unit_id).stage is CaseStage.CHANCE:
         chain.block()
     late = Attestations.reveal(attestation=attestation(silent, unit_id, unit, RIGHT))
@@ -99,4 +99,4 @@ def test_who_withheld_beside_answers_that_agreed_has_paid_for_that_and_is_no_par
     judged(chain, unit_id, [Answered(RIGHT)] * 2)
     assert not ended(chain, unit_id).is_refuted
     assert not chain.happened(ev.ProviderSlashed)
-    assert owned(chain, silent.stash) == before
+    assert chain.owned(silent.stash) == before

@@ -20,8 +20,7 @@ from gpu_tasks.provider.chain import roll_calls
 from gpu_tasks.provider.daemon import ROLL_CALLS_FOLDER
 from gpu_tasks.provider.duties.roll_calls import RollStep, can_wait, next_step
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
-from provider_chain import Miner, Village
-from rolled_chain import inspections_of, roll_call_of
+from provider_chain import Miner, Village, inspections_of, roll_call_of
 from simulation.chains.market_chain import OGPU, Keys, MarketChain, named_keys, signed
 
 SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, 30)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from offending import DELEGATOR, REPORTER, chain_of, owned, until_taken
+from offending import DELEGATOR, REPORTER, chain_of, until_taken
 from runtime.encoding.types import Root
 from runtime.frame.runtime import Bound
 from runtime.pallets.staking import trust_lock as tl
@@ -18,7 +18,7 @@ def test_nobody_is_paid_for_what_a_later_offence_raises() -> None:
     chain = chain_of(7)
     alice, bob = chain.validators[:2]
     alone, together = 9 * 10**6 // 49, 36 * 10**6 // 49
-    before = owned(chain, REPORTER.stash), owned(chain, DELEGATOR.stash)
+    before = chain.owned(REPORTER.stash), chain.owned(DELEGATOR.stash)
     chain.block(signed(DELEGATOR.stash, double(alice)))
     chain.block(signed(REPORTER.stash, double(bob)))
     chain.block()
@@ -26,7 +26,7 @@ def test_nobody_is_paid_for_what_a_later_offence_raises() -> None:
     assert (event.offender, event.slashed_ppm) == (alice.stash, together)
     chain.blocks(8)
     parts = [BOND * ppm // 10**6 // 10 for ppm in (together, alone)]
-    earned = owned(chain, REPORTER.stash) - before[0], owned(chain, DELEGATOR.stash) - before[1]
+    earned = chain.owned(REPORTER.stash) - before[0], chain.owned(DELEGATOR.stash) - before[1]
     assert all(abs(got - part) < 9 for got, part in zip(earned, parts, strict=True))
     assert len(chain.happened(tl.SlashRaised)) == 1
     assert not chain.now()[TrustLock].raised.get()
@@ -43,14 +43,14 @@ def test_offending_after_somebody_else_and_reporting_it_never_pays() -> None:
             chain.block(signed(who.stash, TrustStake.bond_extra(value=2 * BOND)))
     chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=bob.stash, value=2 * BOND)))
     chain.blocks(6)
-    own, before = chain.now()[TrustStake].bonds[bob.stash], owned(chain, bob.stash)
+    own, before = chain.now()[TrustStake].bonds[bob.stash], chain.owned(bob.stash)
     chain.block(signed(DELEGATOR.stash, double(alice, epoch=1)))
     chain.block(signed(bob.stash, double(bob, epoch=1)))
     until_taken(chain)
     chain.blocks(3)
     assert len(chain.happened(SlashTaken)) == 3
     lost = own - chain.now()[TrustStake].bonds[bob.stash]
-    assert owned(chain, bob.stash) - before <= -lost // 2
+    assert chain.owned(bob.stash) - before <= -lost // 2
 
 
 def test_stake_that_left_after_the_election_makes_no_offence_smaller() -> None:
@@ -105,12 +105,12 @@ def test_reporting_oneself_costs_half_of_it_however_much_of_others_stands_behind
     alice = chain.validators[0]
     chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=alice.stash, value=others * BOND)))
     chain.blocks(8)
-    own, before = chain.now()[TrustStake].bonds[alice.stash], owned(chain, REPORTER.stash)
+    own, before = chain.now()[TrustStake].bonds[alice.stash], chain.owned(REPORTER.stash)
     chain.block(signed(REPORTER.stash, double(alice, epoch=1)))
     until_taken(chain)
     (slash,) = chain.happened(SlashTaken)
     lost = own - chain.now()[TrustStake].bonds[alice.stash]
-    earned = owned(chain, REPORTER.stash) - before
+    earned = chain.owned(REPORTER.stash) - before
     assert abs(earned - min(lost // 2, slash.amount * part_ppm // 10**6)) <= 2
     assert earned <= lost // 2
     (proven,) = chain.happened(OffenceProven)

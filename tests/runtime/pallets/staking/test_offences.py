@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consensus.signstate import EMPTY, SigningRefusedError, after
-from offending import REPORTER, chain_of, owned, until_taken
+from offending import REPORTER, chain_of, until_taken
 from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader, DoubleProposal
 from runtime.blocks.votes import Ballot, BallotKind, Proposal, ballot_payload, proposal_payload
 from runtime.encoding.types import Root, Signed, Unsigned
@@ -79,10 +79,10 @@ def test_each_kind_is_proven_held_and_taken_once(evidence: Any, kind: Offence, a
     assert (found.offender, found.kind, found.at, found.epoch) == (ALICE.stash, kind, at, 0)
     assert chain.now()[TrustStake].tombstones[ALICE.stash] is not None
     chain.block(refused(REPORTER.stash, reports(evidence), tl.AlreadyPunished))
-    before = owned(chain, ALICE.stash)
+    before = chain.owned(ALICE.stash)
     until_taken(chain)
     (taken,) = chain.happened(SlashTaken)
-    assert (taken.offender, owned(chain, ALICE.stash)) == (ALICE.stash, before - taken.amount)
+    assert (taken.offender, chain.owned(ALICE.stash)) == (ALICE.stash, before - taken.amount)
     assert EVIDENCE.decode(EVIDENCE.encode(evidence)) == evidence
 
 
@@ -153,13 +153,13 @@ def attach_refused(because: type[Exception], *evidence: Any) -> Callable[[Bound]
 def test_an_author_attaches_each_kind_and_has_the_reporters_part(evidence: Any, kind: Offence, at: int) -> None:
     chain = chain_of(4)
     charlie = chain.validators[2]
-    before = owned(chain, charlie.stash)
+    before = chain.owned(charlie.stash)
     chain.block(attach(evidence), author=charlie)
     (event,) = chain.happened(tl.OffenceProven)
     assert (event.offender, event.kind, event.at, event.reporter) == (ALICE.stash, kind, at, charlie.stash)
     until_taken(chain)
     (taken,) = chain.happened(SlashTaken)
-    assert abs(owned(chain, charlie.stash) - before - taken.amount // 10) <= 1
+    assert abs(chain.owned(charlie.stash) - before - taken.amount // 10) <= 1
     assert chain.now()[TrustStake].tombstones[ALICE.stash] is not None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
-from offending import DELEGATOR, REPORTER, chain_of, owned, until_taken
+from offending import DELEGATOR, REPORTER, chain_of, until_taken
 from runtime.encoding.types import Root
 from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, FundsUnavailable
@@ -38,26 +38,26 @@ SITS_ON = {"TrustStake.elections": 0}
 def test_a_double_proposal_costs_what_its_share_of_the_stake_says() -> None:
     chain = chain_of(7)
     alice = chain.validators[0]
-    before = [owned(chain, account) for account in (alice.stash, REPORTER.stash)]
+    before = [chain.owned(account) for account in (alice.stash, REPORTER.stash)]
     chain.block(signed(REPORTER.stash, double(alice)))
     (proven,) = chain.happened(tl.OffenceProven)
     ppm = 9 * 10**6 // 49
     taken = -(-BOND * ppm // 10**6)
     assert (proven.offender, proven.at, proven.slashed_ppm, proven.amount) == (alice.stash, 9, ppm, taken)
     assert not chain.now()[TrustStake].is_candidate(alice.stash)
-    assert [owned(chain, account) for account in (alice.stash, REPORTER.stash)] == before, "it is held, and not taken"
+    assert [chain.owned(account) for account in (alice.stash, REPORTER.stash)] == before, "it is held, and not taken"
     chain.blocks(5)
     assert chain.now()[TrustStake].bonds[alice.stash] == BOND
-    treasury = owned(chain, TREASURY)
+    treasury = chain.owned(TREASURY)
     chain.block()
     (slash,) = chain.happened(SlashTaken)
     assert (slash.offender, slash.amount, chain.height) == (alice.stash, taken, 7)
-    after = [owned(chain, account) for account in (alice.stash, REPORTER.stash)]
+    after = [chain.owned(account) for account in (alice.stash, REPORTER.stash)]
     assert [now - then for now, then in zip(after, before, strict=True)] == [-taken, taken // 10]
     (era,) = [event for event in chain.events if isinstance(event, EraStarted)]
     emitted = STOCK // 3160
     assert era.emitted <= emitted
-    assert owned(chain, TREASURY) - treasury == taken * 4 // 10 + emitted - emitted // 2 - emitted * 4 // 10
+    assert chain.owned(TREASURY) - treasury == taken * 4 // 10 + emitted - emitted // 2 - emitted * 4 // 10
     assert chain.now()[Balances].burned.get() == taken - taken // 10 - taken * 4 // 10
     assert chain.now()[TrustStake].seat_of(alice.stash) is not None, "it keeps its seat until its set ends"
     assert alice.stash not in [standing.stash for standing in chain.now()[TrustStake].elected.get()], (
@@ -304,10 +304,10 @@ def test_locks_by_case() -> None:
         with pytest.raises(AssertionError, match="what it holds itself"):
             lock.unlock(who, second, 1)
 
-    before = [owned(chain, account) for account in (who, friend)]
+    before = [chain.owned(account) for account in (who, friend)]
     chain.block(step)
-    assert owned(chain, who) - before[0] == -(10 + 1 + 58) * OGPU
-    assert owned(chain, friend) - before[1] == 10 * OGPU + 8 * OGPU
+    assert chain.owned(who) - before[0] == -(10 + 1 + 58) * OGPU
+    assert chain.owned(friend) - before[1] == 10 * OGPU + 8 * OGPU
 
 
 # ----------------------------------------------------------------------------------------------------- by its epoch

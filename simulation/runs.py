@@ -1,0 +1,84 @@
+"""Runs of many chains: the parts that they have, several at a time, what broke, and how a run ends."""
+
+import argparse
+import json
+import multiprocessing
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One chain of a run: it depends on this alone, whatever is played beside it."""
+
+    seed: int
+    number: int
+    steps: int
+
+    def told(self, target: str, error: Exception, place: str) -> str:
+        """What a chain broke on, where, and how to see it again."""
+        traceback.print_exception(error)
+        again = f"`make {target} SEED={self.seed} SEASON={self.number}` repeats it"
+        return f"seed {self.seed}, season {self.number}, {place}: {type(error).__name__}: {error}; {again}"
+
+
+def stretches(seed: int, steps: int, steps_each: int) -> list[Stretch]:
+    """The chains that so many steps take."""
+    count = -(-steps // steps_each)
+    return [Stretch(seed, number, min(steps_each, steps - number * steps_each)) for number in range(count)]
+
+
+def in_turn(work: Callable[[Part], Result], parts: Sequence[Part], jobs: int) -> Iterator[Result]:
+    """Do some parts, `jobs` of them at a time, each in a process of its own; the results in the order of the parts."""
+    if min(jobs, len(parts)) < 2:
+        yield from map(work, parts)
+        return
+    # spawned: this process may have threads, which a forked one would lack
+    with ProcessPoolExecutor(min(jobs, len(parts)), multiprocessing.get_context("spawn")) as processes:
+        yield from processes.map(work, parts)
+
+
+def run_parser(name: str, doc: str) -> argparse.ArgumentParser:
+    """The options of every run of random steps."""
+    parser = argparse.ArgumentParser(prog=f"python -m simulation.{name}", description=doc.splitlines()[0])
+    parser.add_argument("--steps", type=positive, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--season", type=int, help="play this chain of random steps alone")
+    parser.add_argument("--jobs", type=positive, default=1, help="chains at a time, each in a process of its own")
+    return parser
+
+
+def chosen_stretches(parser: argparse.ArgumentParser, options: argparse.Namespace, steps_each: int) -> list[Stretch]:
+    """All chains of a run, or the one that was asked for; SystemExit where there is no such chain."""
+    found = stretches(options.seed, options.steps, steps_each)
+    if options.season is None:
+        return found
+    if not 0 <= options.season < len(found):
+        parser.error(f"so many steps have the seasons 0 to {len(found) - 1}")
+    return [found[options.season]]
+
+
+def positive(text: str) -> int:
+    """A number of at least 1, as an argument."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def ended(out: Path, content: dict[str, Any], problems: Sequence[str], line: str) -> int:
+    """Write figures as JSON, print what failed and the line that sums up; the exit status of the program."""
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    for problem in problems:
+        print(f"FAILED {problem}", file=sys.stderr)
+    print(line)
+    return 1 if problems else 0
