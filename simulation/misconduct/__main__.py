@@ -6,7 +6,6 @@ missed: each loses on average, by what its formula says, and costs nobody honest
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from simulation.misconduct.misdeeds import MISDEEDS
 from simulation.misconduct.scores import BatchScore, Summary, missed, summary
+from simulation.runs import ended, positive
 
 OUT = Path(__file__).parents[2] / "out" / "misconduct.json"
 HEADS = (
@@ -34,19 +34,16 @@ def main() -> int:
     arguments = read_arguments()
     names = arguments.only.split(",") if arguments.only else list(MISDEEDS)
     found = dict(played(names, arguments.batches, arguments.jobs))
-    OUT.parent.mkdir(exist_ok=True)
     told = {name: {key: float(value) for key, value in asdict(each).items()} for name, each in found.items()}
-    OUT.write_text(json.dumps(told, indent=1))
-    OUT.with_suffix(".md").write_text(page(found))
     problems = [f"{name} {problem}" for name, each in found.items() for problem in missed(MISDEEDS[name], each)]
-    for problem in problems:
-        print(f"misconduct: {problem}")
     best = max(float(each.gain) for each in found.values())
-    print(
+    line = (
         f"misconduct: {len(found)} misdeeds, {arguments.batches} batches each; the one that loses least comes to"
         f" {best:+.3f} prices a batch; {len(problems)} bars missed"
     )
-    return 1 if problems else 0
+    status = ended(OUT, told, problems, line)
+    OUT.with_suffix(".md").write_text(page(found))
+    return status
 
 
 def played(names: list[str], batches: int, jobs: int) -> Iterator[tuple[str, Summary]]:
@@ -81,13 +78,13 @@ def _hundredths(prices: Fraction) -> str:
 def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """What was typed; SystemExit with a sentence for what cannot be played."""
     parser = argparse.ArgumentParser(prog="python -m simulation.misconduct", description=__doc__.splitlines()[0])
-    parser.add_argument("--batches", type=int, default=1_000, help="of each misdeed")
+    parser.add_argument("--batches", type=positive, default=1_000, help="of each misdeed")
     parser.add_argument("--only", default="", help="misdeeds, with commas between")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--jobs", type=positive, default=2, help="processes")
     arguments = parser.parse_args(words)
     unknown = [name for name in arguments.only.split(",") if name and name not in MISDEEDS]
-    if arguments.batches < 1 or arguments.jobs < 1 or unknown:
-        parser.error(f"a batch and a process at least, of {', '.join(MISDEEDS)}")
+    if unknown:
+        parser.error(f"no such misdeed; they are {', '.join(MISDEEDS)}")
     return arguments
 
 
