@@ -6,26 +6,21 @@ In reading order:
 * `offers`: what is sold and who offers it
 * `class_choice`: of which class of devices a unit's racers shall be
 * `results`: what became of a unit: its state in words, what it cost, its completion
+* `posting_record`: what is about to be posted, on the disk
 * `batches`: a file of many requests: read, split into units, taken up again, answered in its form
-* `posting_kind`: what can be posted once: units, and tasks
-* `posting`: from lines of a file to what units are posted with
+* `posting`: what can be posted once, units and tasks; from lines of a file to what units are posted with
 * `planning`: what a plan asks a chain
 * `costs`: what units cost: before anything is sent, and later
-* `posting_record`: what is about to be posted, on the disk
 * `posting_once`: posting it, each prompt once
-* `hearings`: what judges do about a unit that is before them
-* `refunds`: why a unit ended without a result
 * `output_files`: where the bytes of a result are written
 * `payments`: who was paid what for a unit that has ended
 * `waiting`: why a queued unit is not taken
 * `watching`: following units: a table that changes with the chain, or JSON lines
 * `inventories`: what providers say that their machines have, and how reliable they were
-* `market_view`: offers and late payments at one final block
 * `image_files`: an image as `docker save` wrote it, looked at and compressed
 * `task_files`: task files and their inputs on the disk
 * `habits`: command lines, arrays and others' files as jobs and leases
 * `file_runs`: a file of many requests on its way: from lines to units on the chain, from their ends to answers
-* `pictures`: a picture as batch files of its tiles: what a round asks for, and what has come
 * `unit_rows`: the units of an account as rows, from the chain and from this machine's records
 * `training`: tasks at auction as their customer sees them
 * `willingness`: the policies of the providers that could bid for a task

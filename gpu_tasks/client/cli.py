@@ -14,146 +14,47 @@ from wallet.deferred import add_deferred
 from wallet.program_options import HELP_NAMES
 
 COMMANDS = {
-    "post": ("posting.post:post", "Post a request for each line of FILE (- is standard input), so many to a unit."),
-    "watch": ("units:watch", "Follow UNITS (0x..), the open units of the key, or one task (0x..), until they end."),
-    "units": (
-        "posting.listing:units",
-        "List the units of a key, open and ended: state, service, cost, block and time.",
-    ),
-    "result": (
-        "units:result",
-        "Print what a settled UNIT (0x..) asked and the answer, or what came of a TASK (0x..), fetched and checked.",
-    ),
-    "show": (
-        "showing:show",
-        "Show how UNIT (0x..) stands on the chain, who races for it, why it ended, and who was paid and who lost what.",
-    ),
-    "cancel": (
-        "posting.cancelling:cancel",
-        "Take back a UNIT (0x..) that is queued, a TASK (0x..) that does not run yet, or what of a RUN still waits.",
-    ),
-    "batch": (
-        "posting.listing:batch",
-        "Say how RUN stands, a file posted with --out: its status, how many are answered, its cost; or list all runs.",
-    ),
-    "appeal": (
-        "units:appeal",
-        "Appeal against what judges have said of UNIT (0x..): a court decides, and a bond is lost if it says the same.",
-    ),
-    "picture": (
-        "picturing:picture",
-        "Buy the picture of FILE (a task file that renders one) or of a --scene as tiles, and put them together.",
-    ),
-    "check": (
-        "tasks:check",
-        "Read the task of FILE and say what it asks for, or all that is wrong with it; no node is asked.",
-    ),
-    "plan": (
-        "planning:plan",
-        "Say what would become of the task of FILE: who could serve it, why the others cannot, cost and start.",
-    ),
-    "submit": (
-        "submitting:submit",
-        "Put the task of FILE to auction: its input is sealed and stored, its cost shown and asked.",
-    ),
-    "ps": ("auctions:ps", "List the tasks of a key, the oldest first: how far each is, and what it waits for."),
-    "history": (
-        "auctions:history",
-        "List the tasks of a key that the chain still keeps: state, exit code, time, cost.",
-    ),
-    "describe": (
-        "auctions:describe",
-        "Show all that the chain says of TASK (0x..): how far it is and why, terms, who worked, who was paid what.",
-    ),
-    "run": (
-        "running:run",
-        "Run COMMAND in a container on somebody's device: its lines come here, and its exit code is this program's.",
-    ),
-    "from-sbatch": (
-        "converting:from_sbatch",
-        "Write the job that a batch script of Slurm asks for: FILE goes along as its input, and is run there.",
-    ),
-    "from-compose": (
-        "converting:from_compose",
-        "Write the lease, or with --job the job, that a service of a Compose file asks for.",
-    ),
-    "from-sdl": (
-        "converting:from_sdl",
-        "Write the lease, or with --job the job, that a service of an Akash deployment (SDL) asks for.",
-    ),
-    "logs": (
-        "hearing_tasks:logs",
-        "Show what the providers of TASK (0x..) tell of it: events, lines, progress; its customer's key opens that.",
-    ),
-    "top": (
-        "hearing_tasks:top",
-        "Show how far the running TASKS (0x..) of a key are, and what their devices are at; all, if none is named.",
-    ),
-    "events": (
-        "telling_events:events",
-        "Tell the market's events as they become final: of everybody, of a key, or of a task or a unit.",
-    ),
-    "bids": ("auctions:bids", "List the bids for TASK (0x..), winners first: score split into price, time and risk."),
-    "hold": (
-        "deciding:hold",
-        "Fetch and check the newest checkpoint of TASK (0x..), keep it, and sign that: its milestone counts then.",
-    ),
-    "accept": (
-        "deciding:accept",
-        "Take the result of TASK (0x..): it is paid as soon as it is known that it is not audited.",
-    ),
-    "dispute": (
-        "disputing:dispute",
-        "Say that the result of TASK or an answer of UNIT (0x..) is wrong: judges look; a bond pays if it is right.",
-    ),
-    "amend": (
-        "deciding:amend",
-        "Change TASK (0x..): --raise the price, --extend its time, or --stop it; one of the three.",
-    ),
-    "stop": (
-        "deciding:stop",
-        "Stop a running TASK (0x..): you pay for the elapsed time, and 5 % of the price out of your bond.",
-    ),
-    "close": (
-        "deciding:close",
-        "Offer another end of TASK (0x..), or sign the one that its customer offers, as the stash of a slot.",
-    ),
-    "shell": (
-        "entering:shell",
-        "Run COMMAND (default: a shell) in the container of TASK (0x..), on this terminal, with its exit code.",
-    ),
-    "cp": (
-        "entering:cp",
-        "Copy a file or folder into a container, FILE TASK:/workspace, or out of one, TASK:/workspace/FILE FOLDER.",
-    ),
-    "secrets": (
-        "entering:secrets",
-        "Hand the program of TASK (0x..) the secrets that it waits for: all that its file names, in one go.",
-    ),
-    "port-forward": (
-        "entering:port_forward",
-        "Have ports of this machine lead to ports of the container of TASK (0x..), until Ctrl-C.",
-    ),
-    "verify": (
-        "auctions:verify",
-        "Reckon TASK (0x..) again out of the chain alone: id, terms, awards, milestones, result, outcome, statements.",
-    ),
-    "schema": ("tasks:schema", "Print the JSON Schema of task files, for editors and programs."),
-    "search": ("offering:search", "List the offers for which all CONDITIONS hold, the cheapest first."),
-    "price": (
-        "offering:price",
-        "Say what units cost: by service and class the lowest and the median ask, and what was last paid.",
-    ),
-    "services": ("services:services", "List what can be bought."),
+    "post": ("posting.post:post", "Post a request for each line of FILE."),
+    "watch": ("units:watch", "Follow units (0x..), or one task (0x..), until they end."),
+    "units": ("posting.listing:units", "List the units of a key, open and ended, oldest first."),
+    "result": ("units:result", "Print the answer of a unit, or the result of a task (0x..)."),
+    "show": ("units:show", "Show how UNIT (0x..) stands, who raced and who was paid."),
+    "cancel": ("posting.cancelling:cancel", "Take back queued units, early tasks, or the rest of a run."),
+    "batch": ("posting.listing:batch", "List the runs of files, or show how RUN stands."),
+    "appeal": ("units:appeal", "Appeal against what judges said of UNIT (0x..)."),
+    "picture": ("picturing:picture", "Buy a picture as tiles, and put them together."),
+    "check": ("tasks:check", "Say what a task file asks for, or all that is wrong with it."),
+    "plan": ("tasks:plan", "Say who could serve the task of FILE, its cost and start."),
+    "submit": ("submitting:submit", "Put the task of FILE to auction."),
+    "ps": ("auctions:ps", "List the tasks of a key, oldest first, and why they wait."),
+    "history": ("auctions:history", "List the kept tasks of a key: exit code, time and cost."),
+    "describe": ("auctions:describe", "Show all that the chain says of TASK (0x..)."),
+    "run": ("running:run", "Run COMMAND in a container on somebody's device."),
+    "from-sbatch": ("converting:from_sbatch", "Write the task file of a Slurm batch script."),
+    "from-compose": ("converting:from_compose", "Write the task file of a service of a Compose file."),
+    "from-sdl": ("converting:from_sdl", "Write the task file of a service of an Akash deployment."),
+    "logs": ("hearing_tasks:logs", "Show the events, lines and progress of TASK (0x..)."),
+    "top": ("hearing_tasks:top", "Show how far running tasks (0x..) and their devices are."),
+    "events": ("telling_events:events", "Tell the market's events as they become final."),
+    "bids": ("auctions:bids", "List the bids for TASK (0x..), winners first."),
+    "hold": ("deciding:hold", "Check, keep and sign the newest checkpoint of TASK (0x..)."),
+    "accept": ("deciding:accept", "Accept the result of TASK (0x..)."),
+    "dispute": ("disputing:dispute", "Dispute the result of TASK, or an answer of UNIT (0x..)."),
+    "amend": ("deciding:amend", "Raise the price of TASK (0x..), extend its time, or stop it."),
+    "stop": ("deciding:stop", "Stop a running TASK (0x..)."),
+    "close": ("deciding:close", "Offer another end of TASK (0x..), or sign an offered one."),
+    "shell": ("entering:shell", "Run COMMAND in the container of TASK (0x..)."),
+    "cp": ("entering:cp", "Copy a file or folder into a container, or out of one."),
+    "secrets": ("entering:secrets", "Hand the program of TASK (0x..) the secrets it waits for."),
+    "port-forward": ("entering:port_forward", "Forward local ports to the container of TASK (0x..)."),
+    "verify": ("auctions:verify", "Check TASK (0x..) again from the chain alone."),
+    "schema": ("tasks:schema", "Print the JSON Schema of task files."),
+    "search": ("services:search", "List the offers that meet all CONDITIONS, cheapest first."),
+    "price": ("services:price", "Show the lowest, median and last paid price of units."),
+    "services": ("services:services", "List the services for sale."),
     "providers": ("services:providers", "List devices and what they ask."),
-    "create-service": (
-        "services:create_service",
-        "Offer a new kind of unit; a deposit is locked until the service is closed.",
-    ),
-    "close-service": (
-        "services:close_service",
-        "Let no more units of SERVICE be posted, and take its deposit back; open units go on.",
-    ),
+    "create-service": ("services:create_service", "Offer a new kind of unit."),
+    "close-service": ("services:close_service", "Close SERVICE, and take its deposit back."),
 }
 
 FOREIGN_WORDS = {

@@ -7,6 +7,7 @@ from runtime.pallets.system import AccountInfo, System
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
 from wallet.errors import WalletError
+from wallet.output import Grains
 
 
 class FundsError(WalletError):
@@ -21,6 +22,11 @@ async def spendable(client: ChainClient, account: bytes) -> int:
 def spendable_of(info: AccountInfo) -> int:
     """Grains that an account like this can lock or pay: what is frozen is covered by reserves first."""
     return max(0, info.data.free - max(0, info.data.frozen - info.data.reserved))
+
+
+def grains_of(amount: int | None) -> Grains | None:
+    """Return an amount as it is shown; None for one that is not known."""
+    return None if amount is None else Grains(amount)
 
 
 def require(available: int, needed: int, what: str) -> None:

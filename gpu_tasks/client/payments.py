@@ -132,8 +132,16 @@ async def _ending(client: ChainClient, unit_id: bytes, unit: Unit) -> UnitEnd | 
             return None  # of another block than the record says
         if ended is None:
             return UnitEnd(events)
-        before = await client.block_id(unit.ended_at - 1)
-        moved = await over_state(client, before, lambda bound: flows_at_end(bound, unit_id, ended))
+    except (RpcError, OddAnswerError):
+        return None
+    moved = await moved_by(client, unit.ended_at, ended)
+    return None if moved is None else UnitEnd(events, *moved)
+
+
+async def moved_by(client: ChainClient, height: int, ended: CaseEnded) -> tuple[CourtCase, tuple[Flow, ...]] | None:
+    """Return a case that ended in a block, with what it moved; None where the node has not the state before."""
+    try:
+        before = await client.block_id(height - 1)
+        return await over_state(client, before, lambda bound: flows_at_end(bound, ended.case, ended))
     except (RpcError, OddAnswerError, TrialError):
         return None
-    return None if moved is None else UnitEnd(events, *moved)

@@ -1,4 +1,4 @@
-"""From lines of a file to what units are posted with: write each request, seal it, store it.
+"""What is posted once, units and tasks; and from lines to what units are posted with: written, sealed, stored.
 
 Always: what a request is, the form of the service's workload says; an input is stored before its unit is posted, so no
 racer is drawn for what cannot be had; what is locked and what may be spent is known, to the grain, before anything is
@@ -10,23 +10,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from io import BytesIO
+from typing import Any, Protocol, Self
 
 from gpu_tasks.batches.requests import encode_requests, price_of, work_of
-from gpu_tasks.client.batches.prompt_text import (
-    encoding_fault,
-    first_line_fault,
-    later_line_fault,
-    line_text,
-    unmarked,
-)
+from gpu_tasks.client.batches.line_forms import LineTerms
+from gpu_tasks.client.batches.lines import BatchFileError, FileForm, LineError
+from gpu_tasks.client.batches.reading import BatchReader
 from gpu_tasks.client.batches.splitting import LIST_BYTES
 from gpu_tasks.client.class_choice import NO_CLASS, USUAL, ClassWish, classes_for
-from gpu_tasks.client.posting_kind import PostingKind, UnitPosting
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import COPIES, BlobClient, stores_for
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
@@ -42,10 +38,16 @@ from gpu_tasks.data.sealing import (
 from gpu_tasks.data.side_by_side import all_side_by_side
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX, commitment_of, encode_input
 from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
-from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX
+from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
 from gpu_tasks.market.inference.services import Service, ServiceTerms
-from gpu_tasks.market.inference.units import UnitTerms
+from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, UnitTerms, unit_id_of
+from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.tasks import Task, task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
+from runtime.frame.call import Call
+from runtime.frame.runtime import Runtime, constant_value
+from runtime.frame.storage import StorageItem
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
 from wallet.errors import WalletError
@@ -53,8 +55,82 @@ from wallet.keypair import Keypair
 
 PROMPTS_MAX = 4_096
 SEALED_AT_ONCE = 8
-SEED_BYTES = 32
 PROMPT_FILE_BYTES_MAX = 4 * 1024 * 1024
+TASKS_LOOKED_AT = 64
+"""A task's record is a kibibyte or two."""
+
+PostedInput = tuple[bytes, int]
+"""The hash of a sealed input, and the block in which it was posted."""
+
+
+class SealedTerms(Protocol):
+    """What is posted, whatever it asks. Its input's hash tells it apart from every other posting."""
+
+    @property
+    def input_root(self) -> bytes:
+        """The hash of its input."""
+
+    @property
+    def sealed_at(self) -> int:
+        """The height as of which the input was sealed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostingKind:
+    """What can be posted once, as the chain has it."""
+
+    noun: str
+    counter: StorageItem
+    """How many of them an account has posted, ever."""
+    looked_at_max: int
+    """How many of an account's newest are looked through for one, if a node lied about their number."""
+    sealed_age_max: Callable[[Runtime], int]
+    """How many blocks old a seal may be."""
+    id_of: Callable[[bytes, bytes, int], bytes]
+    """By genesis, account and number from 0."""
+    call: Callable[[Sequence[Any]], Call]
+    """The call that posts terms."""
+    inputs: Callable[[ChainClient, Sequence[bytes], bytes], Awaitable[list[PostedInput | None]]]
+    """Reads the inputs of ids at a block; None for one that the chain does not know."""
+
+
+async def _unit_inputs(client: ChainClient, ids: Sequence[bytes], at: bytes) -> list[PostedInput | None]:
+    units = await market_reads.units(client, ids, at)
+    return [None if unit is None else (unit.terms.input_root, unit.posted_at) for unit in units]
+
+
+async def _task_inputs(client: ChainClient, ids: Sequence[bytes], at: bytes) -> list[PostedInput | None]:
+    tasks: list[Task | None] = await client.read_many(TrainingMarket.tasks, ids, at=at)
+    return [None if task is None else (task.order.input_root, task.submitted_at) for task in tasks]
+
+
+def unit_posting(service: int) -> PostingKind:
+    """Return how units of a service are posted: several in a call."""
+    return PostingKind(
+        "unit",
+        InferenceMarket.posted,
+        UNITS_OPEN_MAX,
+        partial(constant_value, InferenceMarket, InferenceMarket.sealed_age_max),
+        unit_id_of,
+        lambda terms: InferenceMarket.post(service=service, units=tuple(terms)),
+        _unit_inputs,
+    )
+
+
+def _submit_call(terms: Sequence[TaskOrder]) -> Call:
+    (order,) = terms
+    return TrainingMarket.submit(order=order)
+
+
+TASK_POSTING = PostingKind(
+    "task",
+    TrainingMarket.submitted,
+    TASKS_LOOKED_AT,
+    partial(constant_value, TrainingMarket, TrainingMarket.sealed_age_max),
+    task_id_of,
+    _submit_call,
+    _task_inputs,
+)
 
 
 class PostError(WalletError):
@@ -79,53 +155,39 @@ class Wish:
     """Of its racers (`CLASS_CHOICES`). Not in what names a posting: who asks otherwise posts nothing twice."""
 
     @property
+    def classes(self) -> ClassWish:
+        """The class of racers, and the price that decides which has enough of them."""
+        return ClassWish(self.device_class, self.rate_max)
+
+    @property
     def named_class(self) -> DeviceClass | None:
         """The class that it names; None where it is left to the program, or any may race."""
         return CLASS_NAMES.get(self.device_class)
 
 
 @dataclass(frozen=True, slots=True)
-class UnitWish:
-    """What one unit asks: its requests as its input holds them, their tokens and their price in grains, at most."""
+class AskedUnit:
+    """What one unit asks; tokens and price are the most of all its requests."""
 
-    request: bytes
+    read: Callable[[], bytes]
+    """Returns its requests as its input holds them. Those of a file are read when they are needed, and not kept."""
+    size: int
+    """Of the requests in bytes, or a little less."""
     count: int
     tokens_in: int
     tokens_max: int
     price_max: int
+    """In grains."""
 
-    @property
-    def size(self) -> int:
-        """Of the requests, in bytes."""
-        return len(self.request)
-
-
-class AskedUnit(Protocol):
-    """What a `UnitWish` says, for units whose requests are not kept in memory."""
+    @classmethod
+    def of(cls, request: bytes, count: int, tokens_in: int, tokens_max: int, price_max: int) -> Self:
+        """Return a unit whose requests are in memory."""
+        return cls(lambda: request, len(request), count, tokens_in, tokens_max, price_max)
 
     @property
     def request(self) -> bytes:
         """Its requests, as its input holds them."""
-
-    @property
-    def size(self) -> int:
-        """Of these, in bytes, or a little less: told without reading them."""
-
-    @property
-    def count(self) -> int:
-        """How many."""
-
-    @property
-    def tokens_in(self) -> int:
-        """Of all of them."""
-
-    @property
-    def tokens_max(self) -> int:
-        """Of all answers, at most."""
-
-    @property
-    def price_max(self) -> int:
-        """In grains."""
+        return self.read()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,67 +221,50 @@ class PostingCost:
         return self.locked + self.prepaid + self.fees
 
 
-def read_prompts(data: bytes, *, is_told: bool = False) -> list[Prompt]:
-    r"""One prompt a line; empty lines do not count, and `\n` in a line is a line break of its prompt. PostError.
+def read_prompts(data: bytes, terms: LineTerms, *, is_told: bool = False) -> tuple[list[Prompt], list[bytes]]:
+    """Return the prompt of each line that is not empty, and its request; PostError names a line that is none.
 
     `is_told`: somebody said that its lines are prompts, also those that are JSON.
     """
     if len(data) > PROMPT_FILE_BYTES_MAX:
         raise PostError(f"the file has {len(data):,} bytes: at most {PROMPT_FILE_BYTES_MAX:,}; split it")
-    if (fault := encoding_fault(data, is_first=True)) is not None:
-        raise PostError(fault)
-    lines = [line for line in enumerate(unmarked(data).split(b"\n"), 1) if line[1].strip()]
-    if not is_told:
-        _require_no_json(lines)
-    prompts = []
-    for number, line in lines:
-        try:
-            text = line_text(line)
-        except UnicodeDecodeError as error:
-            raise PostError(f"line {number} is not UTF-8 at its byte {error.start}: save the file as UTF-8") from None
-        if text.strip():
-            prompts.append(Prompt(number, text.replace("\\n", "\n")))
-    if not 1 <= len(prompts) <= PROMPTS_MAX:
-        raise PostError(f"the file has {len(prompts):,} prompts: give 1 to {PROMPTS_MAX:,}, one a line")
-    return prompts
-
-
-def _require_no_json(lines: Sequence[tuple[int, bytes]]) -> None:
-    """Raise PostError if a line is JSON: files of requests need a file of results."""
-    for place, (number, line) in enumerate(lines):
-        fault = first_line_fault(line) if not place else None
-        if fault is None and (line.lstrip().startswith(b"{") if not place else later_line_fault(line) is not None):
-            fault = "is a request in JSON: add --out RESULTS, which answers files of such lines"
-        if fault is not None:
-            raise PostError(f"line {number} {fault}, or give --form lines if it is a prompt")
-
-
-def requests_of(prompts: Sequence[Prompt], form: WorkloadForm, wish: Wish) -> list[bytes]:
-    """The workload's requests, each with a seed of its own; PostError names the line that is none."""
-    requests = []
-    for prompt in prompts:
-        try:
-            requests.append(form.encode(prompt.text, wish.cost_max, wish.options, os.urandom(SEED_BYTES)))
-        except RequestError as error:
-            raise PostError(f"line {prompt.line}: {error}") from None
-    return requests
+    try:
+        reader = BatchReader(BytesIO(data), terms, FileForm.LINES if is_told else None)
+        if reader.form is not FileForm.LINES:
+            raise PostError(
+                "the lines are requests in JSON: add --out RESULTS, which answers files of such lines, or give "
+                "--form lines if they are prompts"
+            )
+        lines = list(reader)
+    except BatchFileError as error:
+        raise PostError(str(error)) from None
+    if len(lines) > PROMPTS_MAX:
+        raise PostError(f"the file has {len(lines):,} prompts: give 1 to {PROMPTS_MAX:,}, one a line")
+    prompts, requests = [], []
+    for line in lines:
+        if isinstance(line, LineError):
+            raise PostError(f"line {line.number}: {line.message}")
+        prompts.append(Prompt(line.number, line.text))
+        requests.append(terms.request(line))
+    return prompts, requests
 
 
 def units_of(
     prompts: Sequence[Prompt], requests: Sequence[bytes], form: WorkloadForm, wish: Wish, sold: ServiceTerms
-) -> tuple[list[UnitWish], list[Prompt]]:
+) -> tuple[list[AskedUnit], list[Prompt]]:
     """The units that ask all requests, in their order, and what stands for each; PostError where one is too large."""
     units, named = [], []
     for first in range(0, len(requests), wish.batch):
         part, lines = requests[first : first + wish.batch], prompts[first : first + wish.batch]
         units.append(_unit_of(part, lines, form, wish, sold))
-        named.append(lines[0] if len(lines) == 1 else _prompt_of(lines))
+        several = Prompt(lines[0].line, f"{len(lines)} requests, lines {lines[0].line} to {lines[-1].line}")
+        named.append(lines[0] if len(lines) == 1 else several)
     return units, named
 
 
 def _unit_of(
     part: Sequence[bytes], lines: Sequence[Prompt], form: WorkloadForm, wish: Wish, sold: ServiceTerms
-) -> UnitWish:
+) -> AskedUnit:
     size = sum(map(len, part))
     if size + (len(part) + 1) * LIST_BYTES > INPUT_BYTES_MAX:
         raise PostError(
@@ -230,12 +275,7 @@ def _unit_of(
     tokens_in = sum(form.cost_in(each) for each in part)
     tokens_max = sum(form.cost_asked(each) for each in part)
     price = price_of(wish.rate_max, work_of(sold.input_share, tokens_in, tokens_max))
-    return UnitWish(request, len(part), tokens_in, tokens_max, price)
-
-
-def _prompt_of(lines: Sequence[Prompt]) -> Prompt:
-    """What stands for the requests of a batch."""
-    return Prompt(lines[0].line, f"{len(lines)} requests, lines {lines[0].line} to {lines[-1].line}")
+    return AskedUnit.of(request, len(part), tokens_in, tokens_max, price)
 
 
 def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: str = "--price") -> None:
@@ -270,7 +310,7 @@ async def cost_of(
         quotes.append((count, quote))
     dummy = UnitTerms(max((unit.price_max for unit in units), default=0), racers, bytes(32), bytes(32), 0, 1)
     sizes = [len(part) for part in parts_of(range(len(units)))]
-    calls = {size: UnitPosting(service).call([dummy] * size) for size in sorted(set(sizes))}
+    calls = {size: unit_posting(service).call([dummy] * size) for size in sorted(set(sizes))}
     fee_of = {size: await client.fee(call, payer, tip) for size, call in calls.items()}
     fees = sum(fee_of[size] + tip for size in sizes)
     return PostingCost(
@@ -296,7 +336,7 @@ class Sealer:
     @property
     def kind(self) -> PostingKind:
         """Units of the service that is wished for."""
-        return UnitPosting(self.service)
+        return unit_posting(self.service)
 
     async def terms(self, requests: Sequence[AskedUnit], tell: Callable[[], None]) -> Sequence[UnitTerms]:
         """Seal each unit's input to all who may race or judge, and to the customer; store it; the terms to post.

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from gpu_tasks.client.posting import PostError, Prompt, parts_of
-from gpu_tasks.client.posting_kind import PostingKind, SealedTerms
+from gpu_tasks.client.posting import PostError, PostingKind, Prompt, SealedTerms, parts_of
 from gpu_tasks.client.posting_record import PostedPart, PostingRecord
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobError
@@ -172,7 +171,7 @@ class PostingRun(Generic[Asked]):
     async def _is_among(self, part: PostedPart, numbers: Sequence[int], final: bytes) -> bool:
         """Whether the units of these numbers are the part's, which then says so."""
         ids = [self._kind.id_of(self._client.genesis_hash, self._account, number) for number in numbers]
-        known = await self._kind.found(self._client, ids, final) if ids else []
+        known = await self._kind.inputs(self._client, ids, final) if ids else []
         found = {each[0].hex(): (name, each[1]) for name, each in zip(ids, known, strict=True) if each is not None}
         if not all(root in found for root in part.input_roots):
             return False

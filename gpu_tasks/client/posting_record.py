@@ -55,31 +55,56 @@ class PostedPart:
 
 
 @dataclass(slots=True)
-class PostingRecord:
-    """The file; use as a context manager: it is this process's alone until then."""
+class LockedRecord:
+    """A file that is one process's alone until it leaves the context."""
 
     path: Path
+    _lock: int = field(default=-1, kw_only=True)
+
+    def lock(self, busy: str) -> None:
+        """Lock the file; RecordBusyError with `busy` where another process holds it, RecordError where none can be."""
+        try:
+            self._lock = lock_file(self.path.with_suffix(".lock"))
+        except BlockingIOError:
+            raise RecordBusyError(busy) from None
+        except OSError as error:
+            folder = self.path.parent
+            raise RecordError(f"{folder} cannot be used, and nothing is posted without a record: {error}") from None
+
+    def __enter__(self) -> Self:
+        """Already locked."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let another process have the file."""
+        self.close()
+
+    def close(self) -> None:
+        """Give the file up; its content stays."""
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
+
+
+@dataclass(slots=True)
+class PostingRecord(LockedRecord):
+    """The record of one posting."""
+
     parts: list[PostedPart] = field(default_factory=list)
-    _lock: int = -1
 
     @classmethod
     def open(cls, folder: Path, *identity: bytes) -> Self:
         """The record of one posting, as an earlier try left it; RecordError if another process is at it."""
-        folder = folder.expanduser()
-        name = _name_of(identity)
-        path = folder / f"{name}.json"
+        record = cls(folder.expanduser() / f"{record_name(*identity)}.json")
+        record.lock("another `ogpu post` or `ogpu submit` is posting the same: wait for it")
         try:
-            lock = lock_file(folder / f"{name}.lock")
-        except BlockingIOError:
-            raise RecordBusyError("another `ogpu post` or `ogpu submit` is posting the same: wait for it") from None
-        except OSError as error:
-            raise RecordError(f"{folder} cannot be used, and nothing is posted without a record: {error}") from None
-        try:
-            parts = _parts(path)
+            record.parts = _parts(record.path)
         except (OSError, ValueError, TypeError) as error:
-            os.close(lock)
-            raise _unreadable(path, error) from None
-        return cls(path, parts, lock)
+            record.close()
+            raise _unreadable(record.path, error) from None
+        return record
 
     @staticmethod
     def peek(folder: Path, *identity: bytes) -> set[int]:
@@ -89,21 +114,11 @@ class PostingRecord:
     @staticmethod
     def look(folder: Path, *identity: bytes) -> list[PostedPart]:
         """Return the parts that earlier tries sent, or were about to send; write nothing. RecordError."""
-        path = folder.expanduser() / f"{_name_of(identity)}.json"
+        path = folder.expanduser() / f"{record_name(*identity)}.json"
         try:
             return _parts(path)
         except (OSError, ValueError, TypeError) as error:
             raise _unreadable(path, error) from None
-
-    def __enter__(self) -> Self:
-        """Already open."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let another process post these prompts."""
-        os.close(self._lock)
 
     @property
     def recorded(self) -> set[int]:
@@ -135,7 +150,8 @@ def is_told_of(parts: Sequence[PostedPart]) -> bool:
     return bool(parts) and all(part.told for part in parts)
 
 
-def _name_of(identity: Sequence[bytes]) -> str:
+def record_name(*identity: bytes) -> str:
+    """Return the name of what these parts tell apart: of its record's files."""
     return blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
 
 

@@ -23,7 +23,7 @@ from gpu_tasks.data.unit_output import UnitOutput, read_output, requests_of
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.money import due
 from gpu_tasks.market.inference.races import result
-from gpu_tasks.market.inference.units import Racer, Unit, UnitState
+from gpu_tasks.market.inference.units import Racer, Refund, Unit, UnitState
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.cryptography import ss58
@@ -243,3 +243,17 @@ async def _fetched(blobs: BlobClient, own: SealKey, address: bytes, endpoint: st
         return own.open(await blobs.get(address, [endpoint]))
     except (BlobError, SealError):
         return None
+
+
+REASONS = {
+    Refund.CANCELLED: "cancelled by the key that posted it",
+    Refund.EXPIRED: "no result in the time that a unit may wait for one",
+    Refund.INPUT_BAD: "a committee found that its input cannot be used",
+    Refund.INCONCLUSIVE: "no committee could decide; the bond is gone if hardly a judge had its input",
+}
+
+
+def why_refunded(unit: Unit) -> str:
+    """A sentence: in which block a refunded unit ended, and why."""
+    assert unit.refund is not None, "a refunded unit says why"
+    return f"refunded in block {unit.ended_at}: {REASONS[unit.refund]}"

@@ -17,8 +17,6 @@ from rich.live import Live
 
 from gpu_tasks.client.batches.sums import NOTHING, UnitSums
 from gpu_tasks.client.costs.spent import SpentMoney
-from gpu_tasks.client.hearings import why_heard
-from gpu_tasks.client.refunds import why_refunded
 from gpu_tasks.client.results import (
     NO_REQUEST,
     ResultError,
@@ -27,9 +25,10 @@ from gpu_tasks.client.results import (
     completions_of,
     cost_of,
     progress,
+    why_refunded,
     winner_of,
 )
-from gpu_tasks.client.waiting import MarketView, look, why_queued
+from gpu_tasks.client.waiting import MarketView, look, why_heard, why_queued
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.side_by_side import all_side_by_side

@@ -40,8 +40,7 @@ from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.outcomes import BatchOutcome
 from gpu_tasks.batches.requests import encode_requests, price_of, work_of
 from gpu_tasks.client.batches.leaf_looks import WrongLeaf
-from gpu_tasks.client.posting import Sealer, UnitWish
-from gpu_tasks.client.posting_kind import UnitPosting
+from gpu_tasks.client.posting import AskedUnit, Sealer, unit_posting
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, stores_for
 from gpu_tasks.data.market_reads import endpoints_of
@@ -105,11 +104,11 @@ async def post(chain: ChainClient, batch: AskedBatch, count: int, racers: int) -
     form, key = form_named(WORKLOAD), keypair_from_suri(CUSTOMER_KEY)
     tokens_in, tokens_max = sum(map(form.cost_in, batch.requests)), REQUESTS * ALLOWED
     price = price_of(RATE, work_of(service.terms.input_share, tokens_in, tokens_max))
-    wish = UnitWish(encode_requests(batch.requests), REQUESTS, tokens_in, tokens_max, price)
+    wish = AskedUnit.of(encode_requests(batch.requests), REQUESTS, tokens_in, tokens_max, price)
     async with BlobClient(private=True) as blobs:
         terms = await Sealer(chain, blobs, key, SERVICE, racers).terms([wish] * count, lambda: None)
         salts = [await _salt(chain, blobs, each) for each in terms]
-    outcome = await chain.submit(UnitPosting(SERVICE).call(terms), key)
+    outcome = await chain.submit(unit_posting(SERVICE).call(terms), key)
     units = [event.unit for event in outcome.events if isinstance(event, UnitPosted)]
     if len(units) != count:
         raise DevnetError(f"{len(units)} of {count} units were posted: {outcome.error}")

@@ -3,8 +3,6 @@
 Functions of bytes and texts: no chain and no network. In reading order:
 
 * `lines`: what a line of a file becomes, and how large files and lines may be
-* `json_lines`: a line as a JSON object, with nothing in it read in two ways
-* `prompt_text`: files of prompts as bytes: encoding, lines, JSON that is no prompt
 * `line_forms`: from a line in one of three forms to a request or to the reason why it is none
 * `reading`: a file as a stream of lines
 * `splitting`: which lines go into which unit
@@ -12,9 +10,6 @@ Functions of bytes and texts: no chain and no network. In reading order:
 * `record`: what a run has done, on the disk
 * `writing`: a result or an error as a line, in the form of the input
 * `result_files`: the files that these lines are written to
-* `batch_object`: a run as OpenAI's batch object
-* `windows`: how long a run may take
 * `runs`: the runs of a folder: which one somebody names, and how it stands
-* `progress`: how far a run is, and when it may end
 * `leaf_looks`: answers computed again, and how far the check of a batch is
 """

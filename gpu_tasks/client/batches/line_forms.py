@@ -9,8 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_tasks.batches.requests import REQUEST_BYTES_MAX
-from gpu_tasks.client.batches.json_lines import JsonNumber, json_object, not_utf8, shown, text_of, whole_of
-from gpu_tasks.client.batches.lines import CUSTOM_ID_CHARS_MAX, BatchLine, LineError, LineRefusal
+from gpu_tasks.client.batches.lines import (
+    CUSTOM_ID_CHARS_MAX,
+    BatchLine,
+    JsonNumber,
+    LineError,
+    LineRefusal,
+    json_object,
+    not_utf8,
+    shown,
+    text_of,
+    whole_of,
+)
 from gpu_tasks.workloads.form import RequestError, WorkloadForm
 from runtime.cryptography.hashing import blake2_256
 
@@ -85,6 +95,8 @@ class LineTerms:
     """What is set for all lines; a line may set it otherwise."""
     run_seed: bytes
     """32 random bytes of the run: lines without a seed get theirs from it, the same ones when it is taken up again."""
+    bytes_max: int = REQUEST_BYTES_MAX
+    """Of a request: in a batch at most so many, and alone as many as an input holds."""
 
     def request(self, line: BatchLine) -> bytes:
         """The workload's request; RequestError if there is none."""
@@ -198,12 +210,12 @@ def _checked(line: BatchLine, terms: LineTerms) -> BatchLine | LineError:
         size = len(terms.request(line))
     except RequestError as error:
         return LineError(line.number, line.custom_id, "invalid_request", str(error), None)
-    if size > REQUEST_BYTES_MAX:
+    if size > terms.bytes_max:
         return LineError(
             line.number,
             line.custom_id,
             "request_too_large",
-            f"the request has {size:,} bytes, and in a batch {REQUEST_BYTES_MAX:,} are allowed: shorten the prompt",
+            f"the request has {size:,} bytes, and here {terms.bytes_max:,} are allowed: shorten the prompt",
             None,
         )
     return line

@@ -10,7 +10,6 @@ from hashlib import blake2b
 from itertools import chain
 from typing import BinaryIO
 
-from gpu_tasks.client.batches.json_lines import json_object
 from gpu_tasks.client.batches.line_forms import (
     LineTerms,
     endpoint_of,
@@ -23,15 +22,14 @@ from gpu_tasks.client.batches.lines import (
     FILE_BYTES_MAX,
     LINE_BYTES_MAX,
     LINES_MAX,
+    OPENAI_NAMES,
     BatchFileError,
     BatchLine,
     FileForm,
     LineError,
-)
-from gpu_tasks.client.batches.prompt_text import (
-    OPENAI_NAMES,
     encoding_fault,
     first_line_fault,
+    json_object,
     later_line_fault,
     line_text,
     unmarked,

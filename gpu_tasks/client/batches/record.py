@@ -18,27 +18,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-from gpu_tasks.client.batches.splitting import UnitLines
 from gpu_tasks.client.batches.sums import NOTHING, UnitSums
+from gpu_tasks.client.posting_record import LockedRecord, RecordError, record_name
 from runtime.cryptography.hashing import blake2_256
-from wallet.errors import WalletError
-from wallet.private_file import OWNER_ONLY, lock_file, sync_folder
+from wallet.private_file import OWNER_ONLY, sync_folder
 
 RECORD_BYTES_MAX = 64 * 1024 * 1024
-JOURNAL, LOCK, CANCEL = ".journal", ".lock", ".cancel"
+JOURNAL, CANCEL = ".journal", ".cancel"
 STOPS = ("cancelled", "expired")
 _HASH_CHARS = 16
-
-
-class BatchRecordError(WalletError):
-    """The record of a run cannot be used; the text says why and what to do."""
-
-
-class RunBusyError(BatchRecordError):
-    """Another process is at the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +51,6 @@ class RunPlan:
     units: Sequence[tuple[int, int]]
     """First place and count of each."""
 
-    def unit_lines(self) -> list[UnitLines]:
-        """The units as they were split."""
-        return [UnitLines(first, count) for first, count in self.units]
-
 
 @dataclass(frozen=True, slots=True)
 class FileEnds:
@@ -75,10 +61,9 @@ class FileEnds:
 
 
 @dataclass(slots=True)
-class BatchRecord:
-    """The journal; use as a context manager: it is this process's alone until then."""
+class BatchRecord(LockedRecord):
+    """The journal."""
 
-    path: Path
     plan: RunPlan | None = None
     posted: dict[int, str] = field(default_factory=dict)
     """By a unit's place in the plan, its id."""
@@ -98,28 +83,24 @@ class BatchRecord:
     times: dict[str, int] = field(default_factory=dict)
     """Unix seconds at which it happened first, `posted`, `ended` and `stopped`, or last, `written`."""
     _journal: int = -1
-    _lock: int = -1
 
     @classmethod
     def open(cls, folder: Path, *identity: bytes) -> Self:
-        """The record of one run, as an earlier process left it; RunBusyError if another process is at it."""
+        """The record of one run, as an earlier process left it; RecordBusyError if another process is at it."""
         return cls.open_path(journal_of(folder, *identity))
 
     @classmethod
     def open_path(cls, path: Path) -> Self:
         """The record of the run whose journal this is."""
         record, folder = cls(path), path.parent
+        record.lock("another `ogpu post` is at the same run: wait for it, or stop it")
         try:
-            record._lock = lock_file(path.with_suffix(LOCK))
             record._journal = _open(record.path)
             sync_folder(folder)
             record._take_up()
-        except BlockingIOError:
-            record.close()
-            raise RunBusyError("another `ogpu post` is at the same run: wait for it, or stop it") from None
         except OSError as error:
             record.close()
-            raise BatchRecordError(f"{folder} cannot be used, and nothing runs without a record: {error}") from None
+            raise RecordError(f"{folder} cannot be used, and nothing runs without a record: {error}") from None
         except (ValueError, TypeError, KeyError) as error:
             record.close()
             raise _damaged(path, error) from None
@@ -127,7 +108,7 @@ class BatchRecord:
 
     @classmethod
     def look(cls, path: Path) -> Self:
-        """What a journal says now, whoever is at it; nothing can be added. BatchRecordError."""
+        """What a journal says now, whoever is at it; nothing can be added. RecordError."""
         record = cls(path)
         try:
             with path.open("rb") as stream:
@@ -136,22 +117,12 @@ class BatchRecord:
             raise _damaged(path, error) from None
         return record
 
-    def __enter__(self) -> Self:
-        """Already open."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let another process take the run up."""
-        self.close()
-
     def close(self) -> None:
         """Give the file up; what is written stays."""
-        for descriptor in (self._journal, self._lock):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._journal = self._lock = -1
+        if self._journal >= 0:
+            os.close(self._journal)
+        self._journal = -1
+        LockedRecord.close(self)
 
     def begin(self, plan: RunPlan) -> None:
         """Write down what the run is, before anything is posted."""
@@ -198,7 +169,7 @@ class BatchRecord:
             os.close(_open(self.path.with_suffix(CANCEL)))
             sync_folder(self.path.parent)
         except OSError as error:
-            raise BatchRecordError(f"{self.path.parent} cannot be written: {error}; nothing was cancelled") from None
+            raise RecordError(f"{self.path.parent} cannot be written: {error}; nothing was cancelled") from None
 
     @property
     def total(self) -> UnitSums:
@@ -254,14 +225,14 @@ class BatchRecord:
         line = _hash(text) + b" " + text + b"\n"
         end = os.lseek(self._journal, 0, os.SEEK_END)
         if end + len(line) > RECORD_BYTES_MAX:
-            raise BatchRecordError(f"{self.path} would exceed {RECORD_BYTES_MAX:,} bytes: split the file")
+            raise RecordError(f"{self.path} would exceed {RECORD_BYTES_MAX:,} bytes: split the file")
         self._apply(entry)
         try:
             _write_all(self._journal, line)
             os.fsync(self._journal)
         except OSError as error:
             self.close()  # what is on the disk now, the next process reads
-            raise BatchRecordError(f"{self.path} cannot be written, so nothing more is posted: {error}") from None
+            raise RecordError(f"{self.path} cannot be written, so nothing more is posted: {error}") from None
 
     def _apply(self, entry: Mapping[str, Any]) -> None:
         """ValueError for an entry that cannot stand where it does."""
@@ -330,16 +301,15 @@ class BatchRecord:
 
 def journal_of(folder: Path, *identity: bytes) -> Path:
     """Where the journal of a run is."""
-    name = blake2_256(b"".join(len(part).to_bytes(8, "little") + part for part in identity)).hex()
-    return folder.expanduser() / f"{name}{JOURNAL}"
+    return folder.expanduser() / f"{record_name(*identity)}{JOURNAL}"
 
 
 def _now() -> int:
     return int(time.time())
 
 
-def _damaged(path: Path, error: Exception) -> BatchRecordError:
-    return BatchRecordError(f"{path} is damaged ({error}): see with `ogpu watch` what was posted, then remove it")
+def _damaged(path: Path, error: Exception) -> RecordError:
+    return RecordError(f"{path} is damaged ({error}): see with `ogpu watch` what was posted, then remove it")
 
 
 def _open(path: Path) -> int:

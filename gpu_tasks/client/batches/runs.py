@@ -4,13 +4,39 @@ A run has an id, `batch_` and the first digits of its journal's name; people nam
 asked and nothing is locked: what stands here is what the run has written down.
 """
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
-from gpu_tasks.client.batches.batch_object import BatchState, RequestCounts, status_of
 from gpu_tasks.client.batches.lines import LineError
-from gpu_tasks.client.batches.record import JOURNAL, BatchRecord, BatchRecordError, RunPlan
-from gpu_tasks.client.batches.windows import window_seconds
+from gpu_tasks.client.batches.record import JOURNAL, BatchRecord, RunPlan
+from gpu_tasks.client.batches.sums import NOTHING, UnitSums
+from gpu_tasks.client.posting_record import RecordError
+from wallet.errors import WalletError
+from wallet.output import plain
+
+WINDOW_SECONDS_MAX = 30 * 86_400
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_WINDOW = re.compile(r"([1-9][0-9]{0,7})([smhd])")
+
+
+class WindowError(WalletError):
+    """What somebody wrote is no time that a run may take."""
+
+
+def window_seconds(text: str) -> int:
+    """The seconds of a completion window; WindowError."""
+    found = _WINDOW.fullmatch(text)
+    seconds = int(found[1]) * _UNITS[found[2]] if found else 0
+    if not 1 <= seconds <= WINDOW_SECONDS_MAX:
+        raise WindowError(f"a completion window is a number and s, m, h or d, such as 24h, up to 30d; not {text!r}")
+    return seconds
+
 
 ID_PREFIX = "batch_"
 ID_CHARS = 24
@@ -26,12 +52,12 @@ def run_id(path: Path) -> str:
 
 
 def runs_of(folder: Path, *, skips_damaged: bool = True) -> list[BatchRecord]:
-    """Return the runs that were begun, the oldest first. BatchRecordError, unless told to skip damaged records."""
+    """Return the runs that were begun, the oldest first. RecordError, unless told to skip damaged records."""
     found = []
     for path in folder.expanduser().glob(f"*{JOURNAL}"):
         try:
             record = BatchRecord.look(path)
-        except BatchRecordError:
+        except RecordError:
             if skips_damaged:
                 continue
             raise
@@ -41,7 +67,7 @@ def runs_of(folder: Path, *, skips_damaged: bool = True) -> list[BatchRecord]:
 
 
 def run_named(folder: Path, text: str) -> BatchRecord:
-    """The one run that is called so, or has this file; BatchRecordError where there is none, or several."""
+    """The one run that is called so, or has this file; RecordError where there is none, or several."""
     is_beginning = text.startswith(ID_PREFIX) and len(text) >= len(ID_PREFIX) + ID_CHARS_LEAST
     found = [
         record
@@ -50,13 +76,14 @@ def run_named(folder: Path, text: str) -> BatchRecord:
     ]
     if not found and not text.startswith(ID_PREFIX):
         named = str(Path(text).absolute())
-        found = [record for record in runs_of(folder) if named in _files_of(_plan_of(record))]
+        runs = [(record, _plan_of(record)) for record in runs_of(folder)]
+        found = [record for record, plan in runs if named in (plan.output, plan.errors, plan.settings.get(INPUT, ""))]
     if len(found) > 1:
         ids = ", ".join(run_id(record.path) for record in found)
         how = "begin with" if is_beginning else "have the file"
-        raise BatchRecordError(f"{len(found)} runs {how} {text}: name one of {ids}, or its file of results")
+        raise RecordError(f"{len(found)} runs {how} {text}: name one of {ids}, or its file of results")
     if not found:
-        raise BatchRecordError(
+        raise RecordError(
             f"{text!r} is no run of {folder}: a run is named by its file of results, or by its id, as `ogpu batch` "
             "lists them; --postings names another folder"
         )
@@ -113,10 +140,118 @@ def _times(record: BatchRecord, status: str) -> Iterator[tuple[str, int]]:
         yield status, record.times["written"]
 
 
-def _files_of(plan: RunPlan) -> tuple[str, ...]:
-    return plan.output, plan.errors, plan.settings.get(INPUT, "")
-
-
 def _plan_of(record: BatchRecord) -> RunPlan:
     assert record.plan is not None, "only a run that was begun stands anywhere"
     return record.plan
+
+
+WINDOW_UNASKED = "24h"
+"""What OpenAI's object always has; of a run that takes as long as it takes `expires_at` is null."""
+ERRORS_SHOWN_MAX = 100
+"""Of the lines that were refused; all of them stand in the error file."""
+
+
+class BatchStatus(StrEnum):
+    """Where a run stands, in OpenAI's words."""
+
+    VALIDATING = "validating"
+    FAILED = "failed"
+    IN_PROGRESS = "in_progress"
+    FINALIZING = "finalizing"
+    COMPLETED = "completed"
+    EXPIRED = "expired"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+
+
+_TIMES = ("in_progress", "expires", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCounts:
+    """How many requests a run has, and what came of them."""
+
+    total: int
+    completed: int
+    failed: int
+
+    def __post_init__(self) -> None:
+        assert min(self.completed, self.failed) >= 0, self
+        assert self.completed + self.failed <= self.total, self
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """A run at one moment. Times are Unix seconds, by what happened: `in_progress`, `expires`, `completed`, ..."""
+
+    batch_id: str
+    endpoint: str
+    status: BatchStatus
+    created_at: int
+    input_file: str
+    output_file: str
+    error_file: str
+    counts: RequestCounts
+    completion_window: str | None
+    """As it was asked; None where the run may take as long as it takes."""
+    times: Mapping[str, int] = field(default_factory=dict)
+    refused: Sequence[LineError] = ()
+    sums: UnitSums = NOTHING
+
+    def json(self) -> str:
+        """The object, with every name that OpenAI's has, and `costs`; a file in which nothing stands is none there."""
+        unknown = sorted(set(self.times) - set(_TIMES))
+        assert not unknown, unknown
+        return json.dumps(
+            {
+                "id": self.batch_id,
+                "object": "batch",
+                "endpoint": self.endpoint,
+                "errors": _errors(self.refused),
+                "input_file_id": self.input_file,
+                "completion_window": self.completion_window or WINDOW_UNASKED,
+                "status": self.status.value,
+                "output_file_id": self.output_file if self.counts.completed else None,
+                "error_file_id": self.error_file if self.counts.failed else None,
+                "created_at": self.created_at,
+                **{f"{name}_at": self.times.get(name) for name in _TIMES},
+                "request_counts": {
+                    "total": self.counts.total,
+                    "completed": self.counts.completed,
+                    "failed": self.counts.failed,
+                },
+                "metadata": None,
+                "costs": plain(self.sums.facts()),
+            },
+            indent=2,
+        )
+
+
+def status_of(
+    counts: RequestCounts, stopped: str | None, is_running: bool, are_files_whole: bool, given_up: int = 0
+) -> BatchStatus:
+    """Where a run stands. `stopped`: why nothing more is posted; `is_running`: whether units are still open.
+
+    `given_up`: requests without an answer for that reason. Where there are none, it was stopped too late.
+    """
+    if stopped == "cancelled" and (is_running or not are_files_whole):
+        return BatchStatus.CANCELLING
+    if stopped == "cancelled" and given_up:
+        return BatchStatus.CANCELLED
+    if is_running:
+        return BatchStatus.IN_PROGRESS
+    if not are_files_whole:
+        return BatchStatus.FINALIZING
+    if stopped == "expired" and given_up:
+        return BatchStatus.EXPIRED
+    return BatchStatus.COMPLETED if counts.completed + counts.failed == counts.total else BatchStatus.IN_PROGRESS
+
+
+def _errors(refused: Sequence[LineError]) -> dict[str, object] | None:
+    if not refused:
+        return None
+    data = [
+        {"code": error.code, "message": error.message, "param": error.param, "line": error.number}
+        for error in refused[:ERRORS_SHOWN_MAX]
+    ]
+    return {"object": "list", "data": data}

@@ -84,11 +84,6 @@ def split(loads: Sequence[LineLoad], room: UnitRoom) -> list[UnitLines]:
     return sums.cut(high)
 
 
-def price_cap(loads: Sequence[LineLoad], unit: UnitLines, room: UnitRoom) -> int:
-    """What a unit costs at most, in grains: its price on the chain, and its provider's collateral."""
-    return price_of(room.rate, sum(_work(load, room) for load in loads[unit.first : unit.first + unit.count]))
-
-
 @dataclass(frozen=True, slots=True)
 class _Sums:
     """What all requests before a place weigh; so a unit's end is found without adding."""

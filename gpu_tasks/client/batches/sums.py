@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_tasks.client.funds import grains_of
 from wallet.output import Grains
 
 
@@ -50,16 +51,12 @@ class UnitSums:
         return {
             "locked": Grains(self.locked),
             "prepaid": Grains(self.prepaid),
-            "fees": _grains(self.fees),
+            "fees": grains_of(self.fees),
             "paid": Grains(self.paid),
             "returned": Grains(self.returned),
             "still_locked": Grains(self.still_locked),
-            "cost": _grains(self.cost),
+            "cost": grains_of(self.cost),
         }
 
 
 NOTHING = UnitSums()
-
-
-def _grains(amount: int | None) -> Grains | None:
-    return None if amount is None else Grains(amount)

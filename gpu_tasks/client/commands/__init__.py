@@ -8,20 +8,14 @@ In reading order:
 * `program_words`: command lines that end with a program's own words
 * `handing`: secrets, from the environment or files to who runs a task
 * `task_runs`: a task followed to its end, its result fetched and checked
-* `task_calls`: a call about a task, as every command that makes one goes
 * `deciding`: what customers decide about tasks: accept, amend, close, hold a checkpoint
 * `disputing_leaves`: an answer of a batch is computed again, and disputed
 * `disputing`: a result is wrong, and where
 * `units`: what was posted: follow it, read its result, appeal about a unit
-* `showing`: what the chain says of a unit: how it stands, why it ended, who was paid what
 * `posting`: post units once, whatever breaks off; answer a file of requests; take back what waits
 * `picturing`: a picture bought as tiles, checked, and written as one file
-* `offering`: the market as it stands: a search, prices
 * `tasks`: task files: what one comes to, and the schema of all
-* `planning`: what would become of a task
-* `interrupting`: an interrupted command names its task and how to go on, and asks whether to end it
 * `task_submission`: one task from its file to the chain, once
-* `array_submission`: a task for each index of an array
 * `submitting`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
 * `running`: a command line as a job, its lines and exit code
 * `converting`: others' files as task files

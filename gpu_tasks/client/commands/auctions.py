@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
 from gpu_tasks.client.commands.naming import TaskError, known_task, named_task, require_market
+from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.training import stages
-from gpu_tasks.client.training.awarded_states import with_winners
-from gpu_tasks.client.training.bid_rows import BID_COLUMNS, EXPLAINED_COLUMNS, WHY_COLUMNS
-from gpu_tasks.client.training.block_statements import LifeBlocks, life_blocks, task_blocks
+from gpu_tasks.client.training.block_statements import LifeBlocks, TaskEvents, life_blocks, task_blocks, task_events
 from gpu_tasks.client.training.following import open_case
 from gpu_tasks.client.training.records import (
+    BID_COLUMNS,
+    EXPLAINED_COLUMNS,
     HISTORY_COLUMNS,
     HISTORY_SHOWN,
     HISTORY_STATES,
     SLOT_COLUMNS,
     TASK_COLUMNS,
+    WHY_COLUMNS,
     auction_rows,
     columns_of,
     devices_of_task,
@@ -30,23 +33,23 @@ from gpu_tasks.client.training.records import (
     task_row,
     with_bare_amounts,
 )
-from gpu_tasks.client.training.shifts import SHIFT_COLUMNS, shift_rows
-from gpu_tasks.client.training.task_payments import PAYMENT_COLUMNS, payment_rows
-from gpu_tasks.client.training.task_story import cost_by_record, story_of
+from gpu_tasks.client.training.shifts import SHIFT_COLUMNS, WorkShift, shift_rows, shifts_of
+from gpu_tasks.client.training.task_payments import PAYMENT_COLUMNS, TaskAccount, payment_rows, payments_of_task
 from gpu_tasks.data import training_reads
 from gpu_tasks.data.proven_rates import unproven
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.training.bids import DRAWS_FROM
+from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import is_by_time, is_replicated
-from gpu_tasks.market.training.tasks import Task, TaskState, is_open
+from gpu_tasks.market.training.tasks import Task, TaskState, has_bidding, is_open
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.replica_check import check_replicas
-from gpu_tasks.tasks.task_check import AuctionRecords, check_task
+from gpu_tasks.tasks.task_check import AuctionRecords, check_task, is_told_now
 from gpu_tasks.tasks.task_statements import TaskBlocks, check_statements
 from runtime.cryptography import ss58
 from wallet.amounts import SYMBOL
 from wallet.client import ChainClient
-from wallet.output import Grains, Output
+from wallet.output import Output
 from wallet.rpc import OddAnswerError, RpcError
 from wallet.session import CallFailedError, WalletSession, note
 
@@ -71,8 +74,8 @@ async def told_now(
     seconds: float,
 ) -> dict[str, Any] | None:  # fmt: skip
     """What is heard in so many seconds; None, with a note why, where that is nothing: the chain's facts stand."""
+    from gpu_tasks.client.telemetry.following import live_table  # noqa: PLC0415  # as above
     from gpu_tasks.client.telemetry.hearing import BrokerTrouble  # noqa: PLC0415  # loads MQTT: for who listens alone
-    from gpu_tasks.client.telemetry.live import live_table  # noqa: PLC0415  # as above
 
     key = session.key(key_text)
     if task.customer != key.account:
@@ -111,7 +114,7 @@ def show_told(output: Output, live: dict[str, Any] | None) -> None:
 @click.option("--all", "is_all", is_flag=True, help="Those that have ended too, as long as the chain keeps them.")
 @click.pass_obj
 def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
-    """List the tasks of a key, the oldest first: how far each is, and what it waits for."""
+    """List the tasks of a key, oldest first, and why they wait."""
 
     async def body(client: ChainClient) -> None:
         require_market(client)
@@ -134,9 +137,10 @@ def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
 @click.option("--state", "states", multiple=True, type=click.Choice(HISTORY_STATES), help="Of this state; repeatable.")
 @click.pass_obj
 def history(session: WalletSession, key_text: str, since: int, states: tuple[str, ...]) -> None:
-    """List the tasks of a key that the chain still keeps: state, exit code, time, cost.
+    """List the kept tasks of a key: exit code, time and cost.
 
-    The cost excludes the transaction fee. It is blank if only `ogpu describe` can find it.
+    The chain forgets old tasks. The cost excludes the transaction fee. It is blank if only `ogpu describe` can find
+    it.
     """
 
     async def body(client: ChainClient) -> None:
@@ -171,9 +175,10 @@ def history(session: WalletSession, key_text: str, since: int, states: tuple[str
 )  # fmt: skip
 @click.pass_obj
 def describe(session: WalletSession, task: str, key_text: str | None, mqtt: str | None, listen: float) -> None:
-    """Show all that the chain says of TASK (0x..): how far it is and why, terms, who worked, who was paid what.
+    """Show all that the chain says of TASK (0x..).
 
-    With its customer's --key also what its providers tell: nothing proves that, and all else stands without it.
+    Shows how far it is and why, its terms, the providers that worked, and all payments. With its customer's --key
+    it shows also what its providers tell. Nothing proves that part.
     """
 
     async def body(client: ChainClient) -> None:
@@ -187,7 +192,7 @@ def describe(session: WalletSession, task: str, key_text: str | None, mqtt: str 
         payments = [] if story is None else payment_rows(story.account)
         if story is not None:
             cost = story.account.cost(await client.read(TrainingMarket.step_fee.item, at=final))
-            facts["cost_before_fees"] = None if cost is None else Grains(cost)
+            facts["cost_before_fees"] = grains_of(cost)
         missing = None if story is None else "; ".join(story.account.unknown) or None
         output = session.output
         live = None if key_text is None else await told_now(session, client, key_text, task_id, found, mqtt, listen)
@@ -215,7 +220,10 @@ def describe(session: WalletSession, task: str, key_text: str | None, mqtt: str 
 @click.option("--auction", type=click.IntRange(1), help="Of an earlier auction of the task; the newest, if left out.")
 @click.pass_obj
 def bids(session: WalletSession, task: str, explain: bool, auction: int | None) -> None:
-    """List the bids for TASK (0x..), winners first: score split into price, time and risk."""
+    """List the bids for TASK (0x..), winners first.
+
+    A score is the sum of price, time and risk.
+    """
 
     async def body(client: ChainClient) -> None:
         task_id = await named_task(session, client, task)
@@ -224,7 +232,7 @@ def bids(session: WalletSession, task: str, explain: bool, auction: int | None) 
         number = found.auction if auction is None else auction
         if number > found.auction:
             raise TaskError(f"there is no auction {number}: the task went to {found.auction} of {found.order.auctions}")
-        records = await _records(client, task_id, number, final)
+        records = await award_records(client, task_id, number, final)
         rows = auction_rows(found, number, records.award, records.bids)
         title, as_json = f"Bids of auction {number}, amounts in {SYMBOL}", session.output.as_json
         rows = rows if as_json else with_bare_amounts(shortened(rows))
@@ -250,9 +258,10 @@ def bids(session: WalletSession, task: str, explain: bool, auction: int | None) 
 )
 @click.pass_obj
 def verify(session: WalletSession, task: str, blocks: int) -> None:
-    """Reckon TASK (0x..) again out of the chain alone: id, terms, awards, milestones, result, outcome, statements.
+    """Check TASK (0x..) again from the chain alone.
 
-    Every record and block that is read is proved by the node. Exit code 1: something is not as the rules say.
+    Checks id, terms, awards, milestones, result, outcome and statements. The node proves every record and block
+    that is read. Exit code 1: something is not as the rules say.
     """
 
     async def body(client: ChainClient) -> None:
@@ -262,16 +271,16 @@ def verify(session: WalletSession, task: str, blocks: int) -> None:
         life = await _life(client, found, final, blocks)
         auctions = []
         for number in range(1, found.auction + 1):
-            records = await _records(client, task_id, number, final)
+            records = await award_records(client, task_id, number, final)
             auctions.append(await with_winners(client, task_id, found, number, records, life))
         count = await client.read(TrainingMarket.submitted, found.customer, at=final)
         checks = check_task(client.genesis_hash, task_id, found, count, auctions)
-        draws = [await _records(client, task_id, DRAWS_FROM + draw, final) for draw in range(1, found.draws + 1)]
+        draws = [await award_records(client, task_id, DRAWS_FROM + draw, final) for draw in range(1, found.draws + 1)]
         if is_replicated(found.order):
             checks += check_replicas(found, draws)
         checks.append(check_statements(found, await _blocks(client, task_id, life, final)))
         rows = [{"what": check.what, "is_right": check.is_right, "says": check.says} for check in checks]
-        session.output.rows(_title(found), CHECK_COLUMNS, rows)
+        session.output.rows(f"Reckoned again, with the task {found.state.name.lower()}", CHECK_COLUMNS, rows)
         wrong = [check.what for check in checks if check.is_right is False]
         if wrong:
             raise CallFailedError(f"not as the rules say: {', '.join(wrong)}; ask another node, then tell others")
@@ -295,10 +304,106 @@ async def _blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, final: 
         return TaskBlocks(1, 0, is_whole=False, statements=(), holdings=())
 
 
-def _title(task: Task) -> str:
-    return f"Reckoned again, with the task {task.state.name.lower()}"
+# An award's seed is written together with the slots that it gave, so the first state with the seed shows them. A few
+# proved reads find it among the blocks of the task's life. The node may keep no states that are old enough.
+TOO_OLD = "its award is older than the blocks that were looked at (`--blocks` for more)"
+GONE = "the node keeps no state of the block that awarded it any more"
+NO_SLOTS = "the state of the block that awarded it shows no slots"
 
 
-async def _records(client: ChainClient, task_id: bytes, number: int, at: bytes) -> AuctionRecords:
+async def with_winners(
+    client: ChainClient, task_id: bytes, task: Task, number: int, records: AuctionRecords, life: LifeBlocks
+) -> AuctionRecords:
+    """The records of an auction, with the task's record as the block of its award left it, or why that is not known."""
+    if records.award is None or records.award.seed is None or is_told_now(task, number):
+        return records
+    place, has_older = await _award_place(client, task_id, number, life)
+    if place == len(life.ids):
+        return replace(records, why_not=TOO_OLD if not life.ids else GONE)
+    try:
+        then = await training_reads.task(client, task_id, life.ids[place])
+    except (RpcError, OddAnswerError):
+        then = None
+    if then is not None and is_told_now(then, number):
+        return replace(records, then=then, then_at=life.first + place)
+    if has_older:
+        return replace(records, why_not=GONE)
+    is_first = place == 0 and not life.is_whole
+    return replace(records, why_not=TOO_OLD if is_first else NO_SLOTS)
+
+
+async def _award_place(client: ChainClient, task_id: bytes, number: int, life: LifeBlocks) -> tuple[int, bool]:
+    """The first of the blocks whose state is there and has the award's seed; whether the one before it is not there."""
+    low, high, gone = 0, len(life.ids), -1
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            award = await training_reads.award(client, task_id, number, life.ids[middle])
+        except (RpcError, OddAnswerError):
+            gone, low = middle, middle + 1
+            continue
+        if award is not None and award.seed is not None:
+            high = middle
+        else:
+            low = middle + 1
+    return low, gone == low - 1 >= 0
+
+
+# Events are read once a task was awarded. For a provider that died before the node's oldest state, the blocks of the
+# task's life say for which checkpoints the customer signed, and so how much the provider earned.
+BODIES_READ = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStory:
+    """Who worked, and who was paid what."""
+
+    shifts: list[WorkShift]
+    account: TaskAccount
+
+
+async def story_of(client: ChainClient, task_id: bytes, task: Task, final: bytes) -> TaskStory | None:
+    """The story of a task; None of one that has not come to an award yet."""
+    if task.auction == 1 and has_bidding(task):
+        return None
+    told = await task_events(client, task_id, task, final)
+    auctions = await _auctions(client, task_id, task, final)
+    shifts = shifts_of(task, auctions, told)
+    held = await _held(client, task_id, task, final, shifts)
+    return TaskStory(shifts, payments_of_task(task_id, task, auctions, shifts, told, held))
+
+
+async def cost_by_record(client: ChainClient, task_id: bytes, task: Task, final: bytes, step_fee: int) -> int | None:
+    """Return a task's cost, fees apart, from its records alone; None if these are not enough."""
+    auctions = await _auctions(client, task_id, task, final)
+    told = TaskEvents()
+    shifts = shifts_of(task, auctions, told)
+    return payments_of_task(task_id, task, auctions, shifts, told, {}).cost(step_fee)
+
+
+async def award_records(client: ChainClient, task_id: bytes, number: int, at: bytes) -> AuctionRecords:
+    """Return the award and the bids of one auction."""
     award = await training_reads.award(client, task_id, number, at)
     return AuctionRecords(award, await training_reads.bids(client, task_id, at, auction=number))
+
+
+async def _auctions(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> list[AuctionRecords]:
+    """Return the task's auctions, from the first on."""
+    return [await award_records(client, task_id, number, at) for number in range(1, task.auction + 1)]
+
+
+async def _held(
+    client: ChainClient, task_id: bytes, task: Task, final: bytes, shifts: list[WorkShift]
+) -> dict[int, int]:
+    """For how many milestones its customer had signed when somebody died whose end no event tells; by auction."""
+    if not any(shift.outcome is TaskOutcome.DIED and shift.event is None for shift in shifts):
+        return {}
+    try:
+        life = await life_blocks(client, task, final, BODIES_READ)
+        blocks = await task_blocks(client, task_id, life, final)
+    except (RpcError, OddAnswerError):
+        return {}
+    if not blocks.is_whole:
+        return {}
+    own = [each.number for each in blocks.holdings if each.by == task.customer and each.number <= task.behind]
+    return {1: max(own, default=0)}

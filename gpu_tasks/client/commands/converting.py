@@ -78,9 +78,10 @@ def conversion_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("from-sbatch")
 @conversion_options
 def from_sbatch(file: Path, image: str | None, max_price: str, network: str, **given: Any) -> None:
-    """Write the job that a batch script of Slurm asks for: FILE goes along as its input, and is run there.
+    """Write the task file of a Slurm batch script.
 
-    What no task has is said, with the reason; a `!` before it says that the program runs differently without.
+    FILE goes along as the job's input, and is run there. The command names each setting that no task has, with the
+    reason; a `!` before it says that the program runs differently without.
     """
     out = given["out"]
     folder = None if out is None else (out if out.is_dir() else out.parent).resolve()
@@ -102,10 +103,10 @@ def from_sbatch(file: Path, image: str | None, max_price: str, network: str, **g
 def from_compose(
     file: Path, image: str | None, max_price: str, network: str, service: str | None, is_job: bool, **given: Any
 ) -> None:
-    """Write the lease, or with --job the job, that a service of a Compose file asks for.
+    """Write the task file of a service of a Compose file.
 
-    A variable without a value is that of your environment where you name it too, by --env NAME. What no task has is
-    said, with the reason.
+    It becomes a lease, or with --job a job. A variable without a value is that of your environment where you name
+    it too, by --env NAME. The command names each setting that no task has, with the reason.
     """
     _convert(
         file,
@@ -131,9 +132,10 @@ def from_compose(
 def from_sdl(
     file: Path, image: str | None, max_price: str, network: str, service: str | None, is_job: bool, **given: Any
 ) -> None:
-    """Write the lease, or with --job the job, that a service of an Akash deployment (SDL) asks for.
+    """Write the task file of a service of an Akash deployment.
 
-    Its prices are another chain's, so --max-price is needed. What no task has is said, with the reason.
+    It becomes a lease, or with --job a job. Its prices are another chain's, so --max-price is needed. The command
+    names each setting that no task has, with the reason.
     """
     _convert(
         file,

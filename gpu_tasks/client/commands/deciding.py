@@ -2,30 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gpu_tasks.client.commands.naming import TaskError
+from gpu_tasks.client.commands.naming import TaskError, known_task, named_task, require_customer
 from gpu_tasks.client.commands.sending import key_option, planned
-from gpu_tasks.client.commands.task_calls import facts, make_about, require_customer, require_result
 from gpu_tasks.client.commands.task_runs import checkpoints_option
-from gpu_tasks.client.training import purse, stages
+from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.holding import CheckpointKeeper
+from gpu_tasks.client.training.run_blobs import no_result
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
-from gpu_tasks.market.training.tasks import Task, TaskState, agreed_milestone, has_bidding
+from gpu_tasks.market.training.tasks import (
+    TASK_BOND,
+    TASK_DEPOSIT,
+    TASK_DISPUTE,
+    TASK_ESCROW,
+    Task,
+    TaskState,
+    agreed_milestone,
+    has_bidding,
+    places_held,
+    slot_case,
+)
 from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.frame.call import Call
+from runtime.frame.holds import Hold
+from runtime.pallets.balances import Balances
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import NothingToSend, PlannedCall, SendingOptions, sending_options
+from wallet.commands.making import NothingToSend, PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT
 from wallet.output import Grains
 from wallet.session import WalletSession
+from wallet.trial import Trial, TrialError, attempt
+
+Draft = Callable[[ChainClient, Payer, bytes, Task], Awaitable[PlannedCall]]
+
+
+def make_about(session: WalletSession, task: str, key_text: str, sending: SendingOptions, draft: Draft) -> None:
+    """Plan a call about a task, show it, ask, send it."""
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        task_id = await named_task(session, client, task, key_text)
+        found = await known_task(client, task_id, await client.finalized())
+        return await draft(client, payer, task_id, found)
+
+    make(session, key_text, sending, plan)
+
+
+def facts(task_id: bytes, task: Task) -> dict[str, Any]:
+    """What each of these commands shows first."""
+    return {"task": task_id, "state": stages.progress(task)}
+
+
+def require_result(task: Task) -> None:
+    """TaskError for a task without a result to decide about."""
+    if task.state is not TaskState.SUBMITTED:
+        had = any(slot.result is not None for slot in task.slots)
+        raise TaskError(f"the task is {stages.progress(task)}: {stages.why(task)}" if had else no_result(task))
+    if task.accepted is not None:
+        raise TaskError(f"the result is accepted already: {stages.why(task)}")
+
 
 CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
 
@@ -36,7 +80,10 @@ CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
 @sending_options
 @click.pass_obj
 def accept(session: WalletSession, task: str, key_text: str, sending: SendingOptions) -> None:
-    """Take the result of TASK (0x..): it is paid as soon as it is known that it is not audited."""
+    """Accept the result of TASK (0x..).
+
+    The task is paid as soon as it is known that no audit looks at it.
+    """
 
     async def draft(_client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
         require_customer(found, payer.account)
@@ -64,7 +111,10 @@ def amend(
     session: WalletSession, task: str, key_text: str, price_max: int | None, blocks: int | None, is_stop: bool,
     sending: SendingOptions,
 ) -> None:  # fmt: skip
-    """Change TASK (0x..): --raise the price, --extend its time, or --stop it; one of the three."""
+    """Raise the price of TASK (0x..), extend its time, or stop it.
+
+    Give one of --raise, --extend and --stop.
+    """
     if (price_max is not None) + (blocks is not None) + is_stop != 1:
         raise click.UsageError("give one of --raise, --extend and --stop")
 
@@ -86,9 +136,10 @@ def amend(
 @sending_options
 @click.pass_obj
 def stop(session: WalletSession, task: str, key_text: str, sending: SendingOptions) -> None:
-    """Stop a running TASK (0x..): you pay for the elapsed time, and 5 % of the price out of your bond.
+    """Stop a running TASK (0x..).
 
-    The container of a job or a lease goes at once, with its files.
+    You pay for the elapsed time, and 5 % of the price out of your bond. The container of a job or a lease goes at
+    once, with its files.
     """
 
     async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
@@ -109,9 +160,10 @@ def stop(session: WalletSession, task: str, key_text: str, sending: SendingOptio
 def close(
     session: WalletSession, task: str, key_text: str, pay: int | None, back: int | None, sending: SendingOptions
 ) -> None:
-    """Offer another end of TASK (0x..), or sign the one that its customer offers, as the stash of a slot.
+    """Offer another end of TASK (0x..), or sign an offered one.
 
-    The customer gives --pay and --back; who signs may leave them out. The last signature ends the task.
+    The customer offers, with --pay and --back. The stash of a slot signs, and may leave them out. The last
+    signature ends the task.
     """
 
     async def draft(_client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
@@ -130,9 +182,9 @@ def close(
 @sending_options
 @click.pass_obj
 def hold(session: WalletSession, task: str, key_text: str, checkpoints: Path, sending: SendingOptions) -> None:
-    """Fetch and check the newest checkpoint of TASK (0x..), keep it, and sign that: its milestone counts then.
+    """Check, keep and sign the newest checkpoint of TASK (0x..).
 
-    `ogpu submit --watch` and `ogpu watch` do so by themselves.
+    Its milestone counts then. `ogpu submit --watch` and `ogpu watch` do so by themselves.
     """
 
     async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
@@ -163,7 +215,7 @@ async def cancelled(
         helps = "`ogpu stop` ends it" if found.state is TaskState.RUNNING else "see `ogpu describe`"
         raise TaskError(f"the task is {stages.progress(found)}: it cannot be taken back any more; {helps}")
     call = TrainingMarket.cancel(task=task_id)
-    ends = await purse.end_facts(client, task_id, found, call, payer.account)
+    ends = await end_facts(client, task_id, found, call, payer.account)
     return planned(session.output, call, {**facts(task_id, found), **ends})
 
 
@@ -191,13 +243,13 @@ async def _amended(
     terms, locks = facts(task_id, found), 0
     match change:
         case RaisePrice():
-            locks = max(0, (await purse.tried(client, call, payer.account)).amount)
+            locks = max(0, (await tried(client, call, payer.account)).amount)
             terms |= {"price_max_before": Grains(found.terms.price_max), "price_max": Grains(change.price_max)}
             terms |= {"locked_more": Grains(locks)}
         case MoreBlocks():
             terms |= {"more_blocks": change.blocks, "promised": [slot.promised + change.blocks for slot in found.slots]}
         case _:
-            terms |= await purse.end_facts(client, task_id, found, call, payer.account)
+            terms |= await end_facts(client, task_id, found, call, payer.account)
     return planned(session.output, call, terms, locks=locks)
 
 
@@ -246,3 +298,42 @@ def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) 
             f"its customer offers --pay {format_amount(offer.pay)} --back {format_amount(offer.back)}, and nothing else"
         )
     return offer.pay, offer.back
+
+
+# Amounts follow from the chain's own rules over its own state, as if the call were in the next block. Where that cannot
+# be tried, nothing is claimed.
+async def locked(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> int:
+    """Grains that the customer holds for a task, its deposit apart."""
+    holds = [
+        (task.customer, Hold(reason, slot_case(task_id, place)))
+        for place in range(places_held(task))
+        for reason in (TASK_ESCROW, TASK_BOND, TASK_DISPUTE)
+    ]
+    return sum(await client.read_many(Balances.held_cases, holds, at=at))
+
+
+async def deposit(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> int:
+    """What is held for the record of a task."""
+    held: int = await client.read(Balances.held_cases, task.customer, Hold(TASK_DEPOSIT, task_id), at=at)
+    return held
+
+
+async def end_facts(client: ChainClient, task_id: bytes, task: Task, call: Call, signer: bytes) -> dict[str, Any]:
+    """What a call that ends a task gives back now, what comes with the record, and what is gone."""
+    at = await client.finalized()
+    held, later = await locked(client, task_id, task, at), await deposit(client, task_id, task, at)
+    back = -(await tried(client, call, signer)).amount
+    return {
+        "locked": Grains(held),
+        "comes_back": Grains(back),
+        "comes_back_later": Grains(later),
+        "gone": Grains(max(0, held - back)),
+    }
+
+
+async def tried(client: ChainClient, call: Call, signer: bytes) -> Trial:
+    """What a call would move; nothing, where that cannot be told: who sends it is told so."""
+    try:
+        return await attempt(client, [call], signer)
+    except TrialError:
+        return Trial()

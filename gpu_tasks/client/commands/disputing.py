@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
+
 import click
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
-from gpu_tasks.client.commands.disputing_leaves import leaf_dispute, require_not_late
-from gpu_tasks.client.commands.naming import NamedKind, TaskError, known_task, named_id
+from gpu_tasks.client.commands.deciding import facts, require_result
+from gpu_tasks.client.commands.disputing_leaves import Tenths, all_right, leaf_dispute, require_not_late
+from gpu_tasks.client.commands.naming import NamedKind, TaskError, known_task, named_id, require_customer
 from gpu_tasks.client.commands.sending import key_option, planned
-from gpu_tasks.client.commands.task_calls import facts, require_customer, require_result
-from gpu_tasks.client.training.recomputing import first_wrong, right_digests
-from gpu_tasks.client.training.run_blobs import stated_digests
+from gpu_tasks.client.training.run_blobs import RunBlobError, fetch_input, stated_digests
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.orders import JURORS, is_replicated
 from gpu_tasks.market.training.showing import own_segments
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.traces.trace import SEGMENTS_MAX
+from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.stepwise import states, stepwise
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import (
     NothingToSend,
@@ -71,14 +76,16 @@ def dispute(
     session: WalletSession, task: str, key_text: str, leaf: int | None, segment: int | None, is_computed: bool,
     backend: str, sending: SendingOptions,
 ) -> None:  # fmt: skip
-    """Say that the result of TASK or an answer of UNIT (0x..) is wrong: judges look; a bond pays if it is right.
+    """Dispute the result of TASK, or an answer of UNIT (0x..).
 
-    Judges compute a fifth of the run, which is drawn; a lie in one segment is found surely where that is named. With
-    --compute begin while the task is worked on: it waits for the result then, and the time to dispute it is short.
+    Judges look at it. The bond is lost if the result is right.
 
-    Of a UNIT an answer is computed on this machine first, the one of --leaf or with --compute all of them: judges
-    compute the first that is another one here. It waits until its check is through: that time is short as well. With
-    --dry-run nothing is sent: it is only said. Nor is anything where --compute finds all of it right.
+    For a task, judges compute a drawn fifth of the run. Name a segment to have all of it computed. Begin with
+    --compute while the task is worked on: it waits for the result, and the dispute window that follows is short.
+
+    For a unit, ogpu recomputes one answer (--leaf) or all (--compute) locally and disputes the first that differs.
+    It waits for the unit's check to finish, because the dispute window that follows is short. With --dry-run, or
+    where --compute finds no difference, nothing is sent.
     """
     if sum((segment is not None, is_computed, leaf is not None)) > 1:
         raise click.UsageError("give --leaf, --segment or --compute: the one says what the other finds")
@@ -107,7 +114,7 @@ def dispute(
             require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
             found, named = await _computed(session, client, session.key(key_text), task_id, found, backend)
             if named is None:
-                return _all_right(task_id, found)
+                return all_right(facts(task_id, found), found.order.segments, "segment")
         require_result(found)
         last = await _require_in_time(client, found)
         bonds = bonds_of(found)
@@ -174,22 +181,11 @@ async def _computed(
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         providers = await market_reads.providers(client, await client.finalized())
         with session.doing(f"this machine computes the run again, on {backend}; ending this loses what it computed"):
-            right = await right_digests(blobs, key, task, providers, backend, _Computed())
+            right = await right_digests(blobs, key, task, providers, backend, Tenths(task.order.segments, "segments"))
         with session.doing("all is computed here; the result of the task is awaited, and its trace fetched"):
             task = await _with_result(client, task_id, task)
             providers = await market_reads.providers(client, await client.finalized())
-            return task, first_wrong(task, right, await stated_digests(blobs, key, task, providers))
-
-
-def _all_right(task_id: bytes, task: Task) -> NothingToSend:
-    return NothingToSend(
-        {
-            **facts(task_id, task),
-            "computed": task.order.segments,
-            "agree": task.order.segments,
-            "result": "every segment is the one that this machine computes: there is nothing to dispute",
-        }
-    )
+            return task, first_wrong_segment(task, right, await stated_digests(blobs, key, task, providers))
 
 
 async def _with_result(client: ChainClient, task_id: bytes, task: Task) -> Task:
@@ -204,14 +200,52 @@ async def _with_result(client: ChainClient, task_id: bytes, task: Task) -> Task:
     return task
 
 
-class _Computed:
-    """Says on the screen how much of a run is computed, by the tenth."""
+# Judges look at a fifth of a run by themselves, and at all of a segment that is named. Hashes of the stated trace are
+# compared. Computing needs no result, and goes on apart from the loop that talks to the node.
+OnComputed = Callable[[int], None]
+"""Hears how many segments are computed."""
 
-    def __init__(self) -> None:
-        self._said = -1
 
-    def __call__(self, done: int, segments: int) -> None:
-        tenths = 10 * done // segments
-        if tenths != self._said:
-            self._said = tenths
-            note(f"computing: {10 * tenths} % of {segments} segments")
+async def right_digests(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], backend: str, tell: OnComputed
+) -> Sequence[bytes]:
+    """The hashes of all states of a task's run, computed here, whoever works on it and however far that is.
+
+    RunBlobError where the input cannot be had, or where this program or machine cannot compute the workload.
+    """
+    request = await fetch_input(blobs, key, task, providers)
+    return await asyncio.to_thread(_digests, task, request, backend, tell)
+
+
+def first_wrong_segment(task: Task, right: Sequence[bytes], stated: Sequence[bytes]) -> int | None:
+    """The first segment of the newest leg that is wrong in the stated trace; None where all of the trace is right.
+
+    RunBlobError where it is wrong before that leg: who had the task last did not compute those segments.
+    """
+    differs = next((number for number, digest in enumerate(right) if stated[number] != digest), None)
+    if differs is None:
+        return None
+    segment, own = max(0, differs - 1), own_segments(task)
+    if segment not in own:
+        raise RunBlobError(
+            f"its state {differs} is not the run's, and who stated the result answers for segments from {own.start} "
+            "on: dispute it without a segment; judges compare where it begins with the checkpoint that counts"
+        )
+    return segment
+
+
+def _digests(task: Task, request: bytes, backend: str, tell: OnComputed) -> Sequence[bytes]:
+    form = registry.form_of(task.order.workload)
+    if form is None or not form.is_stepwise:
+        raise RunBlobError("this program does not know what the task computes: use a newer one")
+    try:
+        workload = form.open(backend)
+    except (LookupError, ImportError) as error:
+        raise RunBlobError(f"it cannot be computed here: {error}") from error
+    digests, run = [], stepwise(workload).begin(request)
+    if run.segments != task.order.segments:
+        raise RunBlobError(f"the input asks for {run.segments} segments, and the task for {task.order.segments}")
+    for number, state in enumerate(states(run)):
+        digests.append(state_hash(state))
+        tell(number)
+    return digests

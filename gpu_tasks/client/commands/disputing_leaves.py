@@ -40,7 +40,7 @@ async def leaf_dispute(
             paid = await paid_output(client, blobs, key, unit_id, unit, final)
     wrong = await _looked_at(session, client.genesis_hash, unit_id, paid, leaf, backend)
     if wrong is None:
-        return _all_right(unit_id, unit, len(paid.requests))
+        return all_right({"unit": unit_id, "state": progress(unit)}, len(paid.requests), "answer")
     with session.doing("a wrong answer is found; its check has to be through before it can be disputed"):
         check = await _opened(client, unit_id, unit)
     bond = dispute_bond(check.terms.judge_fee)
@@ -86,7 +86,7 @@ async def _looked_at(
     It is computed beside the loop that talks to the node: a connection that is silent for long is closed.
     """
     indices = range(len(paid.requests)) if leaf is None else (leaf,)
-    tenths, counted = _Tenths(len(indices)), f"{len(indices):,} request{'' if len(indices) == 1 else 's'}"
+    tenths, counted = Tenths(len(indices), "requests"), f"{len(indices):,} request{'' if len(indices) == 1 else 's'}"
     with session.doing(f"this machine computes {counted} again, on {backend}; ending this loses what it computed"):
         try:
             wrong = await asyncio.to_thread(first_wrong, genesis, unit_id, paid, indices, backend, tenths)
@@ -97,30 +97,26 @@ async def _looked_at(
     return wrong
 
 
-def _all_right(unit_id: bytes, unit: Unit, count: int) -> NothingToSend:
-    return NothingToSend(
-        {
-            "unit": unit_id,
-            "state": progress(unit),
-            "computed": count,
-            "agree": count,
-            "result": "every answer is the one that this machine computes: there is nothing to dispute",
-        }
-    )
+def all_right(facts: dict[str, Any], count: int, noun: str) -> NothingToSend:
+    """Say that everything was computed here, and nothing is wrong."""
+    result = f"every {noun} is the one that this machine computes: there is nothing to dispute"
+    return NothingToSend({**facts, "computed": count, "agree": count, "result": result})
 
 
-class _Tenths:
-    """Says on the screen how many requests are computed, by the tenth."""
+class Tenths:
+    """Say on the screen how much is computed, by the tenth."""
 
-    def __init__(self, count: int) -> None:
-        self._count, self._said = count, -1
+    def __init__(self, count: int, noun: str) -> None:
+        """`noun` in the plural."""
+        self._count, self._noun, self._said = count, noun, -1
         self.is_over = False
         """Whether nobody waits for it any more: then computing ends with the next request."""
 
     def __call__(self, done: int) -> None:
+        """Hear that so many are computed; ResultError once nobody waits."""
         if self.is_over:
             raise ResultError("it was interrupted")
         tenths = 10 * done // self._count
         if tenths != self._said:
             self._said = tenths
-            note(f"computing: {10 * tenths} % of {self._count} requests")
+            note(f"computing: {10 * tenths} % of {self._count} {self._noun}")

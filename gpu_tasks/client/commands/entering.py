@@ -12,21 +12,19 @@ from pathlib import Path
 import click
 
 from gpu_tasks.client.commands.handing import secrets_of
-from gpu_tasks.client.commands.naming import TaskError, known_task, named_task
+from gpu_tasks.client.commands.naming import TaskError, known_task, named_task, require_customer
 from gpu_tasks.client.commands.program_words import ProgramCommand
 from gpu_tasks.client.commands.sending import key_option
 from gpu_tasks.client.training.run_blobs import RunBlobError, fetch_input
-from gpu_tasks.client.tunnel.connecting import entered
+from gpu_tasks.client.tunnel.connecting import entered, hand_secrets
 from gpu_tasks.client.tunnel.copying import copy_in, copy_out
-from gpu_tasks.client.tunnel.forwarding import HOST, forward
-from gpu_tasks.client.tunnel.handing import hand_secrets
 from gpu_tasks.client.tunnel.terminal import SHELL, run_program
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.container_request import REQUEST
-from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
-from runtime.cryptography import ss58
+from gpu_tasks.tunnel.frames import ReachPort
+from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError, TunnelStream
 from runtime.encoding.codec import DecodeError
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
@@ -42,9 +40,10 @@ PORTS_FORWARDED_MAX = 16
 @click.option("--no-tty", is_flag=True, help="No terminal, even where this is one: for programs that are piped.")
 @click.pass_obj
 def shell(session: WalletSession, task: str, command: tuple[str, ...], key_text: str, no_tty: bool) -> None:
-    """Run COMMAND (default: a shell) in the container of TASK (0x..), on this terminal, with its exit code.
+    """Run COMMAND in the container of TASK (0x..).
 
-    Only the key that submitted the task gets in. What runs so ends with the connection.
+    Without COMMAND it runs a shell. The program has this terminal, and its exit code is the command's. Only the key
+    that submitted the task gets in. The program ends with the connection.
     """
     codes: list[int] = []
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not no_tty
@@ -62,10 +61,10 @@ def shell(session: WalletSession, task: str, command: tuple[str, ...], key_text:
 @key_option
 @click.pass_obj
 def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
-    """Copy a file or folder into a container, FILE TASK:/workspace, or out of one, TASK:/workspace/FILE FOLDER.
+    """Copy a file or folder into a container, or out of one.
 
-    TARGET is a folder; under /workspace and /out alone. Nothing that is there already is replaced on this machine.
-    Links are left out.
+    Into it: FILE TASK:/workspace. Out of it: TASK:/workspace/FILE FOLDER. TARGET is a folder; in the container
+    under /workspace and /out alone. No file on this machine is replaced. Links are left out.
     """
     there, here = _sides(source, target)
     task, path = there
@@ -89,9 +88,10 @@ def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
 @key_option
 @click.pass_obj
 def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_text: str) -> None:
-    """Have ports of this machine lead to ports of the container of TASK (0x..), until Ctrl-C.
+    """Forward local ports to the container of TASK (0x..).
 
-    REMOTE is one that the task names (`spec.run.ports`), on which its program listens; LOCAL 0 is any free one.
+    Ctrl-C ends it. REMOTE is a port that the task names (`spec.run.ports`), on which its program listens. LOCAL 0
+    is any free one.
     """
     pairs = [_pair(text) for text in ports[:PORTS_FORWARDED_MAX]]
 
@@ -118,10 +118,11 @@ def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_
 @key_option
 @click.pass_obj
 def secrets(session: WalletSession, task: str, names: tuple[str, ...], key_text: str) -> None:
-    """Hand the program of TASK (0x..) the secrets that it waits for: all that its file names, in one go.
+    """Hand the program of TASK (0x..) the secrets it waits for.
 
-    The value of NAME is that of the environment variable NAME, or what lies in FILE. It goes to who runs the task,
-    through the tunnel, and is found in /secrets/NAME, in memory alone. `ogpu submit --watch` does this by itself.
+    Name all that its task file names, in one go. The value of NAME is that of the environment variable NAME, or the
+    content of FILE. It goes through the tunnel to the provider that runs the task. The program finds it in
+    /secrets/NAME, in memory alone. `ogpu submit --watch` does this by itself.
     """
     values = secrets_of(names)
 
@@ -172,8 +173,7 @@ def _enter(
         task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
         final = await client.finalized()
         found = await known_task(client, task_id, final)
-        if found.customer != key.account:
-            raise TaskError(f"the task is {ss58.encode(found.customer)}'s: only the key that submitted it gets in")
+        require_customer(found, key.account, "gets in")
         await check(client, key, found, final)
         try:
             async with entered(client, key, task_id, found, final) as tunnel:
@@ -201,3 +201,44 @@ def _pair(text: str) -> tuple[int, int]:
     if not all(part.isdecimal() and len(part) <= 5 and int(part) <= 65_535 for part in numbers):
         raise click.UsageError(f"{text!r} is no pair of ports: write it like 8888:8888")
     return int(numbers[0]), int(numbers[1])
+
+
+HOST = "127.0.0.1"
+_PIECE = 32 * 1024
+
+
+async def forward(tunnel: Multiplexer, local: int, remote: int, note: Callable[[str], None]) -> asyncio.Server:
+    """Listen on a port of this machine alone; `note` hears why a connection failed. OSError where it is taken."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await _carry(await tunnel.open(ReachPort(remote)), reader, writer)
+        except TunnelError as error:
+            note(str(error))
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    return await asyncio.start_server(connected, HOST, local)
+
+
+async def _carry(stream: TunnelStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def up() -> None:
+        with contextlib.suppress(TunnelError, ConnectionError):
+            while data := await reader.read(_PIECE):
+                await stream.write(data)
+            await stream.end_input()
+
+    sending = asyncio.create_task(up())
+    try:
+        with contextlib.suppress(ConnectionError):
+            while (found := await stream.read()) is not None:
+                writer.write(found[1])
+                await writer.drain()
+    finally:
+        sending.cancel()
+        await stream.finish()
+    end = await stream.end
+    if end.problem:
+        raise TunnelError(end.problem)

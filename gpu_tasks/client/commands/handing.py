@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from gpu_tasks.client.commands.naming import TaskError
-from gpu_tasks.client.tunnel.connecting import entered
-from gpu_tasks.client.tunnel.handing import hand_secrets
+from gpu_tasks.client.tunnel.connecting import entered, hand_secrets
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tunnel.frames import SECRETS_BYTES_MAX
 from gpu_tasks.tunnel.multiplexer import TunnelError

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 import click
 from rich.live import Live
 
-from gpu_tasks.client.commands.naming import TaskError, known_task, named_task, require_market
+from gpu_tasks.client.commands.naming import TaskError, known_task, named_task, require_customer, require_market
 from gpu_tasks.client.commands.sending import key_option
+from gpu_tasks.client.telemetry.following import for_a_while, hearings_of, nothing_heard
 from gpu_tasks.client.telemetry.hearing import HeardNote, lines_row, shown_line
-from gpu_tasks.client.telemetry.live import for_a_while, hearings_of, nothing_heard
 from gpu_tasks.client.telemetry.progress import PROGRESS_COLUMNS, SHOWN_COLUMNS, WHOSE_WORD, ProgressTable
 from gpu_tasks.client.training.program_outputs import fetch_lines, places_with_lines
 from gpu_tasks.client.training.run_blobs import RunBlobError
@@ -23,7 +23,6 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.program_left import ProgramLeft
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.training.tasks import Task, TaskState, is_open
-from runtime.cryptography import ss58
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.output import Output, harmless
@@ -53,18 +52,18 @@ mqtt_option = click.option(
 @click.option("--place", type=click.IntRange(0), help="Of programs that have ended: the lines of this place alone.")
 @click.pass_obj
 def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, follow: bool, place: int | None) -> None:
-    """Show what the providers of TASK (0x..) tell of it: events, lines, progress; its customer's key opens that.
+    """Show the events, lines and progress of TASK (0x..).
 
-    Whatever a broker forges, replays, holds back or is late with is said. Of a program that has ended, the last lines
-    that it wrote are fetched with its outputs. None of it is proof of anything.
+    Its providers tell them, and its customer's key opens them. The command reports anything that a broker forges,
+    replays, withholds or delays. After a program's end it fetches the program's last lines with the outputs.
+    Nothing proves any of it.
     """
 
     async def body(client: ChainClient) -> None:
         task_id = await named_task(session, client, task, key_text)
         found = await known_task(client, task_id, await client.finalized())
         key = session.key(key_text)
-        if found.customer != key.account:
-            raise TaskError(f"the task is {ss58.encode(found.customer)}'s: only the key that submitted it hears of it")
+        require_customer(found, key.account, "hears of it")
         if found.state is not TaskState.RUNNING and (places := places_with_lines(found, place)):
             await _show_kept(session.output, client, key, task_id, found, places)
             return
@@ -89,9 +88,10 @@ def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, fol
 @click.option("--once", is_flag=True, help="Listen for twelve seconds, show what there is, and end.")
 @click.pass_obj
 def top(session: WalletSession, tasks: tuple[str, ...], key_text: str, mqtt: str | None, once: bool) -> None:
-    """Show how far the running TASKS (0x..) of a key are, and what their devices are at; all, if none is named.
+    """Show how far running tasks (0x..) and their devices are.
 
-    State and milestones are the chain's. The rest is what providers tell: nothing proves it, no payment rests on it.
+    Without TASKS it shows all of the key. State and milestones are the chain's. The rest is what providers tell:
+    nothing proves it, and no payment rests on it.
     """
 
     async def body(client: ChainClient) -> None:

@@ -17,6 +17,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import unit_id_of
 from gpu_tasks.market.training.tasks import Task, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.cryptography import ss58
 from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.session import WalletSession
@@ -139,6 +140,12 @@ async def known_task(client: ChainClient, task_id: bytes, at: bytes) -> Task:
             "it computes, and not its id; see `ogpu ps`"
         )
     return found
+
+
+def require_customer(task: Task, account: bytes, what: str = "decides about it") -> None:
+    """TaskError for any account but the one that submitted the task; `what`: the right that it alone has."""
+    if task.customer != account:
+        raise TaskError(f"the task is {ss58.encode(task.customer)}'s: only the key that submitted it {what}")
 
 
 def require_market(client: ChainClient) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from gpu_tasks.client.commands.handing import named_secrets, secret_option
-from gpu_tasks.client.commands.interrupting import asked_when_interrupted
 from gpu_tasks.client.commands.naming import require_market
 from gpu_tasks.client.commands.posting.once import postings_option
 from gpu_tasks.client.commands.program_words import OF_DOCKER, ProgramCommand
@@ -23,7 +22,7 @@ from gpu_tasks.client.commands.task_runs import (
     follow_task,
     waiting_for,
 )
-from gpu_tasks.client.commands.task_submission import TaskSubmission, again_option
+from gpu_tasks.client.commands.task_submission import TaskSubmission, again_option, asked_when_interrupted
 from gpu_tasks.client.commands.tasks import TASK_PRICE
 from gpu_tasks.client.habits.drafts import ProgramDraft
 from gpu_tasks.client.habits.origins import DraftOrigin, in_own_words, option_origins, variable_key
@@ -99,10 +98,11 @@ ANY_GPU = "any"
 @dry_run_option
 @click.pass_obj
 def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> None:
-    """Run COMMAND in a container on somebody's device: its lines come here, and its exit code is this program's.
+    """Run COMMAND in a container on somebody's device.
 
-    It is a job as in a task file: put to auction, and paid interval by interval until it ends. The same command never
-    buys it twice. It continues the job that it submitted, and once that job's end was shown, it says so.
+    Its lines come here, and its exit code is this program's. It is a job as in a task file: put to auction, and
+    paid interval by interval until it ends. The same command never buys it twice. It continues the job that it
+    submitted, and once that job's end was shown, it says so.
     """
     found: list[LoadedTask] = []
     explained(lambda: found.append(_loaded(command, given)))

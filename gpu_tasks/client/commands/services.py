@@ -1,15 +1,22 @@
-"""Commands about what is sold: services and who offers them, a service of one's own and its end."""
+"""Commands about offers: services, providers and prices, a search, a service of one's own and its end."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from gpu_tasks.client.commands.sending import key_option, planned
+from gpu_tasks.client.funds import grains_of
+from gpu_tasks.client.inventories import heard_inventories, reliability_of, with_claims
 from gpu_tasks.client.offers import ServiceError, form_named
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.inference.events import ServiceCreated
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.proven_rates import proven_rates
+from gpu_tasks.market.inference.events import ServiceCreated, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import (
     LEASE_BLOCKS_MAX,
@@ -17,31 +24,45 @@ from gpu_tasks.market.inference.services import (
     PRICE_MAX,
     RAMP_BLOCKS_MAX,
     SERVICE_NAME_BYTES_MAX,
-    Service,
     ServiceTerms,
     has_sound_paces,
 )
+from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.market.training.reputation import PPM
+from gpu_tasks.tasks.offer_query import FIELDS, asks_for_claims, matching, parse_query
+from gpu_tasks.tasks.offers import OfferRow, rows_of
+from gpu_tasks.tasks.prices import PriceRow, SettledUnit, price_rows
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount, format_percent
 from wallet.client import ChainClient, Outcome, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT, PERCENT
-from wallet.output import Account, Grains
-from wallet.session import WalletSession
+from wallet.output import Account, Grains, Output
+from wallet.rpc import OddAnswerError, RpcError
+from wallet.session import WalletSession, explained, note
 
 ID_BYTES_SHOWN = 4
 TOKENS_MAX = 2**32 - 1
+CREATED = (
+    "name", "workload", "price_min", "price_max", "ramp_blocks", "lease_blocks", "pace", "consumer_pace",
+    "datacenter_pace", "tokens_max", "input_share_percent", "unit_of_cost",
+)  # fmt: skip
+"""Facts about a new service, in the order in which they are shown."""
 
 
 @click.command()
 @click.pass_obj
 def services(session: WalletSession) -> None:
-    """List what can be bought."""
+    """List the services for sale."""
 
     async def body(client: ChainClient) -> None:
         rows = [
-            _service_row(number, found, as_json=session.output.as_json)
+            {
+                "service": number,
+                **_terms_row(found.terms, as_json=session.output.as_json),
+                "open": found.is_open,
+            }
             for number, found in (await market_reads.services(client)).items()
         ]
         faster = ("consumer_pace", "datacenter_pace") if session.output.as_json else ()  # else they stand in `pace`
@@ -54,10 +75,9 @@ def services(session: WalletSession) -> None:
     session.run(body)
 
 
-def _service_row(number: int, service: Service, *, as_json: bool) -> dict[str, Any]:
-    terms, form = service.terms, registry.form_of(service.terms.workload)
+def _terms_row(terms: ServiceTerms, *, as_json: bool) -> dict[str, Any]:
+    form = registry.form_of(terms.workload)
     return {
-        "service": number,
         "name": terms.name.decode("utf-8", errors="replace"),
         "workload": form.name if form else "0x" + terms.workload.hex(),
         "price_min": Grains(terms.price_min),
@@ -71,7 +91,6 @@ def _service_row(number: int, service: Service, *, as_json: bool) -> dict[str, A
         "pace": (terms.pace or None) if as_json else _paces(terms),
         "consumer_pace": terms.consumer_pace or None,
         "datacenter_pace": terms.datacenter_pace or None,
-        "open": service.is_open,
         "model": terms.model if as_json else terms.model[:ID_BYTES_SHOWN],  # whole it leaves the others no room
     }
 
@@ -128,6 +147,7 @@ def providers(session: WalletSession) -> None:
 )
 @click.option(
     "--max-tokens",
+    "tokens_max",
     type=click.IntRange(1, TOKENS_MAX),
     required=True,
     help="Most that a request may cost, in its workload's unit.",
@@ -154,45 +174,20 @@ def providers(session: WalletSession) -> None:
 @sending_options
 @click.pass_obj
 def create_service(
-    session: WalletSession, key_text: str, workload: str, name: str, price_min: int, price_max: int, ramp: int,
-    lease: int, max_tokens: int, input_share: int, pace: int, consumer_pace: int, datacenter_pace: int,
-    sending: SendingOptions,
-) -> None:  # fmt: skip
-    """Offer a new kind of unit; a deposit is locked until the service is closed."""
+    session: WalletSession, /, key_text: str, workload: str, name: str, sending: SendingOptions, **numbers: int
+) -> None:
+    """Offer a new kind of unit.
+
+    A deposit is locked until the service is closed.
+    """
 
     async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
         form = form_named(workload)
-        terms = ServiceTerms(
-            name=name.encode(),
-            workload=form.workload_id,
-            model=form.model_id,
-            price_min=price_min,
-            price_max=price_max,
-            ramp=ramp,
-            lease=lease,
-            tokens_max=max_tokens,
-            input_share=input_share,
-            pace=pace,
-            consumer_pace=consumer_pace,
-            datacenter_pace=datacenter_pace,
-        )
+        terms = ServiceTerms(name=name.encode(), workload=form.workload_id, model=form.model_id, **numbers)
         _check(terms)
         deposit = await client.read(InferenceMarket.service_deposit.item)
-        facts = {
-            "name": name,
-            "workload": form.name,
-            "price_min": Grains(price_min),
-            "price_max": Grains(price_max),
-            "ramp_blocks": ramp,
-            "lease_blocks": lease,
-            "pace": pace or None,
-            "consumer_pace": consumer_pace or None,
-            "datacenter_pace": datacenter_pace or None,
-            "tokens_max": max_tokens,
-            "input_share_percent": format_percent(input_share),
-            "unit_of_cost": form.cost_unit,
-            "deposit": Grains(deposit),
-        }
+        row = _terms_row(terms, as_json=True)
+        facts = {each: row[each] for each in CREATED} | {"deposit": Grains(deposit)}
         call = InferenceMarket.create_service(terms=terms)
         return planned(session.output, call, facts, locks=deposit, result=_created)
 
@@ -230,7 +225,10 @@ def _created(outcome: Outcome) -> dict[str, Any]:
 @sending_options
 @click.pass_obj
 def close_service(session: WalletSession, number: int, key_text: str, sending: SendingOptions) -> None:
-    """Let no more units of SERVICE be posted, and take its deposit back; open units go on."""
+    """Close SERVICE, and take its deposit back.
+
+    No more units of it can be posted. Open units go on.
+    """
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
         service = await market_reads.service(client, number)
@@ -247,3 +245,205 @@ def close_service(session: WalletSession, number: int, key_text: str, sending: S
         return planned(session.output, InferenceMarket.close_service(service=number), facts)
 
     make(session, key_text, sending, plan)
+
+
+ROWS_SHOWN = 50
+ROWS_SHOWN_MAX = 10_000
+DEVICE_BYTES_SHOWN = 4
+OFFER_COLUMNS = (
+    "service", "workload", "class", "price", "state", "bond", "free_bond", "since", "reliability", "proven", "device",
+    "provider",
+)  # fmt: skip
+CLAIM_COLUMNS = (
+    "vendor", "model", "vram_mib", "driver", "platform", "processor", "cores", "memory_mib", "disk_free_mib",
+    "down_kbit", "up_kbit",
+)  # fmt: skip
+SHOWN_WITH_CLAIMS = ("service", "class", "price", "state", "reliability", "proven", "device", "provider")
+LEFT_OUT_SHOWN = 16
+PRICE_COLUMNS = (
+    "service", "workload", "class", "offers", "free", "lowest", "median", "last_paid", "last_paid_in_block",
+)  # fmt: skip
+
+
+def _complete_condition(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The fields that a condition may begin with."""
+    return [CompletionItem(name, help=field.doc) for name, field in FIELDS.items() if name.startswith(begun)]
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["offers"]), expose_value=False)
+@click.argument("conditions", nargs=-1, metavar="[CONDITION]...", shell_complete=_complete_condition)
+@click.option(
+    "--limit", type=click.IntRange(1, ROWS_SHOWN_MAX), default=ROWS_SHOWN, show_default=True, help="Most rows."
+)
+@click.option("--inventory", is_flag=True, help="Ask providers what their machines have, also where no condition does.")
+@click.pass_obj
+def search(session: WalletSession, conditions: tuple[str, ...], limit: int, inventory: bool) -> None:
+    """List the offers that meet all CONDITIONS, cheapest first.
+
+    A condition is a field, one of = != < <= > >= and a value: 'class=datacenter,consumer price<0.5 state=free'.
+    Fields: class, price, service, workload, state, bond, free_bond, provider, device, since, reliability by the
+    chain; and what providers claim of their machines: vram, vendor, model, driver, cuda, rocm, cpu, cores, memory,
+    disk, down, up ('vram>=24Gi model=4090 driver>=535'). Quote them: < and > mean something to a shell.
+    """
+    explained(lambda: _search(session, " ".join(conditions), limit, is_asked=inventory))
+
+
+def _search(session: WalletSession, text: str, limit: int, *, is_asked: bool) -> None:
+    query = parse_query(text)  # before any node is asked
+
+    async def body(client: ChainClient) -> None:
+        final = await client.finalized()
+        by_chain = [condition for condition in query if not condition.field.is_claimed]
+        offers = await current_offers(client, final)
+        found = matching(by_chain, offers)
+        has_claims = is_asked or asks_for_claims(query)
+        if has_claims:
+            # who the chain's own facts rule out is not asked
+            found, left_out = await claimed(client, found, final)
+            found = matching(query, found)
+            _name_left_out(left_out)
+        _show_offers(session.output, found[:limit], has_claims=has_claims)
+        if not found:
+            note(
+                f"none of the {len(offers)} offers of now suits; `ogpu search offers` without conditions shows them all"
+            )
+        if len(found) > limit:
+            note(f"{len(found) - limit} more, dearer ones are not shown: raise --limit, or ask for less")
+
+    session.run(body)
+
+
+def _name_left_out(left_out: dict[bytes, str]) -> None:
+    """Whose word does not count, and why."""
+    for owner, why in list(left_out.items())[:LEFT_OUT_SHOWN]:
+        note(f"{ss58.encode(owner)} is left out of what is claimed: it {why}")
+    if len(left_out) > LEFT_OUT_SHOWN:
+        note(f"{len(left_out) - LEFT_OUT_SHOWN} more providers are left out of what is claimed")
+
+
+def _show_offers(output: Output, found: Sequence[OfferRow], *, has_claims: bool) -> None:
+    """Facts of the chain, and what is claimed under a name that says so."""
+    rows = [_offer(row, is_whole=output.as_json) for row in found]
+    if not has_claims:
+        output.rows("Offers", OFFER_COLUMNS, rows)
+        return
+    if output.as_json:
+        whole = [row | {"claimed": _claimed(offer)} for row, offer in zip(rows, found, strict=True)]
+        output.rows("Offers", (*OFFER_COLUMNS, "claimed"), whole)
+        return
+    output.rows("Offers, by the chain", SHOWN_WITH_CLAIMS, rows)
+    nothing: dict[str, Any] = dict.fromkeys(CLAIM_COLUMNS)
+    said = [{"device": row["device"]} | (_claimed(offer) or nothing) for row, offer in zip(rows, found, strict=True)]
+    output.rows("Claimed by their providers: their word, which nothing proves", ("device", *CLAIM_COLUMNS), said)
+
+
+def _claimed(row: OfferRow) -> dict[str, Any] | None:
+    """What its provider says of it; None of what it does not say."""
+    said = row.claims
+    if said is None:
+        return None
+    values = asdict(said) | {"platform": f"{said.platform} {said.platform_version}".strip()}
+    return {name: values[name] or None for name in CLAIM_COLUMNS}
+
+
+def _offer(row: OfferRow, *, is_whole: bool) -> dict[str, Any]:
+    """With the whole of the device's id, or the beginning of it that a condition takes."""
+    ppm = row.reliability_ppm
+    return {
+        "service": row.service,
+        "workload": row.workload,
+        "class": row.kind.name.lower(),
+        "price": Grains(row.price),
+        "state": row.state.value,
+        "bond": Grains(row.bond),
+        "free_bond": Grains(row.free_bond),
+        "since": row.since,
+        "reliability": None if ppm is None else f"{ppm // PPM}.{ppm % PPM // 1_000:03}",
+        "proven": row.proven,
+        "device": row.device if is_whole else row.device[:DEVICE_BYTES_SHOWN],
+        "provider": Account(row.provider),
+    }
+
+
+@click.command()
+@click.option("--service", type=click.IntRange(0), help="Of one service alone.")
+@click.pass_obj
+def price(session: WalletSession, service: int | None) -> None:
+    """Show the lowest, median and last paid price of units.
+
+    By service and class.
+    """
+
+    async def body(client: ChainClient) -> None:
+        final = await client.finalized()
+        rows = price_rows(await current_offers(client, final), await settled_of_late(client, final))
+        kept = [_price(row) for row in rows if service in (None, row.service)]
+        session.output.rows("Prices of a thousand output tokens", PRICE_COLUMNS, kept)
+
+    session.run(body)
+
+
+def _price(row: PriceRow) -> dict[str, Any]:
+    last = row.last
+    return {
+        "service": row.service,
+        "workload": row.workload,
+        "class": row.kind.name.lower(),
+        "offers": row.offers,
+        "free": row.free,
+        "lowest": grains_of(row.lowest),
+        "median": grains_of(row.median),
+        "last_paid": None if last is None else Grains(last.price),
+        "last_paid_in_block": None if last is None else last.block,
+    }
+
+
+# Offers and devices are of one final block. Prices that were paid lately come from the events of the newest blocks, as
+# many as nodes keep the states of.
+BLOCKS_LOOKED_AT = 32
+
+
+async def current_offers(client: ChainClient, at: bytes) -> list[OfferRow]:
+    """All offers for open services at a block, the cheapest first, with how reliable their providers were."""
+    devices = await market_reads.devices(client, at)
+    rates = await proven_rates(client, [status.id for status in devices], at)
+    rows = rows_of(devices, await market_reads.services(client, at), rates)
+    past = await reliability_of(client, list(dict.fromkeys(row.provider for row in rows)), at)
+    return [replace(row, reliability_ppm=past.get(row.provider)) for row in rows]
+
+
+async def claimed(client: ChainClient, rows: list[OfferRow], at: bytes) -> tuple[list[OfferRow], dict[bytes, str]]:
+    """The offers with what their providers claim of their machines now, and why the word of others does not count."""
+    owners = list(dict.fromkeys(row.provider for row in rows))
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        heard = await heard_inventories(client, blobs, owners, at)
+    return with_claims(rows, heard, await market_reads.devices(client, at)), heard.left_out
+
+
+async def settled_of_late(client: ChainClient, at: bytes) -> list[SettledUnit]:
+    """The units that the newest final blocks paid, by what kind of device, as far as its owner still has it."""
+    height = await client.height(at)
+    paid: dict[bytes, tuple[UnitSettled, int]] = {}
+    first = max(1, height - BLOCKS_LOOKED_AT + 1)
+    blocks = await client.final_ids(first, height) if first <= height else []
+    for number, block in reversed(list(enumerate(blocks, first))):
+        try:
+            records = await client.events(block)
+        except (RpcError, OddAnswerError):  # older states are gone: a node keeps the newest only
+            break
+        for record in records:
+            if isinstance(record.event, UnitSettled):
+                paid.setdefault(record.event.unit, (record.event, number))
+    units = await market_reads.units(client, list(paid), at)
+    kinds = {status.id: status.device.kind for status in await market_reads.devices(client, at)}
+    found = []
+    for (event, number), unit in zip(paid.values(), units, strict=True):
+        device = None if unit is None else _device_of(unit, event.winner)
+        if unit is not None and device in kinds:
+            found.append(SettledUnit(unit.service, kinds[device], event.price, number))
+    return found
+
+
+def _device_of(unit: Unit, winner: bytes) -> bytes | None:
+    return next((racer.device for racer in unit.racers if racer.owner == winner), None)

@@ -10,19 +10,19 @@ from typing import Any
 import click
 
 from gpu_tasks.client.commands.handing import handing
-from gpu_tasks.client.commands.naming import TaskError, named_task
+from gpu_tasks.client.commands.naming import TaskError, named_task, require_customer
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.following import TaskFollower, show_changes
 from gpu_tasks.client.training.holding import DEFAULT_FOLDER, CheckpointKeeper
 from gpu_tasks.client.training.program_outputs import fetch_outputs, names_in, stated_outputs
-from gpu_tasks.client.training.records import DONE, ended_well, metric_unit, workload_name
+from gpu_tasks.client.training.records import DONE, ended_well, exit_code_of, metric_unit, workload_name
 from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result, last_stated
 from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.orders import runs_program
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time, runs_program
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, is_open
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
@@ -169,8 +169,7 @@ async def show_result(
     """Fetch, open and check the result of a task, and write its last state where it is asked for."""
     if out is not None:
         out.place(file_name_of(task_id))
-    if task.customer != key.account:
-        raise TaskError(f"the task is {ss58.encode(task.customer)}'s: only the key that submitted it opens its result")
+    require_customer(task, key.account, "opens its result")
     providers = await market_reads.providers(client, final)
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         if runs_program(task.order):
@@ -228,3 +227,30 @@ def _facts(
 def file_name_of(thing_id: bytes) -> str:
     """What the file of a unit or a task is called in a folder: nothing but its id."""
     return f"0x{thing_id.hex()}.bin"
+
+
+# A program that its time limit cut off is submitted again: the same file as a new task, which begins anew.
+REQUEUES_MAX = 32
+CUT_OFF = "its time was over before its program had ended"
+
+
+def was_cut_off(task: Task) -> bool:
+    """Whether all of the time that was bought is over, and a job's program did not end well by itself.
+
+    Who exits with 0 when it is told to end says that it is done; a lease has no end but that of its time.
+    """
+    if not is_by_time(task.order) or task.outcome is not TaskOutcome.TIME_OVER:
+        return False
+    slot = task.slots[0]
+    is_all_taken = slot.finished_at - task.started_at >= slot.promised
+    return is_all_taken and (task.order.checked_by is CheckedBy.LEASED or exit_code_of(task) != 0)
+
+
+async def run_again(run: Callable[[], Awaitable[Task]], requeues: int, say: Callable[[str], None]) -> Task:
+    """Run a task to its end, and again as often as it was cut off, at most `requeues` times; how the last one ended."""
+    for left in reversed(range(requeues)):
+        ended = await run()
+        if not was_cut_off(ended):
+            return ended
+        say(f"{CUT_OFF}: it is submitted again, and {left} times more at most")
+    return await run()

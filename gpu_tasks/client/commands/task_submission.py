@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -12,24 +11,24 @@ from typing import Any
 
 import click
 
-from gpu_tasks.client import planning
-from gpu_tasks.client.commands.naming import TaskError
-from gpu_tasks.client.commands.tasks import facts_of
-from gpu_tasks.client.costs.clearing import TaskEstimate, estimate_of
+from gpu_tasks.client.commands.deciding import ended_early
+from gpu_tasks.client.commands.naming import TaskError, known_task
+from gpu_tasks.client.commands.sending import other_command, this_command
+from gpu_tasks.client.commands.tasks import TaskOutlook, facts_of, outlook_of
 from gpu_tasks.client.funds import require, spendable
-from gpu_tasks.client.posting import PostingCost, Prompt
-from gpu_tasks.client.posting_kind import TaskPosting
+from gpu_tasks.client.posting import TASK_POSTING, PostingCost, Prompt
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, RecordBusyError
 from gpu_tasks.client.task_files import LoadedTask
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.sealing import ImageUpload, TaskDraft, TaskSealer
-from gpu_tasks.client.willingness import willingness_of
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.tasks.plan import TaskPlan, plan_of
+from gpu_tasks.tasks.plan import TaskPlan
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
+from wallet.commands import making
+from wallet.complaints import EXIT_ABORTED, complain
 from wallet.keypair import Keypair
 from wallet.output import Grains
 from wallet.session import CallFailedError, WalletSession, note
@@ -93,37 +92,28 @@ class TaskSubmission:
 
         TaskError where it was bought before, and told `until` there.
         """
-        payer, slot_ms = self.session.payer(self.key_text), planning.slot_ms(client)
+        payer, final = self.session.payer(self.key_text), await client.finalized()
         if self.loaded.image is not None:
             await asyncio.to_thread(self.loaded.image.parts)  # too large a one is refused before anything is sent
-        asked = self.loaded.asked(os.urandom(SEED_BYTES), slot_ms)
-        final = await client.finalized()
-        numbers = await planning.auction_numbers(client, final, asked.checked_by)
-        self.draft = TaskDraft(asked, numbers.rules, slot_ms)
         self._parts = [] if self.is_again else PostingRecord.look(self.postings, *self._identity(client, payer))
         is_begun = bool(self._parts) and not self.is_sent
         if is_begun:
             await self._require_untold(client, self._parts[-1], until, final)
-        own = await planning.own(client, payer.account, final)
-        devices = await planning.bidding_devices(client, final)
-        terms, intervals = asked.terms(numbers.rules, slot_ms), asked.intervals(slot_ms)
-        planning.require_interval(terms, intervals, numbers, slot_ms)
-        plan = plan_of(terms, asked.classes, numbers, devices, own, intervals, asked.checked_by)
+        seen = await outlook_of(client, self.loaded, payer.account, final)
+        self.draft, plan, says = TaskDraft(seen.asked, seen.rules, seen.slot_ms), seen.plan, seen.says
         if not (plan.is_served or is_anyway or is_begun):
             raise CallFailedError(
                 f"nobody could serve the task now: {plan.why_not}. `ogpu plan` says why of each; --anyway submits it "
                 "all the same, and it costs a part of the bond to take it back"
             )
-        says = await willingness_of(client, asked, numbers.rules, plan, slot_ms, final)
-        if (why := says.why_too_few(terms.slots)) and not (is_anyway or is_begun):
+        if (why := says.why_too_few(plan.terms.slots)) and not (is_anyway or is_begun):
             raise CallFailedError(f"{why}. Their answers are not binding: --anyway submits the task all the same")
         # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
         self.cost = await _cost(client, payer, self.draft, plan, self.tip) if self.times_left else NOTHING
         self.available = available = await spendable(client, payer.account)
         if not (is_dry or is_begun):
             self.require_funds()
-        estimate = await estimate_of(client, asked, numbers.rules, plan, slot_ms, final)
-        self.facts = {**facts_of(asked, slot_ms), **_facts(plan, self.cost, available, estimate)}
+        self.facts = {**facts_of(seen.asked, seen.slot_ms), **_facts(seen, self.cost, available)}
         self.facts |= says.facts() if self.session.output.as_json else {"could_bid": says.sentence}
         if self.times > 1:
             self.facts |= {"times_at_most": self.times_left, "most_of_all": Grains(self.cost.most * self.times_left)}
@@ -223,17 +213,65 @@ class TaskSubmission:
 
 
 async def _cost(client: ChainClient, payer: Payer, draft: TaskDraft, plan: TaskPlan, tip: int) -> PostingCost:
-    fees = await client.fee(TaskPosting().call([draft.order()]), payer, tip) + tip
+    fees = await client.fee(TASK_POSTING.call([draft.order()]), payer, tip) + tip
     return PostingCost(1, plan.locked, plan.prepaid, fees, plan.most + fees)
 
 
-def _facts(plan: TaskPlan, cost: PostingCost, available: int, estimate: TaskEstimate) -> dict[str, Any]:
+def _facts(seen: TaskOutlook, cost: PostingCost, available: int) -> dict[str, Any]:
     amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
     return {
-        "could_bid": plan.able,
-        "price_is_set_by": "the best loser" if plan.has_rival else "nobody: the greatest price is paid",
-        "standby": planning.standby_of(plan),
+        "could_bid": seen.plan.able,
+        **seen.market_facts(),
         **amounts,
-        **estimate.facts(cost.fees),
+        **seen.estimate.facts(cost.fees),
         "spendable": Grains(available),
     }
+
+
+# After an interrupt, without an answer or without a terminal, the task stays as it is. Only a call whose cost was shown
+# ends it.
+GOES_ON = "it goes on without this program, and you pay for it"
+
+
+@contextmanager
+def asked_when_interrupted(
+    session: WalletSession, key_text: str, submitted: Callable[[], PostedPart | None]
+) -> Iterator[None]:
+    """On an interrupt: name the task that was submitted, offer to end it, and end the program."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        part = submitted()
+        complain(f"interrupted: {_how_it_stands(part, key_text)}", EXIT_ABORTED)
+        if part is not None and part.block is not None and making.is_attended():
+            _offer_to_end(session, key_text, bytes.fromhex(part.units[0]))
+        raise click.exceptions.Exit(EXIT_ABORTED) from None
+
+
+def _how_it_stands(part: PostedPart | None, key_text: str) -> str:
+    if part is None:
+        return f"nothing was submitted. Go on with `{this_command()}`"
+    name = f"0x{part.units[0]}"
+    if part.block is None:
+        return (
+            f"task {name} may be submitted. Nothing is lost: repeat the same command, which buys nothing twice: "
+            f"`{this_command()}`"
+        )
+    keyed = ("--key", key_text)
+    watch, logs = other_command("watch", name, *keyed), other_command("logs", "-f", name, *keyed)
+    stop = other_command("stop", name, *keyed)
+    return f"task {name}: {GOES_ON}. Follow it with `{watch}` or `{logs}`; `{stop}` ends it once it runs"
+
+
+def _offer_to_end(session: WalletSession, key_text: str, task_id: bytes) -> None:
+    """Show the cost of ending the task, and end it if the user agrees."""
+
+    async def plan(client: ChainClient, payer: Payer) -> making.PlannedCall | making.NothingToSend:
+        found = await known_task(client, task_id, await client.finalized())
+        return await ended_early(session, client, payer, task_id, found)
+
+    unasked = making.SendingOptions(dry_run=False, is_agreed=False, is_forced=False, tip=0)
+    try:
+        making.make(session, key_text, unasked, plan)
+    except (click.Abort, KeyboardInterrupt):
+        note(GOES_ON)

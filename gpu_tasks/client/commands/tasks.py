@@ -1,31 +1,42 @@
-"""Commands about task files that need no node: what a file comes to, and the schema of all of them."""
+"""Commands about task files before anything is submitted: their content, their schema, and what would become of one."""
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gpu_tasks.client.task_files import load_any
+from gpu_tasks.client import planning
+from gpu_tasks.client.costs.clearing import TaskEstimate, estimate_of
+from gpu_tasks.client.funds import grains_of, spendable
+from gpu_tasks.client.task_files import LoadedTask, load_any
 from gpu_tasks.client.training.stages import counted
+from gpu_tasks.client.willingness import Willingness, willingness_of
+from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import default_loss
 from gpu_tasks.tasks.canonical import PreparedTask
 from gpu_tasks.tasks.container_order import PreparedContainer, intervals_of
 from gpu_tasks.tasks.container_task import JOB, LEASE, ContainerTask
+from gpu_tasks.tasks.plan import BiddingDevice, Hindrance, PlannedDevice, TaskPlan, plan_of
 from gpu_tasks.tasks.quantities import UNITS_MS, TimeSpan
 from gpu_tasks.tasks.task_kinds import FORMS, AskedTask, AskedTraining, task_schema
 from gpu_tasks.tasks.training_task import KIND, TaskFile
 from gpu_tasks.workloads import registry
+from runtime.cryptography import ss58
 from wallet.amounts import SYMBOL, format_amount, parse_amount
+from wallet.client import ChainClient
 from wallet.errors import AmountError
-from wallet.output import Grains
-from wallet.session import WalletSession, explained
+from wallet.output import Account, Grains
+from wallet.session import CallFailedError, WalletSession, explained, note
 
 _DEFAULT_VALUE = "a quarter of the greatest price over the deadline"
 _DEFAULT_COLLATERAL = "the least that the chain asks for"
+SEED_BYTES = 32
 ANY_SLOT_MS = 1_000
 """Where no chain is asked, of which slots would be known."""
 
@@ -52,7 +63,10 @@ file_argument = click.argument("file", type=click.Path(path_type=Path))
 @file_argument
 @click.pass_obj
 def check(session: WalletSession, file: Path) -> None:
-    """Read the task of FILE and say what it asks for, or all that is wrong with it; no node is asked."""
+    """Say what a task file asks for, or all that is wrong with it.
+
+    No node is asked.
+    """
 
     def body() -> None:
         # Any chance, and any slots, will do to find out whether there is such a request.
@@ -65,7 +79,10 @@ def check(session: WalletSession, file: Path) -> None:
 @click.command()
 @click.option("--kind", type=click.Choice(list(FORMS)), default=KIND, show_default=True, help="Of task files.")
 def schema(kind: str) -> None:
-    """Print the JSON Schema of task files, for editors and programs."""
+    """Print the JSON Schema of task files.
+
+    For editors and programs.
+    """
     click.echo(json.dumps(task_schema(kind), indent=2))
 
 
@@ -150,3 +167,130 @@ def _time(span: TimeSpan) -> str:
         count, left = divmod(left, milliseconds)
         parts += [f"{count}{unit}"] if count else []
     return " ".join([*parts, f"{left} ms"] if left else parts)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutlook:
+    """What would become of a task that is submitted now, by one final block."""
+
+    asked: AskedTask
+    rules: TaskRules
+    slot_ms: int
+    plan: TaskPlan
+    estimate: TaskEstimate
+    says: Willingness
+
+    def market_facts(self) -> dict[str, Any]:
+        """Facts about its auction, for people and programs."""
+        rival = "the best loser" if self.plan.has_rival else "nobody: the greatest price is paid"
+        return {"price_is_set_by": rival, "standby": planning.standby_of(self.plan)}
+
+
+async def outlook_of(client: ChainClient, loaded: LoadedTask, account: bytes | None, final: bytes) -> TaskOutlook:
+    """Look who could serve a task of this account, ask them whether they run it, and estimate its cost."""
+    slot_ms = planning.slot_ms(client)
+    asked = loaded.asked(os.urandom(SEED_BYTES), slot_ms)
+    numbers = await planning.auction_numbers(client, final, asked.checked_by)
+    terms, intervals = asked.terms(numbers.rules, slot_ms), asked.intervals(slot_ms)
+    planning.require_interval(terms, intervals, numbers, slot_ms)
+    own = frozenset[bytes]() if account is None else await planning.own(client, account, final)
+    devices = await planning.bidding_devices(client, final)
+    found = plan_of(terms, asked.classes, numbers, devices, own, intervals, asked.checked_by)
+    says = await willingness_of(client, asked, numbers.rules, found, slot_ms, final)
+    estimate = await estimate_of(client, asked, numbers.rules, found, slot_ms, final)
+    return TaskOutlook(asked, numbers.rules, slot_ms, found, estimate, says)
+
+
+DEVICE_COLUMNS = ("device", "provider", "class", "could_bid", "why_not", "policy")
+
+
+@click.command()
+@file_argument
+@click.option("--key", "key_text", metavar="KEY", help="Who would submit it: own devices do not count, funds do.")
+@click.pass_obj
+def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
+    """Say who could serve the task of FILE, its cost and start.
+
+    Nothing is sent to the chain. The command says why other devices cannot serve the task, and asks eligible
+    providers whether they run it. Exit code 1: nobody could serve it now, or too few say that they run it.
+    """
+    found: list[LoadedTask] = []
+    explained(lambda: found.append(load_any(file)))  # before any node is asked
+
+    async def body(client: ChainClient) -> None:
+        account = None if key_text is None else session.account(key_text)
+        seen = await outlook_of(client, found[0], account, await client.finalized())
+        answer, says = seen.plan, seen.says
+        funds = None if account is None else await spendable(client, account)
+        _show(session, {**facts_of(seen.asked, seen.slot_ms), **_facts(seen, funds)}, answer, says)
+        if not planning.sells_tasks(client):
+            note("this chain sells no tasks yet: cost and start are by the numbers that the auction begins with")
+        elif answer.is_served:
+            note("these devices could bid. Their owners decide whether they do; their answers are not binding")
+        if not answer.is_served:
+            raise CallFailedError(f"nobody could serve the task now: {answer.why_not}. See `why not` of each device")
+        if why := says.why_too_few(answer.terms.slots):
+            raise CallFailedError(why)
+        if funds is not None and funds < answer.locked + answer.prepaid:
+            needed = format_amount(answer.locked + answer.prepaid)
+            raise CallFailedError(f"{ss58.encode(account or b'')} can spend {format_amount(funds)} oGPU of {needed}")
+
+    session.run(body)
+
+
+def _show(session: WalletSession, facts: dict[str, Any], answer: TaskPlan, says: Willingness) -> None:
+    rows = [_device(planned, answer, says) for planned in answer.devices]
+    if session.output.as_json:
+        session.output.facts({**facts, **says.facts(), "devices_known": rows})
+        return
+    del facts["served"]
+    facts["could_bid"] = says.sentence
+    session.output.facts(facts)
+    session.output.rows("Devices", DEVICE_COLUMNS, rows)
+
+
+def _facts(seen: TaskOutlook, funds: int | None) -> dict[str, Any]:
+    answer = seen.plan
+    return {
+        "served": answer.is_served,
+        "could_bid": answer.able,
+        **seen.market_facts(),
+        "collateral_of_a_bid": Grains(answer.terms.collateral_min),
+        "locked": Grains(answer.locked),
+        "prepaid": Grains(answer.prepaid),
+        "most": Grains(answer.most),
+        **seen.estimate.facts(),
+        "spendable": grains_of(funds),
+        "starts_after": _blocks(answer.starts_from, seen.slot_ms),
+        "starts_by": _blocks(answer.starts_by, seen.slot_ms),
+        "ends_by": _blocks(answer.ends_by, seen.slot_ms),
+    }
+
+
+def _blocks(count: int, slot_ms: int) -> str:
+    return f"{count} blocks, {-(-count * slot_ms // 1_000)} s or more"
+
+
+def _device(planned: PlannedDevice, answer: TaskPlan, says: Willingness) -> dict[str, Any]:
+    device = planned.device
+    return {
+        "device": device.device,
+        "provider": Account(device.owner),
+        "class": device.kind.name.lower(),
+        "could_bid": planned.hindrance is None,
+        "why_not": None if planned.hindrance is None else _why(planned.hindrance, device, answer),
+        "policy": None if planned.hindrance is not None else says.answers[device.owner],
+    }
+
+
+def _why(hindrance: Hindrance, device: BiddingDevice, answer: TaskPlan) -> str:
+    """Why a device could not bid, with the numbers that decide it."""
+    says: str = hindrance.value
+    match hindrance:
+        case Hindrance.BOND:
+            return f"{says}: {format_amount(device.bond)} oGPU of {format_amount(device.bond_min)}"
+        case Hindrance.FUNDS:
+            needed = format_amount(answer.terms.collateral_min)
+            return f"{says}: {needed} oGPU for each bid, and it has {format_amount(device.spendable)}"
+        case _:
+            return says

@@ -9,8 +9,7 @@ from contextlib import nullcontext
 import click
 
 from gpu_tasks.client.commands.naming import named_id
-from gpu_tasks.client.events.concerning import EventFilter
-from gpu_tasks.client.events.following import BLOCKS_PROVED, EventStream
+from gpu_tasks.client.events.following import BLOCKS_PROVED, EventFilter, EventStream
 from gpu_tasks.client.events.telling import ToldEvent, UntoldBlocks
 from wallet.output import Output
 from wallet.session import WalletSession, note
@@ -38,9 +37,10 @@ BLOCK_MAX = 2**32 - 1
 def events(
     session: WalletSession, is_followed: bool, key_text: str | None, about: tuple[str, ...], first: int | None
 ) -> None:
-    """Tell the market's events as they become final: of everybody, of a key, or of a task or a unit.
+    """Tell the market's events as they become final.
 
-    Every event is told once, also over connections that break; `--from` goes on where an earlier run ended.
+    Of everybody, of a key, or of a task or a unit. Every event is told once, also over connections that break.
+    `--from` goes on where an earlier run ended.
     """
     streams: list[EventStream] = []
 

@@ -1,4 +1,4 @@
-"""Commands about what was posted: follow it, read its result, appeal about a unit.
+"""Commands about what was posted: follow it, show it, read its result, appeal about a unit.
 
 An id is a unit's or a task's: what can be done with either has one command.
 """
@@ -9,9 +9,11 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
+from gpu_tasks.client.batches.leaf_looks import why_checked
 from gpu_tasks.client.commands.handing import secret_option, secrets_of
 from gpu_tasks.client.commands.naming import TaskError, named_id, named_unit, task_if_known
 from gpu_tasks.client.commands.sending import key_option, planned, this_command, told_when_interrupted
@@ -25,8 +27,9 @@ from gpu_tasks.client.commands.task_runs import (
     show_result,
 )
 from gpu_tasks.client.costs.spent import SpentMoney
+from gpu_tasks.client.events.leaf_ends import CheckEnd, dispute_ended, leaves_ended, lost_by
 from gpu_tasks.client.output_files import OutputFile
-from gpu_tasks.client.refunds import why_refunded
+from gpu_tasks.client.payments import UnitPayment, payments_of
 from gpu_tasks.client.results import (
     NO_REQUEST,
     PaidOutput,
@@ -35,21 +38,22 @@ from gpu_tasks.client.results import (
     completions_of,
     paid_output,
     progress,
+    why_refunded,
     winner_of,
 )
 from gpu_tasks.client.unit_rows import UNITS_LISTED_MAX
-from gpu_tasks.client.waiting import look
+from gpu_tasks.client.waiting import look, why_heard, why_queued
 from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of, rows_of, standing
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
+from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open, unit_id_of
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from wallet.client import ChainClient, Payer
 from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
 from wallet.keypair import Keypair
-from wallet.output import Account, Output, harmless
+from wallet.output import Account, Grains, Output, harmless
 from wallet.session import CallFailedError, WalletSession, note
 
 PRICE = 5_000_000
@@ -68,9 +72,10 @@ def watch(
     session: WalletSession, units: tuple[str, ...], key_text: str, checkpoints: Path, accepts: bool,
     secret_words: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Follow UNITS (0x..), the open units of the key, or one task (0x..), until they end.
+    """Follow units (0x..), or one task (0x..), until they end.
 
-    The customer of a task holds its checkpoints meanwhile, so that its milestones count, and hands over its secrets.
+    Without UNITS it follows the open units of the key. With its customer's key it holds the checkpoints of a task
+    meanwhile, so that its milestones count, and hands over its secrets.
     """
     secrets = secrets_of(secret_words)
 
@@ -130,9 +135,9 @@ async def open_units(client: ChainClient, account: bytes) -> list[bytes]:
 )
 @click.pass_obj
 def result(session: WalletSession, unit: str, key_text: str, out: Path | None, force: bool, place: int | None) -> None:
-    """Print what a settled UNIT (0x..) asked and the answer, or what came of a TASK (0x..), fetched and checked.
+    """Print the answer of a unit, or the result of a task (0x..).
 
-    With --out its bytes go into a file, as they were paid for.
+    It is fetched and checked. A unit must be settled. With --out its bytes go into a file, as they were paid for.
     """
     if force and out is None:
         raise click.UsageError("--force replaces the file of --out: name one")
@@ -208,7 +213,10 @@ def _require_settled(unit: Unit, unit_id: bytes) -> None:
 @sending_options
 @click.pass_obj
 def appeal(session: WalletSession, unit: str, key_text: str, sending: SendingOptions) -> None:
-    """Appeal against what judges have said of UNIT (0x..): a court decides, and a bond is lost if it says the same."""
+    """Appeal against what judges said of UNIT (0x..).
+
+    A court decides. The bond is lost if the court agrees with the judges.
+    """
 
     async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
         found = await appeal_against(client, await named_unit(session, client, unit, key_text), payer.account)
@@ -230,3 +238,110 @@ async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
 def counted(units: int) -> str:
     """How many units, in words."""
     return "1 unit" if units == 1 else f"{units} units"
+
+
+RACERS = ("racer", "device", "answer", "collateral", "lost")
+PAYMENTS = ("to", "account", "amount", "out_of")
+NOT_ALL = "what judges were paid, and by whom, is proved for the last 64 final blocks only"
+
+
+@click.command()
+@click.argument("unit")
+@click.pass_obj
+def show(session: WalletSession, unit: str) -> None:
+    """Show how UNIT (0x..) stands, who raced and who was paid.
+
+    Shows also why the unit ended, and who lost how much.
+    """
+
+    async def body(client: ChainClient) -> None:
+        unit_id = await named_unit(session, client, unit)
+        final = await client.finalized()
+        found = await known_unit(client, unit_id, final)
+        leaves, end = await _leaves(client, unit_id, found, final)
+        facts = await _facts(client, unit_id, found, final, leaves)
+        racers = [_racer_row(found, racer) for racer in found.racers]
+        moved = [] if end is None else [_payment_row(payment) for payment in end.payments(found)]
+        paid: list[UnitPayment] = []
+        if not is_open(found):
+            paid, is_all = await payments_of(client, unit_id, found)
+            facts["payments_not_shown"] = None if is_all else NOT_ALL
+        rows = [_payment_row(payment) for payment in paid]
+        output = session.output
+        if output.as_json:
+            check = None if end is None else end.facts() | {"payments": moved}
+            output.facts(facts | {"race": racers, "payments": rows, "check": check})
+            return
+        output.facts({name: value for name, value in facts.items() if value is not None})
+        if racers:
+            output.rows("Racers", RACERS, racers)
+        if rows:
+            output.rows("Who was paid", PAYMENTS, rows)
+        if moved:
+            output.rows("What the end of its check moved", PAYMENTS, moved)
+
+    session.run(body)
+
+
+async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, leaves: str | None) -> dict[str, Any]:
+    return {
+        "unit": unit_id,
+        "state": progress(unit),
+        "why": await _why(client, unit_id, unit, final),
+        "dispute": await dispute_ended(client, unit_id, unit),
+        "leaves": leaves,
+        "refund": None if unit.refund is None else unit.refund.name.lower(),
+        "customer": Account(unit.customer),
+        "service": unit.service,
+        "racers": unit.terms.racers,
+        "class": None if unit.terms.device_class is None else unit.terms.device_class.name.lower(),
+        "attempt": unit.attempt,
+        "posted_in_block": unit.posted_at,
+        "ended_in_block": unit.ended_at or None,
+        "price": Grains(unit.price or unit.terms.price_max),
+        **(await SpentMoney(client).of(unit_id, unit)).facts(),
+        "may_be_audited": unit.is_watched if unit.state is UnitState.SETTLED else None,
+    }
+
+
+async def _why(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> str | None:
+    """Why it waits, is judged, or ended without a result."""
+    if unit.state is UnitState.REFUNDED:
+        return why_refunded(unit)
+    if unit.state is UnitState.JUDGING:
+        return await why_heard(client, unit_id, unit, final)
+    view = await look(client, [unit], final)
+    return None if view is None else why_queued(unit, view)
+
+
+async def _leaves(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> tuple[str | None, CheckEnd | None]:
+    """How far the check of a settled batch is, or what became of it."""
+    if unit.state is not UnitState.SETTLED or not unit.leaf_audit_ppm:
+        return None, None
+    if not unit.is_watched:
+        return await leaves_ended(client, unit_id, unit, final)
+    check = await market_reads.check(client, unit_id, final)
+    return None if check is None else why_checked(check), None
+
+
+def _racer_row(unit: Unit, racer: Racer) -> dict[str, Any]:
+    said = "committed" if racer.commitment is not None else "nothing yet"
+    said = "declined" if racer.has_declined else said
+    answer = said if racer.reveal is None else "0x" + racer.reveal.output_root.hex()
+    return {
+        "racer": Account(racer.owner),
+        "device": racer.device,
+        "answer": answer,
+        "collateral": Grains(racer.collateral),
+        "lost": Grains(lost_by(unit, racer)),
+    }
+
+
+def _payment_row(payment: UnitPayment) -> dict[str, Any]:
+    return {
+        "to": payment.role,
+        "account": None if payment.account is None else Account(payment.account),
+        "amount": Grains(payment.grains),
+        "out_of": payment.source,
+        "payer": Account(payment.payer),
+    }

@@ -14,6 +14,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
+from gpu_tasks.client.funds import grains_of
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.orders import TaskOrder
@@ -86,15 +87,15 @@ class TaskEstimate:
         return {
             "expected": None if self.expected is None else Grains(self.expected + fees),
             "expected_from": self.comes_from,
-            "premium": _grains(self.premium),
+            "premium": grains_of(self.premium),
             "premium_most": Grains(self.premium_most),
             "recent_prices": len(recent.prices),
             "recent_customers": recent.customers,
-            "recent_lowest": _grains(lowest),
-            "recent_median": _grains(recent.median),
-            "recent_highest": _grains(highest),
+            "recent_lowest": grains_of(lowest),
+            "recent_median": grains_of(recent.median),
+            "recent_highest": grains_of(highest),
             "recent_age_in_blocks": f"{recent.newest} to {recent.oldest}" if recent.prices else None,
-            "suggested_max_price": _grains(recent.suggested),
+            "suggested_max_price": grains_of(recent.suggested),
         }
 
 
@@ -168,7 +169,3 @@ def _size(order: TaskOrder, task: Task) -> Fraction:
         else (task.order.blocks_max, order.blocks_max)
     )
     return Fraction(of * task.milestones, this * task.order.milestones)
-
-
-def _grains(amount: int | None) -> Grains | None:
-    return None if amount is None else Grains(amount)

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpu_tasks.batches.requests import PRICED, TOKEN, price_of, work_of
 from gpu_tasks.client.batches.lines import LineError
+from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.offers import asks_of, drawable
 from gpu_tasks.client.planning import slot_ms
 from gpu_tasks.client.posting import AskedUnit, PostingCost, Wish
@@ -93,10 +94,10 @@ class Estimate:
             "locked": Grains(cost.locked),
             "prepaid": Grains(cost.prepaid),
             "fees": Grains(cost.fees),
-            "expected": _grains(self.expected),
+            "expected": grains_of(self.expected),
             "most": Grains(cost.most),
-            "expected_per_thousand": _grains(self._per_thousand(self.expected)),
-            "most_per_thousand": _grains(self._per_thousand(cost.most)),
+            "expected_per_thousand": grains_of(self._per_thousand(self.expected)),
+            "most_per_thousand": grains_of(self._per_thousand(cost.most)),
         }
         if not is_for_programs:
             return found | {
@@ -202,7 +203,3 @@ async def _expected(
         witness = money.witness_pay(rules, paid) if wish.racers > 1 else 0
         total += count * (quote.cost_max - quote.prepaid + witness)
     return total
-
-
-def _grains(amount: int | None) -> Grains | None:
-    return None if amount is None else Grains(amount)

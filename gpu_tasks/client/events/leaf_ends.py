@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_tasks.client.events.following import BLOCKS_PROVED
-from gpu_tasks.client.payments import UnitPayment, case_payments
+from gpu_tasks.client.payments import UnitPayment, case_payments, moved_by
 from gpu_tasks.client.results import winner_of
-from gpu_tasks.data.appeals import flows_at_end
 from gpu_tasks.market.courts.cases import AUDIT_POT, CourtCase
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome, Flow
@@ -31,7 +30,6 @@ from wallet.amounts import SYMBOL, format_amount
 from wallet.client import ChainClient
 from wallet.output import Account
 from wallet.rpc import OddAnswerError, RpcError
-from wallet.trial import TrialError, over_state
 
 LOOKED_BACK = BLOCKS_PROVED - 8
 """So many final blocks, where the node has no older ones: fewer than it keeps, for some come while it is asked."""
@@ -222,13 +220,7 @@ async def _end_after(client: ChainClient, unit_id: bytes, height: int, check: Le
     if told is None:
         return None
     case = next((each for each in events if isinstance(each, CaseEnded) and each.case == check.case), None)
-    moved = None
-    if case is not None:
-        try:
-            before = await client.block_id(height)
-            moved = await over_state(client, before, lambda bound: flows_at_end(bound, case.case, case))
-        except TrialError:
-            moved = None
+    moved = None if case is None else await moved_by(client, height + 1, case)
     return CheckEnd(height + 1, told, check, case, moved)
 
 

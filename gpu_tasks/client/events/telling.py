@@ -12,7 +12,6 @@ from enum import IntEnum
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
-from gpu_tasks.client.events.wording import SENTENCES
 from runtime.cryptography import ss58
 from runtime.encoding.types import AccountId, Balance
 from wallet.amounts import SYMBOL, format_amount
@@ -146,3 +145,97 @@ def _in_words(value: Any) -> str:
             return f"{format_amount(value)} {SYMBOL}"
         case _:
             return str(value)
+
+
+# Each kind of event is a sentence, with the names of its fields in place of their values. A sentence for one outcome
+# has the outcome behind a colon. An event without a sentence is told by its docstring and all of its fields.
+SENTENCES = {
+    # services and units
+    "ServiceCreated": "{owner} sells service {service}",
+    "ServiceClosed": "service {service} takes no more units",
+    "Offered": "device {device} offers service {service} from {ask} on",
+    "OfferWithdrawn": "device {device} offers service {service} no more",
+    "UnitPosted": "{customer} posts unit {unit} of service {service}, for {price_max} at most, to {racers} racers",
+    "UnitMatched": "unit {unit} is raced for by {racers}, at {price}",
+    "ResultCommitted": "{provider} has an answer to unit {unit}",
+    "ResultRevealed": "{provider} opens its answer to unit {unit}",
+    "RaceDeclined": "{provider} cannot open the input of unit {unit}",
+    "PlaceRefilled": "{provider} races for unit {unit} in a place that came free",
+    "RacerRecalled": "{provider} races no more for unit {unit}, which waited on its device: others do",
+    "RaceMissed": "{provider} was late with unit {unit}, and loses {amount}",
+    "UnitRequeued": "unit {unit} had no result in its race, and waits for another draw",
+    "UnitDisputed": "unit {unit} has different answers, or none that is believed: judges decide",
+    "ProviderSlashed": "{provider} loses {amount} for unit {unit}: it {fault}",
+    "ResultRefuted": "an audit finds the result of unit {unit} wrong: its customer has the price back",
+    "UnitSettled": "unit {unit} is answered: {winner} is paid {price}; its customer paid {paid} in all",
+    "UnitRefunded": "unit {unit} ends without a result ({refund}); its customer lost {lost}",
+    "ProviderRebated": "{provider} gets {amount} of its fee back from the emission",
+    "Attested": "the attestation of {provider} about unit {unit} is part of the chain",
+    # leaves of batches
+    "LeavesDrawn": "{leaves} leaves of unit {unit} are looked at; who answered shows them up to block {show_until}",
+    "LeavesShown": "{provider} shows the {leaves} leaves of unit {unit} that were drawn",
+    "AuditorDrawn": "{auditor} computes the drawn leaves of unit {unit}, up to block {check_until}",
+    "AuditorSilent": "{auditor} said nothing of the leaves of unit {unit}: another one is asked",
+    "LeavesPassed": "{auditor} finds the drawn leaves of unit {unit} right",
+    "LeafDoubted": "leaf {doubt.shown.index} of unit {unit} is called wrong by {doubt.doubter}: judges decide",
+    "LeafCheckEnded": "the leaves of unit {unit} are looked at no more ({outcome})",
+    "NodesAsked": "the answers to unit {unit} differ: each side shows its tree up to block {show_until}",
+    "NodesShown": "{provider} shows its tree of unit {unit}",
+    "TreeWithheld": "nobody showed the tree of answer {root} to unit {unit}: who gave it loses",
+    "LeafDisputed": "answers to unit {unit} differ first in leaf {leaf}: judges decide that",
+    # tasks
+    "TaskSubmitted": "{customer} puts task {task} to auction, for {price_max} at most; {locked} is locked",
+    "BidCommitted": "{provider} bids for task {task} with device {device}",
+    "BidsClosed": "task {task} has {bids} bids, which are opened up to block {reveal_until}",
+    "BidRevealed": "{provider} opens its bid for task {task}: {offer.price}, {offer.blocks} blocks, collateral "
+    "{offer.collateral}",
+    "TaskAwarded": "{provider} wins slot {place} of task {task} for {price}, and starts before block {start_until}",
+    "StandbyNamed": "{provider} stands by for task {task}, at {price} for the whole",
+    "StandbyReleased": "{provider} stands by for task {task} no more",
+    "BidEnded": "the bid of {provider} for task {task} did not win; {burned} of its bond burned",
+    "SlotStarted": "{provider} starts slot {place} of task {task}",
+    "TaskRunning": "task {task} runs",
+    "TaskAttested": "the attestation of {provider} about slot {place} of task {task} is part of the chain",
+    "MilestoneReported": "slot {place} of task {task} states milestone {milestone.number}, metric {milestone.metric}",
+    "MilestoneCounted": "milestone {number} of task {task} counts: {holder} holds its checkpoint",
+    "ResultStated": "slot {place} of task {task} states its result, metric or exit code {result.metric}",
+    "ResultAccepted": "the result of task {task} is taken ({how})",
+    "StandbyAsked": "who worked on task {task} is gone: {provider} may take over up to block {until}",
+    "TaskReopened": "task {task} goes to auction {auction}, for {price_max} at most and {milestones} milestones",
+    "SegmentsDrawn": "states of task {task} have to be shown up to block {show_until} ({why})",
+    "StatesShown": "slot {place} of task {task} has shown the states that were drawn",
+    "FraudClaimed": "{challenger} says that it can prove task {task} wrong, with a bond of {bond}",
+    "FraudNotShown": "{challenger} did not show its proof about task {task}, and loses {burned}",
+    "FraudShown": "{challenger} shows a proof against slot {place} of task {task}: judges compute its segment",
+    "FraudProven": "{challenger} was right about slot {place} of task {task}, and gets {reward}",
+    "TaskJudged": "the courts have task {task} ({why})",
+    "TaskAmended": "task {task} is amended: {price_max} at most, {more_blocks} more blocks",
+    "CloseOffered": "its customer offers to end task {task}: {pay} for each slot, {back} of its collateral back",
+    "SlotSettled": "slot {place} of task {task} has ended ({outcome}): {provider} earned {earned}, lost {lost}",
+    "SlotSettled: interval paid": "an interval of slot {place} of task {task} is paid: {provider} earned {earned}",
+    "TaskEnded": "task {task} has ended ({outcome}), after {auctions} auctions",
+    "ReplicasSought": "task {task} seeks {wanted} devices more, at {price} each, up to block {until}",
+    "Volunteered": "{provider} offers device {device} to compute task {task} too",
+    "ResultBound": "slot {place} of task {task} is bound to what it found, and opens it once all are",
+    "ReplicasCompared": "{votes} of the {places} that computed task {task} agree, from slot {first} on: {root}",
+    # courts
+    "CaseOpened": "case {case} waits for judges ({kind})",
+    "BenchDrawn": "case {case} is judged by {judges}",
+    "OpinionCommitted": "judge {judge} knows what it says of case {case}",
+    "OpinionOpened": "judge {judge} says of case {case}: {statement.opinion}",
+    "CaseDecided": "case {case} is decided; anybody may appeal up to block {appealable_until}",
+    "CaseAppealed": "{appellant} appeals against the verdict of case {case}, with {bond}",
+    "CourtCalled": "case {case} goes before the court",
+    "CaseEnded": "case {case} is over ({outcome})",
+    "JudgeCharged": "judge {judge} of case {case} loses {amount}",
+    # devices
+    "ProviderRegistered": "{provider} is a provider, at {endpoint}",
+    "ProviderUnregistered": "{provider} is a provider no more",
+    "DeviceRegistered": "{owner} registers device {device} ({kind}), bonded with {bond}",
+    "DeviceUnregistered": "{owner} takes device {device} out of the market",
+    "DeviceBonded": "the bond of device {device} grows by {amount}",
+    "DeviceAssigned": "device {device} works on {unit}",
+    "DevicePaused": "device {device} gets no work until it resumes",
+    "DeviceQueueSet": "device {device} takes {queue} units while it works on one",
+    "DeviceResumed": "device {device} takes work again",
+}

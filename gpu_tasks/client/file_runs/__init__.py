@@ -4,6 +4,5 @@ In reading order:
 
 * `plan`: a file before anything is posted: read, split into units, and what its record already says of it
 * `stopping`: a run that is to end before all is answered
-* `looking_back`: answers that were written, and whose result was found wrong since
 * `answers`: the answers of its units, as they end: fetched, checked against what was paid, and written down at once
 """

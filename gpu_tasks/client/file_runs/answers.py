@@ -8,6 +8,7 @@ is stopped what waits is taken back, and each line says why it has no answer.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,8 +21,7 @@ from gpu_tasks.client.batches.writing import LineAnswer, LineWriter, UnitPlace
 from gpu_tasks.client.costs.spent import paid_and_returned
 from gpu_tasks.client.file_runs.plan import FilePlan, ReadAnswer, WrongAnswerError
 from gpu_tasks.client.file_runs.stopping import CODES, RunStop
-from gpu_tasks.client.refunds import why_refunded
-from gpu_tasks.client.results import ResultError, outcomes_served, salt_of
+from gpu_tasks.client.results import ResultError, outcomes_served, salt_of, why_refunded
 from gpu_tasks.client.waiting import AWAITS_DRAW, look, reason_queued
 from gpu_tasks.client.watching import moments
 from gpu_tasks.data import market_reads
@@ -264,3 +264,49 @@ async def _nothing() -> AsyncIterator[None]:
     """No moments at all."""
     for _ in ():
         yield
+
+
+# A result is paid, and its answers are fetched, before its leaves are looked at. The file of results stays as it is.
+# Each of its lines that does not count any more has one line in the file of errors.
+@dataclass(frozen=True, slots=True)
+class LookedBack:
+    """What became of written answers: requests whose answers were found wrong since the last look; units in doubt."""
+
+    found_wrong: int = 0
+    still_checked: int = 0
+    """Units that may yet be found wrong."""
+
+
+async def look_back(
+    client: ChainClient, plan: FilePlan, record: BatchRecord, files: ResultFiles, writer: LineWriter
+) -> LookedBack:
+    """Look at every unit whose answers are written, in the final chain; mark those of a result that was refuted."""
+    places = [place for place, (answered, _) in record.written.items() if answered and place in record.posted]
+    places = [place for place in places if place not in record.refuted]
+    if not places:
+        return LookedBack()
+    ids = [bytes.fromhex(record.posted[place]) for place in places]
+    units = await market_reads.units(client, ids, await client.finalized())
+    known = [(place, unit) for place, unit in zip(places, units, strict=True) if unit is not None]
+    refuted = [(place, unit) for place, unit in known if unit.is_refuted]
+    found_wrong = 0
+    there = _names_of(files) if refuted else set[str]()
+    for place, unit in refuted:
+        unit_id = bytes.fromhex(record.posted[place])
+        lines = [(line, UnitPlace(unit_id, index)) for index, line in enumerate(plan.lines_of(place))]
+        # a line that is no request has its error already
+        errors = [writer.refuted(line, where) for line, where in lines if writer.name_of(line, where) in there]
+        found_wrong += len(errors)
+        record.note_refuted(place, files.add([], errors), paid_and_returned(unit))
+    return LookedBack(found_wrong, sum(unit.is_watched for _, unit in known))
+
+
+def _names_of(files: ResultFiles) -> set[str]:
+    """By what the lines of the file of results are told apart."""
+    found = set()
+    for line in files.results():
+        try:
+            found.add(LineWriter.name_in(json.loads(line)))
+        except (ValueError, TypeError, KeyError):
+            continue  # not ours: somebody wrote into the file
+    return found

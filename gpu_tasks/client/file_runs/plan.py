@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -22,7 +23,7 @@ from gpu_tasks.client.batches.record import BatchRecord, RunPlan, journal_of
 from gpu_tasks.client.batches.runs import INPUT, WINDOW
 from gpu_tasks.client.batches.splitting import LineLoad, UnitRoom, load_of, split
 from gpu_tasks.client.class_choice import USUAL
-from gpu_tasks.client.posting import PostError, Prompt, Wish
+from gpu_tasks.client.posting import AskedUnit, PostError, Prompt, Wish
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from gpu_tasks.market.inference.services import LEASE_SLACK, UNIT_LEASE_MAX, ServiceTerms
 from gpu_tasks.workloads.form import WorkloadForm
@@ -202,9 +203,21 @@ class FilePlan:
         first, count = self.plan.units[unit]
         return self.read.lines(first, count, self.terms)
 
-    def units(self) -> list[FileUnit]:
-        """Every unit as it is posted."""
-        return [_unit_of(self, unit) for unit in range(len(self.plan.units))]
+    def units(self) -> list[AskedUnit]:
+        """Return every unit as it is posted."""
+        return [self._unit(place) for place in range(len(self.plan.units))]
+
+    def _unit(self, place: int) -> AskedUnit:
+        first, count = self.plan.units[place]
+        loads, wish = self.read.loads[first : first + count], wish_of(self.plan.settings)
+        tokens_in, tokens_max = sum(load.tokens_in for load in loads), sum(load.tokens_out for load in loads)
+        price = price_of(wish.rate_max, work_of(int(self.plan.settings[INPUT_SHARE]), tokens_in, tokens_max))
+        size = sum(load.request_bytes for load in loads)
+        return AskedUnit(partial(self._requests_of, place), size, count, tokens_in, tokens_max, price)
+
+    def _requests_of(self, place: int) -> bytes:
+        requests = [self.terms.request(line) for line in self.lines_of(place)]
+        return requests[0] if len(requests) == 1 else encode_requests(requests)
 
     def names(self) -> list[Prompt]:
         """What stands for each unit."""
@@ -213,25 +226,6 @@ class FilePlan:
     def _name_of(self, first: int, count: int) -> Prompt:
         number, last = self.read.loads[first].number, self.read.loads[first + count - 1].number
         return Prompt(number, f"line {number}" if count == 1 else f"{count} requests, lines {number} to {last}")
-
-
-@dataclass(frozen=True, slots=True)
-class FileUnit:
-    """A unit of a file: what it asks is read when it is posted, and not kept."""
-
-    file: FilePlan
-    place: int
-    size: int
-    count: int
-    tokens_in: int
-    tokens_max: int
-    price_max: int
-
-    @property
-    def request(self) -> bytes:
-        """Its requests, as its input holds them."""
-        requests = [self.file.terms.request(line) for line in self.file.lines_of(self.place)]
-        return requests[0] if len(requests) == 1 else encode_requests(requests)
 
 
 def postings_of(record_of: tuple[bytes, ...]) -> tuple[bytes, ...]:
@@ -285,11 +279,3 @@ def _begun_otherwise(how: str) -> PostError:
         f"this run was begun with {how}, which stays: repeat the command so, or name another file of results for "
         "another run"
     )
-
-
-def _unit_of(file: FilePlan, place: int) -> FileUnit:
-    first, count = file.plan.units[place]
-    loads, wish = file.read.loads[first : first + count], wish_of(file.plan.settings)
-    tokens_in, tokens_max = sum(load.tokens_in for load in loads), sum(load.tokens_out for load in loads)
-    price = price_of(wish.rate_max, work_of(int(file.plan.settings[INPUT_SHARE]), tokens_in, tokens_max))
-    return FileUnit(file, place, sum(load.request_bytes for load in loads), count, tokens_in, tokens_max, price)

@@ -7,21 +7,17 @@ twice; a member is its file's task with its index in the environment, and nothin
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
-from gpu_tasks.client.posting_record import RecordError
+from gpu_tasks.client.posting_record import LockedRecord, RecordError, record_name
 from gpu_tasks.client.task_files import LoadedTask
 from gpu_tasks.tasks.container_request import VARIABLES_MAX
 from gpu_tasks.tasks.file_words import NAME_MAX
 from gpu_tasks.tasks.task_kinds import ContainerSource
-from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
-from wallet.private_file import lock_file
 from wallet.private_file import replace as replace_file
 
 MEMBERS_MAX = 64
@@ -81,40 +77,23 @@ def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
 
 
 @dataclass(slots=True)
-class ArrayRecord:
-    """Which members are on the chain; use as a context manager: it is this process's alone until then."""
+class ArrayRecord(LockedRecord):
+    """Which members are on the chain."""
 
-    path: Path
     members: dict[int, str] = field(default_factory=dict)
     """Tasks in hexadecimal, by index."""
-    _lock: int = -1
 
     @classmethod
     def open(cls, folder: Path, *identity: bytes) -> Self:
         """The record of an array, as earlier tries left it; RecordError if another process is at it."""
-        folder = folder.expanduser()
-        path = folder / f"array-{blake2_256(b''.join(blake2_256(each) for each in identity)).hex()}.json"
+        record = cls(folder.expanduser() / f"array-{record_name(*identity)}.json")
+        record.lock("the same array is being submitted by another `ogpu submit`: wait for it")
         try:
-            lock = lock_file(path.with_suffix(".lock"))
-        except BlockingIOError:
-            raise RecordError("the same array is being submitted by another `ogpu submit`: wait for it") from None
-        except OSError as error:
-            raise RecordError(f"{folder} cannot be used, and nothing is submitted without a record: {error}") from None
-        try:
-            return cls(path, _members(path), lock)
+            record.members = _members(record.path)
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-            os.close(lock)
-            raise RecordError(f"{path} is damaged: look with `ogpu ps` what is there, then remove it") from None
-
-    def __enter__(self) -> Self:
-        """Already open."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let another process have it."""
-        os.close(self._lock)
+            record.close()
+            raise RecordError(f"{record.path} is damaged: look with `ogpu ps` what is there, then remove it") from None
+        return record
 
     def note(self, index: int, task: bytes) -> None:
         """A member is on the chain."""

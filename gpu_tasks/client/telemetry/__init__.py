@@ -7,5 +7,4 @@ In reading order:
 * `listening`: one broker, as long as it is of use
 * `progress`: how far tasks are, by what was heard last
 * `following`: all brokers of some tasks, as slots change hands; silence is said
-* `live`: what is heard of tasks in a while
 """

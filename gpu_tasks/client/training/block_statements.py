@@ -8,13 +8,19 @@ stands for its stash.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+from gpu_tasks.client.payments import moved_by
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation, StatedMilestone
-from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.courts.money import Flow
+from gpu_tasks.market.training import events
+from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.tasks import Task, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_statements import Holding, StatedStep, TaskBlocks
 from runtime.blocks.extrinsic import decode_extrinsic
@@ -22,6 +28,7 @@ from runtime.encoding.codec import DecodeError
 from runtime.frame.call import Call
 from runtime.frame.runtime import Runtime
 from wallet.client import ChainClient
+from wallet.rpc import OddAnswerError, RpcError
 
 STATING = f"{TrainingMarket.__name__}.checkpoint"
 FINISHING = f"{TrainingMarket.__name__}.finish"
@@ -122,3 +129,61 @@ def _nested(call: Call) -> Iterator[Call]:
         for each in inner:
             if isinstance(each, Call):
                 yield from _nested(each)
+
+
+# Blocks are final ones, read from the newest down until the node shows no older state. The chain's own rules over the
+# state before the end of a case say how much the case moved.
+BLOCKS_READ = 64
+"""A node proves the states of so many final blocks."""
+Told = TypeVar("Told")
+KINDS = (
+    events.TaskSubmitted, events.SlotSettled, events.StandbyReleased,
+    events.FraudProven, events.FraudNotShown,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class TaskEvents:
+    """Events of a task with their heights, the newest first, and what its cases moved, by case."""
+
+    told: list[tuple[int, Any]] = field(default_factory=list)
+    cases: dict[bytes, tuple[Flow, ...]] = field(default_factory=dict)
+
+    def of(self, kind: type[Told]) -> Iterator[tuple[int, Told]]:
+        """Those of a kind, the newest first."""
+        return ((height, event) for height, event in self.told if isinstance(event, kind))
+
+    def settled(self, provider: bytes, place: int) -> list[tuple[int, events.SlotSettled]]:
+        """How a provider's work on a slot was settled, the newest first: a task may go to auction several times.
+
+        That an interval of bought time was paid ends nothing.
+        """
+        ends = (each for each in self.of(events.SlotSettled) if each[1].outcome is not TaskOutcome.INTERVAL_PAID)
+        return [each for each in ends if (each[1].provider, each[1].place) == (provider, place)]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether they are all, since the task was submitted."""
+        return any(True for _ in self.of(events.TaskSubmitted))
+
+
+async def task_events(client: ChainClient, task_id: bytes, task: Task, final: bytes) -> TaskEvents:
+    """What the newest blocks of a task's life tell of it, as far as the node shows them."""
+    last = await client.height(final)
+    oldest = max(task.submitted_at, last - BLOCKS_READ + 1)
+    if task.state is TaskState.ENDED:
+        last = min(last, task.deadline - task.windows.keep)
+    found = TaskEvents()
+    cases = {slot_case(task_id, place) for place in range(task.order.slots)}
+    for height in range(last, oldest - 1, -1):
+        try:
+            records = await client.events(await client.block_id(height))
+        except (RpcError, OddAnswerError):
+            break
+        for event in reversed([record.event for record in records]):
+            if isinstance(event, KINDS) and event.task == task_id:
+                found.told.append((height, event))
+            elif isinstance(event, CaseEnded) and event.case in cases:
+                moved = await moved_by(client, height, event)
+                found.cases |= {} if moved is None else {event.case: moved[1]}
+    return found

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.training import stages
-from gpu_tasks.client.training.bid_rows import BID_COLUMNS, bid_rows
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import Award, TaskBid
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, is_replicated, runs_program
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, is_open, kept_step, panel
+from gpu_tasks.tasks.bid_explanation import ExplainedBid
 from gpu_tasks.tasks.container_request import CONTAINER_WORKLOAD
 from gpu_tasks.tasks.replica_check import agreed_results
 from gpu_tasks.tasks.task_check import explained_auction
@@ -77,7 +78,7 @@ def history_row(task_id: bytes, task: Task, cost: int | None = None) -> dict[str
         "blocks": None if not ended or not task.started_at else ended - task.started_at,
         "milestones": _milestones(task),
         "price": None if not task.slots else Grains(sum(each.price for each in task.slots)),
-        "cost_before_fees": None if cost is None else Grains(cost),
+        "cost_before_fees": grains_of(cost),
         "outcome": None if task.outcome is None else task.outcome.name.lower(),
     }
 
@@ -264,3 +265,34 @@ def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def columns_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:
     """Of these columns those in which some row says something."""
     return tuple(name for name in columns if any(row[name] is not None for row in rows))
+
+
+BID_COLUMNS = (
+    "place", "fate", "score", "price", "time", "risk", "promised", "collateral", "pay", "class", "device", "provider",
+)  # fmt: skip
+EXPLAINED_COLUMNS = (*BID_COLUMNS, "why")
+WHY_COLUMNS = ("place", "device", "fate", "why")
+
+
+def bid_rows(bids: Sequence[ExplainedBid]) -> list[dict[str, Any]]:
+    """A row for each bid, with every column."""
+    return [_row(bid) for bid in bids]
+
+
+def _row(bid: ExplainedBid) -> dict[str, Any]:
+    score = bid.score
+    return {
+        "place": bid.place,
+        "fate": "not opened" if bid.fate is None else bid.fate.name.lower().replace("_", " "),
+        "score": None if score is None else Grains(score.total),
+        "price": None if score is None else Grains(score.price),
+        "time": None if score is None else Grains(score.time),
+        "risk": None if score is None else Grains(score.risk),
+        "promised": bid.promised,
+        "collateral": grains_of(bid.collateral),
+        "pay": Grains(bid.pay) if bid.pay else None,
+        "class": bid.kind.name.lower(),
+        "device": bid.device,
+        "provider": Account(bid.provider),
+        "why": bid.why,
+    }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_tasks.client.training.happened import TaskEvents
+from gpu_tasks.client.training.block_statements import TaskEvents
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.money import TABLE, TaskOutcome
 from gpu_tasks.market.training.selection import Placed

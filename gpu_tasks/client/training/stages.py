@@ -6,7 +6,7 @@ task has a sentence, and one that has ended says how.
 
 from __future__ import annotations
 
-from gpu_tasks.client.hearings import what_judges_do
+from gpu_tasks.client.waiting import what_judges_do
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.training.money import TABLE, TaskOutcome
@@ -14,7 +14,6 @@ from gpu_tasks.market.training.orders import is_by_time, is_replicated, runs_pro
 from gpu_tasks.market.training.tasks import (
     Acceptance,
     JudgedFor,
-    Slot,
     Task,
     TaskState,
     agreed_milestone,
@@ -49,7 +48,8 @@ def progress(task: Task) -> str:
         case TaskState.RUNNING:
             is_time = is_by_time(task.order)
             if is_replicated(task.order):
-                return f"{name}, {_of_panel(task, sum(_is_bound(task.slots[place]) for place in panel(task)))} bound"
+                bound = sum(task.slots[place].commitment is not None for place in panel(task))
+                return f"{name}, {_of_panel(task, bound)} bound"
             far = f"{task.behind + kept_step(task)} of {task.order.milestones}"
             return f"{name}, interval {far} paid" if is_time else f"{name}, milestone {far}"
         case TaskState.VOLUNTEERING:
@@ -163,10 +163,6 @@ def _why_replicating(task: Task) -> str:
         return f"the beacon of block {task.beacon_at} draws who computes it too, once that block is final"
     who = "a jury is" if task.jury_from else "replicas are"
     return f"{who} sought: devices are offered up to block {task.deadline}"
-
-
-def _is_bound(slot: Slot) -> bool:
-    return slot.commitment is not None
 
 
 def _of_panel(task: Task, count: int) -> str:

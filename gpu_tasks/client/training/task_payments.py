@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpu_tasks.client.training.happened import TaskEvents
+from gpu_tasks.client.funds import grains_of
+from gpu_tasks.client.training.block_statements import TaskEvents
 from gpu_tasks.client.training.shifts import WorkShift
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.money import Purse
@@ -25,7 +26,7 @@ from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.tasks.task_check import AuctionRecords, selection_of
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.slashing import part
-from wallet.output import Account, Grains
+from wallet.output import Account
 
 PAYMENT_COLUMNS = ("party", "account", "paid", "lost", "returned", "for")
 BY_RECORD = (
@@ -38,9 +39,6 @@ JUDGES = "what its judges were paid, and by whom"
 OF_CASES = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPARE)
 
 
-# The pay for sold time, computed from the record or read from the events of its blocks.
-#
-# Always: None where neither tells it all; intervals of the record are claimed for whom they can only be.
 Purses = Mapping[TaskPurse, int]
 LEAVERS = (TaskOutcome.LEFT, TaskOutcome.DIED)
 AGREED = (TaskOutcome.CLOSED,)
@@ -89,9 +87,11 @@ def _told_intervals(task: Task, shift: WorkShift, told: TaskEvents) -> tuple[Tas
 
 def _told_end(task: Task, terms: TaskTerms, shift: WorkShift) -> tuple[TaskFlow, ...] | None:
     """What the event of an end says."""
-    event = shift.event
-    if event is None:
-        return None
+    return None if shift.event is None else _sums_of(task, terms, shift.event)
+
+
+def _sums_of(task: Task, terms: TaskTerms, event: events.SlotSettled) -> tuple[TaskFlow, ...]:
+    """The two sums of an event, by the lines of its outcome."""
     to_customer = event.lost
     if event.outcome in LEAVERS:
         to_customer = min(event.lost, terms.loss)
@@ -207,15 +207,11 @@ def payment_rows(found: TaskAccount) -> list[dict[str, Any]]:
         {
             "party": each.party,
             "account": None if each.account is None else Account(each.account),
-            **{name: _grains(getattr(each, name)) for name in ("paid", "lost", "returned")},
+            **{name: grains_of(getattr(each, name)) for name in ("paid", "lost", "returned")},
             "for": each.why,
         }
         for each in found.parties
     ]
-
-
-def _grains(amount: int | None) -> Grains | None:
-    return None if amount is None else Grains(amount)
 
 
 # ------------------------------------------------------------------------------------------------------- who worked
@@ -319,19 +315,7 @@ def _told_flows(
         left = max(0, money.dispute_bond(task.rules, task.terms.price_max, shift.slot.price) - spent)
         rest = ((TaskPayee.PROVIDER, half), (TaskPayee.BURNED, left - half if case else half))
         return (*flows, *(TaskFlow(TaskPurse.DISPUTE_BOND, payee, amount) for payee, amount in rest))
-    fee = part(event.earned, task.rules.settlement_fee)
-    to_customer = event.lost
-    if event.outcome is TaskOutcome.DIED:
-        to_customer = min(event.lost, terms.loss)
-    elif event.outcome in (TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED):
-        to_customer = event.lost // 2
-    flows = (
-        TaskFlow(TaskPurse.ESCROW, TaskPayee.PROVIDER, event.earned - fee),
-        TaskFlow(TaskPurse.ESCROW, TaskPayee.FEE, fee),
-        TaskFlow(TaskPurse.COLLATERAL, TaskPayee.CUSTOMER, to_customer),
-        TaskFlow(TaskPurse.COLLATERAL, TaskPayee.BURNED, event.lost - to_customer),
-    )
-    return tuple(flow for flow in flows if flow.amount)
+    return _sums_of(task, terms, event)
 
 
 def _liar(found: TaskAccount, shift: WorkShift) -> tuple[int | None, int | None]:

@@ -5,6 +5,4 @@ In reading order:
 * `connecting`: from a task to an open tunnel
 * `terminal`: a program in the container, on this terminal or on pipes
 * `copying`: files there and back
-* `handing`: secrets, to a program that waits for them
-* `forwarding`: ports of the container on this machine
 """

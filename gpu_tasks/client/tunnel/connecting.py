@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import aiohttp
 
@@ -19,6 +19,7 @@ from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.tunnel.frames import HANDED, SECRETS_BYTES_MAX, HandedSecret, TakeSecrets
 from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, TunnelKeyError, TunnelName
 from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
 from runtime.cryptography import ss58
@@ -134,3 +135,16 @@ class _Socket:
     async def receive(self) -> bytes | None:
         message = await self._socket.receive()
         return message.data if message.type is aiohttp.WSMsgType.BINARY else None
+
+
+# Secrets go to the provider that has the task by the final chain, once it has proved its key. They lie on no disk here.
+async def hand_secrets(tunnel: Multiplexer, secrets: Mapping[str, bytes]) -> None:
+    """Hand over all that a task names; TunnelError where they are not taken."""
+    if sum(map(len, secrets.values())) > SECRETS_BYTES_MAX:
+        raise TunnelError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
+    stream = await tunnel.open(TakeSecrets())
+    await stream.write(HANDED.encode(tuple(HandedSecret(name, secrets[name]) for name in sorted(secrets))))
+    await stream.end_input()
+    end = await stream.end
+    if end.problem:
+        raise TunnelError(end.problem)

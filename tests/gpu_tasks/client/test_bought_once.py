@@ -18,13 +18,12 @@ from typing import Any, cast
 import pytest
 
 from converted import IMAGE
-from gpu_tasks.client.commands import array_submission, interrupting, running, submitting, task_submission
+from gpu_tasks.client.commands import running, submitting, task_runs, task_submission, tasks
 from gpu_tasks.client.commands.posting import post
 from gpu_tasks.client.commands.task_submission import TaskSubmission
 from gpu_tasks.client.funds import spendable
 from gpu_tasks.client.posting import Wish
 from gpu_tasks.client.task_files import load_any
-from gpu_tasks.client.training import requeueing
 from gpu_tasks.client.willingness import Willingness
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, task_id_of
@@ -49,7 +48,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from gpu_tasks.client import posting_once
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.commands import submitting
+from gpu_tasks.client.commands import tasks, submitting
 from gpu_tasks.data.blob_client import BlobClient
 from wallet.client import ChainClient
 from wallet.private_file import lock_file
@@ -111,7 +110,7 @@ class Follower:
         async def fetch(*_: Any) -> bool:
             return True
 
-        for module in (array_submission, running, submitting):
+        for module in (running, submitting):
             monkeypatch.setattr(module, "follow_task", follow)
         monkeypatch.setattr(running, "_fetch", fetch)
 
@@ -251,7 +250,7 @@ def test_what_is_begun_goes_on_unasked_even_if_nobody_could_serve_it_now(
     follower = Follower(monkeypatch, KeyboardInterrupt(), TaskOutcome.ON_TIME)
     with chain(tmp_path) as url:
         ogpu(tmp_path, url, *SUBMIT, "--watch")
-        monkeypatch.setattr(task_submission, "plan_of", lambda *given: replace(plan_of(*given), is_served=False))
+        monkeypatch.setattr(tasks, "plan_of", lambda *given: replace(plan_of(*given), is_served=False))
         monkeypatch.setattr(Willingness, "why_too_few", lambda *_: "too few run it")
         asking = [word for word in SUBMIT if word != "--yes"]
         done = ogpu(tmp_path, url, *asking, "--watch", typed="n\n")
@@ -332,7 +331,7 @@ def test_an_interrupt_offers_to_stop_a_task_that_runs(
         outcome = TaskOutcome.ON_TIME if state is TaskState.ENDED else None
         return a_task(state=state, customer=customer, outcome=outcome, slots=(slot,))
 
-    monkeypatch.setattr(interrupting, "known_task", known)
+    monkeypatch.setattr(task_submission, "known_task", known)
     with chain(tmp_path) as url:
         broken = ogpu(tmp_path, url, *SUBMIT, "--watch", typed="n\n", as_json=False)
         assert broken.exit_code == code, broken.output
@@ -365,7 +364,7 @@ def test_a_job_is_requeued_as_often_as_was_agreed_to_over_all_interruptions(
 ) -> None:
     over = TaskOutcome.TIME_OVER
     follower = Follower(monkeypatch, over, KeyboardInterrupt(), over, over)
-    monkeypatch.setattr(requeueing, "was_cut_off", lambda task: task.outcome is over)
+    monkeypatch.setattr(task_runs, "was_cut_off", lambda task: task.outcome is over)
     path = tmp_path / "job.yaml"
     with chain(tmp_path) as url:
         answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
@@ -390,7 +389,7 @@ def test_a_job_is_requeued_as_often_as_was_agreed_to_over_all_interruptions(
 def test_an_uninterrupted_job_is_requeued_no_more_often_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     over = TaskOutcome.TIME_OVER
     Follower(monkeypatch, over, over, over)
-    monkeypatch.setattr(requeueing, "was_cut_off", lambda _: True)
+    monkeypatch.setattr(task_runs, "was_cut_off", lambda _: True)
     path = tmp_path / "job.yaml"
     with chain(tmp_path) as url:
         answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))
@@ -408,7 +407,7 @@ def test_a_job_is_requeued_only_where_its_cost_is_there(tmp_path: Path, monkeypa
         return 0 if follower.followed else await spendable(client, account)
 
     monkeypatch.setattr(task_submission, "spendable", left)
-    monkeypatch.setattr(requeueing, "was_cut_off", lambda _: True)
+    monkeypatch.setattr(task_runs, "was_cut_off", lambda _: True)
     path = tmp_path / "job.yaml"
     with chain(tmp_path) as url:
         answer(ogpu(tmp_path, url, *RUN, "--save", str(path), "--dry-run", *PROGRAM))

@@ -10,10 +10,9 @@ import pytest
 
 from gpu_tasks.client import class_choice, posting
 from gpu_tasks.client.class_choice import ANY, USUAL, ClassWish, chosen, classes_for, fitting_classes
-from gpu_tasks.client.commands.posting.once import Selling
 from gpu_tasks.client.file_runs.plan import WISH, wish_of
 from gpu_tasks.client.offers import Suiting
-from gpu_tasks.client.posting import Sealer, UnitWish, Wish
+from gpu_tasks.client.posting import AskedUnit, Sealer, Wish
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.api import DeviceStatus, InputReader
@@ -121,7 +120,7 @@ def test_a_class_is_not_in_what_names_a_posting_and_runs_of_before_had_none() ->
 
 
 def test_who_sells_is_told_the_class_that_is_wished_for_and_what_is_paid() -> None:
-    assert Selling.of(Wish(4, 8, {}, 2, 70, device_class="cpu"), 9) == Selling(4, 2, 9, ClassWish("cpu", 70))
+    assert Wish(4, 8, {}, 2, 70, device_class="cpu").classes == ClassWish("cpu", 70)
 
 
 def test_each_unit_has_a_class_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,5 +152,5 @@ def test_each_unit_has_a_class_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(market_reads, "providers", providers)
     monkeypatch.setattr(posting, "classes_for", classes)
     who: Any = (Chain(), Stores(), key, 0, 2, wish)
-    terms = asyncio.run(Sealer(*who).terms([UnitWish(b"r", 1, 0, 8, 70)] * 3, lambda: None))
+    terms = asyncio.run(Sealer(*who).terms([AskedUnit.of(b"r", 1, 0, 8, 70)] * 3, lambda: None))
     assert sorted(unit.device_class for unit in terms if unit.device_class is not None) == list(DeviceClass)

@@ -16,8 +16,8 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
-from gpu_tasks.client import market_view
 from gpu_tasks.client.cli import main
+from gpu_tasks.client.commands import services
 from gpu_tasks.client.posting import Sealer
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, MachineInventory, sign_inventory
@@ -403,7 +403,7 @@ def test_what_is_not_shown_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     async def offers(client: object, at: bytes) -> list[OfferRow]:
         return rows
 
-    monkeypatch.setattr(market_view, "offers", offers)
+    monkeypatch.setattr(services, "current_offers", offers)
 
     def story(ogpu: Ogpu) -> None:
         answer = ogpu("--json", "search", "offers", "--limit", "2")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tasks.client.commands import disputing
+from gpu_tasks.client.commands import disputing, disputing_leaves
 from gpu_tasks.client.commands.naming import known_task
 from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import Acceptance, Task, TaskResult, TaskState
@@ -56,7 +56,7 @@ def computes(monkeypatch: pytest.MonkeyPatch, wrong: int | None) -> None:
 
     monkeypatch.setattr(disputing, "right_digests", digests)
     monkeypatch.setattr(disputing, "stated_digests", digests)
-    monkeypatch.setattr(disputing, "first_wrong", lambda *_: wrong)
+    monkeypatch.setattr(disputing, "first_wrong_segment", lambda *_: wrong)
 
 
 @pytest.mark.parametrize("words", [("--segment", "5"), ("--compute",)])
@@ -149,9 +149,9 @@ def test_a_run_that_is_computed_first_waits_for_its_result(tmp_path: Path, monke
 
 
 def test_how_much_is_computed_is_said_by_the_tenth(capsys: pytest.CaptureFixture[str]) -> None:
-    said = disputing._Computed()
+    said = disputing_leaves.Tenths(40, "segments")
     for done in range(41):
-        said(done, 40)
+        said(done)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"note: computing: {10 * tenth} % of 40 segments" for tenth in range(11)]
 

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client import market_view
-from gpu_tasks.client.market_view import BLOCKS_LOOKED_AT, settled_of_late
+from gpu_tasks.client.commands import services
+from gpu_tasks.client.commands.services import BLOCKS_LOOKED_AT, settled_of_late
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.devices.records import DeviceClass
@@ -115,7 +115,7 @@ def test_the_module_reads_offers_and_services_of_one_block(monkeypatch: pytest.M
         await nothing(client, at)
         return ProvenRates(False, (), {})
 
-    monkeypatch.setattr(market_view, "reliability_of", no_past)
-    monkeypatch.setattr(market_view, "proven_rates", no_roll_call)
-    assert asyncio.run(market_view.offers(cast("ChainClient", None), name(3))) == []
+    monkeypatch.setattr(services, "reliability_of", no_past)
+    monkeypatch.setattr(services, "proven_rates", no_roll_call)
+    assert asyncio.run(services.current_offers(cast("ChainClient", None), name(3))) == []
     assert asked == [name(3)] * 4

@@ -4,7 +4,8 @@ from typing import cast
 
 import pytest
 
-from gpu_tasks.batches.requests import decode_requests
+from gpu_tasks.batches.requests import REQUEST_BYTES_MAX, decode_requests
+from gpu_tasks.client.batches.line_forms import LineTerms
 from gpu_tasks.client.posting import (
     PROMPT_FILE_BYTES_MAX,
     PROMPTS_MAX,
@@ -14,7 +15,6 @@ from gpu_tasks.client.posting import (
     check_terms,
     parts_of,
     read_prompts,
-    requests_of,
     units_of,
 )
 from gpu_tasks.market.inference.services import Service, ServiceTerms
@@ -46,40 +46,51 @@ class Shouting:
 
 
 FORM = cast("WorkloadForm", Shouting())
+LINES = LineTerms(FORM, (), 64, 64, {}, bytes(32))
 
 
 def test_one_prompt_a_line() -> None:
     data = "def f():\n\n   \nclass A:\\n    x = 1\r\nprint('ü')\n".encode()
-    assert read_prompts(data) == [Prompt(1, "def f():"), Prompt(4, "class A:\n    x = 1"), Prompt(5, "print('ü')")]
+    assert read_prompts(data, LINES)[0] == [
+        Prompt(1, "def f():"),
+        Prompt(4, "class A:\n    x = 1"),
+        Prompt(5, "print('ü')"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "the file has 0 prompts"),
-        (b"\n \n", "the file has 0 prompts"),
-        (b"ok\n\xff", "line 2 is not UTF-8"),
+        (b"", "no request"),
+        (b"\n \n", "no request"),
+        (b"ok\n\xff", "line 2: the line is not UTF-8"),
         (b"x\n" * (PROMPTS_MAX + 1), "4,097 prompts: give 1 to 4,096"),
         (b"x" * (PROMPT_FILE_BYTES_MAX + 1), "split it"),
     ],
 )
 def test_files_that_are_none(data: bytes, why: str) -> None:
     with pytest.raises(PostError, match=why):
-        read_prompts(data)
+        read_prompts(data, LINES)
 
 
 def test_requests_are_the_forms_with_a_seed_each() -> None:
-    prompts = [Prompt(1, "a"), Prompt(2, "a")]
-    found = requests_of(prompts, FORM, replace(WISH, options={"mark": "?"}))
+    _, found = read_prompts(b"a\na", replace(LINES, options={"mark": "?"}))
     assert [request[:2] for request in found] == [b"A?"] * 2
     assert [len(request) for request in found] == [2 + 32] * 2
     assert found[0] != found[1]
 
 
 def test_a_line_that_is_no_request_is_named_as_the_file_has_it() -> None:
-    prompts = read_prompts(b"ok\n\n" + b"x" * 17)
-    with pytest.raises(PostError, match="line 3: 17 letters are more than 16"):
-        requests_of(prompts, FORM, WISH)
+    with pytest.raises(PostError, match="line 3: 65 letters"):
+        read_prompts(b"ok\n\n" + b"x" * 65, LINES)
+
+
+def test_a_request_alone_may_be_larger_than_one_of_a_batch() -> None:
+    data = b"x" * (REQUEST_BYTES_MAX + 1)
+    terms = replace(LINES, cost_default=len(data))
+    with pytest.raises(PostError):
+        read_prompts(data, terms)
+    assert len(read_prompts(data, replace(terms, bytes_max=2 * len(data)))[1]) == 1
 
 
 @pytest.mark.parametrize(
@@ -104,8 +115,7 @@ def test_what_it_sells_passes() -> None:
 
 def test_a_unit_of_each_request_is_priced_by_its_tokens() -> None:
     sold = replace(SERVICE.terms, input_share=500_000)
-    prompts = [Prompt(1, "abc"), Prompt(2, "de"), Prompt(4, "f")]
-    requests = requests_of(prompts, FORM, WISH)
+    prompts, requests = read_prompts(b"abc\nde\n\nf", LINES)
     units, named = units_of(prompts, requests, FORM, WISH, sold)
     assert [(unit.count, unit.tokens_in, unit.tokens_max) for unit in units] == [(1, 3, 6), (1, 2, 4), (1, 1, 2)]
     assert [unit.request for unit in units] == requests
@@ -114,8 +124,7 @@ def test_a_unit_of_each_request_is_priced_by_its_tokens() -> None:
 
 
 def test_a_batch_holds_its_requests_in_order_and_the_last_may_be_smaller() -> None:
-    prompts = [Prompt(1, "abc"), Prompt(2, "de"), Prompt(4, "f")]
-    requests = requests_of(prompts, FORM, WISH)
+    prompts, requests = read_prompts(b"abc\nde\n\nf", LINES)
     units, named = units_of(prompts, requests, FORM, replace(WISH, batch=2), SERVICE.terms)
     assert [(unit.count, unit.tokens_in, unit.tokens_max) for unit in units] == [(2, 5, 10), (1, 1, 2)]
     assert decode_requests(units[0].request) == tuple(requests[:2])

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from gpu_tasks.client import posting_once
-from gpu_tasks.client.posting import AskedUnit, PostError, Prompt, Sealer, UnitWish
+from gpu_tasks.client.posting import AskedUnit, PostError, Prompt, Sealer
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import PostingRecord, RecordError
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -67,7 +67,7 @@ class Scene:
         return posted
 
     def run(self, record: PostingRecord, salt: bytes, price: int) -> PostingRun[AskedUnit]:
-        units = [UnitWish(salt + prompt.text.encode(), 1, 0, 16, price) for prompt in PROMPTS]
+        units = [AskedUnit.of(salt + prompt.text.encode(), 1, 0, 16, price) for prompt in PROMPTS]
         sealer = FixedSealer(self.client, cast("Any", None), KEY, 0, 1)
         return PostingRun(sealer, record, PROMPTS, units, Progress(lambda: None, lambda: None, self.said.append))
 
@@ -224,7 +224,7 @@ def test_inputs_that_wait_until_their_seal_is_old_are_sealed_anew(
 
     async def story(scene: Scene) -> None:
         sealer = CountingSealer(scene.client, cast("Any", None), KEY, 0, 1)
-        units = [UnitWish(prompt.text.encode(), 1, 0, 16, PRICE) for prompt in PROMPTS]
+        units = [AskedUnit.of(prompt.text.encode(), 1, 0, 16, PRICE) for prompt in PROMPTS]
         progress = Progress(lambda: None, lambda: None, scene.said.append)
         with PostingRecord.open(scene.folder / "postings", b"these") as record:
             await PostingRun(sealer, record, PROMPTS, units, progress).run()

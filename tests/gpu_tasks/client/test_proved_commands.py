@@ -252,7 +252,7 @@ def test_a_retry_asks_for_the_funds_of_what_is_not_posted_yet(tmp_path: Path, mo
         async def nothing(*_: Any) -> int:
             return 0
 
-        monkeypatch.setattr("gpu_tasks.client.commands.posting.post.spendable", nothing)
+        monkeypatch.setattr("gpu_tasks.client.commands.posting.once.spendable", nothing)
         dry = answer(ogpu(tmp_path, url, *post_words(tmp_path), "--dry-run"))
         assert (dry["units"], dry["locked"]["grains"], dry["fees"]["grains"]) == (0, "0", "0")
         anew = ogpu(tmp_path, url, *post_words(tmp_path), "--again")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpu_tasks.client import willingness as asking
-from gpu_tasks.client.commands import planning, task_submission
+from gpu_tasks.client.commands import tasks
 from gpu_tasks.client.inventories import HeardInventories
 from gpu_tasks.client.task_files import load_any
 from gpu_tasks.client.willingness import RUNS_IT, Willingness, why_unfit, willingness
@@ -313,8 +313,7 @@ def test_too_few_of_a_gang_are_too_few(tmp_path: Path, monkeypatch: pytest.Monke
         return "too few run it"
 
     monkeypatch.setattr(Willingness, "why_too_few", too_few)
-    for module in (planning, task_submission):
-        monkeypatch.setattr(module, "plan_of", lambda *given: replace(plan_of(*given), is_served=True))
+    monkeypatch.setattr(tasks, "plan_of", lambda *given: replace(plan_of(*given), is_served=True))
     gang = str(EXAMPLES / "gang.yaml")
     with chain(tmp_path) as url:
         for command in ("plan", "submit"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auction_bids import MAX, SEED, bid, rounds, tasks, terms
-from gpu_tasks.client.training.bid_rows import EXPLAINED_COLUMNS, bid_rows
+from gpu_tasks.client.training.records import EXPLAINED_COLUMNS, bid_rows
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.selection import BidFate, select
 from gpu_tasks.market.training.terms import Bid, TaskTerms

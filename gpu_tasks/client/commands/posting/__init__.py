@@ -6,7 +6,6 @@ In reading order:
 * `following`: a file of requests on its way, and what came of it
 * `answering`: what a file of requests costs and who could take it, before it is posted and answered
 * `post`: post units: what it costs and who could take it is known before anything is sent
-* `run_cancelling`: a run of a file is cancelled
 * `cancelling`: take back a unit, a task, or what of a run still waits
 * `listing`: how runs stand, by their records, and the units of a key
 """

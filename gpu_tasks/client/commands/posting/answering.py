@@ -12,16 +12,15 @@ from typing import Any
 
 from gpu_tasks.client.batches.record import BatchRecord, journal_of
 from gpu_tasks.client.commands.posting.following import FollowedFile, follow_file, require_answers, show_end
-from gpu_tasks.client.commands.posting.once import Manner, show_and_ask
+from gpu_tasks.client.commands.posting.once import Manner, PricedUnits, priced, require_takers, show_and_ask
 from gpu_tasks.client.commands.sending import other_command, this_command, told_nothing_was_sent, told_when_interrupted
 from gpu_tasks.client.commands.units import counted
-from gpu_tasks.client.costs.estimates import Estimate, estimate_of, refused_facts
+from gpu_tasks.client.costs.estimates import refused_facts
 from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file
-from gpu_tasks.client.funds import require, spendable
-from gpu_tasks.client.offers import ServiceError, form_of, open_service, require_judges, require_owners, usual_price
-from gpu_tasks.client.posting import PostingCost, Wish, check_terms, cost_of
+from gpu_tasks.client.offers import ServiceError, form_of, open_service, usual_price
+from gpu_tasks.client.posting import Wish, check_terms
 from gpu_tasks.client.posting_record import PostingRecord
-from wallet.client import ChainClient
+from wallet.client import ChainClient, Payer
 from wallet.session import CallFailedError, WalletSession, note
 
 
@@ -30,17 +29,15 @@ class _Planned:
     """A file as it will be posted: the cost of the units that are missing, and what the account can spend."""
 
     file: FilePlan
-    cost: PostingCost
-    available: int
-    estimate: Estimate | None
+    units: PricedUnits
     unsold: str | None
     """Why nothing more can be posted."""
 
     def facts(self, *, is_for_programs: bool) -> dict[str, Any] | None:
         """The estimate as it is shown: what is bought, and which lines are not."""
-        if self.estimate is None:
+        if self.units.estimate is None:
             return None
-        facts = self.estimate.facts(is_for_programs=is_for_programs)
+        facts = self.units.estimate.facts(is_for_programs=is_for_programs)
         refused = refused_facts(self.file.read.refused, is_for_programs=is_for_programs)
         return {"requests": facts.pop("requests"), **refused, **facts}
 
@@ -56,11 +53,12 @@ def answer_file(
     planned: list[_Planned] = []
 
     async def look(client: ChainClient) -> None:
-        planned.append(await _plan(client, session.payer(key_text).account, session, key_text, wish, wanted, manner))
+        planned.append(await _plan(client, session.payer(key_text), wish, wanted, manner))
 
     async def send(client: ChainClient) -> None:
         plan, key = planned[0], session.key(key_text)
-        foretold = None if plan.estimate is None else plan.estimate.seconds
+        estimate = plan.units.estimate
+        foretold = None if estimate is None else estimate.seconds
         end = await follow_file(
             session, client, key, plan.file, wanted, manner.tip, posts=plan.unsold is None, foretold=foretold
         )
@@ -74,43 +72,28 @@ def answer_file(
     with told_nothing_was_sent():
         session.run(look)
     plan = planned[0]
-    show_and_ask(
-        session.output, plan.cost, plan.available, is_asked=manner.asks, is_shown=manner.dry_run,
-        estimate=plan.facts(is_for_programs=session.output.as_json),
-    )  # fmt: skip
+    show_and_ask(session.output, plan.units, manner, plan.facts(is_for_programs=session.output.as_json))
     if not manner.dry_run:
         # A second connection: the first would be closed as dead while a person takes time to answer.
         with told_when_interrupted(lambda: _so_far(plan.file, wanted, key_text)):
             session.run(send, tells=True)
 
 
-async def _plan(
-    client: ChainClient, account: bytes, session: WalletSession, key_text: str, wish: Wish, wanted: FileWish,
-    manner: Manner,
-) -> _Planned:  # fmt: skip
-    sold, price_max = partial(_sold, client, wish), partial(usual_price, client, wish.service, account)
-    file = await plan_file(client.genesis_hash, account, wish, wanted, sold, price_max)
+async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish, manner: Manner) -> _Planned:
+    sold, price_max = partial(_sold, client, wish), partial(usual_price, client, wish.service, payer.account)
+    file = await plan_file(client.genesis_hash, payer.account, wish, wanted, sold, price_max)
     known, unsold = _known(file, wanted), None
-    missing = [unit for unit in file.units() if unit.place not in known]
+    missing = [unit for place, unit in enumerate(file.units()) if place not in known]
     if missing:
         try:
             await _sold(client, wish)
-            await require_judges(client, wish.service, account, max(unit.price_max for unit in missing))
-            if not manner.anyway:
-                await require_owners(
-                    client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, kind=wish.named_class
-                )
+            await require_takers(client, payer.account, wish, missing, manner)
         except ServiceError as error:
             if not known:
                 raise
             unsold, missing = str(error), []
             note(f"{error}; nothing more is posted, and what was posted before is followed")
-    cost = await cost_of(client, session.payer(key_text), wish.service, wish.racers, missing, manner.tip)
-    available = await spendable(client, account)
-    if not manner.dry_run:
-        require(available, cost.needed, f"posting {counted(cost.units)}")
-    estimate = await estimate_of(client, account, wish, missing, cost, file.terms.form.cost_unit)
-    return _Planned(file, cost, available, estimate, unsold)
+    return _Planned(file, await priced(client, payer, wish, missing, file.terms.form.cost_unit, manner), unsold)
 
 
 async def _sold(client: ChainClient, wish: Wish) -> Sold:
@@ -167,14 +150,10 @@ def _missing(record: BatchRecord, refused: int) -> str:
     if failed:
         found_wrong = sum(record.refuted.values())
         besides = f", or one that was found wrong later ({found_wrong:,})" if found_wrong else ""
-        said.append(f"{failed:,} request{_have(failed)} no answer{besides}")
+        said.append(f"{failed:,} request{' has' if failed == 1 else 's have'} no answer{besides}")
     if given_up:
         said.append(f"{given_up:,} request{' was' if given_up == 1 else 's were'} given up when the run was stopped")
     if refused:
         rest = "" if failed or given_up else "; every request has its answer"
         said.append(f"{refused:,} line{' was' if refused == 1 else 's were'} refused, and never asked{rest}")
     return "; ".join(said)
-
-
-def _have(count: int) -> str:
-    return " has" if count == 1 else "s have"

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from gpu_tasks.client.batches.batch_object import BatchState
-from gpu_tasks.client.batches.runs import run_named, runs_of, state_of
+from gpu_tasks.client.batches.runs import BatchState, run_named, runs_of, state_of
 from gpu_tasks.client.commands.posting.once import postings_option
 from gpu_tasks.client.unit_rows import COLUMNS as UNIT_COLUMNS
 from gpu_tasks.client.unit_rows import SHOWN, UNITS_LISTED_MAX, list_units, shown
@@ -24,11 +23,11 @@ COLUMNS = ("run", "status", "total", "completed", "failed", "cost", "results")
 @postings_option
 @click.pass_obj
 def batch(session: WalletSession, run: str | None, postings: Path) -> None:
-    """Say how RUN stands, a file posted with --out: its status, how many are answered, its cost; or list all runs.
+    """List the runs of files, or show how RUN stands.
 
-    A RUN is named by its file of results, or its id. Its own record is read, and no node is asked; with --json (before
-    the command) it is OpenAI's batch object. The words are OpenAI's too: in_progress, finalizing, completed, expired,
-    cancelling, cancelled.
+    A run is a file that was posted with --out. RUN is its file of results, or its id. The command reads the run's
+    own record and asks no node. With --json (before the command) it prints OpenAI's batch object. The words are
+    OpenAI's too: in_progress, finalizing, completed, expired, cancelling, cancelled.
     """
 
     def body() -> None:
@@ -55,10 +54,10 @@ def batch(session: WalletSession, run: str | None, postings: Path) -> None:
 @postings_option
 @click.pass_obj
 def units(session: WalletSession, key_text: str, is_open_only: bool, postings: Path) -> None:
-    """List the units of a key, open and ended: state, service, cost, block and time.
+    """List the units of a key, open and ended, oldest first.
 
-    The oldest is the first. A unit is listed as long as the chain knows it. Units that a file's run on this machine
-    posted stay longer. Times are estimates from block numbers.
+    A row has state, service, cost, block and time. A unit is listed as long as the chain knows it. Units that a
+    file's run on this machine posted stay longer. Times are estimates from block numbers.
     """
 
     async def body(client: ChainClient) -> None:

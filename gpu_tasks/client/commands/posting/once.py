@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import click
 from rich.progress import Progress as ProgressBar
 
-from gpu_tasks.client.class_choice import ClassWish
 from gpu_tasks.client.commands.units import counted
-from gpu_tasks.client.funds import require
-from gpu_tasks.client.posting import AskedUnit, PostingCost, Prompt, Sealer, Wish, parts_of
+from gpu_tasks.client.costs.estimates import Estimate, estimate_of
+from gpu_tasks.client.funds import require, spendable
+from gpu_tasks.client.offers import require_judges, require_owners
+from gpu_tasks.client.posting import AskedUnit, PostingCost, Prompt, Sealer, Wish, cost_of, parts_of
 from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from wallet.amounts import format_amount
-from wallet.client import ChainClient
+from wallet.client import ChainClient, Payer
 from wallet.commands import making
 from wallet.keypair import Keypair
 from wallet.output import Grains, Output
@@ -44,29 +45,9 @@ class Manner:
     yes: bool
     dry_run: bool
 
-    @property
-    def asks(self) -> bool:
-        """Whether somebody at a terminal agrees first."""
-        return not (self.yes or self.dry_run)
-
-
-@dataclass(frozen=True, slots=True)
-class Selling:
-    """Which service sells the units, to how many racers of which class, with which tip for each extrinsic."""
-
-    service: int
-    racers: int
-    tip: int
-    classes: ClassWish
-
-    @classmethod
-    def of(cls, wish: Wish, tip: int) -> Self:
-        """As somebody wishes."""
-        return cls(wish.service, wish.racers, tip, ClassWish(wish.device_class, wish.rate_max))
-
 
 async def post_once(
-    output: Output, client: ChainClient, record: PostingRecord, key: Keypair, selling: Selling,
+    output: Output, client: ChainClient, record: PostingRecord, key: Keypair, wish: Wish, tip: int,
     units: Sequence[AskedUnit], prompts: list[Prompt], *, is_over: Callable[[], bool] = lambda: False,
     places: Sequence[int] | None = None, sends: bool = True,
 ) -> list[Posted]:  # fmt: skip
@@ -80,31 +61,59 @@ async def post_once(
         posting = bar.add_task(
             "posting, waiting for finality", total=len(record.parts) + len(parts_of(range(len(missing))))
         )
-        progress = Progress(
-            lambda: bar.advance(sealing),
-            lambda: bar.advance(posting),
-            note,
-        )
+        progress = Progress(lambda: bar.advance(sealing), lambda: bar.advance(posting), note)
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
-            sealer = Sealer(client, blobs, key, selling.service, selling.racers, selling.classes)
-            run = PostingRun(sealer, record, prompts, units, progress, selling.tip)
+            sealer = Sealer(client, blobs, key, wish.service, wish.racers, wish.classes)
+            run = PostingRun(sealer, record, prompts, units, progress, tip)
             return await (run.run(is_over, places) if sends else run.settle_alone())
 
 
-def show_and_ask(
-    output: Output, cost: PostingCost, available: int, *, is_asked: bool, is_shown: bool,
-    estimate: Mapping[str, Any] | None = None,
-) -> None:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class PricedUnits:
+    """What posting some units costs and comes to, and what the account can spend, in grains."""
+
+    cost: PostingCost
+    available: int
+    estimate: Estimate | None
+
+
+async def require_takers(
+    client: ChainClient, account: bytes, wish: Wish, missing: Sequence[AskedUnit], manner: Manner
+) -> None:
+    """ServiceError where nobody could judge these units, or too few could race for them; `anyway` leaves that out."""
+    await require_judges(client, wish.service, account, max(unit.price_max for unit in missing))
+    if not manner.anyway:
+        await require_owners(
+            client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, kind=wish.named_class
+        )
+
+
+async def priced(
+    client: ChainClient, payer: Payer, wish: Wish, missing: Sequence[AskedUnit], cost_unit: str, manner: Manner
+) -> PricedUnits:
+    """Return what these units cost; FundsError where the account has less and they are to be sent.
+
+    Units that an earlier try sent are not among them: what they lock is locked already, or the chain will judge it.
+    """
+    cost = await cost_of(client, payer, wish.service, wish.racers, missing, manner.tip)
+    available = await spendable(client, payer.account)
+    if not manner.dry_run:
+        require(available, cost.needed, f"posting {counted(cost.units)}")
+    return PricedUnits(cost, available, await estimate_of(client, payer.account, wish, missing, cost, cost_unit))
+
+
+def show_and_ask(output: Output, units: PricedUnits, manner: Manner, estimate: Mapping[str, Any] | None = None) -> None:
     """Show the cost, and ask somebody at a terminal to agree; without one a program that posts needs `--yes`.
 
     `estimate` has the cost too, and what else is known of it.
     """
+    cost, available = units.cost, units.available
     amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
     facts = {**({"units": cost.units, **amounts} if estimate is None else estimate), "spendable": Grains(available)}
-    if is_shown:
+    if manner.dry_run:
         output.facts({**facts, "sent": False})
         explained(lambda: require(available, cost.needed, f"posting {counted(cost.units)}"))
-    elif cost.units and is_asked:
+    elif cost.units and not manner.yes:
         explained(lambda: making.require_somebody_to_ask(is_asked=True))
         if not output.as_json:
             output.facts(facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,11 +14,20 @@ from typing import Any, BinaryIO, cast
 import click
 
 from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.client.batches.line_forms import LineTerms
 from gpu_tasks.client.batches.lines import FILE_BYTES_MAX, FileForm
-from gpu_tasks.client.batches.windows import WindowError, window_seconds
+from gpu_tasks.client.batches.runs import WindowError, window_seconds
 from gpu_tasks.client.class_choice import CLASS_CHOICES, USUAL
 from gpu_tasks.client.commands.posting.answering import answer_file
-from gpu_tasks.client.commands.posting.once import Manner, Selling, post_once, postings_option, show_and_ask
+from gpu_tasks.client.commands.posting.once import (
+    Manner,
+    PricedUnits,
+    post_once,
+    postings_option,
+    priced,
+    require_takers,
+    show_and_ask,
+)
 from gpu_tasks.client.commands.sending import (
     key_option,
     other_command,
@@ -26,26 +36,23 @@ from gpu_tasks.client.commands.sending import (
     told_when_interrupted,
 )
 from gpu_tasks.client.commands.units import STAYS, counted, show_until_ended
-from gpu_tasks.client.costs.estimates import Estimate, estimate_of
-from gpu_tasks.client.file_runs.plan import FileWish
-from gpu_tasks.client.funds import require, spendable
-from gpu_tasks.client.offers import form_of, open_service, require_judges, require_owners
+from gpu_tasks.client.file_runs.plan import SEED_BYTES, FileWish
+from gpu_tasks.client.offers import form_of, open_service
 from gpu_tasks.client.posting import (
     PROMPT_FILE_BYTES_MAX,
+    AskedUnit,
     PostError,
     PostingCost,
     Prompt,
-    UnitWish,
     Wish,
     check_terms,
-    cost_of,
     read_prompts,
-    requests_of,
     units_of,
 )
 from gpu_tasks.client.posting_once import Posted
 from gpu_tasks.client.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, is_told_of
 from gpu_tasks.data import market_reads
+from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
@@ -144,10 +151,11 @@ def post(
     out: Path | None, errors: Path | None, form: str | None, window: str | None, is_watched: bool, postings: Path,
     again: bool, tip: int, yes: bool, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Post a request for each line of FILE (- is standard input), so many to a unit.
+    """Post a request for each line of FILE.
 
-    With --out FILE holds up to 50,000 prompts, JSON objects, or lines of OpenAI's batch input, and is answered alike.
-    A post that broke off is taken up by the same command: what is on the chain already is not posted again.
+    FILE - is standard input. --batch puts several requests into one unit. With --out, FILE holds up to 50,000
+    prompts, JSON objects, or lines of OpenAI's batch input, and RESULTS has the same form. Repeat the command after
+    an interruption: it posts nothing twice.
     """
     most = batch or (REQUESTS_MAX if out else 1)
     wish = Wish(service, max_tokens, dict(options), racers, price, most, device_class)
@@ -156,7 +164,9 @@ def post(
             raise click.UsageError("with --out units are followed anyway, and to ask once more name another RESULTS")
         _require_window(window)
         with _seekable(file) as stream:
-            wanted = FileWish(stream, _form(form), out, errors or _errors_of(out), postings, _source(file), window)
+            beside = errors or out.with_name(f"{out.name}.errors")
+            as_form = None if form is None else FileForm(form)
+            wanted = FileWish(stream, as_form, out, beside, postings, _source(file), window)
             answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run))
         return
     if errors is not None or form not in {None, FileForm.LINES.value} or window is not None:
@@ -172,7 +182,7 @@ def _post_lines(
     is_watched: bool, is_told: bool,
 ) -> None:  # fmt: skip
     """Post the lines of a file, and show the units, or follow them."""
-    service, racers, price, tip = wish.service, wish.racers, wish.rate_max, manner.tip
+    data = file.read(PROMPT_FILE_BYTES_MAX + 1)
     prompts: list[Prompt] = []
     plans: list[_Plan] = []
     records: list[PostingRecord] = []
@@ -180,21 +190,20 @@ def _post_lines(
 
     async def look(client: ChainClient) -> None:
         payer = session.payer(key_text)
-        prompts.extend(read_prompts(file.read(PROMPT_FILE_BYTES_MAX + 1), is_told=is_told))
-        units, named, cost_unit = await _units(client, wish, prompts)
+        service = await open_service(client, wish.service)
+        form = form_of(wish.service, service)
+        check_terms(service, form, wish)
+        terms = LineTerms(
+            form, (), wish.cost_max, wish.cost_max, wish.options, os.urandom(SEED_BYTES), bytes_max=INPUT_BYTES_MAX
+        )
+        found, requests = read_prompts(data, terms, is_told=is_told)
+        prompts.extend(found)
+        units, named = units_of(prompts, requests, form, wish, service.terms)
         known = set() if again else _to_go_on_with(postings, _identity(client, payer, wish, prompts), key_text)
         missing = [unit for place, unit in enumerate(units) if place not in known]
         if missing:
-            await require_judges(client, service, payer.account, max(unit.price_max for unit in missing))
-        if missing and not manner.anyway:
-            await require_owners(client, service, payer.account, racers=racers, rate_max=price, kind=wish.named_class)
-        # What an earlier try sent is locked already, or the chain will judge it: it is asked for once.
-        cost = await cost_of(client, payer, service, racers, missing, tip)
-        available = await spendable(client, payer.account)
-        if not manner.dry_run:
-            require(available, cost.needed, f"posting {counted(cost.units)}")
-        estimate = await estimate_of(client, payer.account, wish, missing, cost, cost_unit)
-        plans.append(_Plan(units, named, cost, available, estimate))
+            await require_takers(client, payer.account, wish, missing, manner)
+        plans.append(_Plan(units, named, await priced(client, payer, wish, missing, form.cost_unit, manner)))
 
     async def send(client: ChainClient) -> None:
         key, (plan,) = session.key(key_text), plans
@@ -203,24 +212,26 @@ def _post_lines(
             records.append(record)
             if again or is_told_of(record.parts):
                 record.forget()
-            sealer = Selling.of(wish, tip)
-            posted = await post_once(session.output, client, record, key, sealer, plan.units, plan.named)
+            posted = await post_once(session.output, client, record, key, wish, manner.tip, plan.units, plan.named)
             followed.extend(posted)
             if not is_watched:
-                _show_posted(session, posted, plan.cost)
+                _show_posted(session, posted, plan.found.cost)
                 record.note_told(SUBMITTED)
         if is_watched:
             await _watch(
-                session, client, key, posted, partial(_note_ended, postings, identity), is_new=bool(plan.cost.units)
+                session,
+                client,
+                key,
+                posted,
+                partial(_note_ended, postings, identity),
+                is_new=bool(plan.found.cost.units),
             )
 
     with told_nothing_was_sent():
         session.run(look)
-    estimate = plans[0].estimate
-    show_and_ask(
-        session.output, plans[0].cost, plans[0].available, is_asked=manner.asks, is_shown=manner.dry_run,
-        estimate=None if estimate is None else estimate.facts(is_for_programs=session.output.as_json),
-    )  # fmt: skip
+    found, output = plans[0].found, session.output
+    estimate = None if found.estimate is None else found.estimate.facts(is_for_programs=output.as_json)
+    show_and_ask(output, found, manner, estimate)
     if not manner.dry_run:
         # A second connection: the first would be closed as dead while a person takes time to answer.
         with told_when_interrupted(lambda: _so_far(len(plans[0].units), records, followed, key_text)):
@@ -300,23 +311,13 @@ def _require_window(text: str | None) -> None:
             raise click.UsageError(str(error)) from None
 
 
-def _form(text: str | None) -> FileForm | None:
-    return None if text is None else FileForm(text)
-
-
-def _errors_of(out: Path) -> Path:
-    return out.with_name(f"{out.name}.errors")
-
-
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The units of a post, what stands for each, what those that are missing cost, and what the account can spend."""
+    """The units of a post, what stands for each, and what those that are missing cost."""
 
-    units: list[UnitWish]
+    units: list[AskedUnit]
     named: list[Prompt]
-    cost: PostingCost
-    available: int
-    estimate: Estimate | None
+    found: PricedUnits
 
 
 def _so_far(units: int, records: list[PostingRecord], followed: list[Posted], key_text: str) -> str:
@@ -341,14 +342,6 @@ def _show_posted(session: WalletSession, posted: list[Posted], cost: PostingCost
 def _title(posted: int, cost: PostingCost) -> str:
     now = "" if posted == cost.units else f", {cost.units} of them now"
     return f"{counted(posted)} posted{now}, for at most {format_amount(cost.most)} oGPU"
-
-
-async def _units(client: ChainClient, wish: Wish, prompts: list[Prompt]) -> tuple[list[UnitWish], list[Prompt], str]:
-    """The units, what stands for each, and what they are counted in, once the service has been found to sell them."""
-    service = await open_service(client, wish.service)
-    form = form_of(wish.service, service)
-    check_terms(service, form, wish)
-    return *units_of(prompts, requests_of(prompts, form, wish), form, wish, service.terms), form.cost_unit
 
 
 def _identity(client: ChainClient, payer: Payer, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.client.batches import record as record_file
-from gpu_tasks.client.batches.record import BatchRecord, BatchRecordError, FileEnds, RunPlan
+from gpu_tasks.client.batches.record import BatchRecord, FileEnds, RunPlan
 from gpu_tasks.client.batches.result_files import ResultFiles, ResultFilesError
-from gpu_tasks.client.batches.splitting import UnitLines
+from gpu_tasks.client.posting_record import RecordError
 
 PLAN = RunPlan("ab", "openai", "/v1/completions", "00", {"service": "0"}, 5, "out", "err", 1, [(0, 2), (2, 1), (3, 4)])
 
@@ -42,7 +42,7 @@ def test_a_run_is_as_it_was_left(tmp_path: Path) -> None:
     story(tmp_path)
     with opened(tmp_path) as record:
         assert record.plan == PLAN
-        assert record.plan.unit_lines() == [UnitLines(0, 2), UnitLines(2, 1), UnitLines(3, 4)]
+        assert list(record.plan.units) == [(0, 2), (2, 1), (3, 4)]
         assert record.posted == {1: "11", 0: "00"}
         assert record.written == {1: (0, 1)}
         assert record.refuted == {1: 1}
@@ -70,7 +70,7 @@ def test_other_runs_have_other_records(tmp_path: Path) -> None:
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with opened(tmp_path), pytest.raises(BatchRecordError, match="another"):
+    with opened(tmp_path), pytest.raises(RecordError, match="another"):
         opened(tmp_path)
     with opened(tmp_path) as record:
         assert record.plan is None
@@ -103,9 +103,9 @@ def test_a_record_that_was_changed_is_refused(tmp_path_factory: pytest.TempPathF
     place = data.draw(st.integers(0, len(whole) - 2))
     whole[place] ^= data.draw(st.integers(1, 255))
     journal(folder).write_bytes(whole)
-    with pytest.raises(BatchRecordError, match="damaged"):
+    with pytest.raises(RecordError, match="damaged"):
         opened(folder)
-    with pytest.raises(BatchRecordError, match="damaged"):  # and the lock is free
+    with pytest.raises(RecordError, match="damaged"):  # and the lock is free
         opened(folder)
 
 
@@ -153,7 +153,7 @@ def test_entries_that_cannot_stand_there(tmp_path: Path, entries: list[object]) 
     plan = json.loads(journal(tmp_path).read_bytes().partition(b" ")[2])
     texts = [json.dumps(plan if entry == "plan" else entry).encode() for entry in entries]
     journal(tmp_path).write_bytes(b"".join(record_file._hash(text) + b" " + text + b"\n" for text in texts))
-    with pytest.raises(BatchRecordError, match="damaged"):
+    with pytest.raises(RecordError, match="damaged"):
         opened(tmp_path)
 
 
@@ -163,10 +163,10 @@ def test_a_record_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(record_file, "RECORD_BYTES_MAX", size + 110)
     with opened(tmp_path) as record:
         record.note_posted(2, "")
-        with pytest.raises(BatchRecordError, match="split the file"):
+        with pytest.raises(RecordError, match="split the file"):
             record.note_written(0, 1, 1, FileEnds(10, 10))
     monkeypatch.setattr(record_file, "RECORD_BYTES_MAX", size - 1)
-    with pytest.raises(BatchRecordError, match="damaged"):
+    with pytest.raises(RecordError, match="damaged"):
         opened(tmp_path)
 
 
@@ -179,7 +179,7 @@ def test_a_disk_that_is_full_ends_the_process_not_the_run(tmp_path: Path, monkey
 
     with opened(tmp_path) as record, monkeypatch.context() as patch:
         patch.setattr(record_file, "_write_all", half)
-        with pytest.raises(BatchRecordError, match="No space left"):
+        with pytest.raises(RecordError, match="No space left"):
             record.note_posted(2, "22")
         with pytest.raises(OSError, match="Bad file"):
             record.note_posted(2, "22")

@@ -104,38 +104,18 @@ def test_broken_json_is_not_taken_for_a_prompt_unless_that_is_said() -> None:
     assert line(b'{"prompt": "x"\n', FileForm.LINES).text == '{"prompt": "x"'
 
 
-@given(
-    st.text().map(str.encode)
-    | st.lists(st.sampled_from(["a", "\\n", "\r\n", "\n", "\r", "\x85", "\u2028", "\x0b", "\x0c", "\ufeff", " "])).map(
-        lambda parts: "".join(parts).encode()
-    )
-)
-def test_plain_lines_are_read_as_posting_reads_them(data: bytes) -> None:
-    try:
-        expected = [(prompt.line, prompt.text) for prompt in read_prompts(data, is_told=True)]
-    except PostError:
-        with pytest.raises(BatchFileError):
-            read(data, FileForm.LINES)
-        return
-    assert [
-        (found.number, found.text) for found in read(data, FileForm.LINES) if isinstance(found, BatchLine)
-    ] == expected
-
-
 @pytest.mark.parametrize("between", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\r"])
 def test_a_line_is_one_to_editors_too(between: str) -> None:
     data = f"Page one.{between}Page two\r\nSecond line.\n".encode()
     texts = [(1, f"Page one.{between}Page two"), (2, "Second line.")]
     assert [(found.number, found.text) for found in read(data) if isinstance(found, BatchLine)] == texts
-    assert [(prompt.line, prompt.text) for prompt in read_prompts(data)] == texts
 
 
 MARK = b"\xef\xbb\xbf"
 
 
 def test_a_mark_of_utf_8_is_no_part_of_a_prompt() -> None:
-    assert [found.text for found in read(MARK + b"one\ntwo") if isinstance(found, BatchLine)] == ["one", "two"]
-    assert [prompt.text for prompt in read_prompts(MARK + b"one\r\ntwo")] == ["one", "two"]
+    assert [found.text for found in read(MARK + b"one\r\ntwo") if isinstance(found, BatchLine)] == ["one", "two"]
     assert line(MARK + b'{"prompt": "x"}').text == "x"
     assert line(MARK + json.dumps(OPENAI).encode()).text == "Once"
 
@@ -153,8 +133,6 @@ def test_other_encodings_are_refused_as_a_whole(encoding: str, form: FileForm | 
     data = '{"prompt": "one"}\r\nzwölf\r\n'.encode(encoding)
     with pytest.raises(BatchFileError):
         read(data, form)
-    with pytest.raises(PostError):
-        read_prompts(data, is_told=form is not None)
 
 
 @pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE])
@@ -171,17 +149,14 @@ def test_a_line_that_nobody_means_as_a_prompt_refuses_the_file(later: str) -> No
     data = f"one\ntwo\n{later}\n".encode()
     with pytest.raises(BatchFileError):
         read(data)
-    with pytest.raises(PostError):
-        read_prompts(data)
     if later != "\0":
-        assert len(read(data, FileForm.LINES)) == len(read_prompts(data, is_told=True)) == 3
+        assert len(read(data, FileForm.LINES)) == 3
 
 
 @pytest.mark.parametrize("later", ["{x}", '{"a": 1}', "[1]", "{{ name }}", '{"prompt": ', "[INST]"])
 def test_a_later_line_that_looks_like_json_may_be_a_prompt(later: str) -> None:
     data = f"one\n{later}\n".encode()
     assert [found.text for found in read(data) if isinstance(found, BatchLine)] == ["one", later]
-    assert [prompt.text for prompt in read_prompts(data)] == ["one", later]
 
 
 @pytest.mark.parametrize(
@@ -191,15 +166,13 @@ def test_a_later_line_that_looks_like_json_may_be_a_prompt(later: str) -> None:
 def test_a_list_in_json_is_no_prompt(data: bytes) -> None:
     with pytest.raises(BatchFileError, match="--form lines"):
         read(data)
-    with pytest.raises(PostError, match="--form lines"):
-        read_prompts(data)
 
 
 @pytest.mark.parametrize("data", [b'{"prompt": "x"}\n', json.dumps(OPENAI).encode(), MARK + b'{"a": 1}', b'\n {"x'])
 def test_requests_without_a_file_for_their_answers_are_refused(data: bytes) -> None:
     with pytest.raises(PostError, match="--form lines"):
-        read_prompts(data)
-    assert len(read_prompts(data, is_told=True)) == 1
+        read_prompts(data, TERMS)
+    assert len(read_prompts(data, TERMS, is_told=True)[0]) == 1
 
 
 def test_a_plain_object_says_how_much_how_and_who() -> None:

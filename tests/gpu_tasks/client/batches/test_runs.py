@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.batches.record import BatchRecord, BatchRecordError, FileEnds, RunPlan
-from gpu_tasks.client.batches.runs import INPUT, WINDOW, run_id, run_named, runs_of, state_of
-from gpu_tasks.client.batches.windows import WindowError, window_seconds
+from gpu_tasks.client.batches.record import BatchRecord, FileEnds, RunPlan
+from gpu_tasks.client.batches.runs import (
+    INPUT,
+    WINDOW,
+    WindowError,
+    run_id,
+    run_named,
+    runs_of,
+    state_of,
+    window_seconds,
+)
+from gpu_tasks.client.posting_record import RecordError
 
 PLAN = RunPlan(
     "ab", "openai", "/v1/completions", "00", {INPUT: "/in", WINDOW: "24h"}, 5, "/out", "/err", 1, [(0, 2), (2, 1)]
@@ -45,14 +54,14 @@ def test_a_run_is_named_by_its_files_or_its_id(tmp_path: Path) -> None:
         assert run_named(tmp_path, run_id(second.path)).path == second.path
         assert run_named(tmp_path, run_id(second.path)[:12]).path == second.path
         assert run_named(tmp_path, "/out").path == first.path
-        with pytest.raises(BatchRecordError, match=r"2 runs have the file /in: name one of batch_\w+, batch_"):
+        with pytest.raises(RecordError, match=r"2 runs have the file /in: name one of batch_\w+, batch_"):
             run_named(tmp_path, "/in")
         for name in ("/other", "batch_00", "batch_", "0x00", ""):
-            with pytest.raises(BatchRecordError, match="is no run of"):
+            with pytest.raises(RecordError, match="is no run of"):
                 run_named(tmp_path, name)
         first.path.write_bytes(b"other\n")
         assert len(runs_of(tmp_path)) == 1
-    with pytest.raises(BatchRecordError, match="is no run of"):
+    with pytest.raises(RecordError, match="is no run of"):
         run_named(tmp_path / "nowhere", "/out")
 
 

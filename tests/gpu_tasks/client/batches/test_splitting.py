@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.batches.outcomes import FRAME_BYTES
-from gpu_tasks.batches.requests import REQUESTS_MAX, encode_requests
+from gpu_tasks.batches.requests import REQUESTS_MAX, encode_requests, price_of, work_of
 from gpu_tasks.client.batches.lines import LINES_MAX, BatchFileError
-from gpu_tasks.client.batches.splitting import LIST_BYTES, LineLoad, UnitLines, UnitRoom, load_of, price_cap, split
+from gpu_tasks.client.batches.splitting import LIST_BYTES, LineLoad, UnitLines, UnitRoom, load_of, split
 from gpu_tasks.data.unit_output import answers_bytes
 from gpu_tasks.workloads import registry
 
@@ -17,6 +17,11 @@ WIDE = UnitRoom(rate=1_000, input_share=0, bond_free=10**12)
 
 def loads_of(*tokens: int, size: int = 10, tokens_in: int = 0) -> list[LineLoad]:
     return [LineLoad(number, size, tokens_in, each, each) for number, each in enumerate(tokens, 1)]
+
+
+def price_cap(loads: list[LineLoad], unit: UnitLines, room: UnitRoom) -> int:
+    of_unit = loads[unit.first : unit.first + unit.count]
+    return price_of(room.rate, sum(work_of(room.input_share, load.tokens_in, load.tokens_out) for load in of_unit))
 
 
 def sizes(loads: list[LineLoad], room: UnitRoom) -> list[int]:

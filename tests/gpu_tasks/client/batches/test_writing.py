@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.client.batches.batch_object import ERRORS_SHOWN_MAX, BatchState, BatchStatus, RequestCounts, status_of
 from gpu_tasks.client.batches.lines import BatchLine, FileForm, LineError
-from gpu_tasks.client.batches.progress import BatchProgress
+from gpu_tasks.client.batches.runs import ERRORS_SHOWN_MAX, BatchState, BatchStatus, RequestCounts, status_of
 from gpu_tasks.client.batches.sums import NOTHING, UnitSums
 from gpu_tasks.client.batches.writing import CANCELLED, EXPIRED, LineAnswer, LineWriter, UnitPlace
+from gpu_tasks.client.commands.posting.following import BatchProgress
 from wallet.output import plain
 
 LINE = BatchLine(7, "a", "Once", 4, {}, bytes(32))
@@ -256,7 +256,7 @@ def progress(**fields: int) -> BatchProgress:
 
 def test_how_far_a_run_is() -> None:
     found = progress()
-    assert (found.done, found.permille, found.tokens_an_hour, found.seconds_left) == (310, 310, 540_000, 134)
+    assert (found.done, found.permille, found.seconds_left) == (310, 310, 134)
     assert found.sentence("token") == "310 of 1,000 done (31 %), 10 failed, 9,000 tokens; about 3 minutes left"
 
 
@@ -304,7 +304,6 @@ def test_what_was_given_up_has_not_failed() -> None:
 def test_a_run_taken_up_again_goes_by_what_it_does_now() -> None:
     found = progress(done_before=280)
     assert found.seconds_left == 690 * 60 // 30
-    assert found.tokens_an_hour is None
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from typing import Any, Self, cast
 import pytest
 
 from gpu_tasks.client.events import following
-from gpu_tasks.client.events.concerning import EventFilter
-from gpu_tasks.client.events.following import BLOCKS_PROVED, EventStream
+from gpu_tasks.client.events.following import BLOCKS_PROVED, EventFilter, EventStream
 from gpu_tasks.client.events.telling import ToldEvent, UntoldBlocks
 from gpu_tasks.market.inference import events as units
 from runtime.pallets.system import EventRecord

@@ -9,8 +9,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 
-from gpu_tasks.client.events.telling import NAMED, ToldEvent, UntoldBlocks, accounts_of, is_of_market
-from gpu_tasks.client.events.wording import SENTENCES
+from gpu_tasks.client.events.telling import NAMED, SENTENCES, ToldEvent, UntoldBlocks, accounts_of, is_of_market
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.training.awarded_states import GONE, NOBODY, TOO_OLD, with_winners
+from gpu_tasks.client.commands.auctions import GONE, NO_SLOTS, TOO_OLD, with_winners
 from gpu_tasks.client.training.block_statements import LifeBlocks
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.selection import Selection
@@ -141,4 +141,4 @@ def test_an_award_without_a_slot_is_said(auctioned_again: tuple[History, int]) -
     assert task is not None
     bound[TrainingMarket].tasks[chain.task] = replace(task, slots=())
     without.states = chain.states | {awarded_at: chain.states[awarded_at].updated(bound.overlay.changes())}
-    assert NOBODY in compared(without, first=chain.now().submitted_at + 1)["auction 1"].says
+    assert NO_SLOTS in compared(without, first=chain.now().submitted_at + 1)["auction 1"].says

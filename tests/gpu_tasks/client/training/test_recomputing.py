@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.training import recomputing
+from gpu_tasks.client.commands import disputing
 from gpu_tasks.client.training.run_blobs import RunBlobError, stated_digests
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.run_states import encode_run_state
@@ -71,23 +71,20 @@ def stated(digests: Sequence[bytes], **changed: Any) -> tuple[Task, Blobs]:
     return replace(task, order=replace(task.order, **order), **changed), Blobs(asked, result)
 
 
-def first_wrong(task: Task, blobs: Blobs, backend: str = "numpy", told: list[tuple[int, int]] | None = None) -> Any:
-    seen: list[tuple[int, int]] = [] if told is None else told
-
-    def tell(done: int, segments: int) -> None:
-        seen.append((done, segments))
+def first_wrong(task: Task, blobs: Blobs, backend: str = "numpy", told: list[int] | None = None) -> Any:
+    seen: list[int] = [] if told is None else told
 
     async def look() -> int | None:
-        right = await recomputing.right_digests(cast(BlobClient, blobs), KEY, task, {}, backend, tell)
-        return recomputing.first_wrong(task, right, await stated_digests(cast(BlobClient, blobs), KEY, task, {}))
+        right = await disputing.right_digests(cast(BlobClient, blobs), KEY, task, {}, backend, seen.append)
+        return disputing.first_wrong_segment(task, right, await stated_digests(cast(BlobClient, blobs), KEY, task, {}))
 
     return asyncio.run(look())
 
 
 def test_of_a_right_trace_nothing_is_wrong_and_how_far_it_is_is_told() -> None:
-    told: list[tuple[int, int]] = []
+    told: list[int] = []
     assert first_wrong(*stated(RIGHT), told=told) is None
-    assert told == [(number, 8) for number in range(9)]
+    assert told == list(range(9))
 
 
 @pytest.mark.parametrize(("index", "segment"), [(0, 0), (1, 0), (2, 1), (5, 4), (8, 7)])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.client.training.happened import TaskEvents
+from gpu_tasks.client.training.block_statements import TaskEvents
 from gpu_tasks.client.training.program_outputs import stated_outputs
 from gpu_tasks.client.training.run_blobs import RunBlobError
 from gpu_tasks.client.training.shifts import shifts_of

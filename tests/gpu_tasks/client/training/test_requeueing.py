@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.client.training.requeueing import run_again, was_cut_off
+from gpu_tasks.client.commands.task_runs import run_again, was_cut_off
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Slot, Task, TaskResult, TaskState

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.training.happened import TaskEvents, task_events
+from gpu_tasks.client.training.block_statements import TaskEvents, task_events
 from gpu_tasks.client.training.shifts import shift_rows, shifts_of
 from gpu_tasks.client.training.task_payments import JUDGES, TaskAccount, payments_of_task
 from gpu_tasks.market.training.bids import auction_id

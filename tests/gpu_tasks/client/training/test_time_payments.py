@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.training.happened import KINDS, TaskEvents
+from gpu_tasks.client.training.block_statements import KINDS, TaskEvents
 from gpu_tasks.client.training.shifts import shifts_of
 from gpu_tasks.client.training.task_payments import TaskAccount, payments_of_task
 from gpu_tasks.market.training.bids import auction_id

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fake_engine import FakeEngine
-from gpu_tasks.client.training.requeueing import was_cut_off
+from gpu_tasks.client.commands.task_runs import was_cut_off
 from gpu_tasks.data.program_left import decode_left
 from gpu_tasks.market.attestations.attestations import TaskAttested
 from gpu_tasks.market.training.life.leaving import Stop

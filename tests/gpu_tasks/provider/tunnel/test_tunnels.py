@@ -17,8 +17,8 @@ import pytest
 from aiohttp import web
 
 from entered_lease import Entered, enter, provider_of
+from gpu_tasks.client.commands.entering import forward
 from gpu_tasks.client.tunnel.copying import copy_in, copy_out
-from gpu_tasks.client.tunnel.forwarding import forward
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.tunnel import program_access, tunnel_door
