@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
 
 from genesis.chain import changeable_parameters, genesis_block_header, genesis_numbers, genesis_state
-from genesis.preset_names import PRESETS
 from genesis.presets import raw_spec
 from genesis.relations import RELATIONS
 from genesis.spec import ChainSpec, to_json
+from node.chain_options import chain_options
 from node.config import Paths, chosen_spec, default_base_path
 from node.durable import is_there
 from node.errors import BadInputError, DatabaseError
@@ -25,19 +23,6 @@ from runtime.blocks.block import block_id
 from wallet.asking import require_agreement
 from wallet.errors import WalletError
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcError
-
-
-def chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Which chain, and where its files are: the options of every subcommand that needs to know."""
-    for option in (
-        click.option("--base-path", "-d", type=click.Path(path_type=Path), help="Folder for this node's files."),
-        click.option(
-            "--dev", is_flag=True, help="The development chain; a node runs alone, as Alice, in a temporary folder."
-        ),
-        click.option("--chain", metavar="CHAIN", help=f"{', '.join(PRESETS)}, or the path of a chain spec file."),
-    ):
-        function = option(function)
-    return function
 
 
 @click.command("build-spec")

@@ -15,7 +15,7 @@ import click
 from consensus.parameters import SAMPLE_UNITS_MAX, SAMPLE_UNITS_MIN
 from genesis.preset_names import DEV_NAMES
 from genesis.spec import SpecError
-from node.chain_commands import chain_options
+from node.chain_options import chain_options
 from node.errors import BadInputError, NodeError
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 from wallet.complaints import ProgramGroup

@@ -1,6 +1,7 @@
 """What makes a block with attestations invalid, on a chain of the real pallets."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from simulation.chains.market_chain import (
 
 RIGHT, WRONG = root_of(b"R" * 32), root_of(b"W" * 32)
 
-BAD_FORMS: dict[str, dict[str, object]] = {
+BAD_FORMS: dict[str, dict[str, Any]] = {
     "another racer's key": {"provider_key": b"k" * 32},
     "another device": {"device": b"d" * 32},
     "another attempt": {"attempt": 2},
