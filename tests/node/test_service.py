@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from block_maker import SPEC
+from consensus.parameters import DEVNET
 from node.config import Config
 from node.service import Node
 
@@ -66,3 +67,14 @@ async def test_a_running_node_counts_its_rests_and_peers_pay_by_that_clock(tmp_p
             while node.core_time._idle == 0:
                 await trio.sleep(0.01)
             nursery.cancel_scope.cancel()
+
+
+async def test_a_node_polls_as_many_units_of_stake_as_its_option_says(tmp_path: Path) -> None:
+    asked: list[tuple[int, bool]] = []
+    for sample in (None, 3):
+        folder = tmp_path / str(sample)
+        node = Node(Config("dev", folder, "test", rpc=None, prometheus_port=None, sample_units=sample), SPEC)
+        parameters = node.machine._parameters
+        asked.append((parameters.sample_units, parameters.force_sampling))
+        node.ledger.close()
+    assert asked == [(DEVNET.sample_units, False), (3, True)]

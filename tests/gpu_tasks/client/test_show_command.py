@@ -129,6 +129,7 @@ def test_show_says_what_became_of_a_check_once_it_is_over(tmp_path: Path) -> Non
             time.sleep(0.1)
         assert before["leaves"] == "its customer may dispute any leaf, up to block 3"
         assert before["check"] is None
+        assert int(before["prepaid"]["grains"]) == 240_000, "for two calls of its check more than without one"
         found = f"{ss58.encode(EVE)[:8]} computed the leaf that was drawn and found it right"
         assert shown["leaves"] == f"ended in block 4: {found}"
         assert shown["dispute"] is None
