@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.figures import Figures
-from benchmarks.peers.judging import medians
 from benchmarks.peers.race import race
 from benchmarks.peers.this_node import ThisNode
+from benchmarks.peers.verdict import medians
 from benchmarks.peers.workload import Shape, bodies
 from devnet.launcher.lifecycle import ending_on_signals
 

@@ -7,7 +7,7 @@ from node.pool.verifier import Claim
 from runtime.blocks.digest import Digest, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography.signatures import Scheme
-from runtime.execution.authoring import Authoring
+from runtime.execution.block_builder import Authoring
 from runtime.pallets.timestamp import Timestamp
 
 FIRST_EPOCH = 0

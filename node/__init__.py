@@ -15,5 +15,5 @@ In reading order:
 * `rpc`: the RPC process
 * `loop`: carries out what the consensus machine says
 * `service`: the node, put together from these rooms
-* `chain_options`, `running`, `chain_commands`, `key_commands`, `cli`: the command line
+* `chain_options`, `run`, `chain_commands`, `key_commands`, `cli`: the command line
 """

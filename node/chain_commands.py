@@ -20,8 +20,8 @@ from node.durable import is_there
 from node.errors import BadInputError, DatabaseError
 from node.ledger.storage import Storage
 from runtime.blocks.block import block_id
-from wallet.asking import require_agreement
 from wallet.errors import WalletError
+from wallet.prompts import require_agreement
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcError
 
 

@@ -96,9 +96,9 @@ def ogpu_node(context: click.Context, /, **flags: Any) -> None:
     Shell completion: eval "$(_OGPU_NODE_COMPLETE=bash_source ogpu-node)" (or zsh_source, fish_source).
     """
     if context.invoked_subcommand is None:
-        from node import running  # noqa: PLC0415  # the network stack takes a second to import; nothing else needs it
+        from node import run  # noqa: PLC0415  # the network stack takes a second to import; nothing else needs it
 
-        running.run(flags)
+        run.run(flags)
 
 
 add_deferred(ogpu_node, "node", COMMANDS)

@@ -40,7 +40,7 @@ from node.p2p.inbox import InboxMessage as Arrived
 from node.p2p.meter import PeerRates
 from node.peers.messages import GET_BLOCKS, GET_HANDOFFS, STATUS
 from node.peers.peers import Peers
-from node.sync.standing import NodeStanding
+from node.sync.status import NodeStanding
 from node.sync.sync import Sync
 from runtime.blocks.block import HEADER, seal_payload
 from runtime.blocks.evidence import EVIDENCE

@@ -44,7 +44,7 @@ from node.pool.pools import make_pools
 from node.pool.verifier import Verifier
 from node.rpc.supervisor import require_free_port, supervise
 from node.sync.proven_keys import ProvenKeys
-from node.sync.standing import NodeStanding
+from node.sync.status import NodeStanding
 from node.sync.sync import Sync
 from runtime.cryptography import signatures
 

@@ -9,10 +9,10 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from runtime.encoding.types import CAP_GRAINS
-from runtime.frame.agenda import ScheduleItem
 from runtime.frame.holds import Hold, HoldReason
 from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound, Runtime
+from runtime.frame.schedule import ScheduleItem
 from runtime.frame.storage import StorageItem, StorageValue
 from runtime.state.overlay import StateReader
 from runtime.state.written_keys import ITEM_PREFIX_BYTES

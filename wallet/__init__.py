@@ -7,7 +7,7 @@ In reading order:
 * `complaints`: what is said on standard error, for people or for programs
 * `amounts`: oGPU and grains
 * `keypair`, `mnemonic`, `suri`: a key, its recovery phrase, its secret as text
-* `asking`: questions to whoever sits at the terminal
+* `prompts`: questions to whoever sits at the terminal
 * `keyfile`, `private_file`, `keyring`: locked keys on disk, by name
 * `password_file`: the passwords that open them, from files
 * `rpc`: JSON-RPC over one connection
@@ -17,7 +17,7 @@ In reading order:
 * `trust`: what a program goes by when it meets a node
 * `verified`: a client that believes its node only what it can check
 * `calls`: any call from what a person types
-* `sent_notes`, `sending`: what was signed is written down before it is sent, and sent once
+* `sent_notes`, `submission`: what was signed is written down before it is sent, and sent once
 * `refusals`: why the chain refuses a call, with the number that is missing
 * `trial`: what the chain would say to calls that are not sent
 * `tables`, `output`: tables that fit where they are shown, or JSON

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import click
 
-from wallet.commands.opening import session_options
+from wallet.commands.program_options import session_options
 from wallet.complaints import JsonAnywhereGroup
 from wallet.deferred import add_deferred
 from wallet.program_options import HELP_NAMES
@@ -28,25 +28,25 @@ COMMANDS = {
     ),
     "send": ("money:send", "Send AMOUNT oGPU to an account."),
     "stake": (
-        "bonding:stake",
+        "bonds:stake",
         "Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there.",
     ),
-    "delegate": ("delegating:delegate", "Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."),
+    "delegate": ("delegations:delegate", "Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."),
     "redelegate": (
-        "delegating:redelegate",
+        "delegations:redelegate",
         "Put AMOUNT oGPU (or `all`) from behind one validator behind another at once; for a time it answers for both.",
     ),
     "unstake": (
-        "bonding:unstake",
+        "bonds:unstake",
         "Begin to take AMOUNT oGPU (or `all`) out; it is free after the unbonding time, with `withdraw`.",
     ),
     "undelegate": (
-        "delegating:undelegate",
+        "delegations:undelegate",
         "Begin to take AMOUNT oGPU (or `all`) back from behind a validator; it is free after the unbonding time.",
     ),
-    "withdraw": ("bonding:withdraw", "Free everything that was unstaked long enough ago."),
+    "withdraw": ("bonds:withdraw", "Free everything that was unstaked long enough ago."),
     "stakes": ("stakes_table:show_stakes", "Show what an account has bonded, delegated, unstaked and held."),
-    "rewards": ("earning:rewards", "Show what an account has earned and not claimed, or claim it."),
+    "rewards": ("rewards:rewards", "Show what an account has earned and not claimed, or claim it."),
     "validators": (
         "validators_table:validators",
         "Show who holds office or is elected: stake, commission, blocks, slashes, what stake behind them would earn.",
@@ -60,20 +60,20 @@ COMMANDS = {
         "Show what an account did, earned and lost with its stake, in the newest final blocks.",
     ),
     "validate": (
-        "validating:offer",
+        "validators:offer",
         "Offer to validate and to mine.",
     ),
     "commission": (
-        "validating:commission",
+        "validators:commission",
         "Announce that you will keep PERCENT of your delegators' rewards, from the second era after this one on.",
     ),
     "profile": (
-        "validating:profile",
+        "validators:profile",
         "Give yourself, a validator, a NAME and a WEB address, for a deposit that comes back; nobody checks them.",
     ),
-    "set-keys": ("validating:set_keys", "Replace the session and VRF key of your node by those of NODE_KEYS."),
-    "chill": ("validating:chill", "Stop to offer to validate and to mine."),
-    "unjail": ("validating:unjail", "Leave jail, where a validator comes that gave no sign of life for too long."),
+    "set-keys": ("validators:set_keys", "Replace the session and VRF key of your node by those of NODE_KEYS."),
+    "chill": ("validators:chill", "Stop to offer to validate and to mine."),
+    "unjail": ("validators:unjail", "Leave jail, where a validator comes that gave no sign of life for too long."),
     "call": ("call:call", "Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`."),
     "parameters": (
         "parameters:parameters",

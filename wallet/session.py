@@ -19,7 +19,6 @@ import click
 
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
 from runtime.cryptography import ss58
-from wallet.asking import typed_secret
 from wallet.complaints import complain
 from wallet.complaints import note as note  # noqa: PLC0414  # part of what commands share
 from wallet.errors import WalletError
@@ -27,6 +26,7 @@ from wallet.keypair import Keypair
 from wallet.keyring import Keyring
 from wallet.output import Grains, Output
 from wallet.password_file import read_passwords
+from wallet.prompts import typed_secret
 from wallet.rpc import NodeUnreachableError, RpcError
 from wallet.suri import keypair_from_suri
 from wallet.trust import Trust
@@ -204,8 +204,8 @@ class WalletSession:
 
         `result` says more of a call that did what it asked for.
         """
-        from wallet.sending import inner_failure, send_once  # noqa: PLC0415  # as above
         from wallet.sent_notes import SentNotes  # noqa: PLC0415
+        from wallet.submission import inner_failure, send_once  # noqa: PLC0415  # as above
 
         notes = SentNotes(self.keyring.folder / SENT_FOLDER, client.genesis_hash)
         with self.output.console.status("waiting for finality"):

@@ -21,7 +21,7 @@ from benchmarks.gpu.batches import batched
 from benchmarks.gpu.drawn_requests import drawn_requests
 from benchmarks.gpu.exactness import wrong_batches, wrong_products
 from gpu_tasks.provider.execution.gpu import MIB, Hardware, find_hardware, why_no_gpu
-from gpu_tasks.provider.execution.starting import CUDA
+from gpu_tasks.provider.execution.worker_start import CUDA
 from gpu_tasks.workloads.textgen_int8.backends import arithmetic
 from simulation.runs import ended
 

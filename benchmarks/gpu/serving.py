@@ -15,7 +15,7 @@ from benchmarks.processes import children, command_of
 from gpu_tasks.provider.execution.bench import Bench
 from gpu_tasks.provider.execution.executor import BadRequestError
 from gpu_tasks.provider.execution.gpu import MIB, Hardware, Reading, meter_for
-from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.registry import form_named, open_workload
 

@@ -16,7 +16,7 @@ from benchmarks.gpu.serving import LONG, WORKLOAD, bench_of, form, worker_pids
 from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.gpu import MIB, Hardware, meter_for
 from gpu_tasks.provider.execution.limits import limits_for
-from gpu_tasks.provider.execution.starting import CUDA, worker_command
+from gpu_tasks.provider.execution.worker_start import CUDA, worker_command
 
 MISSING_GPU = 99
 MEMORY_RETURNS_SECONDS = 30.0

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.execution.starting import CUDA
+from gpu_tasks.provider.execution.worker_start import CUDA
 
 LIMITS = {
     "Max address space": "unlimited",

@@ -9,7 +9,7 @@ from functools import partial
 
 from benchmarks.ladder.rungs import AUDIT_JUDGES, TRACE_AUDIT_CHANCE, Found, task_bars
 from benchmarks.ladder.statements import checked, signed_milestone
-from benchmarks.ladder.timing import lowest
+from benchmarks.ladder.timer import lowest
 from gpu_tasks.data.run_states import encode_run_state, read_run_state, root_of, state_index
 from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.showing import ShownStretch, TraceStretch, is_shown, looked_at

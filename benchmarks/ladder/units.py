@@ -19,7 +19,7 @@ from benchmarks.ladder.rungs import (
     unit_bars,
 )
 from benchmarks.ladder.statements import checked, signed_reveal
-from benchmarks.ladder.timing import lowest
+from benchmarks.ladder.timer import lowest
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.workload import OutputCheck, Workload
 

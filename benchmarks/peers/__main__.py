@@ -1,4 +1,4 @@
-"""`make peers`: this node and anvil in one harness, in turns; exit 1 below `judging.BAR` times anvil.
+"""`make peers`: this node and anvil in one harness, in turns; exit 1 below `verdict.BAR` times anvil.
 
 Both are single nodes on this machine.  Transfers signed beforehand go in as JSON-RPC batches over HTTP; the clock runs
 from the first request until a client can know that the last transfer is final.  What is fair in it and what is not:
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.figures import machine
-from benchmarks.peers import judging
+from benchmarks.peers import verdict
 from benchmarks.peers.anvil import Anvil
 from benchmarks.peers.apart import measure_libraries, measure_sync
-from benchmarks.peers.judging import Pair, Standing
 from benchmarks.peers.race import Contestant, Result, race
 from benchmarks.peers.this_node import ThisNode
+from benchmarks.peers.verdict import Pair, Standing
 from benchmarks.peers.workload import Shape, bodies
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.lifecycle import ending_on_signals
@@ -40,14 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ending_on_signals():
         standings = measure(ThisNode(SENDERS), anvil, shapes, options.rounds)
         apart = {} if options.nodes_only else {"this node syncing": measure_sync(), **measure_libraries(options.python)}
-    failures = judging.failures(standings)
+    failures = verdict.failures(standings)
     report = {
         "machine": taken_on | {"anvil": anvil.version(), "anvil_block_time": options.anvil_block_time},
         "failures": failures,
         "shapes": {standing.label: standing.report() for standing in standings},
         "without network": apart,
     }
-    return ended(OUT, report, failures, judging.line(standings, apart, round(time.monotonic() - started)))
+    return ended(OUT, report, failures, verdict.line(standings, apart, round(time.monotonic() - started)))
 
 
 def measure(ours: Contestant, theirs: Contestant, shapes: Sequence[Shape], rounds: int) -> list[Standing]:

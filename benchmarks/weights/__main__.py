@@ -30,7 +30,7 @@ from benchmarks.weights.staking_cases import Staking
 from benchmarks.weights.task_cases import TaskCalls
 from benchmarks.weights.task_hook import TaskHook
 from benchmarks.weights.task_road import Tasks
-from benchmarks.weights.timing import Meter, Scale
+from benchmarks.weights.timer import Meter, Scale
 from benchmarks.weights.whole_blocks import SHARE_MAX, WholeBlocks
 from benchmarks.weights.world import ACCOUNTS, SENDERS, World
 from node import process

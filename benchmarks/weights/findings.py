@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.weights.timing import ROUNDS, Meter
+from benchmarks.weights.timer import ROUNDS, Meter
 from runtime.encoding.types import Origin, Signed
 from runtime.frame.call import Call
 from runtime.frame.weights import EXTRINSIC_BASE

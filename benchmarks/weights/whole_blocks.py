@@ -29,7 +29,7 @@ from runtime.blocks.digest import seal_item
 from runtime.blocks.extrinsic import Extra, MultiSignature
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.types import Unsigned
-from runtime.execution.authoring import Authoring
+from runtime.execution.block_builder import Authoring
 from runtime.execution.executive import execute_block
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError, InvalidReason, InvalidTransaction

@@ -9,13 +9,13 @@ In reading order:
 * `posting_record`: what is about to be posted, on the disk
 * `batches`: a file of many requests: read, split into units, taken up again, answered in its form
 * `posting`: what can be posted once, units and tasks; from lines of a file to what units are posted with
-* `planning`: what a plan asks a chain
+* `outlook`: what a plan asks a chain
 * `costs`: what units cost: before anything is sent, and later
 * `posting_once`: posting it, each prompt once
 * `output_files`: where the bytes of a result are written
 * `payments`: who was paid what for a unit that has ended
-* `waiting`: why a queued unit is not taken
-* `watching`: following units: a table that changes with the chain, or JSON lines
+* `wait_reasons`: why a queued unit is not taken
+* `watch`: following units: a table that changes with the chain, or JSON lines
 * `inventories`: what providers say that their machines have, and how reliable they were
 * `image_files`: an image as `docker save` wrote it, looked at and compressed
 * `task_files`: task files and their inputs on the disk

@@ -19,9 +19,9 @@ from typing import Any, Protocol, Self
 
 from gpu_tasks.batches.requests import encode_requests, price_of, work_of
 from gpu_tasks.client.batches.line_forms import LineTerms
+from gpu_tasks.client.batches.line_reader import BatchReader
 from gpu_tasks.client.batches.lines import BatchFileError, FileForm, LineError
-from gpu_tasks.client.batches.reading import BatchReader
-from gpu_tasks.client.batches.splitting import LIST_BYTES
+from gpu_tasks.client.batches.units_of_lines import LIST_BYTES
 from gpu_tasks.client.class_choice import NO_CLASS, USUAL, ClassWish, classes_for
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import COPIES, BlobClient, stores_for

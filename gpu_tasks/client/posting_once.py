@@ -22,7 +22,7 @@ from runtime.pallets.system import System
 from wallet.client import ERA_BLOCKS, ChainClient, NotIncludedError
 from wallet.keypair import Keypair
 from wallet.rpc import NodeUnreachableError, RpcError
-from wallet.sending import block_with
+from wallet.submission import block_with
 
 POLL_SECONDS = 0.5
 SEAL_MARGIN_BLOCKS = 2 * ERA_BLOCKS

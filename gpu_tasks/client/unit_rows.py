@@ -16,7 +16,7 @@ from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.runs import run_id, runs_of
 from gpu_tasks.client.costs.spent import SpentMoney, paid_and_returned
 from gpu_tasks.client.file_runs.plan import ACCOUNT
-from gpu_tasks.client.planning import slot_ms
+from gpu_tasks.client.outlook import slot_ms
 from gpu_tasks.client.results import progress
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.inference import InferenceMarket

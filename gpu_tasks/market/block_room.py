@@ -5,7 +5,7 @@ and attestations have budgets that do not shrink. Always: the budgets that are g
 """
 
 from runtime.encoding.types import Weight
-from runtime.frame.agenda import Budget
+from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import BLOCK_BASE, work
 
 KEPT_FOR_UNITS = BLOCK_BASE + work(microseconds=384_000)
@@ -19,8 +19,8 @@ class BlockRoom:
         """So much is left; nothing, if it is less."""
         self._left = max(0, left)
 
-    def budget(self, wanted: Weight) -> Budget:
+    def budget(self, wanted: Weight) -> WeightMeter:
         """A budget of what is wanted, or of what is left."""
         given = min(wanted.ref_time, self._left)
         self._left -= given
-        return Budget(Weight(given, 0))
+        return WeightMeter(Weight(given, 0))

@@ -16,13 +16,13 @@ In reading order:
 * `watching`: what customers may watch, and the broker that it goes to
 * `duties`: races, cases, endings: what is done next, and doing it
 * `pauses`: why a device is paused, and until when
-* `idling`: why a device stands still; pure
+* `idle_reasons`: why a device stands still; pure
 * `device_watch`: why devices stand still, and how long they compute
 * `programs`: programs of customers, in containers
 * `tunnel`: customers in their containers
 * `tasks`: tasks at auction: bids, work, checkpoints
 * `daemon`: what runs until it is stopped: from a block to what it asks for
-* `registering`: the calls that make a stash a provider, and that end it
+* `registration`: the calls that make a stash a provider, and that end it
 * `commands`: each command
 * `cli`: `ogpu-provider`, and the options before its commands
 """

@@ -18,85 +18,85 @@ from wallet.trust import Trust, checkpoint_option, genesis_option, trust_option
 DEFAULT_BASE = Path("~/.ogpu/provider")
 COMMANDS = {
     "run": (
-        "running:run",
+        "run:run",
         "Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.",
     ),
     "doctor": (
-        "examining:doctor",
+        "doctor:doctor",
         "Say what machine, key and chain lack for the daemon to earn, and what to do; exits with 1 if anything.",
     ),
-    "devices": ("showing:devices", "List this machine's devices; without a GPU the reason stands beside the CPU."),
+    "devices": ("status:devices", "List this machine's devices; without a GPU the reason stands beside the CPU."),
     "inventory": (
-        "inventorying:inventory",
+        "inventory:inventory",
         "Show what the daemon publishes: devices, drivers, processor, memory, disk, policy.",
     ),
     "status": (
-        "showing:status",
+        "status:status",
         "Show devices, what they are at, duties, disputes and seats, the sums of the journal, and what was earned.",
     ),
     "register": (
-        "joining:register",
+        "register:register",
         "Register provider, device and offer; bonds and offers to validate first, where that is missing.",
     ),
     "bench": (
-        "rolling:bench",
+        "bench:bench",
         "Measure what each device here computes at roll calls, all at once, and name the work to enrol with.",
     ),
     "enrol": (
-        "rolling:enrol",
+        "bench:enrol",
         "Have DEVICE (0x.., or the beginning of it) answer roll calls, from the next one on; a bond is held for it.",
     ),
     "withdraw": (
-        "rolling:withdraw",
+        "bench:withdraw",
         "Have DEVICE answer no roll calls any more, and take its bond back; what it had proven is over.",
     ),
-    "offer": ("offering:offer", "Have DEVICE (0x.., or the beginning of it) work for a service, or change its price."),
+    "offer": ("offers:offer", "Have DEVICE (0x.., or the beginning of it) work for a service, or change its price."),
     "withdraw-offer": (
-        "offering:withdraw_offer",
+        "offers:withdraw_offer",
         "Have DEVICE work for a service no more, and take the offer's deposit back; what is assigned stays.",
     ),
     "queue": (
-        "offering:queue",
+        "offers:queue",
         "Have DEVICE (0x.., or the beginning of it) be drawn for so many UNITS while it works on one: 0 to 15.",
     ),
     "pause": (
-        "offering:pause",
+        "offers:pause",
         "Take no new work with a device (0x.., or the beginning of it), or with all; what is assigned goes on.",
     ),
-    "resume": ("offering:resume", "Take work again with a paused device (0x.., or the beginning of it), or with all."),
+    "resume": ("offers:resume", "Take work again with a paused device (0x.., or the beginning of it), or with all."),
     "auctions": (
-        "auctioning:auctions",
+        "auctions:auctions",
         "List the tasks at auction, which of them have a bid of this provider's, and why the others have none.",
     ),
     "policy": (
-        "auctioning:policy",
+        "auctions:policy",
         "Show what the daemon of this base path bids for, or change what is given; it goes by it from its next block.",
     ),
     "drain": (
-        "auctioning:drain",
+        "auctions:drain",
         "Take nothing new: no bids, units with no device; what there is, is ended. `run` says when nothing is left.",
     ),
     "earnings": (
-        "earning:earnings",
+        "earnings:earnings",
         "Show what units, tasks, judging, auditing and standing by have paid, after fees, and what bonds have lost.",
     ),
     "utilisation": (
-        "utilising:utilisation",
+        "utilisation:utilisation",
         "Show how long each device computed, for what, why it stood still, and what an hour of it brought.",
     ),
     "appeal": (
-        "appealing:appeal",
+        "appeal:appeal",
         "Appeal against what judges have said of UNIT (0x..); the provider key signs, the bond is the stash's.",
     ),
     "prove": (
-        "proving:prove",
+        "prove:prove",
         "Compute TASK (0x..) again, and show a fraud proof if its result is wrong; the provider key signs.",
     ),
     "unregister": (
-        "leaving:unregister",
+        "leave:unregister",
         "Take DEVICE (0x.., or the beginning of it) and its offers out of the market; its bond comes back at once.",
     ),
-    "withdraw-bond": ("leaving:withdraw_bond", "Stop being a provider and a candidate, and take the stash's bond out."),
+    "withdraw-bond": ("leave:withdraw_bond", "Stop being a provider and a candidate, and take the stash's bond out."),
 }
 
 

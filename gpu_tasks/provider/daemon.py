@@ -29,29 +29,29 @@ from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT, BlobServ
 from gpu_tasks.provider.blobs.store import BlobStore, Quota
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, Identity, View
 from gpu_tasks.provider.device_watch import DeviceReview, DeviceWatch, WatchedFrom
-from gpu_tasks.provider.duties.checking import CheckDuty
+from gpu_tasks.provider.duties.batch_disputes import DifferingDuty
+from gpu_tasks.provider.duties.checks import CheckDuty
 from gpu_tasks.provider.duties.devices import DeviceDuty, StandingError
-from gpu_tasks.provider.duties.differing import DifferingDuty
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty
 from gpu_tasks.provider.duties.endings import EndingDuty, KeptInputDuty
 from gpu_tasks.provider.duties.judging import JudgeDuty
-from gpu_tasks.provider.duties.losing import LossNotes
+from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.offences import Reporter
 from gpu_tasks.provider.duties.other_daemons import OtherDaemons
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.racing import RaceDuty
-from gpu_tasks.provider.duties.resuming import Resumer
+from gpu_tasks.provider.duties.race import RaceDuty
+from gpu_tasks.provider.duties.resumer import Resumer
 from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.side_earnings import SideEarnings
 from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
-from gpu_tasks.provider.execution.starting import NUMPY
-from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
+from gpu_tasks.provider.execution.worker_start import NUMPY
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook
-from gpu_tasks.provider.programs.house import ProgramEngine, ProgramHouse
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
-from gpu_tasks.provider.tasks.bidding import BidDuty
+from gpu_tasks.provider.programs.supervisor import ContainerSupervisor, ProgramEngine
+from gpu_tasks.provider.tasks.bids import BidDuty
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.tasks.policy_file import PolicySource, is_draining
@@ -61,8 +61,8 @@ from gpu_tasks.provider.tasks.told_policy import claimed_policy
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.telemetry import Telemetry
 from gpu_tasks.provider.told_inventory import ToldInventory
-from gpu_tasks.provider.tunnel.program_access import ProgramDoors
-from gpu_tasks.provider.tunnel.tunnel_door import TunnelDoor
+from gpu_tasks.provider.tunnel.program_access import RunningPrograms
+from gpu_tasks.provider.tunnel.tunnel_server import TunnelServer
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER
 from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
 from wallet.amounts import format_amount
@@ -114,7 +114,7 @@ class Daemon:
     """
 
     def __init__(
-        self, identity: Identity, chain: ChainPort, workshop: Workshop, telemetry: Telemetry, settings: Settings
+        self, identity: Identity, chain: ChainPort, worker_pool: WorkerPool, telemetry: Telemetry, settings: Settings
     ) -> None:
         """Open journal and store; nothing runs yet. JournalError if the journal cannot be used."""
         base = settings.base_path
@@ -125,7 +125,7 @@ class Daemon:
             identity=identity,
             chain=chain,
             journal=journal,
-            workshop=workshop,
+            workers=worker_pool,
             inputs=Inputs(identity, chain, blobs, store, telemetry),
             store=store,
             blobs=blobs,
@@ -135,21 +135,23 @@ class Daemon:
             pauses=PauseBook(base),
             watch=settings.watch,
         )
-        policy = PolicySource(base, (*workshop.workloads.stepwise, CONTAINER_KIND))
+        policy = PolicySource(base, (*worker_pool.workloads.stepwise, CONTAINER_KIND))
         means = policy.policy().containers
-        programs = ProgramHouse(
+        programs = ContainerSupervisor(
             settings.engine,
-            means.container_policy(_gpus(workshop)),
-            lambda: workshop.devices,
+            means.container_policy(_gpus(worker_pool)),
+            lambda: worker_pool.devices,
             settings.why_no_engine,
             keep_seconds=means.keep_seconds,
             spool=base / IMAGES_FOLDER,
         )
         book = TaskBook(self.parts, base / TASKS_FOLDER)
         self.duties = _duties(self.parts, settings, policy, book, programs)
-        containers = ProgramDoors(programs, None if settings.engine is None else settings.engine.inside)
-        self.tunnels = TunnelDoor(containers, identity.seal_key, identity.genesis, identity.stash, base / TUNNEL_FOLDER)
-        hardware, claims = list(workshop.hardware), lambda: claimed_policy(policy.policy(), means, programs.why_not)
+        containers = RunningPrograms(programs, None if settings.engine is None else settings.engine.inside)
+        self.tunnels = TunnelServer(
+            containers, identity.seal_key, identity.genesis, identity.stash, base / TUNNEL_FOLDER
+        )
+        hardware, claims = list(worker_pool.hardware), lambda: claimed_policy(policy.policy(), means, programs.why_not)
         self.server = BlobServer(
             store,
             Resealer(identity.genesis, journal, chain),
@@ -177,14 +179,14 @@ class Daemon:
         async with contextlib.AsyncExitStack() as exits:
             exits.callback(self.parts.journal.close)
             await exits.enter_async_context(self.parts.blobs)
-            exits.push_async_callback(self.parts.workshop.close)
+            exits.push_async_callback(self.parts.workers.close)
             await exits.enter_async_context(self.duty(DeviceWatch))
             standing = await self.duty(DeviceDuty).look()
             await self.duty(OtherDaemons).check()  # before this daemon listens: an answer is another's
-            self.parts.workshop.serve(standing.served)
+            self.parts.workers.serve(standing.served)
             for device, promised in standing.promised.items():
                 for form in promised:
-                    await self.parts.workshop.start(device, form)
+                    await self.parts.workers.start(device, form)
             exits.push_async_callback(self.server.close)
             await self._listen()
             for duty in self.duties:
@@ -251,7 +253,7 @@ class Daemon:
 class Housekeeping(Duty):
     """Frees disk and memory."""
 
-    def __init__(self, parts: Parts[ChainPort], programs: ProgramHouse) -> None:
+    def __init__(self, parts: Parts[ChainPort], programs: ContainerSupervisor) -> None:
         """Nothing was freed yet."""
         self._parts = parts
         self._programs = programs
@@ -261,11 +263,11 @@ class Housekeeping(Duty):
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
             self._parts.store.sweep(time.time())
             await self._programs.tidy()
-            await self._parts.workshop.end_idle()
+            await self._parts.workers.end_idle()
 
 
 def _duties(
-    parts: Parts[ChainPort], settings: Settings, policy: PolicySource, book: TaskBook, programs: ProgramHouse
+    parts: Parts[ChainPort], settings: Settings, policy: PolicySource, book: TaskBook, programs: ContainerSupervisor
 ) -> list[Duty]:
     """Return a daemon's duties in their order.
 
@@ -301,5 +303,5 @@ def _duties(
     return duties
 
 
-def _gpus(workshop: Workshop) -> tuple[str, ...]:
-    return tuple(hardware.uuid for hardware in workshop.hardware if hardware.index is not None)
+def _gpus(worker_pool: WorkerPool) -> tuple[str, ...]:
+    return tuple(hardware.uuid for hardware in worker_pool.hardware if hardware.index is not None)

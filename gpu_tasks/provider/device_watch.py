@@ -18,12 +18,12 @@ from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.port import DevicePort, View
 from gpu_tasks.provider.duties.devices import DeviceDuty
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings
-from gpu_tasks.provider.duties.losing import LossNotes
+from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.races import Race, race_of
-from gpu_tasks.provider.duties.resuming import Resumer
+from gpu_tasks.provider.duties.resumer import Resumer
 from gpu_tasks.provider.execution.device_times import IdleNote
-from gpu_tasks.provider.idling import IdleScene, race_wait, why_idle
+from gpu_tasks.provider.idle_reasons import IdleScene, race_wait, why_idle
 from gpu_tasks.provider.journal.journal import RaceKey
 from gpu_tasks.provider.keys import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from gpu_tasks.provider.pauses import why_paused
@@ -57,7 +57,7 @@ class DeviceWatch(Duty):
         """No block was seen; what is measured is written to `folder`."""
         self._parts = parts
         self._known = known
-        self._times = parts.workshop.times
+        self._times = parts.workers.times
         self._times.why = self._why
         self._book = UtilisationBook(folder)
         self._clock = clock

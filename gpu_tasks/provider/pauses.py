@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpu_tasks.market.api import DeviceStatus
-from gpu_tasks.provider.duties.resuming import BY_OPERATOR, STAYING, UNKNOWN, untold_loss
+from gpu_tasks.provider.duties.resumer import BY_OPERATOR, STAYING, UNKNOWN, untold_loss
 from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseCause
 from wallet.amounts import format_amount
 

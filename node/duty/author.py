@@ -23,7 +23,7 @@ from runtime.blocks.block import HEADER_BYTES_MAX
 from runtime.blocks.digest import Digest, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.codec import DecodeError
-from runtime.execution.authoring import Authoring, BuiltBlock
+from runtime.execution.block_builder import Authoring, BuiltBlock
 from runtime.frame.call import Call
 from runtime.frame.errors import InvalidBlock, InvalidReason, InvalidTransaction
 from runtime.frame.runtime import Bound

@@ -33,7 +33,7 @@ from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import VerifySignature
 from runtime.encoding.codec import Annotated, Bounded, codec
-from runtime.execution.authoring import BuiltBlock
+from runtime.execution.block_builder import BuiltBlock
 from runtime.execution.executive import DecodeExtrinsic, ExecutionOutcome, execute_block, execute_proven
 from runtime.execution.supply import recount
 from runtime.frame.errors import InvalidBlock

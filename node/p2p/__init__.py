@@ -23,7 +23,7 @@ What others see of it:
 A peer's life:
 
 * `admission`: who may take an inbound slot
-* `listening`: the listening socket
+* `listener`: the listening socket
 * `outbox`: what waits for one peer
 * `addresses`: where a node is, as text
 * `link`: an established connection, served

@@ -26,7 +26,7 @@ from node.p2p.hello import GENESIS_BYTES, GoodbyeReason, Hello, Role
 from node.p2p.identity import NodeIdentity, PeerId
 from node.p2p.inbox import Inbox, nobody
 from node.p2p.link import PING_SECONDS, Link, LinkEnded, run_link, say_goodbye
-from node.p2p.listening import dialable_hosts, listen, serve
+from node.p2p.listener import dialable_hosts, listen, serve
 from node.p2p.meter import RateLimits
 from node.p2p.outbox import Outbox
 from node.p2p.peer_table import PeerTable

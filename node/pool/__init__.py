@@ -12,7 +12,7 @@ In reading order:
 * `manners`: the cost of each peer's refused messages, and the peers ignored for it; pure
 * `entrance`: the two stages of the way in: before a signature is checked and after it
 * `judged_state`: the state on which a pool judges messages
-* `spreading`: messages of one kind, taken from peers and passed on
+* `gossip_pool`: messages of one kind, taken from peers and passed on
 * `transaction_pool`: the rules of the way into the queue, and what becomes of it when the chain moves
 * `attestation_pool`: the same for execution attestations
 * `heartbeat_pool`: the same for signs of life

@@ -33,10 +33,10 @@ from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import Peers
+from node.pool.gossip_pool import FailedChecks, Spreading, decoded
 from node.pool.judged_state import JudgedState
 from node.pool.manners import Blame
 from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, ForgedError, PoolRefusalError
-from node.pool.spreading import FailedChecks, Spreading, decoded
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import verify_ed25519

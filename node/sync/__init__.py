@@ -2,10 +2,10 @@
 
 In reading order:
 
-* `waiting`: blocks that wait, a share for each peer
+* `waiting_blocks`: blocks that wait, a share for each peer
 * `checkpoint_watch`: a checkpoint that the network contradicts
 * `sets_ahead`: the sets of epochs that this node has not reached, as handoffs of peers prove them
 * `sync`: what peers send and ask for; blocks on their way into the tree
 * `proven_keys`: session keys that peers prove while they are connected
-* `standing`: this node's tip and final block, told to peers
+* `status`: this node's tip and final block, told to peers
 """

@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 from node.ledger.chain import Chain
 from node.peers.messages import GetBlocks, PeerStatus
-from node.sync.waiting import Peer
+from node.sync.waiting_blocks import Peer
 
 ASKED_MAX = 8
 """Open questions at a time."""

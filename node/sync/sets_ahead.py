@@ -23,7 +23,7 @@ from node.p2p.meter import PeerRates
 from node.peers.messages import HANDOFFS, HANDOFFS_PER_ANSWER_MAX, GetHandoffs, PeerStatus
 from node.peers.peers import Peers
 from node.sync.checkpoint_watch import CheckpointWatch
-from node.sync.waiting import Peer
+from node.sync.waiting_blocks import Peer
 from runtime.cryptography import signatures
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError

@@ -24,7 +24,7 @@ from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX, Peers
 from node.sync.checkpoint_watch import CheckpointWatch
 from node.sync.sets_ahead import SetsAhead
-from node.sync.waiting import Peer, Room, Waiting
+from node.sync.waiting_blocks import Peer, Room, Waiting
 from runtime.blocks.block import BLOCK, HEADER, HEADER_BYTES_MAX, extrinsics_root, seal_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.hashing import blake2_256

@@ -6,6 +6,6 @@ block_fullness          what still fits into the block
 transaction_checks      whether a signed extrinsic may be applied now
 supply                  no grain appears or vanishes
 executive               a block, from its first hook to its roots
-authoring               the same steps, for a block under construction
+block_builder           the same steps, for a block under construction
 pool_validation         the same checks, as the pool asks them
 """

@@ -10,7 +10,7 @@ fees             what an extrinsic costs
 origins          who makes calls, the origins of pallets included, as one value
 call             a method that is also a transaction
 storage          items of the state, declared as attributes
-agenda           what a pallet has to come back to, and the work that a block may spend on it
+schedule         what a pallet has to come back to, and the work that a block may spend on it
 storage_version  which form a pallet's storage has, and what brings an older one into the form of now
 holds            what money is held for: reasons that pallets declare, and cases
 parameter        a number in the state, with bounds, unit and reason

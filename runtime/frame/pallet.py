@@ -16,13 +16,14 @@ Adding a pallet touches this class and the list in `genesis/chain.py`, nothing e
 and builders of calls are derived. A pallet changes state through storage items only, and is made
 anew for every execution: plain attributes would not survive, so it must not have any.
 
-A large pallet stands on a ground: a class below it that declares storage, numbers and used pallets, without an index.
+A large pallet derives from a storage base: a class below it that declares storage, numbers and used pallets, without
+an index.
 
     class StakeLedger(Pallet): ...                  # modules with the pallet's work import this
     class TrustStake(StakeLedger, index=7): ...     # calls, events, errors and hooks; imports those modules
 
-What the ground declares is the pallet's: it lies under the pallet's name, in the order of declaration, before what the
-pallet declares itself. A ground carries one pallet, since two could not both own its storage.
+What the base declares is the pallet's: it lies under the pallet's name, in the order of declaration, before what the
+pallet declares itself. A base carries one pallet, since two could not both own its storage.
 """
 
 from collections.abc import Callable
@@ -31,12 +32,12 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, o
 
 from runtime.encoding.codec import variant
 from runtime.encoding.types import CallFilter, Origin, PalletOrigin, Root, Signed, Unsigned, Weight
-from runtime.frame.agenda import ScheduleItem
 from runtime.frame.call import FREE, Call, CallMethod, PostDispatch, call
 from runtime.frame.context import ExecutionContext
 from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure, known
 from runtime.frame.holds import CaseId, Hold, HoldReason
 from runtime.frame.parameter import Parameter
+from runtime.frame.schedule import ScheduleItem
 from runtime.frame.storage import (
     Hasher,
     StorageDoubleMap,
@@ -151,7 +152,7 @@ class Pallet:
     chain_constants: dict[str, Any]
 
     def __init_subclass__(cls, *, index: int | None = None) -> None:
-        """Collect the declarations of a new pallet; without an index, only look that it is fit to be a ground."""
+        """Collect the declarations of a new pallet; without an index, only look that it is fit to be a storage base."""
         super().__init_subclass__()
         cls.methods = tuple(value for value in vars(cls).values() if isinstance(value, CallMethod))
         cls.constants = cls._declared(Constant)
@@ -162,7 +163,7 @@ class Pallet:
             if cls.methods or cls.events or cls.errors or cls.hold_reasons or cls.origins:
                 raise TypeError(
                     f"{cls.__name__}: calls, events, errors, hold reasons and origins belong to the pallet, which has"
-                    " an index, not to its ground"
+                    " an index, not to its storage base"
                 )
             return
         if not 0 <= index < 256:
@@ -174,7 +175,7 @@ class Pallet:
 
     @classmethod
     def _declared(cls, kind: type[D]) -> dict[str, D]:
-        """The declarations of a kind by attribute, the ground's before the class's own."""
+        """The declarations of a kind by attribute, the storage base's before the class's own."""
         declared = {}
         for owner in reversed(cls.__mro__):
             declared.update({name: value for name, value in vars(owner).items() if isinstance(value, kind)})
@@ -223,7 +224,7 @@ class Pallet:
 
     @classmethod
     def hints(cls) -> dict[str, Any]:
-        """The annotations of the ground and of the class, resolved."""
+        """The annotations of the storage base and of the class, resolved."""
         hints: dict[str, Any] = {}
         for owner in reversed(cls.__mro__[: cls.__mro__.index(Pallet)]):
             hints.update(get_annotations(owner, eval_str=True))

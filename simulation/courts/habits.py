@@ -5,7 +5,7 @@ from enum import Enum
 
 from gpu_tasks.market.courts.cases import CaseStage, ClaimKind, CourtCase
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
-from gpu_tasks.provider.duties.appealing import is_found_declining, is_found_lying
+from gpu_tasks.provider.duties.appeals import is_found_declining, is_found_lying
 from simulation.chains.court_chain import RIGHT, WRONG, Says
 
 

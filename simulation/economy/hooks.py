@@ -8,10 +8,10 @@ from gpu_tasks.market.courts import courts as of_the_courts
 from gpu_tasks.market.courts.hearing import COURT_WEIGHT, END_WEIGHT, LOOKS_MAX, SEAT_LOOK_WEIGHT
 from gpu_tasks.market.devices.device_work import RECALL_WEIGHT
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, QUEUE_MAX
-from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, EXPIRY_WEIGHT, FINAL_BUDGET, HEIGHT_BUDGET, STEP_WEIGHT
 from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, TENDING_BUDGET, WAKE_BUDGET
-from gpu_tasks.market.inference.queueing import STIR_WEIGHT, WELCOME_WEIGHT
+from gpu_tasks.market.inference.queue import STIR_WEIGHT, WELCOME_WEIGHT
+from gpu_tasks.market.inference.schedules import EXPIRY_BUDGET, EXPIRY_WEIGHT, FINAL_BUDGET, HEIGHT_BUDGET, STEP_WEIGHT
 from gpu_tasks.market.inference.services import OFFERS_PER_SERVICE_MAX
 from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.units import RACERS_MAX
@@ -22,8 +22,8 @@ from gpu_tasks.market.training.life.ending import CLEARED_MAX
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from runtime.encoding.types import Weight
-from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.frame.measured import times
+from runtime.frame.schedule import TAKE_WEIGHT
 
 BUDGETS = (
     RETURN_BUDGET,

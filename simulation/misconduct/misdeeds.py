@@ -14,7 +14,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, CheckTerms, LeafStage
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
-from gpu_tasks.market.leaf_checks.ground import seat_of
+from gpu_tasks.market.leaf_checks.storage import seat_of
 from simulation.catalogue import check_books
 from simulation.chains.batch_chain import leaves_for
 from simulation.chains.market_chain import CUSTOMER

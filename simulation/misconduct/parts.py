@@ -17,7 +17,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office
 from gpu_tasks.market.leaf_checks.checks import LeafCheck, LeafStage
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.provider.duties.appealing import is_found_lying, is_outvoted
+from gpu_tasks.provider.duties.appeals import is_found_lying, is_outvoted
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.system import System

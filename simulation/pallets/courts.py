@@ -11,8 +11,8 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT, LeafCheck, LeafDuty, LeafStage
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
-from gpu_tasks.market.leaf_checks.ground import seat_of
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks.storage import seat_of
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.encoding.types import CAP_GRAINS

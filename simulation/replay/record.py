@@ -23,7 +23,7 @@ from runtime.blocks.extrinsic import (
     decode_extrinsic,
 )
 from runtime.cryptography.signatures import verify
-from runtime.execution.authoring import Authoring, BuiltBlock
+from runtime.execution.block_builder import Authoring, BuiltBlock
 from runtime.frame.call import Call
 from runtime.frame.errors import ErrorValue, InvalidTransaction
 from runtime.frame.runtime import Bound, Runtime

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ladder import __main__ as ladder
-from benchmarks.ladder import page, tasks, timing, units
+from benchmarks.ladder import page, tasks, timer, units
 from benchmarks.ladder.rungs import AUDIT_CHANCE, TASK_RUNGS, UNIT_RUNGS, Found, failures, task_bars, unit_bars
 from benchmarks.ladder.statements import checked, signed_milestone, signed_reveal
 from gpu_tasks.traces.trace import has_form, state_hash
@@ -56,7 +56,7 @@ def test_every_workload_has_sizes_at_which_a_ratio_can_be_seen_to_scale() -> Non
 def test_the_lowest_of_all_turns_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0.0, 5.0, 10.0, 12.0, 20.0, 23.0])
     monkeypatch.setattr("time.process_time", lambda: next(times))
-    assert timing.lowest({"long": lambda: None}, 3) == {"long": 2.0}
+    assert timer.lowest({"long": lambda: None}, 3) == {"long": 2.0}
 
 
 def test_what_is_too_short_for_the_clock_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_what_is_too_short_for_the_clock_is_repeated(monkeypatch: pytest.MonkeyP
         now[0] = next(calls)
 
     monkeypatch.setattr("time.process_time", lambda: now[0] * 0.001)
-    found = timing.lowest({"short": work}, 1)
+    found = timer.lowest({"short": work}, 1)
     assert found["short"] == pytest.approx(0.001, rel=0.2)
     assert next(calls) > 10
 

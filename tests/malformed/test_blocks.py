@@ -18,7 +18,7 @@ from runtime.blocks.block import BLOCK, BLOCK_BYTES_MAX, Block, extrinsics_root
 from runtime.blocks.extrinsic import decode_extrinsic, encode_bare
 from runtime.cryptography.signatures import verify
 from runtime.encoding.scale import DecodeError
-from runtime.execution.authoring import Authoring
+from runtime.execution.block_builder import Authoring
 from runtime.execution.executive import execute_block
 from runtime.frame.errors import InvalidBlock
 from runtime.pallets.system import System

@@ -23,7 +23,7 @@ from runtime.blocks.extrinsic import (
 )
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.scale import DecodeError
-from runtime.execution.authoring import Authoring
+from runtime.execution.block_builder import Authoring
 from runtime.execution.executive import execute_block
 from runtime.execution.pool_validation import TransactionValidator
 from runtime.frame.errors import InvalidTransaction

@@ -14,13 +14,13 @@ from consensus.headers import TrustedBlock
 from genesis.chain import genesis_state
 from genesis.presets import load_spec
 from genesis.spec import from_json
-from node import running
+from node import run as running
 from node.cli import main, ogpu_node
 from node.config import Config, Paths, RpcConfig, read_checkpoint
 from node.duty.keystore import SESSION, Keystore
 from node.errors import BadInputError
 from node.ledger.storage import Storage, StoredBlock
-from wallet import asking
+from wallet import prompts
 
 
 def run(*words: str) -> str:
@@ -86,7 +86,7 @@ def test_purging_keeps_keys_and_sign_state(
     assert (status, "in use" in said) == (2, True)
     holder.close()
     assert json.loads(run("chain-info", "--dev", "--base-path", str(tmp_path)))["finalized_number"] == 0
-    monkeypatch.setattr(asking, "has_terminal", lambda: False)
+    monkeypatch.setattr(prompts, "has_terminal", lambda: False)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     status, said = refused(capsys, "purge-chain", "--dev", "--base-path", str(tmp_path))
     assert (status, "nobody is here to be asked: a program adds -y" in said) == (2, True)

@@ -12,7 +12,7 @@ from gpu_tasks.provider.execution.containers.inside import Shell
 from gpu_tasks.provider.execution.containers.logs import ContainerLog
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
-from gpu_tasks.provider.execution.containers.running import ContainerEnd, ContainerUse, EndReason, RunningContainer
+from gpu_tasks.provider.execution.containers.run import ContainerEnd, ContainerUse, EndReason, RunningContainer
 from gpu_tasks.provider.execution.containers.spec import ContainerSpec, ImageArchive
 from gpu_tasks.provider.execution.containers.streams import EngineStream
 

@@ -24,7 +24,7 @@ from node.monitoring.poll_log import PollLog
 from node.p2p.frames import FrameKind
 from node.p2p.inbox import InboxMessage as Arrived
 from node.peers.peers import Peers
-from node.sync.standing import NodeStanding
+from node.sync.status import NodeStanding
 from node.sync.sync import Sync
 from played_transport import PlayedTransport
 from runtime.cryptography import signatures

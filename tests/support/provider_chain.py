@@ -46,9 +46,9 @@ from gpu_tasks.provider.chain.side_pay import SidePayment, audit_payments, audit
 from gpu_tasks.provider.daemon import Daemon, Settings
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.workloads import Workloads
-from gpu_tasks.provider.execution.workshop import Workshop
-from gpu_tasks.provider.programs.house import ProgramEngine
+from gpu_tasks.provider.programs.supervisor import ProgramEngine
 from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.workloads.form import WorkloadForm
@@ -416,7 +416,7 @@ class Village:
         """Start a provider."""
         chain, executor, heard = FakeChain(self.node, keys), FakeExecutor(), Heard()
         make = self.make or executor.make
-        workshop = Workshop(self.hardware or [fake_processor(keys.name)], Workloads(self.forms), make)
+        workers = WorkerPool(self.hardware or [fake_processor(keys.name)], Workloads(self.forms), make)
         identity = Identity.of(keys.stash, keypair(keys), GENESIS_HASH)
         engine = self.engines.get(keys.name)
         chains, base = self.chains.get(keys.name, HereComputer()).make, self.base / keys.name
@@ -424,7 +424,7 @@ class Village:
             base, blob_port=port, quota=self.quota, machine=self.machine, engine=engine, make_chains=chains,
             keep_paused=self.keep_paused,
         )  # fmt: skip
-        daemon = Daemon(identity, chain, workshop, heard, settings)
+        daemon = Daemon(identity, chain, workers, heard, settings)
         if keys.name in self.cheats:
             self.cheats[keys.name](daemon)
         await daemon.__aenter__()

@@ -10,7 +10,7 @@ from runtime.blocks.extrinsic import Extra, MultiSignature
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, VerifySignature, keypair_from_seed, sign, verify
 from runtime.encoding.types import GRAINS_PER_OGPU, RuntimeVersion
-from runtime.execution.authoring import Authoring, BuiltBlock
+from runtime.execution.block_builder import Authoring, BuiltBlock
 from runtime.execution.executive import execute_block
 from runtime.frame.api import Apis, with_apis
 from runtime.frame.call import Call

@@ -8,7 +8,7 @@ from unittest.mock import patch
 from click.testing import CliRunner, Result
 
 from gpu_tasks.client.cli import main
-from wallet.commands import making
+from wallet.commands import calls
 
 OF_BOB = ["--key", "//Bob"]
 UNKNOWN = "0x" + "ee" * 32
@@ -17,7 +17,7 @@ UNKNOWN = "0x" + "ee" * 32
 def ogpu(folder: Path, url: str, *words: str, typed: str | None = None, as_json: bool = True) -> Result:
     """Run a command; with `typed` as if somebody sat at the terminal."""
     env = {"OGPU_POSTINGS": str(folder / "postings"), "OGPU_CHECKPOINTS": str(folder / "checkpoints")}
-    with patch.object(making, "is_attended", lambda: typed is not None):
+    with patch.object(calls, "is_attended", lambda: typed is not None):
         options = ["--url", url, "--keyring", str(folder / "keys"), *(["--json"] if as_json else [])]
         return CliRunner(env=env).invoke(main, [*options, *words], input=typed)
 

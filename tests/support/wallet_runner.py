@@ -18,7 +18,7 @@ from genesis.presets import load_spec
 from genesis.spec import ChainSpec
 from played_node import served
 from wallet.cli import main
-from wallet.commands import making
+from wallet.commands import calls
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def chain(folder: Path, *, beat_seconds: float = 0.0) -> Iterator[str]:
 def wallet(folder: Path, url: str, *arguments: str, typed: str = "", attended: bool = False) -> Result:
     """Run a command; `attended`: as if somebody sat at the terminal, who types `typed`."""
     options = ["--url", url, "--keyring", str(folder / "keys"), "--json"]
-    with patch.object(making, "is_attended", lambda: attended):
+    with patch.object(calls, "is_attended", lambda: attended):
         return CliRunner().invoke(main, [*options, *arguments], input=typed)
 
 

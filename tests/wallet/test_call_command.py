@@ -15,7 +15,7 @@ from runtime.frame.holds import HoldReason
 from runtime.pallets.pots import STAKES
 from task_chain import an_order
 from wallet.cli import main
-from wallet.commands import making
+from wallet.commands import calls as making
 from wallet.trial import HeldChange
 from wallet_runner import answer, chain, said, wallet
 

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from runtime.pallets.system import System
 from wallet.cli import main
 from wallet.client import ChainClient, Payer
-from wallet.commands import making
-from wallet.commands.making import PlannedCall, SendingOptions
+from wallet.commands import calls
+from wallet.commands.calls import PlannedCall, SendingOptions
 from wallet.keyring import Keyring
 from wallet.output import Output
 from wallet.session import WalletSession
@@ -46,7 +46,7 @@ def test_a10_the_recipient_is_shown_and_asked_for(
         asked = wallet(tmp_path, url, *command, typed="n\n", attended=True)
         assert (asked.exit_code, asked.stdout) == (1, "")
         assert address in asked.stderr
-        with patch.object(making, "is_attended", lambda: True):
+        with patch.object(calls, "is_attended", lambda: True):
             for_people = CliRunner().invoke(main, ["--url", url, *command], input="n\n")
         assert address in for_people.stdout
         assert "Send it?" in for_people.stderr
@@ -65,7 +65,7 @@ def test_a10_where_nobody_can_be_asked_nothing_is_sent(tmp_path: Path) -> None:
 
 
 def test_a_plan_may_have_a_question_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(making, "is_attended", lambda: True)
+    monkeypatch.setattr(calls, "is_attended", lambda: True)
 
     async def plan(_client: ChainClient, _payer: Payer) -> PlannedCall:
         return PlannedCall(System.remark(remark=b"x"), question="End it?")
@@ -73,12 +73,12 @@ def test_a_plan_may_have_a_question_of_its_own(tmp_path: Path, monkeypatch: pyte
     with chain(tmp_path) as url, CliRunner().isolation(input="n\n") as (_, said_to_people, _):
         session = WalletSession(url, Keyring(tmp_path / "keys"), Output(as_json=False), None)
         with pytest.raises(click.Abort):
-            making.make(session, "//Alice", SendingOptions(False, False, False, 0), plan)
+            calls.make(session, "//Alice", SendingOptions(False, False, False, 0), plan)
         assert b"End it?" in said_to_people.getvalue()
 
 
 def test_a10_no_terminal_is_no_person() -> None:
-    assert not making.is_attended()
+    assert not calls.is_attended()
 
 
 FAILURES = {

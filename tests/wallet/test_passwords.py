@@ -19,7 +19,7 @@ from websockets.asyncio.server import ServerConnection
 from gpu_tasks.provider.keys import provider_key
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
-from wallet import asking, password_file, rpc
+from wallet import password_file, prompts, rpc
 from wallet.cli import main
 from wallet.errors import CannotUnlockError, KeyFileError, WalletError
 from wallet.keyfile import ScryptCost
@@ -79,7 +79,7 @@ def test_a_phrase_may_stand_on_several_lines(tmp_path: Path, typed: str, meant: 
 
 
 def test_a_new_password_is_typed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "has_terminal", lambda: True)
+    monkeypatch.setattr(prompts, "has_terminal", lambda: True)
     typed = "mistyped\nother\nsecret\nsecret\n"
     made = CliRunner().invoke(main, ["--keyring", str(tmp_path / "keys"), "new", "carol"], input=typed)
     assert made.exit_code == 0, made.output

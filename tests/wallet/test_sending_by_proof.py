@@ -15,8 +15,8 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.system import System
 from wallet.client import ChainClient
 from wallet.proved.refutation import NodeRefutedError
-from wallet.sending import send_once
 from wallet.sent_notes import SentNotes
+from wallet.submission import send_once
 from wallet.suri import keypair_from_suri
 from wallet.trust import Trust
 from wallet.verified import VerifiedClient

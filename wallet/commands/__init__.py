@@ -2,18 +2,18 @@
 
 In reading order:
 
-* `opening`: the options before the commands of a program that works with keys, and the session for these
+* `program_options`: the options before the commands of a program that works with keys, and the session for these
 * `options`: what several commands take
-* `making`: how a call is shown, asked for and sent
+* `calls`: how a call is shown, asked for and sent
 * `keys`: make, import, list
 * `money`: balances and transfers
 * `chain_time`: when an epoch will begin, about
 * `locks`: what is locked, until when, and what could take it
-* `naming`: validators by the names that they give themselves
+* `validator_names`: validators by the names that they give themselves
 * `staking_facts`: what every command about stake shows: the time on the chain, when money is free, the risks
-* `delegating`, `bonding`: stake behind others, and behind oneself
-* `earning`: rewards
-* `validating`: what a validator offers, asks and calls itself
+* `delegations`, `bonds`: stake behind others, and behind oneself
+* `rewards`: rewards
+* `validators`: what a validator offers, asks and calls itself
 * `stakes_table`, `validators_table`: who has what at stake, and who validates
 * `history`: what an account did, earned and lost with its stake
 * `parameters`: the numbers that the chain goes by

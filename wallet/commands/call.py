@@ -22,7 +22,7 @@ from wallet.calls.directory import Directory, Method, full_name, require_pallets
 from wallet.calls.form import Style
 from wallet.calls.money import DEPOSITS, Moved, moved_by, posts_in
 from wallet.client import ChainClient
-from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.calls import PlannedCall, SendingOptions, make, sending_options
 from wallet.errors import CallInputError
 from wallet.output import Grains
 from wallet.proved.pins import read_pin

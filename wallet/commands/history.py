@@ -20,7 +20,7 @@ from runtime.pallets.staking import staking_events as ev
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.commands.chain_time import ChainTime, date_text, read_time
-from wallet.commands.naming import known_validator, name_text
+from wallet.commands.validator_names import known_validator, name_text
 from wallet.output import Account, Grains, as_text
 from wallet.refusals.refused_call import percent_text
 from wallet.rpc import RpcError

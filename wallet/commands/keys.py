@@ -12,9 +12,9 @@ import click
 
 from runtime.cryptography.signatures import Scheme
 from wallet import mnemonic
-from wallet.asking import typed_secret
 from wallet.errors import SuriError, WalletError
 from wallet.output import Account
+from wallet.prompts import typed_secret
 from wallet.session import WalletSession, explained
 from wallet.suri import keypair_from_suri
 

@@ -12,7 +12,7 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKES, STAKING_REWARDS, TREASURY
 from runtime.pallets.system import AccountInfo, System
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.calls import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT, from_option
 from wallet.errors import WalletError
 from wallet.output import Account, Grains, as_text

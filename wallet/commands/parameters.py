@@ -17,7 +17,7 @@ from wallet.calls.directory import require_pallets
 from wallet.calls.form import ArgumentPlace
 from wallet.calls.parameter_form import ParameterForm
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.calls import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import from_option
 from wallet.errors import WalletError
 from wallet.session import WalletSession, explained

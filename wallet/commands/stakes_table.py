@@ -13,8 +13,8 @@ from runtime.pallets.staking.stakers import STAKE, Candidate, may_be_elected
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.commands.chain_time import ChainTime
-from wallet.commands.naming import names_of
 from wallet.commands.staking_facts import StakingView, open_view
+from wallet.commands.validator_names import names_of
 from wallet.output import Account, Grains
 from wallet.session import WalletSession, note
 

@@ -18,8 +18,8 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.amounts import PPM
 from wallet.client import ChainClient
 from wallet.commands.chain_time import ChainTime
-from wallet.commands.naming import name_text, web_text
 from wallet.commands.staking_facts import StakingView, open_view
+from wallet.commands.validator_names import name_text, web_text
 from wallet.output import Account, BareGrains
 from wallet.refusals.refused_call import percent_text
 from wallet.session import WalletSession, note

@@ -37,7 +37,7 @@ from devnet.proofs.escape.scene import (
 from gpu_tasks.provider.execution.containers.engine import open_engine
 from gpu_tasks.provider.execution.containers.programs import run_program
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
-from gpu_tasks.provider.execution.containers.running import EndReason
+from gpu_tasks.provider.execution.containers.run import EndReason
 from gpu_tasks.provider.execution.containers.spec import MIB, ImageArchive, ImageByDigest, NetworkAccess
 
 DISK_SLACK_BYTES = 16 * MIB

@@ -22,7 +22,7 @@ from devnet.launcher.made_images import ImageFile, MadeImage, busybox_files
 from devnet.launcher.processes import stat_fields
 from devnet.stage.registry import client_of, pushed, registry
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
-from gpu_tasks.provider.execution.containers.running import ContainerEnd, RunningContainer
+from gpu_tasks.provider.execution.containers.run import ContainerEnd, RunningContainer
 from gpu_tasks.provider.execution.containers.spec import (
     MIB,
     ContainerLimits,

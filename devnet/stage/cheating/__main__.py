@@ -53,12 +53,12 @@ from devnet.stage.cheating.daemons import with_duty, with_work
 from devnet.stage.cheating.lies import BatchLie
 from gpu_tasks.provider import cli
 from gpu_tasks.provider.daemon import Daemon
-from gpu_tasks.provider.duties.checking import CheckDuty
-from gpu_tasks.provider.duties.differing import DifferingDuty
-from gpu_tasks.provider.duties.racing import RaceDuty
+from gpu_tasks.provider.duties.batch_disputes import DifferingDuty
+from gpu_tasks.provider.duties.checks import CheckDuty
+from gpu_tasks.provider.duties.race import RaceDuty
 from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.sandbox import Sandbox
-from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 
 

@@ -33,15 +33,15 @@ from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import ChainError, ChainPort, View
 from gpu_tasks.provider.daemon import Daemon
+from gpu_tasks.provider.duties.batch_disputes import DifferingDuty
 from gpu_tasks.provider.duties.cases import JudgeStep, Search
-from gpu_tasks.provider.duties.checking import CheckDuty
-from gpu_tasks.provider.duties.differing import DifferingDuty
+from gpu_tasks.provider.duties.checks import CheckDuty
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.race import RaceDuty
 from gpu_tasks.provider.duties.races import Race
-from gpu_tasks.provider.duties.racing import RaceDuty
 from gpu_tasks.provider.duties.roll_calls import RollCallDuty
-from gpu_tasks.provider.duties.sending import StepMessage
+from gpu_tasks.provider.duties.sent_steps import StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
 from gpu_tasks.provider.execution.gpu import Hardware
@@ -50,8 +50,8 @@ from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
 from gpu_tasks.provider.programs.results import stored
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 from gpu_tasks.provider.tasks.places import OwnTask, TaskStep
-from gpu_tasks.provider.tasks.selling_time import TimeDuty
-from gpu_tasks.provider.tasks.task_attesting import attested
+from gpu_tasks.provider.tasks.sold_time import TimeDuty
+from gpu_tasks.provider.tasks.task_attestations import attested
 from gpu_tasks.provider.tasks.task_verdicts import TaskCase
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.workloads.matmul_chain.prover import rows_root

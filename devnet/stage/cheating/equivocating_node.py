@@ -19,7 +19,7 @@ from node.duty.validator_keys import ValidatorKeys
 from node.peers.peers import Peers
 from runtime.blocks.block import BLOCK, Block, Header, seal_payload
 from runtime.blocks.digest import seal_item
-from runtime.execution.authoring import Authoring
+from runtime.execution.block_builder import Authoring
 from runtime.pallets.timestamp import Timestamp
 
 

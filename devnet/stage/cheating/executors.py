@@ -26,7 +26,7 @@ from gpu_tasks.provider.execution.executor import (
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import limits_for
 from gpu_tasks.provider.execution.sandbox import Sandbox
-from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.train_int8.request import WORKLOAD_ID, decode_request
 from gpu_tasks.workloads.train_int8.state import DIGEST_BYTES

@@ -2,26 +2,26 @@
 
 In reading order:
 
-* `sending`: how a command sends a call: what it costs is shown, people are asked, and what became of it is shown,
+* `calls`: how a command sends a call: what it costs is shown, people are asked, and what became of it is shown,
   also to who interrupts it
-* `naming`: what an id that a person typed is
+* `id_prefixes`: what an id that a person typed is
 * `program_words`: command lines that end with a program's own words
-* `handing`: secrets, from the environment or files to who runs a task
+* `secrets`: secrets, from the environment or files to who runs a task
 * `task_runs`: a task followed to its end, its result fetched and checked
-* `deciding`: what customers decide about tasks: accept, amend, close, hold a checkpoint
-* `disputing_leaves`: an answer of a batch is computed again, and disputed
-* `disputing`: a result is wrong, and where
+* `task_decisions`: what customers decide about tasks: accept, amend, close, hold a checkpoint
+* `leaf_dispute`: an answer of a batch is computed again, and disputed
+* `dispute`: a result is wrong, and where
 * `units`: what was posted: follow it, read its result, appeal about a unit
 * `posting`: post units once, whatever breaks off; answer a file of requests; take back what waits
-* `picturing`: a picture bought as tiles, checked, and written as one file
+* `picture`: a picture bought as tiles, checked, and written as one file
 * `tasks`: task files: what one comes to, and the schema of all
 * `task_submission`: one task from its file to the chain, once
-* `submitting`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
-* `running`: a command line as a job, its lines and exit code
-* `converting`: others' files as task files
-* `entering`: a shell, files, ports and secrets of a container
-* `hearing_tasks`: what providers tell of tasks while they work
-* `telling_events`: the market's events as they become final
+* `submit`: submit a task: what it asks, what it costs and who could bid is known before anything is sent
+* `run`: a command line as a job, its lines and exit code
+* `converters`: others' files as task files
+* `shell`: a shell, files, ports and secrets of a container
+* `logs`: what providers tell of tasks while they work
+* `events`: the market's events as they become final
 * `auctions`: tasks as they stand: a list, one of them, its bids, all of it reckoned again
 * `services`: what is sold and who offers it, a service of one's own and its end
 """

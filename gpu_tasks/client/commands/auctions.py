@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from gpu_tasks.client.commands.naming import TaskError, known_task, named_task, require_market
+from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_market
 from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.block_statements import LifeBlocks, TaskEvents, life_blocks, task_blocks, task_events
-from gpu_tasks.client.training.following import open_case
+from gpu_tasks.client.training.progress import open_case
 from gpu_tasks.client.training.records import (
     BID_COLUMNS,
     EXPLAINED_COLUMNS,
@@ -74,8 +74,8 @@ async def told_now(
     seconds: float,
 ) -> dict[str, Any] | None:  # fmt: skip
     """What is heard in so many seconds; None, with a note why, where that is nothing: the chain's facts stand."""
-    from gpu_tasks.client.telemetry.following import live_table  # noqa: PLC0415  # as above
-    from gpu_tasks.client.telemetry.hearing import BrokerTrouble  # noqa: PLC0415  # loads MQTT: for who listens alone
+    from gpu_tasks.client.telemetry.messages import BrokerTrouble  # noqa: PLC0415  # loads MQTT: for who listens alone
+    from gpu_tasks.client.telemetry.streams import live_table  # noqa: PLC0415  # as above
 
     key = session.key(key_text)
     if task.customer != key.account:

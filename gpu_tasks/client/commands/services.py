@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from gpu_tasks.client.commands.sending import key_option, planned
+from gpu_tasks.client.commands.calls import key_option, planned
 from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.inventories import heard_inventories, reliability_of, with_claims
 from gpu_tasks.client.offers import ServiceError, form_named
@@ -36,7 +36,7 @@ from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount, format_percent
 from wallet.client import ChainClient, Outcome, Payer
-from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.calls import PlannedCall, SendingOptions, make, sending_options
 from wallet.commands.options import AMOUNT, PERCENT
 from wallet.output import Account, Grains, Output
 from wallet.rpc import OddAnswerError, RpcError

@@ -9,16 +9,16 @@ from typing import Any
 
 import click
 
-from gpu_tasks.client.commands.handing import handing
-from gpu_tasks.client.commands.naming import TaskError, named_task, require_customer
+from gpu_tasks.client.commands.id_prefixes import TaskError, named_task, require_customer
+from gpu_tasks.client.commands.secrets import handing
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.training import stages
-from gpu_tasks.client.training.following import TaskFollower, show_changes
-from gpu_tasks.client.training.holding import DEFAULT_FOLDER, CheckpointKeeper
+from gpu_tasks.client.training.held_checkpoints import DEFAULT_FOLDER, CheckpointKeeper
 from gpu_tasks.client.training.program_outputs import fetch_outputs, names_in, stated_outputs
+from gpu_tasks.client.training.progress import TaskFollower, show_changes
 from gpu_tasks.client.training.records import DONE, ended_well, exit_code_of, metric_unit, workload_name
 from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result, last_stated
-from gpu_tasks.client.watching import moments
+from gpu_tasks.client.watch import moments
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.money import TaskOutcome
@@ -29,9 +29,9 @@ from runtime.frame.call import Call
 from wallet.client import ChainClient, Outcome
 from wallet.keypair import Keypair
 from wallet.output import Account, Grains
-from wallet.sending import send_once
 from wallet.sent_notes import SentNotes
 from wallet.session import SENT_FOLDER, CallFailedError, WalletSession, note
+from wallet.submission import send_once
 
 NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})
 checkpoints_option = click.option(

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from gpu_tasks.client.commands.deciding import ended_early
-from gpu_tasks.client.commands.naming import TaskError, known_task
-from gpu_tasks.client.commands.sending import other_command, this_command
+from gpu_tasks.client.commands.calls import other_command, this_command
+from gpu_tasks.client.commands.id_prefixes import TaskError, known_task
+from gpu_tasks.client.commands.task_decisions import ended_early
 from gpu_tasks.client.commands.tasks import TaskOutlook, facts_of, outlook_of
 from gpu_tasks.client.funds import require, spendable
 from gpu_tasks.client.posting import TASK_POSTING, PostingCost, Prompt
@@ -21,13 +21,13 @@ from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, RecordBusyError
 from gpu_tasks.client.task_files import LoadedTask
 from gpu_tasks.client.training import stages
-from gpu_tasks.client.training.sealing import ImageUpload, TaskDraft, TaskSealer
+from gpu_tasks.client.training.sealed_orders import ImageUpload, TaskDraft, TaskSealer
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.tasks.plan import TaskPlan
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
-from wallet.commands import making
+from wallet.commands import calls
 from wallet.complaints import EXIT_ABORTED, complain
 from wallet.keypair import Keypair
 from wallet.output import Grains
@@ -243,7 +243,7 @@ def asked_when_interrupted(
     except KeyboardInterrupt:
         part = submitted()
         complain(f"interrupted: {_how_it_stands(part, key_text)}", EXIT_ABORTED)
-        if part is not None and part.block is not None and making.is_attended():
+        if part is not None and part.block is not None and calls.is_attended():
             _offer_to_end(session, key_text, bytes.fromhex(part.units[0]))
         raise click.exceptions.Exit(EXIT_ABORTED) from None
 
@@ -266,12 +266,12 @@ def _how_it_stands(part: PostedPart | None, key_text: str) -> str:
 def _offer_to_end(session: WalletSession, key_text: str, task_id: bytes) -> None:
     """Show the cost of ending the task, and end it if the user agrees."""
 
-    async def plan(client: ChainClient, payer: Payer) -> making.PlannedCall | making.NothingToSend:
+    async def plan(client: ChainClient, payer: Payer) -> calls.PlannedCall | calls.NothingToSend:
         found = await known_task(client, task_id, await client.finalized())
         return await ended_early(session, client, payer, task_id, found)
 
-    unasked = making.SendingOptions(dry_run=False, is_agreed=False, is_forced=False, tip=0)
+    unasked = calls.SendingOptions(dry_run=False, is_agreed=False, is_forced=False, tip=0)
     try:
-        making.make(session, key_text, unasked, plan)
+        calls.make(session, key_text, unasked, plan)
     except (click.Abort, KeyboardInterrupt):
         note(GOES_ON)

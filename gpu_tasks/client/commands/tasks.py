@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gpu_tasks.client import planning
+from gpu_tasks.client import outlook
 from gpu_tasks.client.costs.clearing import TaskEstimate, estimate_of
 from gpu_tasks.client.funds import grains_of, spendable
 from gpu_tasks.client.task_files import LoadedTask, load_any
@@ -183,18 +183,18 @@ class TaskOutlook:
     def market_facts(self) -> dict[str, Any]:
         """Facts about its auction, for people and programs."""
         rival = "the best loser" if self.plan.has_rival else "nobody: the greatest price is paid"
-        return {"price_is_set_by": rival, "standby": planning.standby_of(self.plan)}
+        return {"price_is_set_by": rival, "standby": outlook.standby_of(self.plan)}
 
 
 async def outlook_of(client: ChainClient, loaded: LoadedTask, account: bytes | None, final: bytes) -> TaskOutlook:
     """Look who could serve a task of this account, ask them whether they run it, and estimate its cost."""
-    slot_ms = planning.slot_ms(client)
+    slot_ms = outlook.slot_ms(client)
     asked = loaded.asked(os.urandom(SEED_BYTES), slot_ms)
-    numbers = await planning.auction_numbers(client, final, asked.checked_by)
+    numbers = await outlook.auction_numbers(client, final, asked.checked_by)
     terms, intervals = asked.terms(numbers.rules, slot_ms), asked.intervals(slot_ms)
-    planning.require_interval(terms, intervals, numbers, slot_ms)
-    own = frozenset[bytes]() if account is None else await planning.own(client, account, final)
-    devices = await planning.bidding_devices(client, final)
+    outlook.require_interval(terms, intervals, numbers, slot_ms)
+    own = frozenset[bytes]() if account is None else await outlook.own(client, account, final)
+    devices = await outlook.bidding_devices(client, final)
     found = plan_of(terms, asked.classes, numbers, devices, own, intervals, asked.checked_by)
     says = await willingness_of(client, asked, numbers.rules, found, slot_ms, final)
     estimate = await estimate_of(client, asked, numbers.rules, found, slot_ms, final)
@@ -223,7 +223,7 @@ def plan(session: WalletSession, file: Path, key_text: str | None) -> None:
         answer, says = seen.plan, seen.says
         funds = None if account is None else await spendable(client, account)
         _show(session, {**facts_of(seen.asked, seen.slot_ms), **_facts(seen, funds)}, answer, says)
-        if not planning.sells_tasks(client):
+        if not outlook.sells_tasks(client):
             note("this chain sells no tasks yet: cost and start are by the numbers that the auction begins with")
         elif answer.is_served:
             note("these devices could bid. Their owners decide whether they do; their answers are not binding")

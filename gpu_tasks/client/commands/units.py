@@ -14,9 +14,9 @@ from typing import Any
 import click
 
 from gpu_tasks.client.batches.leaf_looks import why_checked
-from gpu_tasks.client.commands.handing import secret_option, secrets_of
-from gpu_tasks.client.commands.naming import TaskError, named_id, named_unit, task_if_known
-from gpu_tasks.client.commands.sending import key_option, planned, this_command, told_when_interrupted
+from gpu_tasks.client.commands.calls import key_option, planned, this_command, told_when_interrupted
+from gpu_tasks.client.commands.id_prefixes import TaskError, named_id, named_unit, task_if_known
+from gpu_tasks.client.commands.secrets import secret_option, secrets_of
 from gpu_tasks.client.commands.task_runs import (
     accept_option,
     checkpoints_option,
@@ -42,8 +42,8 @@ from gpu_tasks.client.results import (
     winner_of,
 )
 from gpu_tasks.client.unit_rows import UNITS_LISTED_MAX
-from gpu_tasks.client.waiting import look, why_heard, why_queued
-from gpu_tasks.client.watching import UNITS_WATCHED_MAX, follow, row_of, rows_of, standing
+from gpu_tasks.client.wait_reasons import look, why_heard, why_queued
+from gpu_tasks.client.watch import UNITS_WATCHED_MAX, follow, row_of, rows_of, standing
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.data.blob_client import BlobClient
@@ -51,7 +51,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open, unit_id_of
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from wallet.client import ChainClient, Payer
-from wallet.commands.making import PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.calls import PlannedCall, SendingOptions, make, sending_options
 from wallet.keypair import Keypair
 from wallet.output import Account, Grains, Output, harmless
 from wallet.session import CallFailedError, WalletSession, note

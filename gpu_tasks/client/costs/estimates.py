@@ -15,7 +15,7 @@ from gpu_tasks.batches.requests import PRICED, TOKEN, price_of, work_of
 from gpu_tasks.client.batches.lines import LineError
 from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.offers import asks_of, drawable
-from gpu_tasks.client.planning import slot_ms
+from gpu_tasks.client.outlook import slot_ms
 from gpu_tasks.client.posting import AskedUnit, PostingCost, Wish
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.devices.records import DeviceClass

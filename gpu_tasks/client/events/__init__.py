@@ -2,7 +2,7 @@
 
 In reading order:
 
-* `telling`: an event as a sentence and as a row
-* `following`: block after block, over connections that break
+* `rows`: an event as a sentence and as a row
+* `stream`: block after block, over connections that break
 * `leaf_ends`: what became of a check of leaves, or of racers who differed, once that is over
 """

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_tasks.client.events.following import BLOCKS_PROVED
+from gpu_tasks.client.events.stream import BLOCKS_PROVED
 from gpu_tasks.client.payments import UnitPayment, case_payments, moved_by
 from gpu_tasks.client.results import winner_of
 from gpu_tasks.market.courts.cases import AUDIT_POT, CourtCase

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed
+from gpu_tasks.client.batches.line_writer import LineAnswer, LineWriter, UnitPlace
 from gpu_tasks.client.batches.lines import BatchLine
 from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.result_files import ResultFiles
-from gpu_tasks.client.batches.writing import LineAnswer, LineWriter, UnitPlace
 from gpu_tasks.client.costs.spent import paid_and_returned
+from gpu_tasks.client.file_runs.cancellation import CODES, RunStop
 from gpu_tasks.client.file_runs.plan import FilePlan, ReadAnswer, WrongAnswerError
-from gpu_tasks.client.file_runs.stopping import CODES, RunStop
 from gpu_tasks.client.results import ResultError, outcomes_served, salt_of, why_refunded
-from gpu_tasks.client.waiting import AWAITS_DRAW, look, reason_queued
-from gpu_tasks.client.watching import moments
+from gpu_tasks.client.wait_reasons import AWAITS_DRAW, look, reason_queued
+from gpu_tasks.client.watch import moments
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.side_by_side import all_side_by_side

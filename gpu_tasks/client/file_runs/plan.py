@@ -17,11 +17,11 @@ from typing import BinaryIO, Self
 
 from gpu_tasks.batches.requests import PRICED, TOKEN, encode_requests, price_of, work_of
 from gpu_tasks.client.batches.line_forms import LineTerms
+from gpu_tasks.client.batches.line_reader import BatchReader, RawPlace, digest_of, read_again
 from gpu_tasks.client.batches.lines import BatchLine, FileForm, LineError
-from gpu_tasks.client.batches.reading import BatchReader, RawPlace, digest_of, read_again
 from gpu_tasks.client.batches.record import BatchRecord, RunPlan, journal_of
 from gpu_tasks.client.batches.runs import INPUT, WINDOW
-from gpu_tasks.client.batches.splitting import LineLoad, UnitRoom, load_of, split
+from gpu_tasks.client.batches.units_of_lines import LineLoad, UnitRoom, load_of, split
 from gpu_tasks.client.class_choice import USUAL
 from gpu_tasks.client.posting import AskedUnit, PostError, Prompt, Wish
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX

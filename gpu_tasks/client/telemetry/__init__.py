@@ -2,9 +2,9 @@
 
 In reading order:
 
-* `hearing`: one thing that was heard, or is to be said of a broker
+* `messages`: one thing that was heard, or is to be said of a broker
 * `brokers`: which provider tells of a slot at which broker, by the chain and by the provider's own word
-* `listening`: one broker, as long as it is of use
+* `subscriber`: one broker, as long as it is of use
 * `progress`: how far tasks are, by what was heard last
-* `following`: all brokers of some tasks, as slots change hands; silence is said
+* `streams`: all brokers of some tasks, as slots change hands; silence is said
 """

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_tasks.client.telemetry.hearing import LASTING, BrokerTrouble, HeardNote, seconds_left
+from gpu_tasks.client.telemetry.messages import LASTING, BrokerTrouble, HeardNote, seconds_left
 from gpu_tasks.client.training.records import task_row
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.telemetry.notes import EventNote, LogNote, ProgressNote

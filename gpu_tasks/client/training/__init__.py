@@ -2,14 +2,14 @@
 
 In reading order:
 
-* `sealing`: from a task file to the order that is submitted, its input sealed and stored
+* `sealed_orders`: from a task file to the order that is submitted, its input sealed and stored
 * `stages`: how far a task is, in words, and why it waits
 * `records`: a task and its auctions in rows and facts
 * `run_blobs`: checkpoints and results, fetched, opened and checked
 * `program_outputs`: what a program left, fetched, opened and checked
-* `holding`: checkpoints that the customer holds, so that they count
+* `held_checkpoints`: checkpoints that the customer holds, so that they count
 * `block_statements`: the blocks of a task's life, read for what was stated and signed
 * `shifts`: who worked on a task, who took over, from which checkpoint, and why
 * `task_payments`: what each party was paid, lost, and has back
-* `following`: a task from block to block, until it ends
+* `progress`: a task from block to block, until it ends
 """

@@ -6,7 +6,7 @@ task has a sentence, and one that has ended says how.
 
 from __future__ import annotations
 
-from gpu_tasks.client.waiting import what_judges_do
+from gpu_tasks.client.wait_reasons import what_judges_do
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.training.money import TABLE, TaskOutcome

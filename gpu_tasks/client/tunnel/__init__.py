@@ -2,7 +2,7 @@
 
 In reading order:
 
-* `connecting`: from a task to an open tunnel
+* `connection`: from a task to an open tunnel
 * `terminal`: a program in the container, on this terminal or on pipes
-* `copying`: files there and back
+* `copies`: files there and back
 """

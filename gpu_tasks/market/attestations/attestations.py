@@ -31,8 +31,8 @@ from gpu_tasks.market.attestations.statement import (
 from gpu_tasks.market.attestations.task_forms import attach_to_task, task_problem
 from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation, StatedMilestone, TaskAttestation
 from gpu_tasks.market.ids import TaskId, UnitId
-from gpu_tasks.market.inference.agenda import ATTESTATIONS_MAX
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.schedules import ATTESTATIONS_MAX
 from gpu_tasks.market.inference.units import OpenUnit, Racer, Reveal, Unit, result_commitment
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.weights import WEIGHTS

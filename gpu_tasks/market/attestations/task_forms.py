@@ -17,8 +17,8 @@ from gpu_tasks.market.attestations.task_statement import (
     step_of,
     task_signing_payload,
 )
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import running
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.frame.errors import DispatchError
@@ -29,7 +29,7 @@ _NO_SLOT = "no such slot"
 _NOT_ITS_OWN = "not the slot's key or device"
 
 
-def task_problem(market: TrainingGround, signed: SignedTaskAttestation) -> str:
+def task_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
     """Why this attestation may not be attached now; empty if it may."""
     statement = signed.statement
     problem = _signing_problem(market, signed)
@@ -51,7 +51,7 @@ def task_problem(market: TrainingGround, signed: SignedTaskAttestation) -> str:
     return heights_problem(statement, slot_started_at=slot.started_at, height=market.height)
 
 
-def lasting_problem(market: TrainingGround, signed: SignedTaskAttestation) -> str:
+def lasting_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
     """Why this attestation cannot be attached on this branch, now or soon; empty if it can."""
     problem = _signing_problem(market, signed)
     return problem or record_problem(market.tasks[signed.statement.task], signed.statement)
@@ -74,7 +74,7 @@ def record_problem(task: Task | None, statement: TaskAttestation) -> str:
     return "" if step <= stated + AHEAD_MAX else "too far ahead"
 
 
-def attach_to_task(market: TrainingGround, statement: TaskAttestation) -> None:
+def attach_to_task(market: TrainingStorage, statement: TaskAttestation) -> None:
     """Write down what an admissible attestation states."""
     task = market.tasks[statement.task]
     assert task is not None, "an admissible attestation is of a task"
@@ -84,7 +84,7 @@ def attach_to_task(market: TrainingGround, statement: TaskAttestation) -> None:
         running.take_result(market, statement.task, task, statement.place, statement.stated.result)
 
 
-def _signing_problem(market: TrainingGround, signed: SignedTaskAttestation) -> str:
+def _signing_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
     """What is wrong with key, device and signature; empty if they are those of somebody who works on the task."""
     statement = signed.statement
     if statement.version != TASK_VERSION:

@@ -60,7 +60,6 @@ from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.merkle import is_member
 from runtime.encoding.codec import U32, U64, Bounded
 from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber, Hash, Weight
-from runtime.frame.agenda import Budget
 from runtime.frame.measured import times as times_weight
 from runtime.frame.pallet import (
     FREE,
@@ -76,6 +75,7 @@ from runtime.frame.pallet import (
     ensure,
     known,
 )
+from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.slashing import Share
@@ -314,7 +314,7 @@ class Capacity(Pallet, index=16):
 
     def _return_devices(self, now: int) -> Weight:
         """Tell the market of devices that may work again, within the budget; the rest waits for the next block."""
-        budget = Budget(RETURN_BUDGET)
+        budget = WeightMeter(RETURN_BUDGET)
         for device in self.returning.take(now, budget, RETURN_WEIGHT):
             self.devices.stir(device)
         return budget.spent

@@ -11,7 +11,7 @@ In reading order:
 * `handlers`: what a pallet must do to have its cases judged
 * `events`: what Courts tells the world, and why a call of it can fail
 * `numbers`: the numbers of the courts that a chain may change
-* `ground`: storage, who may judge
+* `storage`: storage, who may judge
 * `closing`: how a case ends: its outcome and its money
 * `hearing`: a case from its opening to its last opinion
 * `courts`: the pallet Courts

@@ -28,10 +28,10 @@ from gpu_tasks.market.courts.cases import (
     judges_of,
 )
 from gpu_tasks.market.courts.events import CaseEnded, JudgeCharged
-from gpu_tasks.market.courts.ground import CONVICTIONS_MAX, CourtsGround
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.courts.money import CaseMoney, CaseOutcome, Flow, Payee, Purse, settle
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
+from gpu_tasks.market.courts.storage import CONVICTIONS_MAX, CourtsStorage
 from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
@@ -92,7 +92,7 @@ def outcome_of(
     return outcome, verdict
 
 
-def end(courts: CourtsGround, case_id: bytes, case: CourtCase, decided: _Verdict = None) -> None:
+def end(courts: CourtsStorage, case_id: bytes, case: CourtCase, decided: _Verdict = None) -> None:
     """End a case: `decided` is what its court said, if it came to one and that decided."""
     seats = _seats(courts, case_id, case)
     outcome, verdict, flows = _reckoned(courts, case, seats, decided)
@@ -107,21 +107,21 @@ def end(courts: CourtsGround, case_id: bytes, case: CourtCase, decided: _Verdict
 
 
 def reckoned(
-    courts: CourtsGround, case_id: bytes, case: CourtCase, decided: _Verdict
+    courts: CourtsStorage, case_id: bytes, case: CourtCase, decided: _Verdict
 ) -> tuple[CaseOutcome, _Verdict, tuple[Flow, ...]]:
     """How a case ends whose court, if it came to one, decided this, and what moves then; nothing moves yet."""
     return _reckoned(courts, case, _seats(courts, case_id, case), decided)
 
 
 def _reckoned(
-    courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdict
+    courts: CourtsStorage, case: CourtCase, seats: _Seats, decided: _Verdict
 ) -> tuple[CaseOutcome, _Verdict, tuple[Flow, ...]]:
     is_borne_out = _is_borne_out(courts, case, seats)
     outcome, verdict = outcome_of(case, decided, is_heard=_is_heard(seats), is_borne_out=is_borne_out)
     return outcome, verdict, settle(outcome, _money(courts, case, seats, decided, verdict))
 
 
-def skip(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+def skip(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     """End a case that the beacon picked for no audit."""
     assert not case.benches, "nobody was drawn for it"
     del courts.prices[case_id]
@@ -129,13 +129,13 @@ def skip(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
     courts.handler(case.handler).carry_out(case_id, CaseRuling(CaseOutcome.NOT_AUDITED, None))
 
 
-def recent_lies(courts: CourtsGround, account: bytes) -> tuple[int, ...]:
+def recent_lies(courts: CourtsStorage, account: bytes) -> tuple[int, ...]:
     """The blocks in which the account was found to have lied, as far as they still count."""
     oldest = courts.system.number.get() - courts.conviction_blocks
     return tuple(height for height in courts.convictions[account] if height >= oldest)
 
 
-def _seats(courts: CourtsGround, case_id: bytes, case: CourtCase) -> _Seats:
+def _seats(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> _Seats:
     found = []
     for judge in judges_of(case):
         seat = courts.seats[judge, case_id]
@@ -144,7 +144,7 @@ def _seats(courts: CourtsGround, case_id: bytes, case: CourtCase) -> _Seats:
     return found
 
 
-def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdict, verdict: _Verdict) -> CaseMoney:
+def _money(courts: CourtsStorage, case: CourtCase, seats: _Seats, decided: _Verdict, verdict: _Verdict) -> CaseMoney:
     convicted = _convicted(seats, decided)
     silent = tuple((judge, seat.held) for judge, seat in seats if seat.statement is None) if _fines(seats) else ()
     # its last grains stay: an empty pot is opened by no premium of a unit that costs next to nothing
@@ -187,7 +187,7 @@ def _money(courts: CourtsGround, case: CourtCase, seats: _Seats, decided: _Verdi
     return CaseMoney(case.terms.price, case.fee, takes_whole, payers, payees)
 
 
-def _is_borne_out(courts: CourtsGround, case: CourtCase, seats: _Seats) -> bool:
+def _is_borne_out(courts: CourtsStorage, case: CourtCase, seats: _Seats) -> bool:
     """Whether a court has sat, and most of those who judged say what was settled: by all their weight, a third too.
 
     Of a court that was drawn out of many each member is one vote, and more than half of these are enough.
@@ -254,7 +254,7 @@ def _convicted(seats: _Seats, decided: _Verdict) -> tuple[tuple[bytes, int], ...
     )
 
 
-def _move(courts: CourtsGround, case_id: bytes, case: CourtCase, flows: Sequence[Flow]) -> None:
+def _move(courts: CourtsStorage, case_id: bytes, case: CourtCase, flows: Sequence[Flow]) -> None:
     """Pay what is due: judges and appellants from their holds here, parties and customer through the handler."""
     handler = courts.handler(case.handler)
     sources: dict[tuple[Purse, bytes], list[Share]] = {}
@@ -273,7 +273,7 @@ def _move(courts: CourtsGround, case_id: bytes, case: CourtCase, flows: Sequence
             handler.charge_party(case_id, source, shares)
 
 
-def _pay_from_pot(courts: CourtsGround, shares: Sequence[Share]) -> None:
+def _pay_from_pot(courts: CourtsStorage, shares: Sequence[Share]) -> None:
     # taken at once: what a first payment left below the existential deposit would burn, and the second one fail
     courts.balances.debit(AUDIT_POT, sum(share.amount for share in shares))
     for share in shares:
@@ -281,7 +281,7 @@ def _pay_from_pot(courts: CourtsGround, shares: Sequence[Share]) -> None:
         courts.balances.credit(share.payee, share.amount)
 
 
-def _dissolve(courts: CourtsGround, case_id: bytes, case: CourtCase, seats: _Seats, flows: Sequence[Flow]) -> None:
+def _dissolve(courts: CourtsStorage, case_id: bytes, case: CourtCase, seats: _Seats, flows: Sequence[Flow]) -> None:
     """Give back what seats and bonds still hold, and strike the case off."""
     for judge, _ in seats:
         _charged(courts, case_id, judge, flows)
@@ -299,7 +299,7 @@ def _dissolve(courts: CourtsGround, case_id: bytes, case: CourtCase, seats: _Sea
     del courts.cases[case_id]
 
 
-def _charged(courts: CourtsGround, case_id: bytes, judge: bytes, flows: Sequence[Flow]) -> None:
+def _charged(courts: CourtsStorage, case_id: bytes, judge: bytes, flows: Sequence[Flow]) -> None:
     for purse in (Purse.CONVICTED, Purse.SILENT):
         amount = sum(flow.amount for flow in flows if flow.purse is purse and flow.source == judge)
         if amount:
@@ -322,7 +322,7 @@ def _is_expelling(case: CourtCase, seats: _Seats, decided: _Verdict) -> bool:
 
 
 def _remember(
-    courts: CourtsGround, faults: tuple[tuple[bytes, PartyFault], ...], *, is_final: bool
+    courts: CourtsStorage, faults: tuple[tuple[bytes, PartyFault], ...], *, is_final: bool
 ) -> tuple[bytes, ...]:
     """Note who lied; the parties whose third time this is, if the court that said so is large enough."""
     expelled = []

@@ -21,10 +21,10 @@ from gpu_tasks.market.courts.cases import (
     CourtCase,
 )
 from gpu_tasks.market.courts.due import case_of, due_case
-from gpu_tasks.market.courts.ground import CourtsGround
 from gpu_tasks.market.courts.money import audit_premium, case_collateral, judge_fee, seat_hold
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Statement
+from gpu_tasks.market.courts.storage import CourtsStorage
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Hash, Weight
 from runtime.frame.pallet import FREE, PostDispatch, Signed, call, known
@@ -39,7 +39,7 @@ DUE_WEIGHT = work(reads=1, writes=1, microseconds=12)
 """A case that is due from now on."""
 
 
-class Courts(CourtsGround, index=14):
+class Courts(CourtsStorage, index=14):
     """Judges of cases, keyed by case, for every pallet that has some."""
 
     events = (

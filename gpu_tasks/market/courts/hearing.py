@@ -49,8 +49,8 @@ from gpu_tasks.market.courts.events import (
     OutOfTurn,
     SaidAlready,
 )
-from gpu_tasks.market.courts.ground import CONVICTIONS_MAX, CourtsGround
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment, probe_place
+from gpu_tasks.market.courts.storage import CONVICTIONS_MAX, CourtsStorage
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.rounds import Round
 from runtime.encoding.types import Weight
@@ -80,7 +80,7 @@ _BENCH_OF = {stage: bench for bench, stage in STAGE_OF.items()}
 _Verdict = Answered | Unanswerable
 
 
-def begin(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+def begin(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     """Take a new case in: its first bench, or the chance of one, is drawn once the beacon is final."""
     assert case_id not in courts.cases, "a case has an id of its own"
     courts.handler(case.handler)  # there is one, or the case could never be carried out
@@ -92,7 +92,7 @@ def begin(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
     _record(courts, case_id, case, case.stage)
 
 
-def step(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
+def step(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> Weight:
     """Do what is due in a case; what that weighed, with all at whom it looked."""
     before = courts.tally.looks
     weight = _step(courts, case_id, case)
@@ -101,7 +101,7 @@ def step(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
     return weight + times(courts.tally.looks - before, SEAT_LOOK_WEIGHT)
 
 
-def _step(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
+def _step(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> Weight:
     height, final = courts.system.number.get(), courts.beacon.final_height()
     if case.stage is CaseStage.CHANCE:
         _take_chance(courts, case_id, case)
@@ -123,7 +123,7 @@ def _step(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
     return LOOK_WEIGHT
 
 
-def commit(courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes, commitment: bytes) -> None:
+def commit(courts: CourtsStorage, case_id: bytes, case: CourtCase, judge: bytes, commitment: bytes) -> None:
     """A judge of the sitting bench commits."""
     seat, current = _acting(courts, case_id, case, judge)
     height = courts.system.number.get()
@@ -137,7 +137,7 @@ def commit(courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes, 
 
 
 def open_opinion(
-    courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes, said: Statement, salt: bytes
+    courts: CourtsStorage, case_id: bytes, case: CourtCase, judge: bytes, said: Statement, salt: bytes
 ) -> None:
     """A judge of the sitting bench opens what it committed to; after the last one the bench is read."""
     seat, current = _acting(courts, case_id, case, judge)
@@ -154,7 +154,7 @@ def open_opinion(
         courts.heights.put(courts.system.number.get() + 1, case_id)
 
 
-def appeal(courts: CourtsGround, case_id: bytes, case: CourtCase, appellant: bytes) -> None:
+def appeal(courts: CourtsStorage, case_id: bytes, case: CourtCase, appellant: bytes) -> None:
     """Put a bond against a verdict: the court is paid for, whatever it finds."""
     height = courts.system.number.get()
     ensure(case.stage is CaseStage.APPEALABLE and height <= case.appealable_until, NotAppealable)
@@ -180,7 +180,7 @@ def appeal_bond(case: CourtCase, appellant: bytes, seats: int) -> int:
     return case.fee * seats
 
 
-def open_late(courts: CourtsGround, case_id: bytes, case: CourtCase, party: bytes, root: bytes) -> None:
+def open_late(courts: CourtsStorage, case_id: bytes, case: CourtCase, party: bytes, root: bytes) -> None:
     """A party opens what it withheld: worth nothing to it but that a right answer makes it a miss and no lie."""
     withheld = [
         claim
@@ -192,7 +192,7 @@ def open_late(courts: CourtsGround, case_id: bytes, case: CourtCase, party: byte
     courts.cases[case_id] = replace(case, terms=replace(case.terms, claims=claims))
 
 
-def _end_if_over(courts: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
+def _end_if_over(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> Weight:
     if courts.system.number.get() <= case.appealable_until:
         return LOOK_WEIGHT
     closing.end(courts, case_id, case)
@@ -204,7 +204,7 @@ def _bench_weight(stage: CaseStage) -> Weight:
     return COURT_WEIGHT if stage is CaseStage.COURT else FEW_WEIGHT
 
 
-def _acting(courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes) -> tuple[JudgeSeat, Round]:
+def _acting(courts: CourtsStorage, case_id: bytes, case: CourtCase, judge: bytes) -> tuple[JudgeSeat, Round]:
     """The account's seat on the bench that sits, and the bench's round as this block finds it.
 
     By the clock, whether or not the hook has come to the case: behind dearer ones it may be late for many blocks.
@@ -215,7 +215,7 @@ def _acting(courts: CourtsGround, case_id: bytes, case: CourtCase, judge: bytes)
     return seat, rounds.advanced(known(case.round, OutOfTurn), courts.windows(case), height, final)
 
 
-def _record(courts: CourtsGround, case_id: bytes, case: CourtCase, stage: CaseStage) -> None:
+def _record(courts: CourtsStorage, case_id: bytes, case: CourtCase, stage: CaseStage) -> None:
     """Have the bench of a stage drawn by a beacon that nobody knows yet."""
     height = courts.system.number.get()
     courts.cases[case_id] = replace(case, stage=stage, recorded_at=height, round=None)
@@ -223,13 +223,13 @@ def _record(courts: CourtsGround, case_id: bytes, case: CourtCase, stage: CaseSt
     courts.once_final(case_id, height + BEACON_DELAY)
 
 
-def _await_chance(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+def _await_chance(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     height = courts.system.number.get()
     courts.cases[case_id] = replace(case, recorded_at=height)
     courts.once_final(case_id, height + AUDIT_DELAYS[-1])
 
 
-def _take_chance(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+def _take_chance(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     """Open the audit, if any of the four values says so."""
     values = [courts.beacon.value_at(case.recorded_at + delay) for delay in AUDIT_DELAYS]
     there = [value for value in values if value is not None]
@@ -242,7 +242,7 @@ def _take_chance(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
         closing.skip(courts, case_id, case)
 
 
-def _draw(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+def _draw(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     seed, kind = courts.beacon.value_at(case.recorded_at + BEACON_DELAY), _BENCH_OF[case.stage]
     if seed is None:
         _record(courts, case_id, case, case.stage)
@@ -274,7 +274,7 @@ def _least(case: CourtCase, kind: BenchKind) -> int:
     return 1 if is_retrial else AGREEING  # fewer than three join the pair
 
 
-def _undrawn(courts: CourtsGround, case_id: bytes, case: CourtCase, kind: BenchKind) -> None:
+def _undrawn(courts: CourtsStorage, case_id: bytes, case: CourtCase, kind: BenchKind) -> None:
     """Too few are left for a bench."""
     if kind is BenchKind.COMMITTEE and case.benches:
         agreed = joint_opinion(_said_by_all(courts, case_id, case))
@@ -284,7 +284,7 @@ def _undrawn(courts: CourtsGround, case_id: bytes, case: CourtCase, kind: BenchK
     closing.end(courts, case_id, case)
 
 
-def _read(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+def _read(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     """The bench has spoken, as far as it will."""
     case = replace(case, round=None, to_commit=0, to_open=0)
     votes = _opinions(courts, case_id, case)
@@ -302,7 +302,7 @@ def _read(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
         _read_committee(courts, case_id, replace(case, has_court=courts.has_court(case)), agreed)
 
 
-def _read_committee(courts: CourtsGround, case_id: bytes, case: CourtCase, agreed: _Verdict | None) -> None:
+def _read_committee(courts: CourtsStorage, case_id: bytes, case: CourtCase, agreed: _Verdict | None) -> None:
     """What two of a committee agree on stands, and what they do not is the court's."""
     if case.kind is CaseKind.AUDIT and not case.has_court:
         # nobody can appeal from three of whom two are a coalition's: the pair before them counts as they do
@@ -326,7 +326,7 @@ def _is_for_a_court(case: CourtCase, said: list[_Verdict | None]) -> bool:
     return any(claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for claim in case.terms.claims)
 
 
-def _opinions(courts: CourtsGround, case_id: bytes, case: CourtCase) -> list[tuple[_Verdict | None, int]]:
+def _opinions(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> list[tuple[_Verdict | None, int]]:
     """What each judge of the last bench said, with its votes."""
     found = []
     for judge in sitting(case).members:
@@ -336,13 +336,13 @@ def _opinions(courts: CourtsGround, case_id: bytes, case: CourtCase) -> list[tup
     return found
 
 
-def _said_by_all(courts: CourtsGround, case_id: bytes, case: CourtCase) -> list[_Verdict | None]:
+def _said_by_all(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> list[_Verdict | None]:
     """What each judge of the case said, of whichever bench."""
     seats = [courts.seats[judge, case_id] for judge in judges_of(case)]
     return [seat.statement.opinion if seat and seat.statement else None for seat in seats]
 
 
-def _decide(courts: CourtsGround, case_id: bytes, case: CourtCase, verdict: _Verdict) -> None:
+def _decide(courts: CourtsStorage, case_id: bytes, case: CourtCase, verdict: _Verdict) -> None:
     """A pair or a committee has found a verdict: it waits for an appeal, if there is a court (`case.has_court`)."""
     case = replace(case, verdict=verdict)
     until = courts.system.number.get() + case.rules.appeal_blocks if case.has_court else 0
@@ -357,7 +357,7 @@ def _decide(courts: CourtsGround, case_id: bytes, case: CourtCase, verdict: _Ver
         courts.finals.drop(case_id)
 
 
-def _is_third_lie(courts: CourtsGround, case: CourtCase) -> bool:
+def _is_third_lie(courts: CourtsStorage, case: CourtCase) -> bool:
     """Whether the verdict is the third against somebody within the time for which a lie counts."""
     return any(
         fault_of(claim, case.verdict) is PartyFault.LIED
@@ -366,12 +366,12 @@ def _is_third_lie(courts: CourtsGround, case: CourtCase) -> bool:
     )
 
 
-def _call_court(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+def _call_court(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     courts.emit(CourtCalled(case_id))
     _record(courts, case_id, case, CaseStage.COURT)
 
 
-def _go_on(courts: CourtsGround, case_id: bytes, case: CourtCase) -> None:
+def _go_on(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     """Write a case whose bench goes on, and have it looked at when its round can next change by itself."""
     assert case.round is not None, "a bench that sits has a round"
     courts.cases[case_id] = case

@@ -14,9 +14,9 @@ from gpu_tasks.market.devices.events import DeviceAssigned, DevicePaused, Device
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, QUEUE_MAX, Device
 from gpu_tasks.market.ids import DeviceId, UnitId
 from runtime.encoding.codec import Bounded
-from runtime.frame.agenda import Budget
 from runtime.frame.measured import times
 from runtime.frame.pallet import Hold, Pallet, ScheduleItem, StorageMap
+from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.trust_lock import TrustLock
@@ -114,7 +114,7 @@ class DeviceWork(Pallet):
             self.devices[device] = replace(self._registered(device), queue=0, changed_at=self.system.number.get())
             self.emit(DeviceQueueSet(device, 0))
 
-    def recalled_units(self, budget: Budget) -> Iterator[tuple[DeviceId, UnitId]]:
+    def recalled_units(self, budget: WeightMeter) -> Iterator[tuple[DeviceId, UnitId]]:
         """The units that devices shall have no more, while the budget lasts, each with its device; told once."""
         gone = self.recalled.keys()
         for device in gone:

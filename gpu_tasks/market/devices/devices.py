@@ -55,7 +55,6 @@ from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U8, U32, Bounded
 from runtime.encoding.types import GRAINS_PER_OGPU, AccountId, Balance, BlockNumber, CompactBalance, Hash, Weight
-from runtime.frame.agenda import Budget
 from runtime.frame.pallet import (
     Hold,
     Parameter,
@@ -66,6 +65,7 @@ from runtime.frame.pallet import (
     ensure,
     known,
 )
+from runtime.frame.schedule import WeightMeter
 from runtime.pallets.staking.stakers import PublicKey
 from runtime.pallets.staking.trust_stake import TrustStake
 
@@ -269,7 +269,7 @@ class Devices(DeviceWork, index=9):
         assert before.offers + change >= 0, "no more offers are withdrawn than were made"
         self.devices[device] = replace(before, offers=before.offers + change)
 
-    def welcome(self, budget: Budget, each: Weight) -> None:
+    def welcome(self, budget: WeightMeter, each: Weight) -> None:
         """Stir the slots of owners who came back as candidates, while the budget lasts; `each` is charged for one."""
         coming = self.stake.newcomers.keys()
         for stash in coming:

@@ -6,7 +6,7 @@ In reading order:
 * `rules`: what a unit goes by: the numbers of the market as they were when it was posted
 * `units`: a unit: what the customer asked, who races for it, how it ended
 * `classes`: which classes of devices may race for a unit
-* `agenda`: when a unit needs the chain's attention, and when its record goes
+* `schedules`: when a unit needs the chain's attention, and when its record goes
 * `numbers`: the numbers of the market that a chain may change
 * `events`: what InferenceMarket tells the world, and why a call of it can fail
 * `money`: who gets which part of what a unit's customer locked
@@ -18,11 +18,11 @@ In reading order:
 * `race_clocks`: how long each racer has, by a clock of its own
 * `races`: who wins a race, and when nobody may: the rules, nothing about money
 * `turns`: whose turn it is on a device: what ends lets the next unit begin
-* `refilling`: a place of a race that was declined, or whose racer was recalled, is drawn again
-* `ending`: how a unit ends: one payment of all that was locked, and all that it held set free
-* `queueing`: from the queue into a race, and back
-* `posting`: how a unit begins: what is asked is checked, and all that it can ever cost is locked
+* `redraws`: a place of a race that was declined, or whose racer was recalled, is drawn again
+* `settlement`: how a unit ends: one payment of all that was locked, and all that it held set free
+* `queue`: from the queue into a race, and back
+* `intake`: how a unit begins: what is asked is checked, and all that it can ever cost is locked
 * `judging`: the cases of units: what is brought before the courts, and what comes of it
-* `racing`: a race from its draw to its outcome
+* `race`: a race from its draw to its outcome
 * `inference`: the pallet InferenceMarket
 """

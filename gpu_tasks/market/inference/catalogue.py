@@ -41,8 +41,8 @@ from gpu_tasks.market.inference.services import (
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.codec import U32, Bounded
-from runtime.frame.agenda import Budget
 from runtime.frame.pallet import Hasher, StorageDoubleMap, StorageMap, StorageValue, ensure, known
+from runtime.frame.schedule import WeightMeter
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
 
@@ -52,7 +52,7 @@ END_OFFER_WEIGHT = WEIGHTS["InferenceMarket.on_initialize end_offer"]
 OfferedServices = Annotated[tuple[ServiceId, ...], Bounded(OFFERS_PER_DEVICE_MAX)]
 
 
-class CatalogueGround(MarketNumbers):
+class CatalogueStorage(MarketNumbers):
     """What InferenceMarket keeps of services and offers."""
 
     system: System
@@ -208,7 +208,7 @@ class Catalogue:
         self.lock.end(offer_hold(number, device))
         self.emit(OfferWithdrawn(number, device))
 
-    def end_offers(self, budget: Budget) -> None:
+    def end_offers(self, budget: WeightMeter) -> None:
         """End offers of services that are gone, while the budget lasts."""
         gone = self.forsaken.keys()
         for number in gone:

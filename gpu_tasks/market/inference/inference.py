@@ -20,26 +20,26 @@ from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.agenda import (
+from gpu_tasks.market.inference.catalogue import CatalogueStorage
+from gpu_tasks.market.inference.intake import AdmittedDraws, Posting, post_weight
+from gpu_tasks.market.inference.judging import Judging
+from gpu_tasks.market.inference.queue import Queueing
+from gpu_tasks.market.inference.race import Racing
+from gpu_tasks.market.inference.redraws import Refilling
+from gpu_tasks.market.inference.schedules import (
     ATTESTATIONS_MAX,
     EXPIRY_BUDGET,
     FINAL_BUDGET,
     HEIGHT_BUDGET,
-    AgendaGround,
+    AgendaStorage,
 )
-from gpu_tasks.market.inference.catalogue import CatalogueGround
-from gpu_tasks.market.inference.ending import Ending
-from gpu_tasks.market.inference.judging import Judging
-from gpu_tasks.market.inference.posting import AdmittedDraws, Posting, post_weight
-from gpu_tasks.market.inference.queueing import Queueing
-from gpu_tasks.market.inference.racing import Racing
-from gpu_tasks.market.inference.refilling import Refilling
 from gpu_tasks.market.inference.services import (
     OFFER_DEPOSIT,
     SERVICE_DEPOSIT,
     ServiceTerms,
     terms_from_json,
 )
+from gpu_tasks.market.inference.settlement import Ending
 from gpu_tasks.market.inference.sleeping.easing import NEVER_SEEN, Eased, Easing
 from gpu_tasks.market.inference.sleeping.sleepers import Sleepers, StirredServices
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT
@@ -60,7 +60,6 @@ from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import AccountId, BlockNumber, CompactBalance, Hash, Weight
-from runtime.frame.agenda import Budget
 from runtime.frame.measured import times
 from runtime.frame.pallet import (
     FREE,
@@ -75,6 +74,7 @@ from runtime.frame.pallet import (
     ensure,
     known,
 )
+from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.slashing import Share
@@ -110,7 +110,7 @@ def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa:
     return post_weight(units, VALIDATORS_MAX)
 
 
-class InferenceMarket(AgendaGround, CatalogueGround, index=10):
+class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
     """Services, offers, units, races and disputes."""
 
     storage_version = 3
@@ -254,9 +254,9 @@ class InferenceMarket(AgendaGround, CatalogueGround, index=10):
 
     def on_initialize(self) -> Weight:
         """Call every unit that is due: closes, reveals, verdicts, refunds; then draw and wake, each in its share."""
-        heights, final, draws = Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET), Budget(self._for_draws())
-        stirs, comers, ends = Budget(TENDING_BUDGET), Budget(TENDING_BUDGET), Budget(TENDING_BUDGET)
-        expiries, recalls = Budget(EXPIRY_BUDGET), Budget(TENDING_BUDGET)
+        heights, final, draws = WeightMeter(HEIGHT_BUDGET), WeightMeter(FINAL_BUDGET), WeightMeter(self._for_draws())
+        stirs, comers, ends = WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET)
+        expiries, recalls = WeightMeter(EXPIRY_BUDGET), WeightMeter(TENDING_BUDGET)
         begun = self.turns.begun.count
         self.turns.recall(recalls)  # of blocks before: what is recalled here is called in the next one
         for unit_id in self.state.agenda.due(heights, final):
@@ -265,7 +265,7 @@ class InferenceMarket(AgendaGround, CatalogueGround, index=10):
         self.queueing.stir(stirs)
         self.queueing.welcome(comers)
         self.easing.step(self.system.number.get(), self.stake.validator_bond_min, comers)
-        woken = self.queueing.wake(Budget(WAKE_BUDGET))
+        woken = self.queueing.wake(WeightMeter(WAKE_BUDGET))
         for unit_id in self.state.agenda.expired(expiries):
             self.ending.forget(unit_id)
         self.catalogue.end_offers(ends)

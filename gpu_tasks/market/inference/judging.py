@@ -15,10 +15,10 @@ from gpu_tasks.market.courts.money import FIRST_JUDGES
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.inference import money, races
-from gpu_tasks.market.inference.ending import Ending
 from gpu_tasks.market.inference.events import ProviderSlashed, ResultRefuted, UnitDisputed
-from gpu_tasks.market.inference.queueing import Queueing
+from gpu_tasks.market.inference.queue import Queueing
 from gpu_tasks.market.inference.races import RaceResult
+from gpu_tasks.market.inference.settlement import Ending
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
     UNIT_MONEY,

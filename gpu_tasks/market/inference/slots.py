@@ -18,7 +18,7 @@ from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import Racer, Unit
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Weight
-from runtime.frame.agenda import TAKE_WEIGHT, Budget
+from runtime.frame.schedule import TAKE_WEIGHT, WeightMeter
 
 SCAN_WEIGHT = WEIGHTS["InferenceMarket.on_initialize scan"] + PROVEN_WEIGHT
 """One offer found and read, with its device, its owner, whether that is a candidate, and what the device has proven."""
@@ -76,7 +76,7 @@ class ServiceSlots:
 class Slots:
     """The slots that can be drawn in this block. Each service is read once; what is given to its slots is noted."""
 
-    def __init__(self, state: MarketState, budget: Budget) -> None:
+    def __init__(self, state: MarketState, budget: WeightMeter) -> None:
         """Begin with every place that there is when the block's draws begin; reading and looking is charged."""
         self._state = state
         self._budget = budget

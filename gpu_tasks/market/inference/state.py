@@ -7,8 +7,8 @@ from typing import Any
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import UnitId
-from gpu_tasks.market.inference.agenda import Agenda
 from gpu_tasks.market.inference.catalogue import Catalogue
+from gpu_tasks.market.inference.schedules import Agenda
 from gpu_tasks.market.inference.sleeping.sleepers import Sleepers
 from gpu_tasks.market.inference.units import Unit
 from runtime.encoding.types import AccountId

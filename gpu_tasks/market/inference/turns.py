@@ -11,7 +11,7 @@ from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.events import RacerRecalled
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import UnitState, round_of
-from runtime.frame.agenda import Budget
+from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 
 BEGIN_WEIGHT = work(reads=6, writes=5, microseconds=20)
@@ -40,7 +40,7 @@ class DeviceTurns:
         """A device is done with a unit, and stands for nothing of it."""
         self._begin(self.state.devices.unsecure(device, unit_id), device)
 
-    def recall(self, budget: Budget) -> None:
+    def recall(self, budget: WeightMeter) -> None:
         """Take the units from devices that failed one before them, while the budget lasts."""
         for device, unit_id in self.state.devices.recalled_units(budget):
             self._recall(device, unit_id)

@@ -6,7 +6,7 @@ In reading order:
 * `fees`: what a check costs, what an auditor stands for, and who pays whom when a check ends
 * `checks`: the records: a check with its terms, its leaves and its auditors
 * `events`: what LeafChecks tells the world, and why a call of it can fail
-* `ground`: storage, agendas, who may audit
+* `storage`: storage, agendas, who may audit
 * `ending`: how a check ends: its money, and everybody free
 * `cases`: what a check brings before the courts, and what comes of it
 * `life`: a check from the settlement of its batch to its end

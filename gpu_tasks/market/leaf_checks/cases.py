@@ -25,12 +25,12 @@ from gpu_tasks.market.leaf_checks.checks import (
     is_shown,
 )
 from gpu_tasks.market.leaf_checks.events import LeafDoubted
-from gpu_tasks.market.leaf_checks.ground import LeafGround, seat_of
+from gpu_tasks.market.leaf_checks.storage import LeafStorage, seat_of
 from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
 
-def doubt(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, said: LeafDoubt, held: int) -> None:
+def doubt(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, said: LeafDoubt, held: int) -> None:
     """A leaf goes before the courts; the doubter holds so much for it."""
     terms = check.terms
     claims = [_claim(each.account, said.shown.claim, each.held) for each in terms.answerers]
@@ -48,7 +48,7 @@ def doubt(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, said: L
     room.courts.open(handler, case, about, PromisedNumbers(terms.judge_fee, terms.rate_ppm), said.shown.claim)
 
 
-def watch(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, auditor: bytes, proof: bytes) -> None:
+def watch(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, auditor: bytes, proof: bytes) -> None:
     """What an auditor passed with may be looked at, as a result that was settled."""
     terms, seat = check.terms, seat_of(check.terms)
     case = _new_case(room, unit, replace(check, stage=LeafStage.PROVING, proof=proof))
@@ -56,7 +56,7 @@ def watch(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, auditor
     room.courts.watch(handler, case, about, PromisedNumbers(terms.fee, terms.rate_ppm), proof)
 
 
-def charge_party(room: LeafGround, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
+def charge_party(room: LeafStorage, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
     """Pay the shares out of an auditor's seat, a customer's bond, or what who answered holds for the batch."""
     unit, check = room.of_case(case)
     if party == check.auditor:
@@ -67,13 +67,13 @@ def charge_party(room: LeafGround, case: bytes, party: bytes, shares: Sequence[S
         room.handler(check).charge_party(unit, party, shares)
 
 
-def charge_customer(room: LeafGround, case: bytes, shares: Sequence[Share]) -> None:
+def charge_customer(room: LeafStorage, case: bytes, shares: Sequence[Share]) -> None:
     """Pay the shares out of the bond of a customer that had judges look at an input which they cannot use."""
     unit, check = room.of_case(case)
     room.lock.pay_out(check.terms.customer, Hold(LEAF_BOND, unit), shares)
 
 
-def carry_out(room: LeafGround, case: bytes, ruling: CaseRuling) -> None:
+def carry_out(room: LeafStorage, case: bytes, ruling: CaseRuling) -> None:
     """A case is over: who answered wrongly ends the check; whose word did not stand is followed by the next auditor."""
     unit, check = room.of_case(case)
     del room.unit_of_case[case]
@@ -100,13 +100,13 @@ def carry_out(room: LeafGround, case: bytes, ruling: CaseRuling) -> None:
         conclude(room, unit, check)
 
 
-def conclude(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+def conclude(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
     """Nobody doubts the batch any more."""
     outcome = CheckOutcome.UNLOOKED if check.auditor is None else CheckOutcome.PASSED
     ending.end(room, unit, check, outcome, earner=check.auditor)
 
 
-def _follow(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+def _follow(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
     """The auditor's word does not stand: it is free of what was not taken, and the next one is drawn by the hook."""
     assert check.auditor is not None, "its word was judged"
     ending.release_auditor(room, unit, check.auditor)
@@ -114,12 +114,12 @@ def _follow(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
     room.put(unit, to_draw)
 
 
-def _open_up(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+def _open_up(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
     """The auditor is through: its seat stays until the customer has had its time."""
     room.put(unit, replace(check, stage=LeafStage.OPEN, deadline=room.height + check.windows.dispute))
 
 
-def _new_case(room: LeafGround, unit: bytes, check: LeafCheck) -> bytes:
+def _new_case(room: LeafStorage, unit: bytes, check: LeafCheck) -> bytes:
     """Note the next case of a check, which no block looks at meanwhile; its parties see to it that it ends well."""
     case = check_case(unit, check.cases)
     room.unit_of_case[case] = unit

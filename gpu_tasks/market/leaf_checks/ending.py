@@ -13,7 +13,7 @@ from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT, CheckOutcome, LeafCheck
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
 from gpu_tasks.market.leaf_checks.fees import withheld_shares
-from gpu_tasks.market.leaf_checks.ground import LeafGround
+from gpu_tasks.market.leaf_checks.storage import LeafStorage
 from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
@@ -24,7 +24,7 @@ Faults = tuple[tuple[bytes, PartyFault], ...]
 
 
 def end(
-    room: LeafGround,
+    room: LeafStorage,
     unit: bytes,
     check: LeafCheck,
     outcome: CheckOutcome,
@@ -50,7 +50,7 @@ def end(
     room.handler(check).carry_out(unit, _ruling(outcome, faults))
 
 
-def withhold(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+def withhold(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
     """Nobody showed the leaves: all who answered lose what they hold, as who withholds a wrong answer."""
     terms, handler = check.terms, room.handler(check)
     held = [(each.account, each.held) for each in terms.answerers]
@@ -60,13 +60,13 @@ def withhold(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
     end(room, unit, check, CheckOutcome.WITHHELD, faults=faults)
 
 
-def release_auditor(room: LeafGround, unit: bytes, auditor: bytes, *, but: int = 0) -> None:
+def release_auditor(room: LeafStorage, unit: bytes, auditor: bytes, *, but: int = 0) -> None:
     """Give an auditor back what it holds, `but` so much."""
     hold = Hold(LEAF_SEAT, unit)
     room.lock.unlock(auditor, hold, room.lock.locked(auditor, hold) - but)
 
 
-def drop_duties(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+def drop_duties(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
     """Nobody has anything to do for the check."""
     auditor = () if check.auditor is None else (check.auditor,)
     for who in (*(each.account for each in check.terms.answerers), *auditor):
@@ -80,7 +80,7 @@ def _ruling(outcome: CheckOutcome, faults: Faults) -> CaseRuling:
     return CaseRuling(CaseOutcome.NOT_AUDITED, None)
 
 
-def _free(room: LeafGround, who: bytes, unit: bytes, *, burned: int = 0) -> None:
+def _free(room: LeafStorage, who: bytes, unit: bytes, *, burned: int = 0) -> None:
     """What an auditor still holds returns, but for what burns."""
     hold = Hold(LEAF_SEAT, unit)
     held = room.lock.locked(who, hold)
@@ -89,6 +89,6 @@ def _free(room: LeafGround, who: bytes, unit: bytes, *, burned: int = 0) -> None
     room.lock.pay_out(who, hold, tuple(share for share in shares if share.amount))
 
 
-def _free_bond(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+def _free_bond(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
     customer, hold = check.terms.customer, Hold(LEAF_BOND, unit)
     room.lock.unlock(customer, hold, room.lock.locked(customer, hold))

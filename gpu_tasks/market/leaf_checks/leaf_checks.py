@@ -17,13 +17,13 @@ from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.leaf_checks import cases, life
 from gpu_tasks.market.leaf_checks import events as ev
 from gpu_tasks.market.leaf_checks.checks import ANSWERERS_MAX, LEAF_BOND, LEAF_FEE, LEAF_SEAT, CheckTerms, LeafStage
-from gpu_tasks.market.leaf_checks.ground import LeafGround
+from gpu_tasks.market.leaf_checks.storage import LeafStorage
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.codec import U32, Bounded
 from runtime.encoding.types import Hash, Weight
-from runtime.frame.agenda import Budget
 from runtime.frame.measured import times
 from runtime.frame.pallet import FREE, PostDispatch, Signed, call
+from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
 
@@ -41,7 +41,7 @@ FINAL_BUDGET = work(microseconds=8_000)
 ShownPaths = Annotated[tuple[LeafPath, ...], Bounded(CHECKED_MAX)]
 
 
-class LeafChecks(LeafGround, index=18):
+class LeafChecks(LeafStorage, index=18):
     """Checks of batches, keyed by unit, for every pallet that has some."""
 
     events = (
@@ -124,7 +124,7 @@ class LeafChecks(LeafGround, index=18):
             self._step(unit, reached)
         return reached.spent + final.spent
 
-    def _step(self, unit: bytes, budget: Budget) -> None:
+    def _step(self, unit: bytes, budget: WeightMeter) -> None:
         check = self.checks[unit]
         assert check is not None, "a check that is over is on no agenda"
         if check.stage is LeafStage.OPEN or (check.stage is LeafStage.SHOWING and not check.shown):

@@ -36,19 +36,19 @@ from gpu_tasks.market.leaf_checks.events import (
     WrongLeaves,
 )
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
-from gpu_tasks.market.leaf_checks.ground import LeafGround, seat_of
+from gpu_tasks.market.leaf_checks.storage import LeafStorage, seat_of
 from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure
 
 
-def begin(room: LeafGround, unit: bytes, terms: CheckTerms) -> None:
+def begin(room: LeafStorage, unit: bytes, terms: CheckTerms) -> None:
     """A batch is settled: its leaves are drawn by a beacon that nobody knows yet."""
     assert unit not in room.checks, "a batch is settled once"
     room.checks[unit] = LeafCheck(terms, room.windows_for(terms.run_blocks), recorded_at=room.height)
     room.finals.put(room.height + BEACON_DELAY, unit)
 
 
-def step(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
+def step(room: LeafStorage, unit: bytes, check: LeafCheck) -> int:
     """Do what is due; at how many in office it took a look."""
     if check.stage is LeafStage.AWAITED:
         return _draw(room, unit, check)
@@ -66,7 +66,7 @@ def step(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
     return 0
 
 
-def begin_window(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+def begin_window(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
     """Which leaves are drawn is final, as this block knows: half a window is left to show them at least.
 
     Daemons act by final blocks: who stopped finality would have all of them lose.
@@ -75,7 +75,7 @@ def begin_window(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
 
 
 def show(
-    room: LeafGround, unit: bytes, check: LeafCheck, who: bytes, totals: Totals, paths: Sequence[LeafPath]
+    room: LeafStorage, unit: bytes, check: LeafCheck, who: bytes, totals: Totals, paths: Sequence[LeafPath]
 ) -> None:
     """One of those who answered shows the leaf of each point; an auditor is drawn by the hook of the next block."""
     terms = check.terms
@@ -97,7 +97,7 @@ def show(
     room.put(unit, replace(check, shown=tuple(shown), deadline=room.height))
 
 
-def pass_leaves(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, who: bytes, proof: bytes) -> None:
+def pass_leaves(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, who: bytes, proof: bytes) -> None:
     """The auditor found all of them right."""
     _ensure_audits(room, check, who)
     del room.duties[who, unit]
@@ -105,7 +105,7 @@ def pass_leaves(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, w
     cases.watch(room, handler, unit, check, who, proof)
 
 
-def doubt(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, who: bytes, index: int, found: bytes) -> None:
+def doubt(room: LeafStorage, handler: int, unit: bytes, check: LeafCheck, who: bytes, index: int, found: bytes) -> None:
     """The auditor found another leaf than the one that was shown."""
     _ensure_audits(room, check, who)
     shown = next((leaf for leaf in check.shown if leaf.index == index), None)
@@ -116,7 +116,7 @@ def doubt(room: LeafGround, handler: int, unit: bytes, check: LeafCheck, who: by
 
 
 def dispute(
-    room: LeafGround,
+    room: LeafStorage,
     handler: int,
     unit: bytes,
     check: LeafCheck,
@@ -137,7 +137,7 @@ def dispute(
     cases.doubt(room, handler, unit, check, LeafDoubt(who, shown, found), bond)
 
 
-def _draw(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
+def _draw(room: LeafStorage, unit: bytes, check: LeafCheck) -> int:
     """The beacon says which leaves are looked at, and by whom; or finality stood still for longer than it remembers."""
     seed = room.beacon.value_at(check.recorded_at + BEACON_DELAY)
     if seed is None:
@@ -154,7 +154,7 @@ def _draw(room: LeafGround, unit: bytes, check: LeafCheck) -> int:
     return looks
 
 
-def _ask(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
+def _ask(room: LeafStorage, unit: bytes, check: LeafCheck) -> None:
     """Ask the next auditor; where there is none any more, it is the customer's turn."""
     auditor = room.next_auditor(check) if len(check.drawn) < AUDITORS_MAX else None
     height, windows = room.height, check.windows
@@ -169,7 +169,7 @@ def _ask(room: LeafGround, unit: bytes, check: LeafCheck) -> None:
     room.put(unit, replace(check, stage=LeafStage.CHECKING, auditor=auditor, drawn=drawn, deadline=until))
 
 
-def _without_silent(room: LeafGround, unit: bytes, check: LeafCheck) -> LeafCheck:
+def _without_silent(room: LeafStorage, unit: bytes, check: LeafCheck) -> LeafCheck:
     """The auditor said nothing, if there is one: of its seat a fee stays, for what others make of the check."""
     if check.auditor is None:
         return check
@@ -179,7 +179,7 @@ def _without_silent(room: LeafGround, unit: bytes, check: LeafCheck) -> LeafChec
     return replace(check, auditor=None, silent=(*check.silent, check.auditor))
 
 
-def _ensure_audits(room: LeafGround, check: LeafCheck, who: bytes) -> None:
+def _ensure_audits(room: LeafStorage, check: LeafCheck, who: bytes) -> None:
     """NotAuditor or CheckWindowClosed unless the account's stash audits now."""
     ensure(check.auditor is not None and who == check.auditor, NotAuditor)
     ensure(check.stage is LeafStage.CHECKING and room.height <= check.deadline, CheckWindowClosed)

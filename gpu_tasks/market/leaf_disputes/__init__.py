@@ -4,7 +4,7 @@ In reading order:
 
 * `disputes`: the records: the sides, what each has shown, and the leaf that they differ in
 * `events`: what LeafDisputes tells the world, and why a call of it can fail
-* `ground`: storage, which block looks at which dispute, what a handler must do
+* `storage`: storage, which block looks at which dispute, what a handler must do
 * `comparing`: from what sides show to the leaf that they differ in
 * `leaf_disputes`: the pallet LeafDisputes
 """

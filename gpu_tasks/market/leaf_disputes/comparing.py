@@ -33,11 +33,11 @@ from gpu_tasks.market.leaf_disputes.events import (
     TreeWithheld,
     WrongNodes,
 )
-from gpu_tasks.market.leaf_disputes.ground import DisputeGround, NodeLists
+from gpu_tasks.market.leaf_disputes.storage import DisputeStorage, NodeLists
 from runtime.frame.pallet import ensure
 
 
-def begin(room: DisputeGround, handler: int, unit: bytes, requests: int, sides: tuple[Side, ...]) -> None:
+def begin(room: DisputeStorage, handler: int, unit: bytes, requests: int, sides: tuple[Side, ...]) -> None:
     """Roots differ: each side shows its tree, from the top where that has more than one subtree."""
     assert unit not in room.disputes, "a batch has one dispute at a time"
     assert len(sides) > 1, "sides differ"
@@ -49,7 +49,7 @@ def begin(room: DisputeGround, handler: int, unit: bytes, requests: int, sides: 
 
 
 def show(
-    room: DisputeGround, unit: bytes, dispute: LeafDispute, who: bytes, totals: Totals, nodes: Sequence[TreeNode]
+    room: DisputeStorage, unit: bytes, dispute: LeafDispute, who: bytes, totals: Totals, nodes: Sequence[TreeNode]
 ) -> None:
     """One of a side shows the nodes that are asked for; when all sides have, the hook of the next block compares."""
     side = side_of(dispute, who)
@@ -72,12 +72,12 @@ def show(
         room.disputes[unit] = replace(dispute, sides=sides)
 
 
-def begin_window(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
+def begin_window(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
     """What is asked for is final, as this block knows: half a window is left for it at least."""
     room.put(unit, replace(dispute, deadline=max(dispute.deadline, room.height + dispute.window // 2)))
 
 
-def step(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
+def step(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
     """A window is over: who has not shown is out, and what the others have shown is compared. Or a leaf was judged."""
     assert room.height > dispute.deadline, "a dispute is looked at when its window is over"
     if dispute.found is not None:
@@ -95,7 +95,7 @@ def step(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
     _go_on(room, unit, replace(dispute, sides=left))
 
 
-def narrow(room: DisputeGround, unit: bytes, dispute: LeafDispute, claim: bytes) -> None:
+def narrow(room: DisputeStorage, unit: bytes, dispute: LeafDispute, claim: bytes) -> None:
     """The courts have found what is right of the leaf: the next look goes on with whose trees say so.
 
     Not in the hook of the courts, who charge the end of a case and not what eight trees take.
@@ -104,7 +104,7 @@ def narrow(room: DisputeGround, unit: bytes, dispute: LeafDispute, claim: bytes)
     room.put(unit, replace(dispute, found=claim, deadline=room.height))
 
 
-def close(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
+def close(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
     """Nothing of the dispute stays; it is on no agenda: it was taken from one to be looked at, or is judged."""
     _drop_duties(room, unit, dispute.sides)
     for listed in (room.subtrees, room.leaves):
@@ -113,13 +113,13 @@ def close(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
     del room.disputes[unit]
 
 
-def _without_wrong(room: DisputeGround, unit: bytes, dispute: LeafDispute, claim: bytes) -> LeafDispute:
+def _without_wrong(room: DisputeStorage, unit: bytes, dispute: LeafDispute, claim: bytes) -> LeafDispute:
     at = dispute.leaf - dispute.subtree * SUBTREE_LEAVES
     left = tuple(side for side in dispute.sides if node_claim(room.leaves[unit, side.root][at]) == claim)
     return replace(dispute, sides=left, found=None)
 
 
-def _go_on(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
+def _go_on(room: DisputeStorage, unit: bytes, dispute: LeafDispute) -> None:
     if len(dispute.sides) < 2:
         root = dispute.sides[0].root if dispute.sides else None
         close(room, unit, dispute)
@@ -136,7 +136,7 @@ def _go_on(room: DisputeGround, unit: bytes, dispute: LeafDispute) -> None:
     _ask(room, unit, dispute, subtree)
 
 
-def _ask(room: DisputeGround, unit: bytes, dispute: LeafDispute, subtree: int | None) -> None:
+def _ask(room: DisputeStorage, unit: bytes, dispute: LeafDispute, subtree: int | None) -> None:
     """Ask every side for the leaves of a subtree, or for the subtrees."""
     until = room.height + dispute.window
     sides = tuple(replace(side, has_shown=False) for side in dispute.sides)
@@ -148,7 +148,7 @@ def _ask(room: DisputeGround, unit: bytes, dispute: LeafDispute, subtree: int | 
     room.finals.put(room.height, unit)
 
 
-def _judge(room: DisputeGround, unit: bytes, dispute: LeafDispute, at: int) -> None:
+def _judge(room: DisputeStorage, unit: bytes, dispute: LeafDispute, at: int) -> None:
     leaf = dispute.subtree * SUBTREE_LEAVES + at
     claims = [(side.root, node_claim(room.leaves[unit, side.root][at])) for side in dispute.sides]
     room.put(unit, replace(dispute, stage=DisputeStage.JUDGED, leaf=leaf, deadline=0))
@@ -163,7 +163,7 @@ def _asked(dispute: LeafDispute) -> int:
     return leaves_below(dispute.requests, dispute.subtree)
 
 
-def _above(room: DisputeGround, unit: bytes, dispute: LeafDispute, root: bytes, totals: Totals) -> TreeNode:
+def _above(room: DisputeStorage, unit: bytes, dispute: LeafDispute, root: bytes, totals: Totals) -> TreeNode:
     """The node that what is shown must combine to."""
     if dispute.stage is DisputeStage.LEAVES and subtree_count(dispute.requests) > 1:
         return room.subtrees[unit, root][dispute.subtree]
@@ -179,7 +179,7 @@ def _first_difference(lists: Sequence[Sequence[TreeNode]]) -> int | None:
     return next((at for at, nodes in enumerate(zip(*lists, strict=True)) if len(dict.fromkeys(nodes)) > 1), None)
 
 
-def _drop_duties(room: DisputeGround, unit: bytes, sides: Iterable[Side]) -> None:
+def _drop_duties(room: DisputeStorage, unit: bytes, sides: Iterable[Side]) -> None:
     for account in _accounts(sides):
         del room.duties[account, unit]
 

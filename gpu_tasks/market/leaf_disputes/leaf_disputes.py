@@ -11,7 +11,7 @@ from gpu_tasks.market.ids import UnitId
 from gpu_tasks.market.leaf_disputes import comparing
 from gpu_tasks.market.leaf_disputes import events as ev
 from gpu_tasks.market.leaf_disputes.disputes import SIDES_MAX, DisputeStage, ShownNodes, Side
-from gpu_tasks.market.leaf_disputes.ground import DisputeGround
+from gpu_tasks.market.leaf_disputes.storage import DisputeStorage
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Weight
 from runtime.frame.pallet import FREE, PostDispatch, Signed, call
@@ -27,7 +27,7 @@ HEIGHT_BUDGET = work(microseconds=8_000)
 FINAL_BUDGET = work(microseconds=2_000)
 
 
-class LeafDisputes(DisputeGround, index=19):
+class LeafDisputes(DisputeStorage, index=19):
     """Disputes about batches, keyed by unit, for every pallet that has some."""
 
     events = (ev.NodesAsked, ev.NodesShown, ev.TreeWithheld, ev.LeafDisputed)

@@ -19,7 +19,7 @@ then the pallet:
 * `events`: what TrainingMarket tells the world, and why a call of it can fail
 * `replica_events`: the same of replicas
 * `numbers`: the numbers of the market that a chain may change
-* `ground`: storage, and which block looks at which task
+* `storage`: storage, and which block looks at which task
 * `fraud_claims`: fraud proofs before they are opened, and their bonds
 * `purses`: what is held for a slot, and how a row of the money table moves it
 * `time_paid`: what bought time has paid by now, for whoever only reads

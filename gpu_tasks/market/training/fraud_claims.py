@@ -13,7 +13,7 @@ from gpu_tasks.market.courts.money import FIRST_JUDGES
 from gpu_tasks.market.ids import TaskId
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.events import FraudNotShown
-from gpu_tasks.market.training.ground import TrainingGround
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import TASK_CHALLENGE, Acceptance, Challenge, FraudClaim, Slot, Task
 from gpu_tasks.traces.trace import TraceFraudProof
 from runtime.cryptography.hashing import blake2_256
@@ -65,7 +65,7 @@ def is_overdue(task: Task, claim: FraudClaim, height: int) -> bool:
     return height >= max(claim.made_at, task.finished_at) + CLAIM_BLOCKS
 
 
-def drop_overdue(market: TrainingGround, task_id: bytes, task: Task) -> bool:
+def drop_overdue(market: TrainingStorage, task_id: bytes, task: Task) -> bool:
     """Burn the bond of somebody who has not opened a proof in time, for its place; whether there is one."""
     for challenger, claim in market.claims.under(task_id):
         if claim is not None and is_overdue(task, claim, market.height):
@@ -74,27 +74,27 @@ def drop_overdue(market: TrainingGround, task_id: bytes, task: Task) -> bool:
     return False
 
 
-def _burn_claim(market: TrainingGround, task_id: bytes, task: Task, challenger: bytes) -> None:
+def _burn_claim(market: TrainingStorage, task_id: bytes, task: Task, challenger: bytes) -> None:
     bond = claim_bond(task)
     market.lock.pay_out(challenger, Hold(TASK_CHALLENGE, task_id), (Share(None, bond),))
     del market.claims[task_id, challenger]
     market.emit(FraudNotShown(task_id, challenger, bond))
 
 
-def burn_bond(market: TrainingGround, task_id: bytes, challenge: Challenge) -> None:
+def burn_bond(market: TrainingStorage, task_id: bytes, challenge: Challenge) -> None:
     """Burn what the judges have left of the bond of a proof that was wrong."""
     hold = Hold(TASK_CHALLENGE, task_id)
     left = market.lock.locked(challenge.challenger, hold)
     market.lock.pay_out(challenge.challenger, hold, (Share(None, left),))
 
 
-def return_bond(market: TrainingGround, task_id: bytes, challenger: bytes) -> None:
+def return_bond(market: TrainingStorage, task_id: bytes, challenger: bytes) -> None:
     """Give a bond back."""
     hold = Hold(TASK_CHALLENGE, task_id)
     market.lock.unlock(challenger, hold, market.lock.locked(challenger, hold))
 
 
-def end_claims(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def end_claims(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Where a task ends: claims that were not opened get their bonds back, but those that had their time.
 
     Those kept other proofs out: a liar's friends would fill all places for nothing.

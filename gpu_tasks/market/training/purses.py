@@ -11,10 +11,10 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, bid_case
 from gpu_tasks.market.training.events import SlotSettled
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
 from gpu_tasks.market.training.orders import is_by_time
 from gpu_tasks.market.training.reputation import record_after_failing, record_after_settling
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
     TASK_COLLATERAL,
@@ -59,7 +59,7 @@ def customer_holds(task_id: bytes, place: int) -> dict[TaskPurse, Hold]:
 
 
 def settle(
-    market: TrainingGround,
+    market: TrainingStorage,
     task_id: bytes,
     task: Task,
     place: int,
@@ -94,7 +94,7 @@ def unpaid(task: Task, slot: Slot) -> int:
     return slot.price - paid
 
 
-def pay_standby(market: TrainingGround, task_id: bytes, task: Task, place: int, provider: bytes, price: int) -> None:
+def pay_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int, provider: bytes, price: int) -> None:
     """Pay who stood by, or took over, its share of the price of the slot at `place`."""
     hold = Hold(TASK_ESCROW, slot_case(task_id, place))
     held = {TaskPurse.ESCROW: market.lock.locked(task.customer, hold)}
@@ -102,7 +102,7 @@ def pay_standby(market: TrainingGround, task_id: bytes, task: Task, place: int, 
     _move(market, task, provider, {TaskPurse.ESCROW: (task.customer, hold)}, flows)
 
 
-def burn_for_cancelling(market: TrainingGround, task_id: bytes, task: Task, place: int) -> None:
+def burn_for_cancelling(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
     """Burn a part of the customer's bond for a slot that nobody has: the task is taken back before the award."""
     holds = {purse: (task.customer, hold) for purse, hold in customer_holds(task_id, place).items()}
     held = {purse: market.lock.locked(owner, hold) for purse, (owner, hold) in holds.items()}
@@ -110,7 +110,7 @@ def burn_for_cancelling(market: TrainingGround, task_id: bytes, task: Task, plac
     _move(market, task, task.customer, holds, flows)
 
 
-def note_lie(market: TrainingGround, task_id: bytes, task: Task, place: int) -> None:
+def note_lie(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
     """Note that a court has found a slot's result wrong: it has taken of the collateral what a lie costs."""
     slot = task.slots[place]
     left = market.lock.locked(slot.provider, slot_hold(task_id, task, slot))
@@ -118,7 +118,7 @@ def note_lie(market: TrainingGround, task_id: bytes, task: Task, place: int) -> 
     market.emit(SlotSettled(task_id, place, slot.provider, TaskOutcome.LIED, 0, slot.collateral - left))
 
 
-def _money(market: TrainingGround, task: Task, slot: Slot, held: dict[TaskPurse, int]) -> TaskMoney:
+def _money(market: TrainingStorage, task: Task, slot: Slot, held: dict[TaskPurse, int]) -> TaskMoney:
     until = slot.finished_at or market.height
     return TaskMoney(
         rules=task.rules,
@@ -137,7 +137,7 @@ def _money(market: TrainingGround, task: Task, slot: Slot, held: dict[TaskPurse,
 
 
 def _move(
-    market: TrainingGround,
+    market: TrainingStorage,
     task: Task,
     provider: bytes,
     purses: dict[TaskPurse, tuple[bytes, Hold]],
@@ -169,7 +169,7 @@ def _of(flows: tuple[TaskFlow, ...], purse: TaskPurse, *payees: TaskPayee) -> in
     return sum(flow.amount for flow in flows if flow.purse is purse and flow.payee in payees)
 
 
-def _mark(market: TrainingGround, task: Task, slot: Slot, outcome: TaskOutcome, paid: int) -> None:
+def _mark(market: TrainingStorage, task: Task, slot: Slot, outcome: TaskOutcome, paid: int) -> None:
     """Note in a provider's record what it was paid, and what it failed at."""
     era, who = market.stake.current_era.get(), slot.provider
     if paid and outcome not in UNMARKED:

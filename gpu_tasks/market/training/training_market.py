@@ -13,7 +13,6 @@ from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import replica_events as replica_ev
 from gpu_tasks.market.training.bids import BidOffer
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import (
     awarding,
     bidding,
@@ -32,6 +31,7 @@ from gpu_tasks.market.training.life.leaving import Amendment
 from gpu_tasks.market.training.orders import JURORS, TaskOrder, is_by_time, is_replicated
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.showing import ShownStretches
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -85,7 +85,7 @@ def step_weight(slots: int, bids: int = 0) -> Weight:
     return STEP_WEIGHT + times(slots, SLOT_WEIGHT) + times(bids, READ_BID_WEIGHT)
 
 
-class TrainingMarket(TrainingGround, index=15):
+class TrainingMarket(TrainingStorage, index=15):
     """Tasks, bids, milestones and results."""
 
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")

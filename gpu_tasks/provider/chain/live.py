@@ -31,7 +31,7 @@ from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
 from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
 from gpu_tasks.provider.chain.demand import Demand, demand
 from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, NobodyError, RollCallView, SeenOffence, View
-from gpu_tasks.provider.chain.seldom import Seldom, warn
+from gpu_tasks.provider.chain.rate_limited_log import RateLimitedLog, warn
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from runtime.blocks.evidence import EVIDENCE
 from runtime.encoding.codec import DecodeError
@@ -138,8 +138,8 @@ class KnownProviders:
         return self._read[1]
 
 
-class Bell:
-    """Use `async with Bell(heads) as bell`; rings once for all blocks that were told of meanwhile."""
+class HeadSubscription:
+    """Use `async with HeadSubscription(heads) as bell`; rings once for all blocks that were told of meanwhile."""
 
     def __init__(self, heads: AsyncIterator[RpcJson]) -> None:
         """Over a subscription, which it ends."""
@@ -232,7 +232,7 @@ class LiveChain:
 
         ChainChangedError, NodeRefutedError: another chain, or one that nobody shows.
         """
-        tell = Seldom(warn if tell is None else tell)
+        tell = RateLimitedLog(warn if tell is None else tell)
         client = await VerifiedClient.connect_by(url, trust, tell, ANSWER_SECONDS[-1])
         try:
             stash: bytes | None = await market_reads.stash_of(client, key.public_key)
@@ -269,7 +269,7 @@ class LiveChain:
         while True:
             try:
                 heads = self.client.best_heads() if self._trust.is_blind else self.client.finalized_heads()
-                async with Bell(await self._asked(heads)) as bell:
+                async with HeadSubscription(await self._asked(heads)) as bell:
                     last = None
                     while True:
                         await self._asked(bell.ring())

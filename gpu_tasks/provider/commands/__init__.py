@@ -3,22 +3,22 @@
 In reading order:
 
 * `options`: what all commands share
-* `naming`: which device a text means
-* `making`: a call is tried, or made and waited for
-* `sandboxing`: whether workers run within walls
-* `containing`: whether programs of customers run in containers
-* `broadcasting`: which broker is told
-* `running`: `run`: the daemon
-* `examining`: `doctor`
-* `inventorying`: `inventory`
-* `joining`: `register`
-* `offering`: `offer`, `withdraw-offer`, `queue`, `pause`, `resume`
-* `rolling`: `bench`, `enrol`, `withdraw`
-* `auctioning`: `auctions`, `policy`, `drain`
-* `earning`: `earnings`
-* `utilising`: `utilisation`, and what devices are at now
-* `showing`: `devices`, `status`
-* `appealing`: `appeal`
-* `proving`: `prove`
-* `leaving`: `unregister`, `withdraw-bond`
+* `device_names`: which device a text means
+* `calls`: a call is tried, or made and waited for
+* `sandbox_option`: whether workers run within walls
+* `engine_option`: whether programs of customers run in containers
+* `broker_option`: which broker is told
+* `run`: `run`: the daemon
+* `doctor`: `doctor`
+* `inventory`: `inventory`
+* `register`: `register`
+* `offers`: `offer`, `withdraw-offer`, `queue`, `pause`, `resume`
+* `bench`: `bench`, `enrol`, `withdraw`
+* `auctions`: `auctions`, `policy`, `drain`
+* `earnings`: `earnings`
+* `utilisation`: `utilisation`, and what devices are at now
+* `status`: `devices`, `status`
+* `appeal`: `appeal`
+* `prove`: `prove`
+* `leave`: `unregister`, `withdraw-bond`
 """

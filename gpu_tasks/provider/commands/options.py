@@ -18,8 +18,8 @@ from gpu_tasks.provider.execution.bench import MakeExecutor
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware, find_hardware
 from gpu_tasks.provider.execution.sandbox import Sandbox
-from gpu_tasks.provider.execution.starting import backends_here, has_torch, workers_with
-from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
+from gpu_tasks.provider.execution.worker_start import backends_here, has_torch, workers_with
 from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import Telemetry
@@ -53,7 +53,7 @@ class ProviderOptions:
     output: Output
     trust: Trust
     make_workers: Callable[[str, Sandbox | None], MakeExecutor] = workers_with
-    make_daemon: Callable[[Identity, LiveChain, Workshop, Telemetry, Settings], Daemon] = Daemon
+    make_daemon: Callable[[Identity, LiveChain, WorkerPool, Telemetry, Settings], Daemon] = Daemon
 
     @property
     def key(self) -> Keypair:

@@ -19,7 +19,7 @@ from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import MIG, Hardware, lost_gpus, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
-from gpu_tasks.provider.execution.starting import NUMPY, backend_for
+from gpu_tasks.provider.execution.worker_start import NUMPY, backend_for
 from gpu_tasks.provider.open_files import raise_limit
 from gpu_tasks.workloads.form import WorkloadForm
 

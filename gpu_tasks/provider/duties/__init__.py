@@ -5,23 +5,23 @@ In reading order:
 * `parts`: what all duties work with
 * `races`: what chain and journal ask for next in a race; pure
 * `cases`: the same for a seat in a case; pure
-* `appealing`: which verdicts have to be appealed; pure
+* `appeals`: which verdicts have to be appealed; pure
 * `keyed_tasks`: long work beside the loop
 * `duty`: what all duties are: a step for each block, and work beside it
-* `sending`: journal first, then the node, and again until the chain shows it
+* `sent_steps`: journal first, then the node, and again until the chain shows it
 * `work`: from a unit to its result
 * `leaf_work`: leaves of a batch, shown or computed again
-* `racing`: taking the steps of a race
+* `race`: taking the steps of a race
 * `verdicts`: finding the right result of a unit before the courts
 * `seats`: taking the steps of a case, whatever that is about
 * `judging`: the same of cases about units and leaves
-* `checking`: showing the leaves of a batch, and auditing those of others
-* `differing`: showing the own tree of a batch that others answered differently
+* `checks`: showing the leaves of a batch, and auditing those of others
+* `batch_disputes`: showing the own tree of a batch that others answered differently
 * `roll_calls`: taking the steps of roll calls
-* `losing`: devices' bond losses, reported and noted
+* `losses`: devices' bond losses, reported and noted
 * `endings`: what became of races and cases
 * `side_earnings`: what judging, auditing and standing by brought, noted as it ends
-* `resuming`: devices that a missed race paused are offered again
+* `resumer`: devices that a missed race paused are offered again
 * `devices`: the own devices: which may work here, which are paused and resumed
 * `other_daemons`: another daemon with the same provider key
 * `offences`: reporting double proposals

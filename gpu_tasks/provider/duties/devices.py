@@ -19,7 +19,7 @@ from gpu_tasks.market.inference.units import racer_of
 from gpu_tasks.provider.chain.port import ChainError, DevicePort, View
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.resuming import Resumer
+from gpu_tasks.provider.duties.resumer import Resumer
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
 from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, PauseCause
@@ -64,12 +64,12 @@ class DeviceDuty(Duty):
 
     async def look(self) -> DeviceStanding:
         """Which of the registered devices stand on this machine and can keep their promises; ChainError."""
-        chain, workshop = self.parts.chain, self.parts.workshop
+        chain, workers = self.parts.chain, self.parts.workers
         devices = await chain.own_devices()
         self._known.update(status.id for status in devices)
         self._resumer.remember(devices)
         terms = {number: service.terms for number, service in (await chain.services()).items()}
-        self._standing = standing_of(devices, workshop.hardware, terms, workshop.workloads)
+        self._standing = standing_of(devices, workers.hardware, terms, workers.workloads)
         return self._standing
 
     async def begin(self) -> bool:
@@ -123,7 +123,7 @@ class DeviceDuty(Duty):
         try:
             standing = await self.look()
             is_known = True
-            self.parts.workshop.serve(standing.served)
+            self.parts.workers.serve(standing.served)
             for status in await self.parts.chain.own_devices():
                 await self._settle_device(status, standing, resume=resume)
         except ChainError as error:

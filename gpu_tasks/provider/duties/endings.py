@@ -10,10 +10,10 @@ from gpu_tasks.market.inference.money import due, fee, witness_pay
 from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.chain.port import UnitCasePort, View
-from gpu_tasks.provider.duties.appealing import is_found_declining, is_wronged
+from gpu_tasks.provider.duties.appeals import is_found_declining, is_wronged
 from gpu_tasks.provider.duties.cases import TASK_CASES, attempt_of
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings, telling_refusals
-from gpu_tasks.provider.duties.losing import LossNotes
+from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.journal.pause_book import PauseCause

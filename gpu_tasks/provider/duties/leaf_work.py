@@ -90,7 +90,7 @@ async def computed_leaves(
     """Some leaves of a batch, from its input; UnusableInputError for one that nobody could have answered."""
     requests = payable_requests(form, asked, unit.terms)
     chosen = [requests[index] for index in indices]
-    outcomes = outcomes_of(form, chosen, await parts.workshop.recompute_many(form, chosen, activity))
+    outcomes = outcomes_of(form, chosen, await parts.workers.recompute_many(form, chosen, activity))
     genesis, salt = parts.identity.genesis, asked.salt
     return [
         FoundLeaf(index, request, outcome, leaf_of(genesis, unit_id, salt, index, outcome))

@@ -13,8 +13,8 @@ from gpu_tasks.provider.blobs.store import BlobStore
 from gpu_tasks.provider.chain.port import Identity, RacePort
 from gpu_tasks.provider.earnings import EarningsBook, LossBook
 from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
-from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.telemetry import Telemetry
@@ -32,7 +32,7 @@ class Parts(Generic[PortT_co]):
     identity: Identity
     chain: PortT_co
     journal: Journal
-    workshop: Workshop
+    workers: WorkerPool
     inputs: Inputs
     store: BlobStore
     blobs: BlobClient
@@ -51,6 +51,6 @@ class Parts(Generic[PortT_co]):
         """What a unit's service computes. ExecutionError if this daemon does not have it, ChainError."""
         terms = (await self.chain.service(unit.service)).terms
         try:
-            return self.workshop.workloads.of(terms)
+            return self.workers.workloads.of(terms)
         except UnknownWorkloadError as error:
             raise ExecutionError(f"service {unit.service}: {error}") from None

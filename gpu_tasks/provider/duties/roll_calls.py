@@ -24,13 +24,13 @@ from gpu_tasks.provider.chain.port import ChainError, Inspection, RollCallPort, 
 from gpu_tasks.provider.chain.roll_calls import challenge_of
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.sending import StepBook, StepMessage
+from gpu_tasks.provider.duties.sent_steps import StepBook, StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
 from gpu_tasks.provider.execution.chain_worker import ROWS, ChainRows, ChainWork
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.execution.workshop import JUDGES_BENCH
+from gpu_tasks.provider.execution.worker_pool import JUDGES_BENCH
 from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.workloads.matmul_chain.challenge import CHALLENGE, ChainChallenge
 from runtime.cryptography.hashing import blake2_256
@@ -216,7 +216,7 @@ class RollCallDuty(Duty):
     # ----------------------------------------------------------------------------------------------------- own devices
 
     def _devices(self) -> Mapping[bytes, Hardware]:
-        return {device: piece for device, piece in self.parts.workshop.devices.items() if device != JUDGES_BENCH}
+        return {device: piece for device, piece in self.parts.workers.devices.items() if device != JUDGES_BENCH}
 
     async def _take(
         self, called: RollCall, device: bytes, enrolled: Enrolment, seen: RollCallView, newest: int
@@ -265,7 +265,7 @@ class RollCallDuty(Duty):
         tell = self.parts.telemetry.tell
         tell("roll_call", device=device, number=number)
         try:
-            with self.parts.workshop.times.at(device, Activity.ROLL_CALLS):
+            with self.parts.workers.times.at(device, Activity.ROLL_CALLS):
                 rows = await self._computer(self._devices()[device]).rows(ChainWork(challenge))
             await asyncio.to_thread(self._kept.keep, challenge, rows)
             self._rows[challenge] = rows
@@ -302,7 +302,7 @@ class RollCallDuty(Duty):
 
     async def _is_right(self, shown: Inspection) -> bool:
         """One row by itself first: who computed nothing costs its inspectors no more than that."""
-        computer = self._computer(self.parts.workshop.hardware[0])
+        computer = self._computer(self.parts.workers.hardware[0])
         rows = list(zip(shown.places, shown.digests, strict=True))
         for some in (rows[:1], rows[1:]):
             found = await computer.rows(ChainWork(shown.challenge, tuple(place for place, _ in some)))

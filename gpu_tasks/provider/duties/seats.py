@@ -15,11 +15,11 @@ from gpu_tasks.market.courts.opinions import Statement, Unanswerable, opinion_co
 from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, CourtPort, View
-from gpu_tasks.provider.duties.appealing import is_outvoted
+from gpu_tasks.provider.duties.appeals import is_outvoted
 from gpu_tasks.provider.duties.cases import JudgeStep, Search, SeatedCase, is_sitting, next_step
 from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.sending import StepBook, StepMessage
+from gpu_tasks.provider.duties.sent_steps import StepBook, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.journal import CaseKey
 from gpu_tasks.provider.journal.records import Judged

@@ -95,7 +95,7 @@ async def _is_right(
         return False
     if len(requests) > 1:
         return given == await recomputed(parts, form, requests)
-    return given[0] is not None and await parts.workshop.verify(form, requests[0], given[0])
+    return given[0] is not None and await parts.workers.verify(form, requests[0], given[0])
 
 
 async def _probe(parts: Parts[UnitCasePort], case: Case, found: FoundRight, judge: bytes, place: bytes) -> bytes:
@@ -108,7 +108,7 @@ async def _probe(parts: Parts[UnitCasePort], case: Case, found: FoundRight, judg
     if not completed:
         return probe_of(case.id, judge, found.salt, bytes(32))
     request, output = completed[int.from_bytes(place[:8], "little") % len(completed)]
-    trace = await parts.workshop.trace(found.form, request, output, place)
+    trace = await parts.workers.trace(found.form, request, output, place)
     return probe_of(case.id, judge, found.salt, trace)
 
 

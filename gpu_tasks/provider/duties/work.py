@@ -86,8 +86,8 @@ def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> 
 async def recomputed(parts: Parts[object], form: WorkloadForm, requests: Sequence[bytes]) -> list[bytes | None]:
     """The output of each request, computed on any device as a judge; BadRequestError for a single one that is none."""
     if len(requests) == 1:
-        return [await parts.workshop.recompute(form, requests[0])]
-    return await parts.workshop.recompute_many(form, requests)
+        return [await parts.workers.recompute(form, requests[0])]
+    return await parts.workers.recompute_many(form, requests)
 
 
 def check_totals(form: WorkloadForm, output: UnitOutput, terms: UnitTerms) -> None:
@@ -102,7 +102,7 @@ async def _computed(
 ) -> tuple[list[bytes | None], Usage]:
     """The output of each request, None for one that is none; and what they took together."""
     if len(requests) == 1:
-        execution, reading = await parts.workshop.race(race.racer.device, form, requests[0], race.rank)
+        execution, reading = await parts.workers.race(race.racer.device, form, requests[0], race.rank)
         return [execution.output], _usage(execution, reading)
     kept = FinishedRequests(parts.batches, race.unit_id, basis)
     missing = [place for place in range(len(requests)) if place not in kept.outputs]
@@ -116,7 +116,7 @@ async def _computed(
             raise ExecutionError(f"{kept.path} cannot be written: {error}") from error
 
     asked = [requests[place] for place in missing]
-    took, reading = await parts.workshop.race_many(race.racer.device, form, asked, finished, race.rank)
+    took, reading = await parts.workers.race_many(race.racer.device, form, asked, finished, race.rank)
     return [kept.outputs[place] for place in range(len(requests))], _usage(took, reading)
 
 

@@ -11,12 +11,12 @@ In reading order:
 * `worker`: a worker process, from inside
 * `executor`: a worker process, from outside
 * `bench`: one device: its workers and its meter
-* `starting`: which backend computes on which hardware
+* `worker_start`: which backend computes on which hardware
 * `chain_worker`: the process that computes for roll calls, from inside
 * `chain_process`: the same, from outside
-* `measuring`: what this machine computes at roll calls, and the work for it
+* `measurement`: what this machine computes at roll calls, and the work for it
 * `device_times`: how long each device did what, or stood still, and why
 * `line`: who is next on a device: races before judgements
-* `workshop`: all devices side by side
+* `worker_pool`: all devices side by side
 * `containers`: strangers' programs, in containers that they cannot leave
 """

@@ -17,7 +17,7 @@ from typing import Protocol
 from gpu_tasks.provider.execution.chain_worker import ROWS, WORK, ChainRows, ChainWork
 from gpu_tasks.provider.execution.executor import ENVIRONMENT_KEPT, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.execution.starting import CUDA, NUMPY
+from gpu_tasks.provider.execution.worker_start import CUDA, NUMPY
 from gpu_tasks.provider.execution.worker_wire import LENGTH_BYTES, framed
 from runtime.encoding.codec import DecodeError
 

@@ -4,10 +4,10 @@ In reading order:
 
 * `refusals`: why a program is not run here, or cannot be just now
 * `means`: what this provider lets programs use, and where its container engine keeps what it needs
-* `asking`: from a task on the chain to the request that its hash names
+* `requests`: from a task on the chain to the request that its hash names
 * `image_parts`: the archive of an image, fetched part by part
-* `entering`: what is done in a container that runs
+* `container_access`: what is done in a container that runs
 * `log_lines`: what a program writes, on its way to its customer
-* `house`: the programs of one daemon: made ready, begun, stopped, removed
+* `supervisor`: the programs of one daemon: made ready, begun, stopped, removed
 * `results`: what a program leaves: its outputs and last lines, sealed to its customer, and the record of what it used
 """

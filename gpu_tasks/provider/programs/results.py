@@ -12,7 +12,7 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.containers.logs import ContainerLog
-from gpu_tasks.provider.execution.containers.running import ContainerEnd
+from gpu_tasks.provider.execution.containers.run import ContainerEnd
 from gpu_tasks.provider.programs.log_lines import log_lines
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import codec

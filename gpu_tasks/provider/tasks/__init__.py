@@ -13,14 +13,14 @@ In reading order:
 * `run_folder`: states on the disk
 * `task_inputs`: from a task to its request
 * `checkpoint_blobs`: runs in the stores
-* `selling_time`: programs of customers, made ready, metered, ended
+* `sold_time`: programs of customers, made ready, metered, ended
 * `task_runs`: the run of a task, step by step
 * `task_book`: the tasks that this daemon has to do with
 * `state_answers`: states for judges
 * `task_verdicts`: what is right about a task
-* `proving`: where somebody else's result is wrong
-* `task_attesting`: milestones and results as attestations
-* `bidding`: bids
+* `fraud_search`: where somebody else's result is wrong
+* `task_attestations`: milestones and results as attestations
+* `bids`: bids
 * `working`: what becomes of them
 * `judging_tasks`: taking the steps of a case
 """

@@ -23,7 +23,7 @@ from runtime.encoding.codec import DecodeError
 def form_of(parts: Parts[object], order: TaskOrder) -> WorkloadForm:
     """What a task computes; ExecutionError where this daemon does not have it."""
     try:
-        return parts.workshop.workloads.in_steps(order.workload)
+        return parts.workers.workloads.in_steps(order.workload)
     except UnknownWorkloadError as error:
         raise ExecutionError(str(error)) from None
 

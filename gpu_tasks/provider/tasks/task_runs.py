@@ -134,7 +134,7 @@ class TaskRun:
     async def _advance(self, state: bytes, steps: int) -> tuple[bytes, Usage]:
         began = self.clock()
         try:
-            later, reading = await self.parts.workshop.advance(self.form, self.asked.request, state, steps, self.device)
+            later, reading = await self.parts.workers.advance(self.form, self.asked.request, state, steps, self.device)
         except BadStateError as error:
             raise ExecutionError(f"this machine's own state is none: {error}") from None
         wall_us = (self.clock() - began) // 1_000
@@ -158,7 +158,7 @@ async def prepared_run(
     blob = parts.store.get(task.order.input_blob)
     if kept is None and blob is not None:
         folder.keep_input(blob)
-    begun = await parts.workshop.begin(form, asked.request, device)
+    begun = await parts.workers.begin(form, asked.request, device)
     first, earlier = folder.state(state_index(task.order, task.behind)), list(folder.earlier())
     if first is None or len(earlier) != state_index(task.order, task.behind):
         first, earlier = await _beginning(parts, task, form, asked, begun.state, begun.boundaries)
@@ -196,7 +196,7 @@ async def stepped(parts: Parts[NetworkPort], form: WorkloadForm, request: bytes,
     while steps:
         chunk = min(steps, max(1, CHUNK_US // step_us if step_us else 1))
         began = time.monotonic_ns()
-        later, _ = await parts.workshop.advance(form, request, state, chunk)
+        later, _ = await parts.workers.advance(form, request, state, chunk)
         state = later.state
         step_us, steps = max(1, (time.monotonic_ns() - began) // 1_000 // chunk), steps - chunk
     return state
@@ -205,7 +205,7 @@ async def stepped(parts: Parts[NetworkPort], form: WorkloadForm, request: bytes,
 async def check_state(parts: Parts[NetworkPort], form: WorkloadForm, request: bytes, state: bytes, done: int) -> None:
     """BlobError for a state that is none of the request, or stands elsewhere: nobody can go on from it."""
     try:
-        found, _ = await parts.workshop.advance(form, request, state, 0)
+        found, _ = await parts.workers.advance(form, request, state, 0)
     except BadStateError as error:
         raise BlobError(f"its checkpoint holds no state of its run: {error}") from None
     if found.done != done:

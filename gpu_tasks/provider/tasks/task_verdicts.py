@@ -26,7 +26,7 @@ from gpu_tasks.provider.chain.port import TaskPort
 from gpu_tasks.provider.duties.cases import TASK_CASES, Lacking, Search, SeatedCase, case_number
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadStateError
-from gpu_tasks.provider.programs.asking import open_program
+from gpu_tasks.provider.programs.requests import open_program
 from gpu_tasks.provider.tasks.checkpoint_blobs import is_sound
 from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, ShownState, question
 from gpu_tasks.provider.tasks.task_inputs import form_of, open_task
@@ -104,7 +104,7 @@ async def _computed(
     parts: Parts[TaskPort], case: TaskCase, form: WorkloadForm, asked: UnitInput, search: Search
 ) -> tuple[bool, list[bytes]]:
     """Whether all judged stretches are right, and the states that were computed, as far as the first wrong one."""
-    run = await parts.workshop.begin(form, asked.request)
+    run = await parts.workers.begin(form, asked.request)
     if not await _is_sound(parts, case, asked, search):
         return False, []
     found: list[bytes] = []
@@ -115,7 +115,7 @@ async def _computed(
         if stretch.first == 0 and shown.state != run.state:
             return False, [*found, run.state]
         try:
-            stands, _ = await parts.workshop.advance(form, asked.request, shown.state, 0)
+            stands, _ = await parts.workers.advance(form, asked.request, shown.state, 0)
         except BadStateError:
             return False, [*found, shown.state]
         if stands.done != run.boundaries[stretch.first]:

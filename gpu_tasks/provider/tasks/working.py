@@ -26,10 +26,10 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, TaskPort, View
 from gpu_tasks.provider.chain.side_pay import is_standing_by
-from gpu_tasks.provider.duties.appealing import is_found_lying
+from gpu_tasks.provider.duties.appeals import is_found_lying
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.sending import RESEND_BLOCKS, StepBook, StepKey, StepMessage
+from gpu_tasks.provider.duties.sent_steps import RESEND_BLOCKS, StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.task_records import (
     BidOver,
@@ -40,7 +40,7 @@ from gpu_tasks.provider.journal.task_records import (
     TaskSending,
     TaskSent,
 )
-from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, seal_run, spread
 from gpu_tasks.provider.tasks.places import (
     LAST_BLOCKS,
@@ -58,8 +58,8 @@ from gpu_tasks.provider.tasks.places import (
     why_waiting,
 )
 from gpu_tasks.provider.tasks.replica_places import bound_result
-from gpu_tasks.provider.tasks.selling_time import TimeDuty
-from gpu_tasks.provider.tasks.task_attesting import attested
+from gpu_tasks.provider.tasks.sold_time import TimeDuty
+from gpu_tasks.provider.tasks.task_attestations import attested
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.task_inputs import name_of
 from gpu_tasks.provider.tasks.task_runs import TaskRun, check_state
@@ -157,7 +157,7 @@ class WorkDuty(Duty):
     """Takes the steps of all bids and of what they won."""
 
     def __init__(
-        self, parts: Parts[TaskPort], book: TaskBook, programs: ProgramHouse, drains: Callable[[], bool]
+        self, parts: Parts[TaskPort], book: TaskBook, programs: ContainerSupervisor, drains: Callable[[], bool]
     ) -> None:
         """Several tasks at once, each on the device that was bid for it; who drains takes nothing over."""
         self.parts = parts
@@ -310,7 +310,7 @@ class WorkDuty(Duty):
             if state is None:
                 raise ExecutionError(f"the state of milestone {number} is not on the disk any more")
             digests = tuple(run.digests[: index + 1])
-            metric = await self.parts.workshop.metric(run.form, run.asked.request, state, run.device)
+            metric = await self.parts.workers.metric(run.form, run.asked.request, state, run.device)
             blob = await seal_run(self.parts, task, run.asked.reply_key, digests, state)
             if is_last:
                 result = TaskResult(root_of(digests), blob, metric)

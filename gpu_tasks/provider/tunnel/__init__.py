@@ -3,8 +3,8 @@
 In reading order:
 
 * `access`: what can be done in one container, by whoever ordered it
-* `copying`: archives from a customer, unpacked within limits
-* `serving`: one stream of a tunnel, from its wish to its end
-* `tunnel_door`: handshakes, and how many tunnels there are
+* `copies`: archives from a customer, unpacked within limits
+* `streams`: one stream of a tunnel, from its wish to its end
+* `tunnel_server`: handshakes, and how many tunnels there are
 * `program_access`: the containers of the daemon's programs
 """

@@ -16,13 +16,13 @@ from typing import BinaryIO, NoReturn
 from gpu_tasks.provider.execution.containers.inside import Shell
 from gpu_tasks.provider.execution.containers.outputs import OutputLimits
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
-from gpu_tasks.provider.execution.containers.running import RunningContainer
+from gpu_tasks.provider.execution.containers.run import RunningContainer
 from gpu_tasks.provider.journal.task_records import TaskKey
-from gpu_tasks.provider.programs.entering import EntersContainers
-from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.programs.container_access import EntersContainers
 from gpu_tasks.provider.programs.refusals import ProgramError
+from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tunnel.access import AccessError, OpenContainer, Talk
-from gpu_tasks.provider.tunnel.copying import target_of
+from gpu_tasks.provider.tunnel.copies import target_of
 from gpu_tasks.tunnel.frames import COPY_BYTES_MAX, DATA_BYTES_MAX, OUT
 
 FILES_OUT_MAX = 10_000
@@ -47,7 +47,7 @@ WAITS = "its program waits for secrets: `ogpu secrets` hands them over"
 class WaitingRoom:
     """Implements `ContainerAccess`."""
 
-    def __init__(self, programs: ProgramHouse, key: TaskKey) -> None:
+    def __init__(self, programs: ContainerSupervisor, key: TaskKey) -> None:
         """`key` names the program."""
         self._programs = programs
         self._key = key
@@ -134,10 +134,10 @@ def enter_network(process: int) -> None:
         os.close(descriptor)
 
 
-class ProgramDoors:
+class RunningPrograms:
     """Implements `OpenContainers`."""
 
-    def __init__(self, programs: ProgramHouse, inside: EntersContainers | None) -> None:
+    def __init__(self, programs: ContainerSupervisor, inside: EntersContainers | None) -> None:
         """Without an engine nobody finds anything."""
         self._programs = programs
         self._inside = inside

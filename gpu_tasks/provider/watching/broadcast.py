@@ -14,7 +14,7 @@ from typing import NoReturn, Self
 from gpu_tasks.data.program_left import LogLine
 from gpu_tasks.data.sealing import is_usable
 from gpu_tasks.provider.execution.gpu import Gauge, Hardware
-from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.telemetry import Detail, shown
 from gpu_tasks.provider.watching.outbox import NoteOutbox, Subject, WaitingNote
 from gpu_tasks.provider.watching.sender import BrokerSender
@@ -57,11 +57,11 @@ class _Watched:
 class TaskBroadcast:
     """A `Telemetry` and a `TaskWatch` that fill the outbox. Use `async with`, which sends and beats meanwhile."""
 
-    def __init__(self, sender: BrokerSender, outbox: NoteOutbox, workshop: Workshop) -> None:
+    def __init__(self, sender: BrokerSender, outbox: NoteOutbox, workers: WorkerPool) -> None:
         """Nothing is sent before it is entered."""
         self._sender = sender
         self._outbox = outbox
-        self._workshop = workshop
+        self._workshop = workers
         self._watched: dict[bytes, _Watched] = {}
         self._meters: dict[bytes, DeviceMeter] = {}
         self._gauge = Gauge()

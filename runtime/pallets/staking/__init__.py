@@ -8,7 +8,7 @@ share_pool          grains that many own by shares
 stakers             the records of TrustStake
 delegations         positions behind a validator, and their rewards
 staking_events      its events and errors
-seats               who sits in which epoch, who was on line, who is in jail: the ground of elections
+seats               who sits in which epoch, who was on line, who is in jail: the storage of elections
 presence            signs of life: who made a block, whose vote the chain carries
 stake_ledger        its storage, and the verbs that keep the sums true
 holdings            positions and what is on its way out, brought up to date

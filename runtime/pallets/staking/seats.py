@@ -1,4 +1,4 @@
-"""The ground of elections: who sits in which epoch, who was on line, who is in jail.
+"""The storage of elections: who sits in which epoch, who was on line, who is in jail.
 
 The set of an epoch is elected in the first block of the epoch before it, from the stakes that this block begins with,
 and written once. So the header of an epoch's last block can name the next set, and consensus has known it for an epoch

@@ -1,4 +1,4 @@
-"""The ground of TrustStake: its storage, what may be asked of it, and the verbs that keep its sums true.
+"""The storage of TrustStake: its records, what may be asked of it, and the verbs that keep its sums true.
 
 Always:
 * Every grain behind a validator is held with the validator as the case. A validator's own is held on its account: its

@@ -8,9 +8,9 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.block_room import KEPT_FOR_UNITS
 from gpu_tasks.market.capacity.capacity import RETURN_BUDGET, Capacity
 from gpu_tasks.market.courts import courts as of_the_courts
-from gpu_tasks.market.inference.agenda import ATTESTATIONS_MAX
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, RESERVED_BUDGETS, InferenceMarket
-from gpu_tasks.market.inference.posting import ADMITTED_MAX
+from gpu_tasks.market.inference.intake import ADMITTED_MAX
+from gpu_tasks.market.inference.schedules import ATTESTATIONS_MAX
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.market.training import training_market as of_tasks
 from gpu_tasks.market.training.life.leaving import Stop

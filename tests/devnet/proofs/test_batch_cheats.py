@@ -37,7 +37,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitS
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded, LeafDoubted, LeavesPassed
 from gpu_tasks.provider.daemon import Daemon
-from gpu_tasks.provider.duties.checking import CheckDuty
+from gpu_tasks.provider.duties.checks import CheckDuty
 from gpu_tasks.workloads.form import outcomes_of
 from nightly_but import nightly_but
 from provider_chain import INPUT_SALT, Village

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from gpu_tasks.client.commands import task_runs
-from gpu_tasks.client.commands.naming import TaskError
+from gpu_tasks.client.commands.id_prefixes import TaskError
 from gpu_tasks.client.commands.task_runs import DependencyError, waiting_for
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.money import TaskOutcome

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from converted import IMAGE
-from gpu_tasks.client.commands import submitting, task_runs, tasks
-from gpu_tasks.client.commands.submitting import ArraySubmission
+from gpu_tasks.client.commands import submit, task_runs, tasks
+from gpu_tasks.client.commands.submit import ArraySubmission
 from gpu_tasks.client.habits.arrays import ArrayRecord
 from gpu_tasks.client.habits.drafts import ProgramDraft
 from gpu_tasks.client.posting_record import RecordError
@@ -100,8 +100,8 @@ def test_members_whose_time_was_over_are_submitted_again_as_often_as_was_agreed_
     async def follow(*_: object, **__: object) -> Task:
         return a_task(state=TaskState.ENDED, outcome=TaskOutcome.TIME_OVER)
 
-    monkeypatch.setattr(submitting, "follow_task", follow)
-    monkeypatch.setattr(submitting, "was_cut_off", lambda _: True)
+    monkeypatch.setattr(submit, "follow_task", follow)
+    monkeypatch.setattr(submit, "was_cut_off", lambda _: True)
     requeued = ["--watch", "--requeue", "1"]
     with chain(tmp_path) as url:
         dry = answer(ogpu(tmp_path, url, *array(tmp_path, "0-2", *requeued, "--dry-run")))
@@ -126,7 +126,7 @@ def test_what_is_not_there_for_all_of_them_submits_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "submitted"), [(TaskOutcome.NO_AWARD, submitting.SUBMITTED_MAX), (TaskOutcome.LEFT, 1)]
+    ("outcome", "submitted"), [(TaskOutcome.NO_AWARD, submit.SUBMITTED_MAX), (TaskOutcome.LEFT, 1)]
 )
 def test_a_member_is_submitted_again_where_nobody_bid_and_nowhere_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: TaskOutcome, submitted: int
@@ -137,7 +137,7 @@ def test_a_member_is_submitted_again_where_nobody_bid_and_nowhere_else(
     async def task(*_: Any) -> Task:
         return a_task(state=TaskState.ENDED, outcome=outcome)
 
-    monkeypatch.setattr(submitting, "follow_task", follow)
+    monkeypatch.setattr(submit, "follow_task", follow)
     monkeypatch.setattr(training_reads, "task", task)
     with chain(tmp_path) as url:
         said = refusal(ogpu(tmp_path, url, *array(tmp_path, "7", "--watch", "--yes")), 1)
@@ -170,7 +170,7 @@ def test_members_wait_for_the_other_task_and_then_for_each_other(
     monkeypatch.setenv("TOKEN", "hunter2")
     monkeypatch.setattr(ArraySubmission, "_submitted", begin)
     monkeypatch.setattr(task_runs, "wait_for_end", wait)
-    monkeypatch.setattr(submitting, "follow_task", follow)
+    monkeypatch.setattr(submit, "follow_task", follow)
     options = ["--watch", "--yes", "--after-any", "0x" + "ab" * 32, "--tip", "0.5"]
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *array(tmp_path, "0-1%1", *options, secrets=("TOKEN",)))
@@ -190,7 +190,7 @@ def test_a_node_that_fails_one_member_leaves_the_table_of_all(
     async def follow(*_: object, **__: object) -> Task:
         raise error
 
-    monkeypatch.setattr(submitting, "follow_task", follow)
+    monkeypatch.setattr(submit, "follow_task", follow)
     with chain(tmp_path) as url:
         failed = ogpu(tmp_path, url, *array(tmp_path, "7", "--watch", "--yes"))
         assert json.loads(refusal(failed, code).splitlines()[-1])["error"]

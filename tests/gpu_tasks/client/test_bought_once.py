@@ -18,7 +18,7 @@ from typing import Any, cast
 import pytest
 
 from converted import IMAGE
-from gpu_tasks.client.commands import running, submitting, task_runs, task_submission, tasks
+from gpu_tasks.client.commands import run, submit, task_runs, task_submission, tasks
 from gpu_tasks.client.commands.posting import post
 from gpu_tasks.client.commands.task_submission import TaskSubmission
 from gpu_tasks.client.funds import spendable
@@ -48,7 +48,8 @@ KILLED = """
 import asyncio, os, signal, sys
 from gpu_tasks.client import posting_once
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.commands import tasks, submitting
+from gpu_tasks.client.commands import tasks
+from gpu_tasks.client.commands import submit
 from gpu_tasks.data.blob_client import BlobClient
 from wallet.client import ChainClient
 from wallet.private_file import lock_file
@@ -74,9 +75,9 @@ if moment == "before it is sent":
 elif moment == "before it is known to be final":
     posting_once.ChainClient.send = killed_behind
 elif moment == "by a signal":
-    submitting.follow_task = interrupted
+    submit.follow_task = interrupted
 else:
-    submitting.follow_task = killed
+    submit.follow_task = killed
 main()
 """
 
@@ -110,9 +111,9 @@ class Follower:
         async def fetch(*_: Any) -> bool:
             return True
 
-        for module in (running, submitting):
+        for module in (run, submit):
             monkeypatch.setattr(module, "follow_task", follow)
-        monkeypatch.setattr(running, "_fetch", fetch)
+        monkeypatch.setattr(run, "_fetch", fetch)
 
 
 @pytest.mark.parametrize("buying", [SUBMIT, [*RUN, "--detach", *PROGRAM]])
@@ -176,7 +177,7 @@ def test_an_end_is_not_noted_of_a_task_that_another_process_bought_meanwhile(
         path.write_text(json.dumps([part | {"units": ["ab" * 32], "told": "", "extrinsic": "cd"}]))
         return a_task(state=TaskState.ENDED, outcome=TaskOutcome.ON_TIME)
 
-    monkeypatch.setattr(submitting, "follow_task", follow)
+    monkeypatch.setattr(submit, "follow_task", follow)
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *SUBMIT, "--watch")
     assert done.exit_code == 0, done.output
@@ -194,7 +195,7 @@ def test_an_end_is_left_to_another_process_that_holds_the_record(
         locks.append(lock_file(path))
         return a_task(state=TaskState.ENDED, outcome=TaskOutcome.ON_TIME)
 
-    monkeypatch.setattr(submitting, "follow_task", follow)
+    monkeypatch.setattr(submit, "follow_task", follow)
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *SUBMIT, "--watch")
     os.close(*locks)
@@ -349,7 +350,7 @@ def test_outputs_that_could_not_be_fetched_are_fetched_by_the_same_command(
     async def fetch(*_: Any) -> bool:
         return whole.pop(0)
 
-    monkeypatch.setattr(running, "_fetch", fetch)
+    monkeypatch.setattr(run, "_fetch", fetch)
     with chain(tmp_path) as url:
         ogpu(tmp_path, url, *RUN, *PROGRAM)
         ogpu(tmp_path, url, *RUN, *PROGRAM)

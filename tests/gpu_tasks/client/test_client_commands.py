@@ -28,7 +28,7 @@ from gpu_tasks.workloads import registry
 from offered import device, service
 from played_node import DevChain, growing, has_begun, served
 from runtime.cryptography.signatures import Scheme
-from wallet.commands import making
+from wallet.commands import calls
 from wallet.suri import keypair_from_suri
 
 Ogpu = Callable[..., Result]
@@ -47,7 +47,7 @@ def on_a_chain(story: Callable[[Ogpu], None]) -> None:
 
                 def ogpu(*words: str, typed: str | None = None) -> Result:
                     """With `typed` as if somebody sat at the terminal."""
-                    with patch.object(making, "is_attended", lambda: typed is not None):
+                    with patch.object(calls, "is_attended", lambda: typed is not None):
                         return CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", *words], input=typed)
 
                 async with growing(node, 0.05, has_begun):

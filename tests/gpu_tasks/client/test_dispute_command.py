@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tasks.client.commands import disputing, disputing_leaves
-from gpu_tasks.client.commands.naming import known_task
+from gpu_tasks.client.commands import dispute as disputing
+from gpu_tasks.client.commands import leaf_dispute
+from gpu_tasks.client.commands.id_prefixes import known_task
 from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import Acceptance, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -21,7 +22,7 @@ from simulation.chains.market_chain import CUSTOMER, OGPU
 from task_chain import RIGHT, WRONG
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient
-from wallet.commands import making
+from wallet.commands import calls
 from wallet.trial import TrialError
 from wallet_runner import answer
 
@@ -149,7 +150,7 @@ def test_a_run_that_is_computed_first_waits_for_its_result(tmp_path: Path, monke
 
 
 def test_how_much_is_computed_is_said_by_the_tenth(capsys: pytest.CaptureFixture[str]) -> None:
-    said = disputing_leaves.Tenths(40, "segments")
+    said = leaf_dispute.Tenths(40, "segments")
     for done in range(41):
         said(done)
     lines = capsys.readouterr().err.splitlines()
@@ -179,7 +180,7 @@ def test_a_dispute_of_many_slots_has_a_bond_for_each(
         raise TrialError("the node has no state")
 
     if not is_tried:
-        monkeypatch.setattr(making, "attempt", untried)
+        monkeypatch.setattr(calls, "attempt", untried)
 
     def gang(task: Task) -> Task:
         (slot,) = task.slots

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from genesis import dev_accounts
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.commands import hearing_tasks
+from gpu_tasks.client.commands import logs
 from gpu_tasks.data.program_left import LogLine
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
@@ -188,7 +188,7 @@ def test_a_broker_that_is_none_is_refused(tmp_path: Path, url: str) -> None:
 def test_top_shows_the_chain_s_state_beside_what_is_told(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearing_tasks, "HEARD_SECONDS", 2.0)
+    monkeypatch.setattr(logs, "HEARD_SECONDS", 2.0)
     with mosquitto(tmp_path) as broker:
         with telling(url, broker, forging):
             words = ["top", NAME, "--key", "//Ferdie", "--once", "--mqtt", broker.url]

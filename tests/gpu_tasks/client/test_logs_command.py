@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from genesis import dev_accounts
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.commands import hearing_tasks
+from gpu_tasks.client.commands import logs
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -57,7 +57,7 @@ def test_a_broker_that_is_none_is_refused(tmp_path: Path, command: str, url: str
 
 
 def test_silence_ends_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing_tasks, "HEARD_SECONDS", 2.0)
+    monkeypatch.setattr(logs, "HEARD_SECONDS", 2.0)
     answer = asked(tmp_path, RUNNING, "logs", NAME)
     assert answer.exit_code == 1
     rows = [json.loads(line) for line in answer.stdout.splitlines()]
@@ -67,7 +67,7 @@ def test_silence_ends_with_its_reason(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_task_without_slots_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing_tasks, "HEARD_SECONDS", 1.0)
+    monkeypatch.setattr(logs, "HEARD_SECONDS", 1.0)
     answer = asked(tmp_path, WAITING, "logs", NAME)
     assert (answer.exit_code, answer.stdout) == (1, "")
     assert "the task may wait for its auction" in answer.stderr
@@ -80,7 +80,7 @@ def test_top_needs_a_task_that_runs(tmp_path: Path) -> None:
 
 
 def test_top_shows_a_row_for_each_slot_and_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing_tasks, "HEARD_SECONDS", 2.0)
+    monkeypatch.setattr(logs, "HEARD_SECONDS", 2.0)
     answer = asked(tmp_path, RUNNING, "top", NAME, "--once")
     assert answer.exit_code == 0, answer.output
     (row,) = json.loads(answer.stdout)
@@ -89,7 +89,7 @@ def test_top_shows_a_row_for_each_slot_and_what_is_wrong(tmp_path: Path, monkeyp
 
 
 def test_top_finds_the_running_tasks_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing_tasks, "HEARD_SECONDS", 2.0)
+    monkeypatch.setattr(logs, "HEARD_SECONDS", 2.0)
     # An id holds the genesis hash, which what is planted would change.
     monkeypatch.setattr(training_reads, "task_id_of", lambda _genesis, _customer, number: bytes((number,)) * 32)
 

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from converted import IMAGE
-from gpu_tasks.client.commands import entering
+from gpu_tasks.client.commands import shell
 from gpu_tasks.client.commands.tasks import TASK_PRICE
 from gpu_tasks.client.training.run_blobs import RunBlobError
 from planted_tasks import BOB
@@ -126,10 +126,10 @@ def test_a_port_that_a_task_does_not_name_is_refused_at_once(
         entries.append(given[2])
         raise OSError("nobody is there")
 
-    monkeypatch.setattr(entering, "known_task", known)
-    monkeypatch.setattr(entering, "fetch_input", request)
-    monkeypatch.setattr(entering, "entered", entered)
-    monkeypatch.setattr(entering, "REQUEST", SimpleNamespace(decode=lambda _: SimpleNamespace(ports=ports)))
+    monkeypatch.setattr(shell, "known_task", known)
+    monkeypatch.setattr(shell, "fetch_input", request)
+    monkeypatch.setattr(shell, "entered", entered)
+    monkeypatch.setattr(shell, "REQUEST", SimpleNamespace(decode=lambda _: SimpleNamespace(ports=ports)))
     words = ["port-forward", "0x" + "12" * 32, *OF_BOB]
     with chain(tmp_path) as url:
         said = refusal(ogpu(tmp_path, url, *words, "8888:8888", "0:99"))
@@ -146,9 +146,9 @@ def test_a_port_that_a_task_does_not_name_is_refused_at_once(
             raise DecodeError("the request of another workload")
 
         with monkeypatch.context() as other:
-            other.setattr(entering, "REQUEST", SimpleNamespace(decode=undecodable))
+            other.setattr(shell, "REQUEST", SimpleNamespace(decode=undecodable))
             assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "0:99"))
-        monkeypatch.setattr(entering, "fetch_input", lost)
+        monkeypatch.setattr(shell, "fetch_input", lost)
         assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "0:99")), "its provider says so then"
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.commands import naming, task_runs, units
-from gpu_tasks.client.commands.posting import cancelling
+from gpu_tasks.client.commands import id_prefixes, task_runs, units
+from gpu_tasks.client.commands.posting import cancel
 from gpu_tasks.data import market_reads
 from planted_tasks import BOB_KEY
 from task_customer import OF_BOB, ogpu, refusal
@@ -62,7 +62,7 @@ def test_what_is_no_beginning_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_beginning_of_several_takes_none_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with chain(tmp_path) as url:
         units, task = bought(tmp_path, url)
-        monkeypatch.setattr(naming, "_BEGINNING", re.compile("0x([0-9a-f]*)"))
+        monkeypatch.setattr(id_prefixes, "_BEGINNING", re.compile("0x([0-9a-f]*)"))
         assert set(re.findall("0x[0-9a-f]{64}", refusal(ogpu(tmp_path, url, "show", "0x")))) == set(units)
         several = refusal(ogpu(tmp_path, url, "cancel", "0x", *OF_BOB, "--yes"))
         assert set(re.findall("0x[0-9a-f]{64}", several)) == {*units, task}
@@ -79,7 +79,7 @@ def test_a_beginning_that_only_others_know_is_refused(tmp_path: Path) -> None:
 def test_of_an_account_with_many_the_newest_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with chain(tmp_path) as url:
         (first, second), task = bought(tmp_path, url)
-        monkeypatch.setattr(naming, "NUMBERS_LOOKED_AT", 1)
+        monkeypatch.setattr(id_prefixes, "NUMBERS_LOOKED_AT", 1)
         assert answer(ogpu(tmp_path, url, "show", second[:SHOWN]))["unit"] == second
         assert answer(ogpu(tmp_path, url, "describe", task[:SHOWN]))["task"] == task
         assert refusal(ogpu(tmp_path, url, "show", first[:SHOWN]))
@@ -100,7 +100,7 @@ def test_a_beginning_is_looked_up_for_the_key_and_for_the_keys_of_this_machine(
         (unit, _), task = bought(tmp_path, url)
         short, of_task = unit[:SHOWN], task[:SHOWN]
         for names in ("DEV_NAMES", "CUSTOMER_NAMES"):
-            monkeypatch.setattr(naming, names, ())
+            monkeypatch.setattr(id_prefixes, names, ())
         monkeypatch.setattr(task_runs, "wait_for_end", wait)
         monkeypatch.setattr(units, "follow_task", follow)
         assert "knows no" in refusal(ogpu(tmp_path, url, "show", short))
@@ -130,12 +130,12 @@ def test_what_the_chain_has_forgotten_is_no_match(tmp_path: Path, monkeypatch: p
             return [None if "0x" + each.hex() == first else unit for each, unit in zip(ids, found, strict=True)]
 
         monkeypatch.setattr(market_reads, "units", forgotten)
-        monkeypatch.setattr(naming, "_BEGINNING", re.compile("0x([0-9a-f]*)"))
+        monkeypatch.setattr(id_prefixes, "_BEGINNING", re.compile("0x([0-9a-f]*)"))
         assert answer(ogpu(tmp_path, url, "show", "0x"))["unit"] == second
 
 
 def test_so_many_are_taken_back_at_once_and_a_run_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancelling, "CANCELS_PER_CALL", 2)
+    monkeypatch.setattr(cancel, "CANCELS_PER_CALL", 2)
     ids = ["0x" + f"{number}" * 64 for number in range(3)]
     assert "at most 2" in refusal(ogpu(tmp_path, "ws://127.0.0.1:1", "cancel", *ids, *OF_BOB, "--yes"))
     said = refusal(ogpu(tmp_path, "ws://127.0.0.1:1", "cancel", ids[0], "answers", *OF_BOB, "--yes"))

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from converted import IMAGE
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.commands.entering import shell
-from gpu_tasks.client.commands.running import run
-from gpu_tasks.client.commands.sending import this_command
+from gpu_tasks.client.commands.calls import this_command
+from gpu_tasks.client.commands.run import run
+from gpu_tasks.client.commands.shell import shell
 
 RUN = ["--key", "//Bob", "--image", IMAGE, "--max-price", "2 oGPU"]
 TASK = "0x" + "ab" * 32

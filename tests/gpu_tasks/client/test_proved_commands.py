@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from between import Spoil, lose_after_submit, lose_before_submit, spoiled
 from genesis.chain import GENESIS_KEYS
-from gpu_tasks.client import watching
+from gpu_tasks.client import watch
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.posting import Sealer
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -25,7 +25,7 @@ from played_node import DevChain
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.pallets.system import System
 from wallet.client import ChainClient
-from wallet.commands import making
+from wallet.commands import calls
 from wallet.proved.pins import PIN_FILE
 from wallet.rpc import RpcConnection, RpcJson
 from wallet.suri import keypair_from_suri
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("stored_nowhere")
 
 def ogpu(folder: Path, url: str, *words: str, typed: str | None = None) -> Result:
     """Run a command; with `typed` as if somebody sat at the terminal."""
-    with patch.object(making, "is_attended", lambda: typed is not None):
+    with patch.object(calls, "is_attended", lambda: typed is not None):
         options = ["--url", url, "--keyring", str(folder / "keys"), "--json"]
         return CliRunner().invoke(main, [*options, *words], input=typed)
 
@@ -159,7 +159,7 @@ def test_what_the_events_of_a_unit_s_end_say_of_payments_was_shown(tmp_path: Pat
 def test_a_node_that_tells_of_no_final_block_is_looked_at_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(watch, "SILENCE_SECONDS", 0.2)
 
     async def mute(direction: str, message: dict[str, Any], *_: Any) -> bool:
         return direction == "answer" and "method" in message

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from converted import IMAGE
-from gpu_tasks.client.commands import running
+from gpu_tasks.client.commands import run
 from gpu_tasks.client.output_files import OutputFile
 from gpu_tasks.client.training.run_blobs import RunBlobError
 from gpu_tasks.data import market_reads
@@ -111,7 +111,7 @@ def ended(exit_code: int | None) -> Task:
 
 
 @pytest.mark.usefixtures("stored_nowhere")
-@pytest.mark.parametrize(("stated", "code"), [(0, 0), (3, 3), (255, 255), (256, 255), (None, running.EXIT_UNKNOWN)])
+@pytest.mark.parametrize(("stated", "code"), [(0, 0), (3, 3), (255, 255), (256, 255), (None, run.EXIT_UNKNOWN)])
 def test_its_exit_code_is_that_of_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: int | None, code: int
 ) -> None:
@@ -121,8 +121,8 @@ def test_its_exit_code_is_that_of_the_program(
     async def fetch(*_: Any) -> bool:
         return True
 
-    monkeypatch.setattr(running, "follow_task", follow)
-    monkeypatch.setattr(running, "_fetch", fetch)
+    monkeypatch.setattr(run, "follow_task", follow)
+    monkeypatch.setattr(run, "_fetch", fetch)
     with chain(tmp_path) as url:
         done = ogpu(tmp_path, url, *JOB, "--yes", "--", "true")
     assert done.exit_code == code, done.output
@@ -149,12 +149,12 @@ def test_a_part_that_cannot_be_fetched_is_told(
         raise RunBlobError("no store has it")
 
     for module, name, stub in (
-        (market_reads, "providers", nobody), (running, "fetch_lines", lines), (running, "fetch_outputs", outputs)
+        (market_reads, "providers", nobody), (run, "fetch_lines", lines), (run, "fetch_outputs", outputs)
     ):  # fmt: skip
         monkeypatch.setattr(module, name, refuse if name == lost else stub)
-    monkeypatch.setattr(running, "places_with_lines", lambda _: [0])
+    monkeypatch.setattr(run, "places_with_lines", lambda _: [0])
     monkeypatch.setattr(market_reads, "is_development", lambda _: True)
     out = OutputFile(tmp_path / "out.tar")
     client = cast("Any", SimpleNamespace(finalized=nobody))
-    assert asyncio.run(running._fetch(client, cast("Any", None), bytes(32), ended(0), out)) is is_whole
+    assert asyncio.run(run._fetch(client, cast("Any", None), bytes(32), ended(0), out)) is is_whole
     assert out.named.exists() is (lost != "fetch_outputs")

@@ -126,7 +126,7 @@ def test_who_watches_without_a_terminal_is_told_what_is_waited_for(
 
     with chain(tmp_path) as url:
         first, _ = posted(tmp_path, url)
-        monkeypatch.setattr("gpu_tasks.client.watching.moments", moments)
+        monkeypatch.setattr("gpu_tasks.client.watch.moments", moments)
         monkeypatch.setattr("wallet.session.WAIT_SECONDS", 0.05)
         monkeypatch.setattr("wallet.session.note", told.append)
         for as_json in (True, False):

@@ -17,7 +17,7 @@ from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.tasks import TaskState
-from gpu_tasks.provider.commands.auctioning import unproven_text
+from gpu_tasks.provider.commands.auctions import unproven_text
 from planted_state import chain_with
 from planted_tasks import PlantedTask
 from runtime.frame.runtime import Bound

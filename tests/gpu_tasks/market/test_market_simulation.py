@@ -8,9 +8,9 @@ import pytest
 from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference import posting
-from gpu_tasks.market.inference.agenda import EXPIRY_BUDGET, EXPIRY_WEIGHT, HEIGHT_BUDGET, STEP_WEIGHT
+from gpu_tasks.market.inference import intake
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.schedules import EXPIRY_BUDGET, EXPIRY_WEIGHT, HEIGHT_BUDGET, STEP_WEIGHT
 from gpu_tasks.market.inference.units import Refund, UnitState, is_open, unit_id_of
 from market_agents import Agent, Habit, right_root
 from nightly_but import nightly_but
@@ -125,7 +125,7 @@ def test_more_units_than_a_block_may_look_at() -> None:
 
 def test_records_that_go_cost_no_block_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Posted and cancelled at once, units cost little; carried from block to block, their lists halted the chain."""
-    monkeypatch.setattr(posting, "ADMITTED_MAX", Weight(10**15))  # more than a block takes in: the records count here
+    monkeypatch.setattr(intake, "ADMITTED_MAX", Weight(10**15))  # more than a block takes in: the records count here
     chain = MarketChain(named_keys(2), constants={"InferenceMarket.queue_blocks": 9, "InferenceMarket.unit_keep": 9})
     chain.blocks(3)
     post = signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32))

@@ -11,7 +11,7 @@ import pytest
 from gpu_tasks.market.capacity.standing import NOT_ASKED
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.tasks import TaskState
-from gpu_tasks.provider.commands.auctioning import ONLY_TRIED, auction_rows
+from gpu_tasks.provider.commands.auctions import ONLY_TRIED, auction_rows
 from gpu_tasks.provider.earnings import EARNINGS_FILE, EarningsBook
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, is_draining

@@ -13,16 +13,16 @@ from click.testing import CliRunner
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.cli import main
-from gpu_tasks.provider.commands import running
+from gpu_tasks.provider.commands import run
 from gpu_tasks.provider.commands.options import ProviderOptions
-from gpu_tasks.provider.commands.running import workshop_of
+from gpu_tasks.provider.commands.run import workshop_of
 from gpu_tasks.provider.daemon import Daemon, Settings
-from gpu_tasks.provider.execution import gpu, starting
+from gpu_tasks.provider.execution import gpu, worker_start
 from gpu_tasks.provider.execution.chain_process import MakeChains, chains_with
 from gpu_tasks.provider.execution.containers.spec import MIB
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.execution.starting import backends_here, chosen_backend, idle_gpus
-from gpu_tasks.provider.execution.workshop import Workshop
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
+from gpu_tasks.provider.execution.worker_start import backends_here, chosen_backend, idle_gpus
 from provider_runner import Operator
 from wallet_runner import chain
 
@@ -33,13 +33,13 @@ JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bon
 
 @pytest.fixture(params=[False, True])
 def torch_is_there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    monkeypatch.setattr(starting, "find_spec", lambda _: object() if request.param else None)
+    monkeypatch.setattr(worker_start, "find_spec", lambda _: object() if request.param else None)
     return bool(request.param)
 
 
 @pytest.fixture
 def _card(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "find_spec", lambda _: None)
+    monkeypatch.setattr(worker_start, "find_spec", lambda _: None)
     monkeypatch.setattr(gpu, "_gpus", lambda: [CARD])
 
 
@@ -65,7 +65,7 @@ def test_without_a_wish_the_devices_choose(*, torch_is_there: bool) -> None:
 def test_a_backend_that_is_not_installed_is_refused_with_those_that_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], wish: str
 ) -> None:
-    monkeypatch.setattr(starting, "find_spec", lambda _: None)
+    monkeypatch.setattr(worker_start, "find_spec", lambda _: None)
     said = CliRunner().invoke(main, ["--base-path", str(tmp_path), *command, "--backend", wish])
     assert said.exit_code == 2
     assert "numpy, reference; for" in said.stderr
@@ -89,7 +89,7 @@ def test_run_refuses_a_gpu_that_would_compute_in_numpy(eve: Operator, monkeypatc
     async def stop(_: object) -> None:
         return
 
-    monkeypatch.setattr(running, "_until_stopped", stop)
+    monkeypatch.setattr(run, "_until_stopped", stop)
     joined = eve.run(*JOIN)
     assert joined.exit_code == 0
     assert CARD.name in joined.stderr, "register says it before any money is bound"
@@ -125,10 +125,10 @@ def test_roll_calls_are_computed_by_the_backend_of_run(
         assert settings.base_path == eve.folder / "Eve"
         raise StopsAtOnce
 
-    monkeypatch.setattr(running, "chains_with", noted)
+    monkeypatch.setattr(run, "chains_with", noted)
     monkeypatch.setattr(Daemon, "__init__", stop)
     eve.answer(*JOIN)
-    monkeypatch.setattr(starting, "find_spec", lambda _: object())
+    monkeypatch.setattr(worker_start, "find_spec", lambda _: object())
     words = ["--blob-host", "127.0.0.7", "--blob-port", "17", "--keep-paused", "--input-mib", "7"]
     assert isinstance(eve.run("run", *words, *options).exception, StopsAtOnce)
     assert [named for _, named in made] == [backend]
@@ -140,18 +140,18 @@ def test_a_gpu_that_is_not_registered_keeps_no_processor_from_its_work(
     async def stop(_: object) -> None:
         return
 
-    monkeypatch.setattr(running, "_until_stopped", stop)
+    monkeypatch.setattr(run, "_until_stopped", stop)
     eve.answer(*JOIN)
-    monkeypatch.setattr(starting, "find_spec", lambda _: None)
+    monkeypatch.setattr(worker_start, "find_spec", lambda _: None)
     monkeypatch.setattr(gpu, "_gpus", lambda: [CARD])
     working: list[str] = []
 
-    def noted(options: ProviderOptions, backend: str, walls: Any, pieces: list[Hardware], *names: Any) -> Workshop:
+    def noted(options: ProviderOptions, backend: str, walls: Any, pieces: list[Hardware], *names: Any) -> WorkerPool:
         working.extend(piece.name for piece in pieces)
         return workshop_of(options, backend, walls, pieces, *names)
 
-    monkeypatch.setattr(running, "workshop_of", noted)
-    monkeypatch.setattr(running, "lost_gpus", lambda: ["GPU 1: lost"])
+    monkeypatch.setattr(run, "workshop_of", noted)
+    monkeypatch.setattr(run, "lost_gpus", lambda: ["GPU 1: lost"])
     ran = eve.run("run", "--blob-port", "0")
     assert working == [gpu.CPU_BESIDE_GPUS_NAME], "no judge's work goes to the card either"
     assert ran.exit_code == 0, ran.output

@@ -9,19 +9,19 @@ from blob_servers import serving
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.port import Identity
-from gpu_tasks.provider.commands.broadcasting import BrokerOptions
+from gpu_tasks.provider.commands.broker_option import BrokerOptions
 from gpu_tasks.provider.commands.options import ProviderError
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
+from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.provider.execution.workloads import Workloads
-from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.watching.broadcast import TaskBroadcast
 from runtime.cryptography.signatures import Scheme
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 
 IDENTITY = Identity.of(b"s" * 32, Keypair.from_seed(Scheme.ED25519, b"p" * 32), b"g" * 32)
-WORKSHOP = Workshop([Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)], Workloads(), workers_with("numpy"))
+WORKSHOP = WorkerPool([Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)], Workloads(), workers_with("numpy"))
 LOCAL, PUBLIC = "mqtt://127.0.0.1:1883", "mqtts://gpu.example.org"
 
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_tasks.provider.cli import main
-from gpu_tasks.provider.commands import running
+from gpu_tasks.provider.commands import run
 from gpu_tasks.provider.commands.options import why_open
 from gpu_tasks.provider.daemon import JOURNAL_FILE
 from provider_runner import Operator
@@ -31,7 +31,7 @@ def test_nobody_else_reads_the_base_path(eve: Operator, monkeypatch: pytest.Monk
     async def stop(_: object) -> None:
         return
 
-    monkeypatch.setattr(running, "_until_stopped", stop)
+    monkeypatch.setattr(run, "_until_stopped", stop)
     base = eve.folder / "Eve"
     base.mkdir(mode=0o755)
     eve.answer(*JOIN)
@@ -57,7 +57,7 @@ def test_a_base_path_that_all_share_is_said_and_left_as_it_is(eve: Operator, mon
     async def stop(_: object) -> None:
         return
 
-    monkeypatch.setattr(running, "_until_stopped", stop)
+    monkeypatch.setattr(run, "_until_stopped", stop)
     eve.answer(*JOIN)
     base = eve.folder / "Eve"
     base.chmod(0o1777)

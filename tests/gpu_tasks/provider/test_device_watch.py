@@ -13,7 +13,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.device_watch import STILL_MS_MIN, DeviceWatch
-from gpu_tasks.provider.duties.resuming import BY_OPERATOR
+from gpu_tasks.provider.duties.resumer import BY_OPERATOR
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, device_days, present_notes
 from provider_chain import REQUEST, Miner, Village, play
@@ -26,8 +26,8 @@ class Seen:
 
     def __init__(self, miner: Miner) -> None:
         self.miner = miner
-        (self.device,) = miner.daemon.parts.workshop.devices
-        miner.daemon.parts.workshop.times._clock = count(time.monotonic_ns() // 1_000_000).__next__  # one for each look
+        (self.device,) = miner.daemon.parts.workers.devices
+        miner.daemon.parts.workers.times._clock = count(time.monotonic_ns() // 1_000_000).__next__  # one for each look
 
     def now(self) -> str:
         self.miner.daemon.duty(DeviceWatch).write()
@@ -36,7 +36,7 @@ class Seen:
     async def until(self, state: str) -> None:
         """Wait until it is at this, without a look of the watch's own."""
         for _ in range(2_000):
-            if self.miner.daemon.parts.workshop.times.present()[self.device].state.value == state:
+            if self.miner.daemon.parts.workers.times.present()[self.device].state.value == state:
                 return
             await asyncio.sleep(0.005)
         raise AssertionError(f"{self.now()}, not {state}")

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from blob_servers import serving
 from genesis import dev_accounts
 from gpu_tasks.provider.cli import main
-from gpu_tasks.provider.commands import examining
-from gpu_tasks.provider.duties.resuming import BY_OPERATOR
-from gpu_tasks.provider.execution import starting
+from gpu_tasks.provider.commands import doctor
+from gpu_tasks.provider.duties.resumer import BY_OPERATOR
+from gpu_tasks.provider.execution import worker_start
 from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
 from gpu_tasks.workloads.registry import FORMS
 from gpu_tasks.workloads.train_int8.form import TrainingForm
@@ -31,7 +31,7 @@ JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bon
 @pytest.fixture(autouse=True)
 def _one_workload(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of one workload are tried: the start of each costs a second."""
-    monkeypatch.setattr(examining, "FORMS", (TrainingForm(),))
+    monkeypatch.setattr(doctor, "FORMS", (TrainingForm(),))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def device_row(rows: dict[str, Any]) -> Any:
 
 
 def test_a_machine_alone_is_examined_without_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examining, "FORMS", FORMS)
+    monkeypatch.setattr(doctor, "FORMS", FORMS)
     rows = examined(Operator(tmp_path, "ws://127.0.0.1:1", "Alice"), "--offline", code=0)
     assert {rows[f"{form.name} on device 0"]["grade"] for form in FORMS} == {"ok"}
     assert not {"chain", "key", "node"} & set(rows)
@@ -72,7 +72,7 @@ def test_the_engine_is_looked_at_where_run_would_open_it(
         items = (AbilityItem("engine", AbilityStanding.MISSING, "away", "start it"),)
         return ContainerAbility(items, "engine: away")
 
-    monkeypatch.setattr(examining, "look_at_engine", look)
+    monkeypatch.setattr(doctor, "look_at_engine", look)
     if environment:
         monkeypatch.setenv("DOCKER_HOST", ENGINE)
     operator = Operator(tmp_path, "ws://127.0.0.1:1", "Alice")
@@ -102,7 +102,7 @@ def test_a_key_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_a_gpu_backend_without_a_gpu_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "find_spec", lambda _: object())
+    monkeypatch.setattr(worker_start, "find_spec", lambda _: object())
     rows = examined(Operator(tmp_path, "", "Alice"), "--offline", "--backend", "torch-cuda", code=1)
     assert rows["workers"]["grade"] == "problem"
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.provider import registering
+from gpu_tasks.provider import registration
 from runtime.interface.staking_api import StakeSummary, WaitingStake
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
@@ -47,16 +47,16 @@ def test_a_bond_is_withdrawn_once_it_is_free(
     waiting: tuple[WaitingStake, ...], withdrawable: int, calls: list[Any]
 ) -> None:
     client = cast("ChainClient", LeftClient(*waiting, withdrawable=withdrawable))
-    assert asyncio.run(registering.withdrawal_calls(client, STASH)) == calls
+    assert asyncio.run(registration.withdrawal_calls(client, STASH)) == calls
 
 
 def test_what_waits_is_told_with_the_first_and_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     async def now(*_: Any) -> ChainTime:
         return TIME
 
-    monkeypatch.setattr(registering, "read_time", now)
+    monkeypatch.setattr(registration, "read_time", now)
     client = cast("ChainClient", LeftClient(LATER, KEPT, FREE, withdrawable=30))
-    facts = asyncio.run(registering.unbonding_facts(client, STASH))
+    facts = asyncio.run(registration.unbonding_facts(client, STASH))
     assert [facts[name] for name in ("unlocking", "free_now", "epoch")] == [105, 30, 5]
     assert [facts[name] for name in ("free_from_epoch", "all_free_from_epoch")] == [3, 9]
-    assert asyncio.run(registering.unbonding_facts(cast("ChainClient", LeftClient(withdrawable=0)), STASH)) == {}
+    assert asyncio.run(registration.unbonding_facts(cast("ChainClient", LeftClient(withdrawable=0)), STASH)) == {}

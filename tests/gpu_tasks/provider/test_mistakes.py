@@ -16,10 +16,10 @@ from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.services import Service, ServiceTerms
-from gpu_tasks.provider.commands import examining, joining, offering
-from gpu_tasks.provider.commands.naming import own_devices
+from gpu_tasks.provider.commands import doctor, offers, register
+from gpu_tasks.provider.commands.device_names import own_devices
 from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad
-from gpu_tasks.provider.registering import FIRST_ASK, Planned, Registration, check_device_bond, registration_calls
+from gpu_tasks.provider.registration import FIRST_ASK, Planned, Registration, check_device_bond, registration_calls
 from provider_runner import Operator
 from wallet.amounts import GRAINS_PER_OGPU
 from wallet.client import ChainClient
@@ -71,9 +71,9 @@ def test_the_first_ask_is_no_higher_than_what_a_unit_can_pay(eve: Operator, monk
         asks.extend(step.call.named_arguments["ask"] for step in planned if "ask" in step.call.named_arguments)
         return planned
 
-    monkeypatch.setattr(joining, "registration_calls", noted)
+    monkeypatch.setattr(register, "registration_calls", noted)
     eve.answer(*JOIN, "--dry-run")
-    monkeypatch.setattr(joining, "FIRST_ASK", 21 * GRAINS_PER_OGPU)
+    monkeypatch.setattr(register, "FIRST_ASK", 21 * GRAINS_PER_OGPU)
     eve.answer(*JOIN, "--dry-run")
     assert asks == [FIRST_ASK, 20 * GRAINS_PER_OGPU]
 
@@ -85,7 +85,7 @@ def test_a_device_whose_bond_has_fallen_below_the_least_is_not_resumed(
         found = await own_devices(client, key)
         return [replace(status, device=replace(status.device, bond=1, is_paused=True)) for status in found]
 
-    monkeypatch.setattr(offering, "own_devices", fallen)
+    monkeypatch.setattr(offers, "own_devices", fallen)
     assert "class cpu" in alice.refusal("resume", "--dry-run")
 
 
@@ -111,10 +111,10 @@ def test_a_service_that_there_is_not_is_refused_with_those_that_there_are(eve: O
 @pytest.mark.parametrize(("count", "shown"), [(1, 1), (8, 8), (9, 8), (20, 8)])
 def test_no_more_services_are_listed_than_fit_a_line(count: int, shown: int) -> None:
     terms = ServiceTerms(b"reversed", bytes(32), bytes(32), 1, 2, 1, 30, 64)
-    listed = joining._listed({number: Service(bytes(32), terms, 0) for number in range(count)})
+    listed = register._listed({number: Service(bytes(32), terms, 0) for number in range(count)})
     assert listed.count("reversed") == shown
     assert (f"{count - shown} more" in listed) is (count > shown)
-    assert "reversed" not in joining._listed({})
+    assert "reversed" not in register._listed({})
 
 
 @pytest.mark.parametrize("kind", DeviceClass)
@@ -168,7 +168,7 @@ def test_doctor_says_that_no_node_answers_before_it_tries_the_workers(
         assert given[-1] == "reference"
         return [bad("workers", "tried", "")]
 
-    monkeypatch.setattr(examining, "worker_diagnoses", never)
+    monkeypatch.setattr(doctor, "worker_diagnoses", never)
     answer = Operator(tmp_path, "ws://127.0.0.1:1", "Alice").run("doctor", "--backend", "reference")
     assert answer.exit_code == 1
     assert "no node answers" in answer.stderr

@@ -10,13 +10,13 @@ import pytest
 
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
-from gpu_tasks.provider.commands.joining import START_NOW
-from gpu_tasks.provider.duties.resuming import BY_OPERATOR, MISSED, REFUTED, UNKNOWN
+from gpu_tasks.provider.commands.register import START_NOW
+from gpu_tasks.provider.duties.resumer import BY_OPERATOR, MISSED, REFUTED, UNKNOWN
 from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
 from gpu_tasks.provider.pauses import MEANING, OVERDUE, PauseNote, charged, resuming_risk, why_paused
 from provider_runner import Operator
 from runtime.encoding.types import GRAINS_PER_OGPU
-from wallet.commands import making
+from wallet.commands import calls
 from wallet.session import SENT_FOLDER
 from wallet_runner import chain
 
@@ -124,7 +124,7 @@ def test_who_resumes_a_refuted_device_is_told_what_that_means_and_asked(
     assert MEANING in alice.answer("resume", "--dry-run").values(), "a pause of the operator's hides no refutation"
     assert "--yes" in alice.refusal("resume")
     assert book_of(alice).read()[name].cause is PauseCause.REFUTED
-    monkeypatch.setattr(making, "is_attended", lambda: True)
+    monkeypatch.setattr(calls, "is_attended", lambda: True)
     assert alice.run("resume", typed="n\n").exit_code == 1
     assert shown(alice)[0] is True
     assert alice.run("resume", typed="y\n").exit_code == 0

@@ -11,10 +11,10 @@ import pytest
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.training.tasks import FraudClaim
 from gpu_tasks.provider.chain.port import Identity
-from gpu_tasks.provider.commands import proving
+from gpu_tasks.provider.commands import prove
 from gpu_tasks.provider.commands.options import ProviderError
-from gpu_tasks.provider.registering import Planned
-from gpu_tasks.provider.tasks.proving import Fraud
+from gpu_tasks.provider.registration import Planned
+from gpu_tasks.provider.tasks.fraud_search import Fraud
 from gpu_tasks.traces.trace import proof_of_fraud, state_hash
 from provider_runner import Operator
 from runtime.cryptography.signatures import Scheme
@@ -82,8 +82,8 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Sce
 
     def play(made: FraudClaim | None, *words: str) -> Scene:
         scene = Scene(made)
-        monkeypatch.setattr(proving, "_looked_at", looked_at)
-        monkeypatch.setattr(proving, "make", scene.make)
+        monkeypatch.setattr(prove, "_looked_at", looked_at)
+        monkeypatch.setattr(prove, "make", scene.make)
         result = Operator(tmp_path, "ws://127.0.0.1:1", "Alice").run("prove", "0x" + TASK.hex(), *(words or ["--yes"]))
         assert result.exit_code == 0, result.output
         return scene
@@ -138,7 +138,7 @@ def test_who_waits_for_a_chain_that_stands_still_is_told() -> None:
             await asyncio.Event().wait()
 
     async def look(*, stands_still: bool) -> None:
-        async for number in proving.in_time(blocks(stands_still=stands_still), 0.05):
+        async for number in prove.in_time(blocks(stands_still=stands_still), 0.05):
             seen.append(number)  # noqa: PERF401  # what came before it stood still
 
     asyncio.run(look(stands_still=False))

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider import cli, telemetry
-from gpu_tasks.provider.commands import showing
-from gpu_tasks.provider.commands.showing import DEVICES, device_shown, earned_facts, journal_facts
+from gpu_tasks.provider.commands import status
+from gpu_tasks.provider.commands.status import DEVICES, device_shown, earned_facts, journal_facts
 from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook, LostPart
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.journal import Journal
@@ -132,8 +132,8 @@ def test_an_unknown_memory_of_a_gpu_is_no_zero(tmp_path: Path, monkeypatch: pyte
         for index in range(2)
     ]
     found = [cpu, *cards]
-    monkeypatch.setattr(showing, "hardware_of", lambda _: found)
-    monkeypatch.setattr(showing, "lost_gpus", lambda: ["GPU 2: lost"])
+    monkeypatch.setattr(status, "hardware_of", lambda _: found)
+    monkeypatch.setattr(status, "lost_gpus", lambda: ["GPU 2: lost"])
     operator = Operator(tmp_path, "", "Eve")
     shown = operator.answer("devices")
     assert [row["memory_mib"] for row in shown] == [0, None, 24_576]

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from genesis import dev_accounts
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.provider.cli import main
-from gpu_tasks.provider.commands import inventorying, leaving
-from gpu_tasks.provider.commands.naming import devices_of
+from gpu_tasks.provider.commands import inventory, leave
+from gpu_tasks.provider.commands.device_names import devices_of
 from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of, price_text
 from provider_runner import Operator
@@ -23,7 +23,7 @@ from runtime.cryptography.signatures import Scheme
 from wallet.calls.node_keys import NodeKeys
 from wallet.cli import main as wallet
 from wallet.client import ChainClient
-from wallet.commands import making
+from wallet.commands import calls
 from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
@@ -146,7 +146,7 @@ def test_nobody_s_money_is_bound_unasked(eve: Operator, monkeypatch: pytest.Monk
     """`register` binds all of it in one extrinsic: whoever sits at the terminal sees the sum first."""
     unasked = [word for word in JOIN if word != "--yes"]
     assert "a program that sends adds --yes" in eve.refusal(*unasked)
-    monkeypatch.setattr(making, "is_attended", lambda: True)
+    monkeypatch.setattr(calls, "is_attended", lambda: True)
     for typed, code in (("n\n", 1), ("", 1), ("y\n", 0)):
         result = eve.run(*unasked, as_json=False, typed=typed)
         assert result.exit_code == code, result.output
@@ -231,7 +231,7 @@ def _leaves_asked(operator: Operator, *command: str) -> None:
     command = (*command, "--stash", "//Eve")
     assert "a program that sends adds --yes" in operator.refusal(*command)
     with pytest.MonkeyPatch.context() as terminal:
-        terminal.setattr(making, "is_attended", lambda: True)
+        terminal.setattr(calls, "is_attended", lambda: True)
         declined = operator.run(*command, as_json=False, typed="n\n")
         assert (declined.exit_code, "Send this, for a fee of 0." in declined.output) == (1, True), declined.output
     assert operator.answer(*command, "--yes")["success"]
@@ -347,7 +347,7 @@ def test_a_device_that_is_not_done_is_not_unregistered(
         found = await devices_of(client, stash)
         return [replace(status, device=replace(status.device, **tie)) for status in found]
 
-    monkeypatch.setattr(leaving, "devices_of", tied)
+    monkeypatch.setattr(leave, "devices_of", tied)
     device = own_device(alice)
     said = alice.refusal("unregister", device, "--stash", "//Alice", "--dry-run")
     assert f"{device} works on a unit, or secures one" in said
@@ -367,9 +367,9 @@ def test_the_inventory_shows_each_part_of_the_policy_as_itself() -> None:
         "bids_for": "container, train-int8", "least_price": price_text(policy.least_price), "container_memory_mib": 2,
         "container_disk_mib": 3, "container_cores": "1.5", "container_network": True, "container_images": 2,
     }  # fmt: skip
-    assert inventorying._policy(policy) == shown
+    assert inventory._policy(policy) == shown
     any_image = replace(policy, containers=replace(means, any_archive=True, outbound=False))
-    assert inventorying._policy(any_image) == shown | {"container_network": False, "container_images": "any archive"}
+    assert inventory._policy(any_image) == shown | {"container_network": False, "container_images": "any archive"}
 
 
 def test_the_inventory_is_what_the_door_would_tell(alice: Operator) -> None:

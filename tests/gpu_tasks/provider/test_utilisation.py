@@ -7,7 +7,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from gpu_tasks.provider.cli import main
-from gpu_tasks.provider.commands.utilising import SILENT_MS, now_rows
+from gpu_tasks.provider.commands.utilisation import SILENT_MS, now_rows
 from gpu_tasks.provider.earnings import EarningsBook, payments
 from gpu_tasks.provider.execution.device_times import Activity, Present, Spent, TimedState, WhyIdle
 from gpu_tasks.provider.utilisation import (

@@ -16,7 +16,7 @@ from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.execution.executor import Executor
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm
 from nightly_but import nightly_but

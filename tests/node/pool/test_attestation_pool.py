@@ -20,8 +20,8 @@ from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import PENALTIES_MAX, Peers
 from node.pool.attestation_pool import KEPT_BLOCKS, AttestationPool
+from node.pool.gossip_pool import FAILED_CHECKS_MAX
 from node.pool.refusal import PoolRefusalError
-from node.pool.spreading import FAILED_CHECKS_MAX
 from played_transport import PlayedTransport
 from runtime.blocks.extrinsic import encode_bare
 from runtime.encoding.types import Unsigned

@@ -11,7 +11,7 @@ from node.p2p.frames import MAX_SMALL_PAYLOAD_BYTES, FrameKind, MessageClass, cl
 from node.p2p.gossip import Gossip
 from node.peers.peers import PENALTIES_MAX, Peers
 from node.pool.evidence_pool import OFFENDERS_MAX, EvidencePool
-from node.pool.spreading import FAILED_CHECKS_MAX
+from node.pool.gossip_pool import FAILED_CHECKS_MAX
 from offending import REPORTER, chain_of
 from played_transport import PlayedTransport
 from runtime.blocks.block import HEADER_BYTES_MAX

@@ -12,11 +12,11 @@ import pytest
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
 from node.peers.peers import PENALTIES_MAX, Peers
-from node.pool import heartbeat_pool, judged_state, spreading
+from node.pool import gossip_pool, heartbeat_pool, judged_state
+from node.pool.gossip_pool import FAILED_CHECKS_MAX, FAILED_CHECKS_REMEMBERED, LOOKS_MAX, FailedChecks
 from node.pool.heartbeat_pool import AHEAD_MAX, HEARTBEAT, HeartbeatPool
 from node.pool.manners import REFUSED_BURST_SECONDS
 from node.pool.refusal import ForgedError, PoolRefusalError
-from node.pool.spreading import FAILED_CHECKS_MAX, FAILED_CHECKS_REMEMBERED, LOOKS_MAX, FailedChecks
 from played_transport import PlayedTransport
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.types import Unsigned
@@ -205,7 +205,7 @@ def test_a_bad_one_that_is_told_again_and_again_costs_a_few_signatures_and_one_a
 
 
 def test_messages_that_were_refused_are_remembered_within_bounds(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spreading, "REFUSED_MAX", 4)
+    monkeypatch.setattr(gossip_pool, "REFUSED_MAX", 4)
     for number in range(10):
         stage.hear(replace(stage.beat(SAVER), signature=number.to_bytes(64, "big")))
     assert len(stage.pool._spreading._refused) == 4

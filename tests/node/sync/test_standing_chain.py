@@ -12,7 +12,7 @@ from node.ledger.chain import ExecutedBlock
 from node.p2p.frames import FrameKind
 from node.peers.messages import GET_BLOCKS, STATUS, GetBlocks, PeerStatus, encode_answer
 from node.sync.sync import AGAIN_MS
-from node.sync.waiting import Room
+from node.sync.waiting_blocks import Room
 
 BLOCKS = 40
 ROOM = 8

@@ -17,7 +17,7 @@ from node.peers.messages import BLOCKS, GetBlocks, PeerStatus, encode_answer
 from node.peers.peers import PENALTIES_MAX
 from node.sync import sync
 from node.sync.sync import ANSWERS_PER_SECOND_MAX, BAD_MAX, UNATTACHED_BURST, Sync
-from node.sync.waiting import Room
+from node.sync.waiting_blocks import Room
 from runtime.blocks.block import BLOCK, HEADER, Block, Header, extrinsics_root
 from runtime.encoding.scale import encode_compact
 from runtime.frame.errors import InvalidBlock

@@ -258,7 +258,7 @@ def test_declarations_that_cannot_be_are_refused() -> None:
 
     with pytest.raises(TypeError, match="is no origin"):
         Runtime((System, Odd), RUNTIME.version)
-    with pytest.raises(TypeError, match="not to its ground"):
+    with pytest.raises(TypeError, match="not to its storage base"):
         type("Voting", (Pallet,), {"origins": (AtLeast,)})
 
 

@@ -84,7 +84,7 @@ class Shelf(Pallet, index=200):
         """By the author."""
 
 
-class LargeGround(Pallet):
+class LargeStorage(Pallet):
     """What the work of Large stands on."""
 
     system: System
@@ -94,10 +94,10 @@ class LargeGround(Pallet):
     depth: Constant[U32] = Constant(2)
 
 
-def sink(ground: LargeGround) -> None:
-    """Work in a module of its own, which needs the ground only."""
-    ground.deep.set(ground.deep.get() + ground.depth + ground.system.number.get())
-    ground.emit(Sunk())
+def sink(storage: LargeStorage) -> None:
+    """Work in a module of its own, which needs the storage base only."""
+    storage.deep.set(storage.deep.get() + storage.depth + storage.system.number.get())
+    storage.emit(Sunk())
 
 
 @event
@@ -105,8 +105,8 @@ class Sunk:
     """Deeper."""
 
 
-class Large(LargeGround, index=210):
-    """Calls and hooks, on its ground."""
+class Large(LargeStorage, index=210):
+    """Calls and hooks, on its storage."""
 
     top: StorageValue[U8] = StorageValue(default=4)
     height: Constant[U8] = Constant(3)
@@ -308,11 +308,11 @@ def test_a_pallet_has_no_attributes_beside_its_storage(bound: Bound) -> None:
             setattr(bound[Shelf], name, value)
 
 
-def test_what_a_ground_declares_is_the_pallets() -> None:
+def test_what_a_storage_base_declares_is_the_pallets() -> None:
     runtime = Runtime((System, Large), VERSION, {"Large.depth": 5})
     assert list(runtime.items[Large]) == ["deep", "shared", "top"]
     assert list(Large.constants) == ["depth", "height"]
-    for item, name in ((Large.deep, "Deep"), (LargeGround.deep, "Deep"), (Large.top, "Top")):
+    for item, name in ((Large.deep, "Deep"), (LargeStorage.deep, "Deep"), (Large.top, "Top")):
         assert runtime.item(item).key() == storage_prefix("Large", name)
     bound = runtime.at(Memory())
     bound.dispatch(Large.dig(), Signed(WHO))
@@ -323,13 +323,13 @@ def test_what_a_ground_declares_is_the_pallets() -> None:
         Runtime((Large, System), VERSION)
 
 
-def test_a_ground_carries_storage_and_one_pallet() -> None:
+def test_a_storage_base_carries_storage_and_one_pallet() -> None:
     with pytest.raises(TypeError, match="under another pallet already"):
 
-        class Second(LargeGround, index=211):
+        class Second(LargeStorage, index=211):
             pass
 
-    with pytest.raises(TypeError, match="not to its ground"):
+    with pytest.raises(TypeError, match="not to its storage base"):
 
         class Calling(Pallet):
             @call(index=0)
@@ -337,7 +337,7 @@ def test_a_ground_carries_storage_and_one_pallet() -> None:
                 """Go down."""
 
     for name, told in (("events", (Sunk,)), ("errors", (Refused,))):
-        with pytest.raises(TypeError, match="not to its ground"):
+        with pytest.raises(TypeError, match="not to its storage base"):
             type("Telling", (Pallet,), {name: told})
 
 

@@ -7,7 +7,7 @@ import pytest
 from runtime.blocks.block import block_id
 from runtime.blocks.digest import FinalRef, PreDigest, author_item, consensus_item, pre_digest_item
 from runtime.cryptography.hashing import blake2_256
-from runtime.execution.authoring import Authoring
+from runtime.execution.block_builder import Authoring
 from runtime.frame.errors import InvalidBlock
 from runtime.frame.runtime import Runtime
 from runtime.pallets.beacon import WINDOW_BLOCKS, Beacon

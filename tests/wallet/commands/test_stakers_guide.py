@@ -20,7 +20,7 @@ from genesis import chain as genesis_chain
 from genesis import dev_accounts, parameters
 from node_process import NodeProcess, wait_for
 from wallet.cli import COMMANDS, main
-from wallet.commands import making
+from wallet.commands import calls
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 
@@ -92,7 +92,7 @@ class Reader:
     def _run(self, line: str) -> Result:
         program, *words = shlex.split(line, comments=True)
         assert program == "ogpu-wallet"
-        with patch.object(making, "is_attended", lambda: True):
+        with patch.object(calls, "is_attended", lambda: True):
             result = CliRunner().invoke(main, words, input=typed_for(words), env=self.environment)
         self.seen.append((words[0], result))
         return result

@@ -20,8 +20,8 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.pots import STAKING_REWARDS
 from runtime.pallets.staking.stakers import Why
 from runtime.pallets.staking.trust_stake import TrustStake
-from wallet.commands import earning, making
-from wallet.commands.earning import CLAIMS_PER_BATCH
+from wallet.commands import calls, rewards
+from wallet.commands.rewards import CLAIMS_PER_BATCH
 from wallet.commands.validators_table import OUTLOOKS
 from wallet.trial import TrialError
 from wallet_runner import answer, chain, said, wallet
@@ -245,7 +245,7 @@ def test_many_rewards_are_claimed_in_two_goes(staked: tuple[Path, str], monkeypa
     async def all_of_them(*_: Any) -> tuple[PendingReward, ...]:
         return pending
 
-    monkeypatch.setattr(earning, "_unpaid", all_of_them)
+    monkeypatch.setattr(rewards, "_unpaid", all_of_them)
     for how in ("--claim", "--compound"):
         facts = json.loads(wallet(folder, url, "rewards", "//Bob", how, "--dry-run").stdout)
         assert facts["call"] == "Utility.batch_all"
@@ -256,7 +256,7 @@ def test_many_rewards_are_claimed_in_two_goes(staked: tuple[Path, str], monkeypa
         assert "earned 0 with" in facts["refused"]
     rows = answer(wallet(folder, url, "rewards", "//Bob"))
     assert len(rows) == len(pending)
-    monkeypatch.setattr(earning, "CLAIMS_PER_BATCH", len(pending))
+    monkeypatch.setattr(rewards, "CLAIMS_PER_BATCH", len(pending))
     assert "left_for_a_second_time" not in json.loads(
         wallet(folder, url, "rewards", "//Bob", "--claim", "--dry-run").stdout
     )
@@ -281,7 +281,7 @@ def test_what_was_paid_is_shown_at_the_end_whatever_was_shown_before(
     async def before_the_era_ended(*_: Any) -> tuple[PendingReward, ...]:
         return (PendingReward(dev_accounts.stash("Alice"), OGPU),)
 
-    monkeypatch.setattr(earning, "_unpaid", before_the_era_ended)
+    monkeypatch.setattr(rewards, "_unpaid", before_the_era_ended)
     with chain_with(tmp_path, ripe) as url:
         assert answer(wallet(tmp_path, url, "rewards", "//Alice", "--claim", "--yes"))["claimed"]["ogpu"] == "3"
         planned = answer(wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--dry-run"))
@@ -294,7 +294,7 @@ def test_a_fee_that_could_not_be_tried_is_called_the_most(tmp_path: Path, monkey
     async def untried(*_: object) -> None:
         raise TrialError("the node has no state")
 
-    monkeypatch.setattr(making, "attempt", untried)
+    monkeypatch.setattr(calls, "attempt", untried)
     with chain_with(tmp_path, ripe) as url:
         result = wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--dry-run")
         done = answer(wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--yes"))

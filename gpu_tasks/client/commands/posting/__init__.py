@@ -3,9 +3,9 @@
 In reading order:
 
 * `once`: what they share: all of it once, with bars for people, after the cost was shown
-* `following`: a file of requests on its way, and what came of it
-* `answering`: what a file of requests costs and who could take it, before it is posted and answered
+* `follow`: a file of requests on its way, and what came of it
+* `answer_file`: what a file of requests costs and who could take it, before it is posted and answered
 * `post`: post units: what it costs and who could take it is known before anything is sent
-* `cancelling`: take back a unit, a task, or what of a run still waits
-* `listing`: how runs stand, by their records, and the units of a key
+* `cancel`: take back a unit, a task, or what of a run still waits
+* `lists`: how runs stand, by their records, and the units of a key
 """

@@ -21,7 +21,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
-from wallet.commands import making
+from wallet.commands import calls
 from wallet.keypair import Keypair
 from wallet.output import Grains, Output
 from wallet.session import explained, note
@@ -114,7 +114,7 @@ def show_and_ask(output: Output, units: PricedUnits, manner: Manner, estimate: M
         output.facts({**facts, "sent": False})
         explained(lambda: require(available, cost.needed, f"posting {counted(cost.units)}"))
     elif cost.units and not manner.yes:
-        explained(lambda: making.require_somebody_to_ask(is_asked=True))
+        explained(lambda: calls.require_somebody_to_ask(is_asked=True))
         if not output.as_json:
             output.facts(facts)
         click.confirm(f"Post {counted(cost.units)} for at most {format_amount(cost.most)} oGPU?", abort=True, err=True)

@@ -18,7 +18,14 @@ from gpu_tasks.client.batches.line_forms import LineTerms
 from gpu_tasks.client.batches.lines import FILE_BYTES_MAX, FileForm
 from gpu_tasks.client.batches.runs import WindowError, window_seconds
 from gpu_tasks.client.class_choice import CLASS_CHOICES, USUAL
-from gpu_tasks.client.commands.posting.answering import answer_file
+from gpu_tasks.client.commands.calls import (
+    key_option,
+    other_command,
+    this_command,
+    told_nothing_was_sent,
+    told_when_interrupted,
+)
+from gpu_tasks.client.commands.posting.answer_file import answer_file
 from gpu_tasks.client.commands.posting.once import (
     Manner,
     PricedUnits,
@@ -27,13 +34,6 @@ from gpu_tasks.client.commands.posting.once import (
     priced,
     require_takers,
     show_and_ask,
-)
-from gpu_tasks.client.commands.sending import (
-    key_option,
-    other_command,
-    this_command,
-    told_nothing_was_sent,
-    told_when_interrupted,
 )
 from gpu_tasks.client.commands.units import STAYS, counted, show_until_ended
 from gpu_tasks.client.file_runs.plan import SEED_BYTES, FileWish

@@ -10,8 +10,8 @@ from gpu_tasks.market.ids import ServiceId
 from gpu_tasks.market.inference.sleeping.sleepers import Sleepers
 from runtime.encoding.codec import struct
 from runtime.encoding.types import Balance, BlockNumber, Weight
-from runtime.frame.agenda import Budget
 from runtime.frame.pallet import StorageValue
+from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 
 EASE_WEIGHT: Weight = work(reads=2, writes=1)
@@ -41,7 +41,7 @@ class Easing:
     """The number of the next service."""
     eased: StorageValue[Eased]
 
-    def step(self, height: int, bond_min: int, budget: Budget) -> None:
+    def step(self, height: int, bond_min: int, budget: WeightMeter) -> None:
         """Notice what changed, and stir some more services while the budget lasts."""
         before = self.eased.get()
         now = replace(before, bond_min=bond_min)
@@ -52,7 +52,7 @@ class Easing:
         if now != before:
             self.eased.set(now)
 
-    def _stirred(self, eased: Eased, budget: Budget) -> Eased:
+    def _stirred(self, eased: Eased, budget: WeightMeter) -> Eased:
         number, end, found = eased.next_service, self.services.get(), dict[int, int]()
         while number < end and not budget.is_spent:
             budget.spend(EASE_WEIGHT)

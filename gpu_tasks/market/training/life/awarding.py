@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from gpu_tasks.market.training.bids import Award, auction_id, tie_seed
 from gpu_tasks.market.training.events import BidsClosed, StandbyNamed, TaskAwarded
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending, replicating
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import is_by_time, is_replicated
 from gpu_tasks.market.training.selection import Placed, Selection, select
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState, auctioned_terms
 
 
-def close_commits(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def close_commits(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """No more bids: from here they are opened."""
     if not task.bids:
         ending.end(market, task_id, task, TaskOutcome.NO_AWARD)
@@ -27,7 +27,7 @@ def close_commits(market: TrainingGround, task_id: bytes, task: Task) -> None:
     market.emit(BidsClosed(task_id, task.bids, until))
 
 
-def close_reveals(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def close_reveals(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """What was not opened lost its bond; the others wait for a beacon that nobody knows."""
     market.awards[auction_id(task_id, task.auction)] = Award(auctioned_terms(task))
     del market.on_sale[task_id]
@@ -38,7 +38,7 @@ def close_reveals(market: TrainingGround, task_id: bytes, task: Task) -> None:
     market.await_beacon(task_id, task)
 
 
-def award(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def award(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Give the slots to whom the selection names; the others are set free from the next block on."""
     beacon = market.beacon.value_at(task.beacon_at)
     if beacon is None:  # finality stood still for longer than the beacon remembers
@@ -65,7 +65,7 @@ def award(market: TrainingGround, task_id: bytes, task: Task) -> None:
         market.put(task_id, replace(task, standby=_standby(market, task_id, task, found.standby)))
 
 
-def selection_of(market: TrainingGround, task: Task, auction: bytes, seed: bytes) -> Selection:
+def selection_of(market: TrainingStorage, task: Task, auction: bytes, seed: bytes) -> Selection:
     """Who wins an auction by its opened bids."""
     bids = [bid.opened for _, bid in market.bids.under(auction) if bid is not None and bid.opened is not None]
     return select(auctioned_terms(task), bids, seed)
@@ -76,7 +76,7 @@ def _slot(task: Task, placed: Placed) -> Slot:
     return Slot(bid.provider, bid.device, placed.pay, _promised(task, placed), bid.collateral)
 
 
-def _standby(market: TrainingGround, task_id: bytes, task: Task, placed: Placed | None) -> Standby | None:
+def _standby(market: TrainingStorage, task_id: bytes, task: Task, placed: Placed | None) -> Standby | None:
     if placed is None:
         return None
     bid = placed.bid

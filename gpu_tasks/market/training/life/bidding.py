@@ -19,16 +19,16 @@ from gpu_tasks.market.training.events import (
     TooManyBids,
     WrongBidOpening,
 )
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.reputation import record_at
 from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import BID_BOND, TASK_COLLATERAL, Task, TaskState
 from gpu_tasks.market.training.terms import Bid
 from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure, known
 
 
-def commit(market: TrainingGround, task_id: bytes, account: bytes, device: bytes, commitment: bytes) -> None:
+def commit(market: TrainingStorage, task_id: bytes, account: bytes, device: bytes, commitment: bytes) -> None:
     """Commit to a bid for one slot with one device; its bond is its stash's."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.COMMITTING)
@@ -46,7 +46,9 @@ def commit(market: TrainingGround, task_id: bytes, account: bytes, device: bytes
     market.emit(BidCommitted(task_id, provider, device))
 
 
-def reveal(market: TrainingGround, task_id: bytes, account: bytes, device: bytes, offer: BidOffer, salt: bytes) -> None:
+def reveal(
+    market: TrainingStorage, task_id: bytes, account: bytes, device: bytes, offer: BidOffer, salt: bytes
+) -> None:
     """Open a bid: its collateral is locked, the bond a part of it."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.REVEALING)
@@ -66,7 +68,7 @@ def reveal(market: TrainingGround, task_id: bytes, account: bytes, device: bytes
     market.emit(BidRevealed(task_id, provider, device, offer))
 
 
-def is_eligible(market: TrainingGround, task: Task, name: bytes, device: Device) -> bool:
+def is_eligible(market: TrainingStorage, task: Task, name: bytes, device: Device) -> bool:
     """Whether a device may bid for a task now: free, of a class that is asked for and has proven it.
 
     And its owner must be able to read the input.

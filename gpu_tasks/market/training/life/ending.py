@@ -11,9 +11,9 @@ from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, bid_case
 from gpu_tasks.market.training.events import BidEnded, StandbyReleased, TaskEnded, TaskReopened
 from gpu_tasks.market.training.fraud_claims import end_claims
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.purses import collateral_hold, customer_holds, pay_standby
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_COLLATERAL,
@@ -35,7 +35,9 @@ DROPPED_MAX = 32
 """Records of bids that one look at an ended task drops."""
 
 
-def set_free(market: TrainingGround, task_id: bytes, task: Task, provider: bytes, device: bytes, draw: int = 0) -> None:
+def set_free(
+    market: TrainingStorage, task_id: bytes, task: Task, provider: bytes, device: bytes, draw: int = 0
+) -> None:
     """End what binds a provider's device to a task: its collateral comes back, as far as nobody was due."""
     hold = collateral_hold(task_id, task, device, draw)
     market.lock.unlock(provider, hold, market.lock.locked(provider, hold))
@@ -43,14 +45,14 @@ def set_free(market: TrainingGround, task_id: bytes, task: Task, provider: bytes
     market.devices.free(device, task_id)
 
 
-def free_slots(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def free_slots(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Set everybody free who had a slot."""
     for slot in task.slots:
         set_free(market, task_id, task, slot.provider, slot.device, slot.draw)
         del market.duties[slot.provider, task_id]
 
 
-def release_standby(market: TrainingGround, task_id: bytes, task: Task, place: int = 0) -> Task:
+def release_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int = 0) -> Task:
     """Pay the runner-up for having stood by, if it still does, and bind it no more; it is still asked first."""
     standby = task.standby
     if standby is None or not standby.is_bound:
@@ -61,7 +63,7 @@ def release_standby(market: TrainingGround, task_id: bytes, task: Task, place: i
     return replace(task, standby=replace(standby, is_bound=False))
 
 
-def end(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome) -> None:
+def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome) -> None:
     """Give back what the customer still holds for a task whose slots are settled, and keep its record for a while."""
     assert task.standby is None or not task.standby.is_bound, "who stands by is released before the end"
     for place in range(places_held(task)):
@@ -81,7 +83,7 @@ def end(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome
     market.emit(TaskEnded(task_id, outcome, task.auction))
 
 
-def reopen(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def reopen(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Auction what is left of a task whose slots are settled and free, from its newest checkpoint; or end it."""
     price_max = _rest_price_max(market, task_id, task)
     if task.auction >= task.order.auctions or not price_max:
@@ -131,7 +133,7 @@ def next_leg(task: Task) -> Task:
     )
 
 
-def clear_bids(market: TrainingGround, task_id: bytes) -> int:
+def clear_bids(market: TrainingStorage, task_id: bytes) -> int:
     """Set some bids free whose auction is over; how many."""
     task = market.tasks[task_id]
     assert task is not None, "a task is there until its bids are cleared"
@@ -146,7 +148,7 @@ def clear_bids(market: TrainingGround, task_id: bytes) -> int:
     return cleared
 
 
-def drop(market: TrainingGround, task_id: bytes, task: Task) -> int:
+def drop(market: TrainingStorage, task_id: bytes, task: Task) -> int:
     """Drop the record of a task that ended long ago, some bids in each block; how many of them."""
     dropped = 0
     for number in _numbers(task):
@@ -169,7 +171,7 @@ def drop(market: TrainingGround, task_id: bytes, task: Task) -> int:
     return dropped
 
 
-def _rest_price_max(market: TrainingGround, task_id: bytes, task: Task) -> int:
+def _rest_price_max(market: TrainingStorage, task_id: bytes, task: Task) -> int:
     """The greatest price of a slot that every slot's escrow still has room for."""
     holds = [Hold(TASK_ESCROW, slot_case(task_id, place)) for place in range(task.terms.slots)]
     left = min(market.lock.locked(task.customer, hold) for hold in holds)
@@ -186,11 +188,11 @@ def _numbers(task: Task, *, is_open: bool = False) -> list[int]:
     return [*auctions, *(DRAWS_FROM + draw for draw in draws)]
 
 
-def _first_held(market: TrainingGround, auction: bytes, most: int) -> list[bytes]:
+def _first_held(market: TrainingStorage, auction: bytes, most: int) -> list[bytes]:
     return [device for device, _ in islice(market.held_bids.under(auction), most)]
 
 
-def clear_bid(market: TrainingGround, task_id: bytes, auction: bytes, device: bytes) -> None:
+def clear_bid(market: TrainingStorage, task_id: bytes, auction: bytes, device: bytes) -> None:
     """Set a bid free that has no slot: its collateral comes back; a bond that was not opened in time burns."""
     bid = market.bids[auction, device]
     assert bid is not None, "a bid that holds something is there"

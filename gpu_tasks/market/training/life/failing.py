@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.events import StandbyAsked, TaskAwarded
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import is_by_time
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import Task, TaskState, kept_step, slot_of, with_slot
 
 
-def not_started(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """The time to start is over: who has not loses a part of its collateral; one place goes to the runner-up."""
     late = [place for place, slot in enumerate(task.slots) if not slot.started_at]
     assert late, "when all have started it runs"
@@ -30,7 +30,7 @@ def not_started(market: TrainingGround, task_id: bytes, task: Task) -> None:
         auction_again(market, task_id, task)
 
 
-def died(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def died(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """A milestone, or an interval, was not stated in time: who did not state it is gone, and the leg ends."""
     step, gone = kept_step(task), TaskOutcome.LEFT if is_by_time(task.order) else TaskOutcome.DIED
     for place, slot in enumerate(task.slots):
@@ -39,7 +39,7 @@ def died(market: TrainingGround, task_id: bytes, task: Task) -> None:
     hand_over(market, task_id, task)
 
 
-def hand_over(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def hand_over(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """The leg of a task whose slots are settled is over: the runner-up has or is asked for the rest, or it is sold."""
     standby = task.standby
     if task.terms.slots > 1 or standby is None:
@@ -60,7 +60,7 @@ def hand_over(market: TrainingGround, task_id: bytes, task: Task) -> None:
     market.emit(StandbyAsked(task_id, standby.provider, until))
 
 
-def replace_slot(market: TrainingGround, task_id: bytes, task: Task, place: int) -> None:
+def replace_slot(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
     """The runner-up, which is bound, has the place of who is gone; it has as long to start as that had."""
     gone, standby = task.slots[place], task.standby
     assert standby is not None, "somebody stands by"
@@ -74,7 +74,7 @@ def replace_slot(market: TrainingGround, task_id: bytes, task: Task, place: int)
     market.emit(TaskAwarded(task_id, place, standby.provider, standby.device, standby.price, until))
 
 
-def auction_again(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def auction_again(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Release who stood by, set all free, and auction the rest."""
     task = ending.release_standby(market, task_id, task)
     ending.free_slots(market, task_id, task)

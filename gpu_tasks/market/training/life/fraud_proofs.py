@@ -18,16 +18,16 @@ from gpu_tasks.market.training.events import (
     WrongTaskState,
 )
 from gpu_tasks.market.training.fraud_claims import claim_bond, claim_commitment, drop_overdue, reward_of
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import judging
 from gpu_tasks.market.training.showing import own_segments
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import CLAIMS_MAX, TASK_CHALLENGE, Challenge, FraudClaim, Task, TaskState
 from gpu_tasks.traces.trace import TraceFraudProof, has_form
 from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure, known
 
 
-def claim(market: TrainingGround, task_id: bytes, account: bytes, commitment: bytes) -> None:
+def claim(market: TrainingStorage, task_id: bytes, account: bytes, commitment: bytes) -> None:
     """Commit to a fraud proof, as a bonded candidate that has no part in the task."""
     task, who = _challenged(market, task_id), market.devices.operator(account)
     ensure(market.stake.is_candidate(who), NotEligible)
@@ -43,7 +43,7 @@ def claim(market: TrainingGround, task_id: bytes, account: bytes, commitment: by
 
 
 def show(
-    market: TrainingGround, task_id: bytes, place: int, account: bytes, proof: TraceFraudProof, salt: bytes
+    market: TrainingStorage, task_id: bytes, place: int, account: bytes, proof: TraceFraudProof, salt: bytes
 ) -> None:
     """Open a fraud proof: the judges of a case compute its segment."""
     task, who = _challenged(market, task_id), market.devices.operator(account)
@@ -59,7 +59,7 @@ def show(
     judging.judge_challenge(market, task_id, replace(task, challenge=challenge))
 
 
-def _challenged(market: TrainingGround, task_id: bytes) -> Task:
+def _challenged(market: TrainingStorage, task_id: bytes) -> Task:
     """A task whose result, over a trace, is still open to doubt."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.SUBMITTED)

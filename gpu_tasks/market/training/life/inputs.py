@@ -11,16 +11,16 @@ from gpu_tasks.market.courts.money import FIRST_JUDGES
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.training import money, purses
 from gpu_tasks.market.training.events import DoneAlready, TaskJudged, WrongTaskState
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending, failing
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import TASK_ESCROW, JudgedFor, Slot, Task, TaskState, slot_case, with_slot
 from gpu_tasks.market.training.terms import covered
 from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure
 
 
-def report(market: TrainingGround, task_id: bytes, place: int, account: bytes) -> None:
+def report(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -> None:
     """Say that the input of a task is not to be had: a committee finds out, and everybody else waits for it."""
     task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.STARTING)
@@ -38,7 +38,7 @@ def report(market: TrainingGround, task_id: bytes, place: int, account: bytes) -
     market.emit(TaskJudged(task_id, JudgedFor.INPUT))
 
 
-def end_of_report(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def end_of_report(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Judges have looked for the input: the task ends for want of it, or the runner-up has the place of who said so."""
     task = replace(task, judged_for=None)
     if any(slot.outcome is TaskOutcome.INPUT_MISSING for slot in task.slots):
@@ -57,7 +57,7 @@ def end_of_report(market: TrainingGround, task_id: bytes, task: Task) -> None:
         failing.auction_again(market, task_id, task)
 
 
-def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: int) -> CaseTerms:
+def _terms(market: TrainingStorage, task_id: bytes, task: Task, place: int, fee: int) -> CaseTerms:
     """A case of which the right answer is the input's own root, where it is to be had."""
     slot, escrow = task.slots[place], Hold(TASK_ESCROW, slot_case(task_id, place))
     others: list[Slot] = [each for each in task.slots if each.provider != slot.provider]

@@ -30,11 +30,11 @@ from gpu_tasks.market.training.events import (
     WrongTaskState,
 )
 from gpu_tasks.market.training.fraud_claims import burn_bond, return_bond
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending, replicating
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import is_replicated
 from gpu_tasks.market.training.showing import ShownStretch, is_shown, judged_stretches, own_segments
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
     TASK_CHALLENGE,
     TASK_DISPUTE,
@@ -54,7 +54,7 @@ from runtime.frame.pallet import ensure, known
 from runtime.pallets.staking.slashing import Share
 
 
-def take_results(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def take_results(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """All have stated a result: the customer has the word, and the beacon says whether there is an audit."""
     task = replace(task, finished_at=market.height, state=TaskState.SUBMITTED)
     if len({slot.result.root for slot in task.slots if slot.result is not None}) > 1:
@@ -64,7 +64,7 @@ def take_results(market: TrainingGround, task_id: bytes, task: Task) -> None:
     _await_chance(market, task_id, market.height)
 
 
-def accept(market: TrainingGround, task_id: bytes, customer: bytes) -> None:
+def accept(market: TrainingStorage, task_id: bytes, customer: bytes) -> None:
     """Take the result: it is paid as soon as it is known that it is not audited."""
     task = market.customers(task_id, customer)
     market.ensure_in(task, TaskState.SUBMITTED)
@@ -74,7 +74,7 @@ def accept(market: TrainingGround, task_id: bytes, customer: bytes) -> None:
     market.put(task_id, replace(task, accepted=Acceptance.ACCEPTED, deadline=market.height))
 
 
-def dispute(market: TrainingGround, task_id: bytes, customer: bytes, named: int | None) -> None:
+def dispute(market: TrainingStorage, task_id: bytes, customer: bytes, named: int | None) -> None:
     """Say that the result is wrong, with a bond for each slot that pays the judges if it is not.
 
     A segment that is named is judged beside the parts that are drawn: who knows where the lie is does not depend on
@@ -94,7 +94,7 @@ def dispute(market: TrainingGround, task_id: bytes, customer: bytes, named: int 
 
 
 def show(
-    market: TrainingGround, task_id: bytes, place: int, account: bytes, stretches: tuple[ShownStretch, ...]
+    market: TrainingStorage, task_id: bytes, place: int, account: bytes, stretches: tuple[ShownStretch, ...]
 ) -> None:
     """Show the states before and after the stretches of a slot's trace that are looked at."""
     task, slot = market.worked(task_id, place, account)
@@ -117,7 +117,7 @@ def fee_of_case(task: Task, slot: Slot) -> int:
     return money.fee_of_judge(task.rules, price)
 
 
-def judge_challenge(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def judge_challenge(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Have the segment of a fraud proof computed; meanwhile the chance of an audit is awaited as before.
 
     Who lied sees the beacon before it is final: a friend's wrong proof must not draw another one.
@@ -128,7 +128,7 @@ def judge_challenge(market: TrainingGround, task_id: bytes, task: Task) -> None:
 # -------------------------------------------------------------------------------------------------- steps of the agenda
 
 
-def take_chance(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def take_chance(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """The beacon's four values are final: there is an audit, or the way is free for a payment."""
     start = _chance_from(task)
     values = [market.beacon.value_at(start + delay) for delay in AUDIT_DELAYS]
@@ -148,7 +148,7 @@ def take_chance(market: TrainingGround, task_id: bytes, task: Task) -> None:
         market.put(task_id, replace(task, is_checked=True))
 
 
-def end_of_acceptance(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def end_of_acceptance(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """The customer has accepted, or said nothing for as long as it might."""
     if task.accepted is None:
         task = replace(task, accepted=Acceptance.BY_SILENCE)
@@ -161,7 +161,7 @@ def end_of_acceptance(market: TrainingGround, task_id: bytes, task: Task) -> Non
         market.put(task_id, replace(task, deadline=0))  # the chance of an audit is awaited
 
 
-def draw_segments(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def draw_segments(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """The beacon is final that says which states have to be shown."""
     seed = market.beacon.value_at(task.beacon_at)
     if seed is None:
@@ -172,7 +172,7 @@ def draw_segments(market: TrainingGround, task_id: bytes, task: Task) -> None:
     market.emit(SegmentsDrawn(task_id, _why(task), until))
 
 
-def end_of_showing(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def end_of_showing(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Who has not shown what was drawn counts as having lied; the others are judged."""
     for place, slot in enumerate(task.slots):
         if not slot.is_shown:
@@ -181,7 +181,7 @@ def end_of_showing(market: TrainingGround, task_id: bytes, task: Task) -> None:
     _open_cases(market, task_id, task)
 
 
-def conclude(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def conclude(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Settle every slot as was found, and end the task."""
     outcomes = [slot.outcome or _accepted(task, slot) for slot in task.slots]
     for place, (slot, outcome) in enumerate(zip(task.slots, outcomes, strict=True)):
@@ -195,7 +195,7 @@ def conclude(market: TrainingGround, task_id: bytes, task: Task) -> None:
 # ----------------------------------------------------------------------------------- what the courts ask of a handler
 
 
-def charge_party(market: TrainingGround, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
+def charge_party(market: TrainingStorage, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
     """Pay the shares out of the collateral of the slot that the case is about."""
     task_id, task, place = _of_case(market, case)
     slot = task.slots[place]
@@ -203,7 +203,7 @@ def charge_party(market: TrainingGround, case: bytes, party: bytes, shares: Sequ
     market.lock.pay_out(party, purses.slot_hold(task_id, task, slot), shares)
 
 
-def charge_customer(market: TrainingGround, case: bytes, shares: Sequence[Share]) -> None:
+def charge_customer(market: TrainingStorage, case: bytes, shares: Sequence[Share]) -> None:
     """Pay the shares out of the customer's dispute bond, and what that does not cover out of the escrow."""
     task_id, task, _ = _of_case(market, case)
     if task.challenge is not None:  # who showed a fraud proof pays its judges
@@ -220,7 +220,7 @@ def charge_customer(market: TrainingGround, case: bytes, shares: Sequence[Share]
     market.lock.pay_out(task.customer, Hold(TASK_ESCROW, case), from_escrow)
 
 
-def carry_out(market: TrainingGround, case: bytes, ruling: CaseRuling) -> None:
+def carry_out(market: TrainingStorage, case: bytes, ruling: CaseRuling) -> None:
     """A case about a slot is over, and what it moved has moved; after the last one the task ends in the next block."""
     task_id, task, place = _of_case(market, case)
     slot = task.slots[place]
@@ -236,7 +236,7 @@ def carry_out(market: TrainingGround, case: bytes, ruling: CaseRuling) -> None:
     market.put(task_id, task if task.cases else replace(task, deadline=market.height))
 
 
-def end_of_case(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def end_of_case(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """All cases of a task are over: it is settled; or the customer has its time again, if a fraud proof was wrong."""
     if task.challenge is None:
         conclude(market, task_id, task)
@@ -259,7 +259,7 @@ def end_of_case(market: TrainingGround, task_id: bytes, task: Task) -> None:
 
 
 def _settle_challenge(
-    market: TrainingGround, task_id: bytes, task: Task, challenge: Challenge, ruling: CaseRuling
+    market: TrainingStorage, task_id: bytes, task: Task, challenge: Challenge, ruling: CaseRuling
 ) -> None:
     """Pay who showed a fraud proof, or burn its bond, or give it back where nobody decided."""
     slot = task.slots[challenge.place]
@@ -296,7 +296,7 @@ def _accepted(task: Task, slot: Slot) -> TaskOutcome:
     return TaskOutcome.LATE if is_late else TaskOutcome.ON_TIME
 
 
-def _look(market: TrainingGround, task_id: bytes, task: Task, why: JudgedFor) -> None:
+def _look(market: TrainingStorage, task_id: bytes, task: Task, why: JudgedFor) -> None:
     """Have the results of a task looked at: after its states were shown, where it has a trace."""
     market.finals.drop(task_id)
     task = replace(task, state=TaskState.SHOWING, judged_for=why, is_checked=True, close=None)
@@ -306,7 +306,7 @@ def _look(market: TrainingGround, task_id: bytes, task: Task, why: JudgedFor) ->
         _open_cases(market, task_id, task)
 
 
-def _await_draw(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def _await_draw(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     market.await_beacon(task_id, task)
 
 
@@ -315,11 +315,11 @@ def _chance_from(task: Task) -> int:
     return task.beacon_at or task.finished_at
 
 
-def _await_chance(market: TrainingGround, task_id: bytes, start: int) -> None:
+def _await_chance(market: TrainingStorage, task_id: bytes, start: int) -> None:
     market.finals.put(start + AUDIT_DELAYS[-1], task_id)
 
 
-def _open_cases(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def _open_cases(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """A case for each slot that has something to be judged."""
     judged = [place for place, slot in enumerate(task.slots) if slot.outcome is None]
     if task.challenge is not None:
@@ -338,7 +338,7 @@ def _open_cases(market: TrainingGround, task_id: bytes, task: Task) -> None:
     market.emit(TaskJudged(task_id, _why(task)))
 
 
-def _terms(market: TrainingGround, task_id: bytes, task: Task, place: int, fee: int) -> CaseTerms:
+def _terms(market: TrainingStorage, task_id: bytes, task: Task, place: int, fee: int) -> CaseTerms:
     slot, case = task.slots[place], slot_case(task_id, place)
     assert slot.result is not None
     held = market.lock.locked(slot.provider, purses.slot_hold(task_id, task, slot))
@@ -369,7 +369,7 @@ def _why(task: Task) -> JudgedFor:
     return task.judged_for
 
 
-def _of_case(market: TrainingGround, case: bytes) -> tuple[bytes, Task, int]:
+def _of_case(market: TrainingStorage, case: bytes) -> tuple[bytes, Task, int]:
     """The task and the place of a slot that is before the courts."""
     task_id = market.task_of_case[case]
     assert task_id is not None, "a case that is open has a task"

@@ -17,12 +17,12 @@ from gpu_tasks.market.training.events import (
     UnsoundAmendment,
     WrongTaskState,
 )
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.life.running import silent_until
 from gpu_tasks.market.training.life.submitting import BLOCKS_MAX, raise_price
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import is_by_time, is_replicated
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import CloseOffer, Task, TaskState, has_bidding, paid_blocks
 from runtime.encoding.codec import Tagged, variant
 from runtime.encoding.types import CAP_GRAINS, Balance, BlockNumber
@@ -51,7 +51,7 @@ class Stop:
 Amendment = Annotated[RaisePrice | MoreBlocks | Stop, Tagged("ogpu::TaskAmendment")]
 
 
-def cancel(market: TrainingGround, task_id: bytes, customer: bytes) -> None:
+def cancel(market: TrainingStorage, task_id: bytes, customer: bytes) -> None:
     """Take a task back that has not begun to run."""
     task = market.customers(task_id, customer)
     if has_bidding(task) or task.state is TaskState.ASKING:
@@ -61,7 +61,7 @@ def cancel(market: TrainingGround, task_id: bytes, customer: bytes) -> None:
         _end_all(market, task_id, task, TaskOutcome.CANCELLED_BEFORE_START)
 
 
-def amend(market: TrainingGround, task_id: bytes, customer: bytes, change: RaisePrice | MoreBlocks | Stop) -> None:
+def amend(market: TrainingStorage, task_id: bytes, customer: bytes, change: RaisePrice | MoreBlocks | Stop) -> None:
     """Raise the price before the first bid, give a running task more blocks, or stop it."""
     task = market.customers(task_id, customer)
     if isinstance(change, RaisePrice):
@@ -94,7 +94,7 @@ def amend(market: TrainingGround, task_id: bytes, customer: bytes, change: Raise
     market.emit(TaskAmended(task_id, task.terms.price_max, change.blocks))
 
 
-def close(market: TrainingGround, task_id: bytes, account: bytes, pay: int, back: int) -> None:
+def close(market: TrainingStorage, task_id: bytes, account: bytes, pay: int, back: int) -> None:
     """Offer another end as the customer, or sign the offered one as the stash of a slot; the last one ends the task."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
@@ -119,7 +119,7 @@ def close(market: TrainingGround, task_id: bytes, account: bytes, pay: int, back
 
 
 def _end_all(
-    market: TrainingGround,
+    market: TrainingStorage,
     task_id: bytes,
     task: Task,
     outcome: TaskOutcome,

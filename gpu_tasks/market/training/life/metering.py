@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from gpu_tasks.market.training import purses
 from gpu_tasks.market.training.events import NotDueYet, WrongTaskState
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending, failing
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, interval_end, paid_blocks, with_slot
 from runtime.frame.pallet import ensure
 
@@ -25,7 +25,7 @@ def ensure_interval_over(task: Task, height: int) -> None:
     ensure(height >= interval_end(task), NotDueYet)
 
 
-def pay_interval(market: TrainingGround, task_id: bytes, task: Task, milestone: Milestone) -> None:
+def pay_interval(market: TrainingStorage, task_id: bytes, task: Task, milestone: Milestone) -> None:
     """Pay an interval that is over; with the first one the runner-up is bound no more."""
     done = milestone.number - task.behind
     purses.settle(market, task_id, task, PLACE, TaskOutcome.INTERVAL_PAID, due=paid_blocks(task, done))
@@ -42,7 +42,7 @@ def ensure_may_end(task: Task, height: int) -> None:
     ensure(is_up or task.order.checked_by is not CheckedBy.LEASED, NotDueYet)
 
 
-def end_time(market: TrainingGround, task_id: bytes, task: Task, result: TaskResult) -> None:
+def end_time(market: TrainingStorage, task_id: bytes, task: Task, result: TaskResult) -> None:
     """The program has ended, or its time is up: pay what has passed of the interval that runs, and end the task."""
     passed = min(market.height - task.started_at, paid_blocks(task, task.owed + 1))
     purses.settle(market, task_id, task, PLACE, TaskOutcome.TIME_OVER, due=passed)
@@ -52,7 +52,7 @@ def end_time(market: TrainingGround, task_id: bytes, task: Task, result: TaskRes
     ending.end(market, task_id, task, TaskOutcome.TIME_OVER)
 
 
-def leave(market: TrainingGround, task_id: bytes, account: bytes) -> None:
+def leave(market: TrainingStorage, task_id: bytes, account: bytes) -> None:
     """Go as the provider: what is not paid is lost, a part of it out of the collateral; others may have the rest."""
     task, _ = market.worked(task_id, PLACE, account)
     ensure(is_by_time(task.order), WrongTaskState)

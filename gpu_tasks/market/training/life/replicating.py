@@ -23,7 +23,6 @@ from gpu_tasks.market.training.events import (
     TooManyBids,
     WrongTaskState,
 )
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import ending
 from gpu_tasks.market.training.life.bidding import is_eligible
 from gpu_tasks.market.training.money import TaskOutcome
@@ -37,6 +36,7 @@ from gpu_tasks.market.training.replica_events import (
 )
 from gpu_tasks.market.training.reputation import record_at
 from gpu_tasks.market.training.selection import BIDS_MAX
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
     TASK_ESCROW,
     Slot,
@@ -53,7 +53,7 @@ from runtime.frame.holds import Hold
 from runtime.frame.pallet import ensure
 
 
-def volunteer(market: TrainingGround, task_id: bytes, account: bytes, device: bytes) -> None:
+def volunteer(market: TrainingStorage, task_id: bytes, account: bytes, device: bytes) -> None:
     """Offer a device as a replica, at the price of the award: its collateral is locked, and nothing else draws it.
 
     Where as many are offered as may be, the one with the least bond yields to a larger one.
@@ -80,7 +80,7 @@ def volunteer(market: TrainingGround, task_id: bytes, account: bytes, device: by
     market.emit(Volunteered(task_id, provider, device))
 
 
-def bind(market: TrainingGround, task_id: bytes, task: Task, place: int, commitment: bytes) -> None:
+def bind(market: TrainingStorage, task_id: bytes, task: Task, place: int, commitment: bytes) -> None:
     """Be bound to a result (replicas.replica_commitment); when all are, or as many as still may, it is opened."""
     slot = task.slots[place]
     taken = taken_by(task, slot, market.height)
@@ -93,7 +93,7 @@ def bind(market: TrainingGround, task_id: bytes, task: Task, place: int, commitm
 
 
 def open_result(
-    market: TrainingGround, task_id: bytes, place: int, account: bytes, result: TaskResult, salt: bytes
+    market: TrainingStorage, task_id: bytes, place: int, account: bytes, result: TaskResult, salt: bytes
 ) -> None:
     """Show what one is bound to; it is compared by the hook of the block after the last one."""
     task, slot = market.worked(task_id, place, account)
@@ -108,7 +108,7 @@ def open_result(
     market.put(task_id, replace(task, deadline=market.height) if is_last else task)
 
 
-def dispute(market: TrainingGround, task_id: bytes, task: Task, named: int | None) -> None:
+def dispute(market: TrainingStorage, task_id: bytes, task: Task, named: int | None) -> None:
     """Have a jury drawn, of replicas that are paid as those were whom it is about: their pay is locked now.
 
     It is the price alone: nobody audits replicas, so no premium is due.
@@ -123,7 +123,7 @@ def dispute(market: TrainingGround, task_id: bytes, task: Task, named: int | Non
 # -------------------------------------------------------------------------------------------------- steps of the agenda
 
 
-def seek(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def seek(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Have devices offered as replicas, or jurors, for as long as bids could be committed to."""
     task = replace(task, state=TaskState.VOLUNTEERING, draws=task.draws + 1, volunteers=0, beacon_at=0, close=None)
     task = replace(task, deadline=market.height + task.windows.commit)
@@ -132,7 +132,7 @@ def seek(market: TrainingGround, task_id: bytes, task: Task) -> None:
     market.emit(ReplicasSought(task_id, task.slots[0].price, _wanted(task), task.deadline))
 
 
-def end_of_offers(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def end_of_offers(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """No more offers; the beacon that draws is known to nobody yet."""
     del market.on_sale[task_id]
     if task.volunteers < _wanted(task):
@@ -141,7 +141,7 @@ def end_of_offers(market: TrainingGround, task_id: bytes, task: Task) -> None:
         market.await_beacon(task_id, task)
 
 
-def draw(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def draw(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """The beacon is final: it names who has the other places; who was not drawn is set free."""
     beacon = market.beacon.value_at(task.beacon_at)
     if beacon is None:  # finality stood still for longer than the beacon remembers
@@ -168,7 +168,7 @@ def draw(market: TrainingGround, task_id: bytes, task: Task) -> None:
     market.clear(task_id)
 
 
-def not_started(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """The time to start is over: who has not is out, and the others work on if they can still be most."""
     task = _put_out(market, task_id, task, TaskOutcome.NOT_STARTED, [slot.started_at > 0 for slot in task.slots])
     if _is_lost(task):
@@ -177,7 +177,7 @@ def not_started(market: TrainingGround, task_id: bytes, task: Task) -> None:
         run(market, task_id, task)
 
 
-def run(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def run(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """All who take part have started."""
     task = replace(task, state=TaskState.RUNNING, started_at=market.height, reported_at=market.height)
     market.put(task_id, replace(task, deadline=silent_until(task)))
@@ -189,7 +189,7 @@ def silent_until(task: Task) -> int:
     return task.started_at + 2 * task.slots[0].promised + task.windows.grace
 
 
-def end_of_running(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def end_of_running(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Who is bound to nothing by now is gone; the others open, if they can still be most."""
     is_bound = [slot.commitment is not None for slot in task.slots]
     task = _put_out(market, task_id, task, TaskOutcome.DIED, is_bound)
@@ -199,7 +199,7 @@ def end_of_running(market: TrainingGround, task_id: bytes, task: Task) -> None:
         market.put(task_id, _to_opening(market, task))
 
 
-def compare(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def compare(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """All have opened, or their time is over: most agree, or nobody is paid."""
     task = _put_out(market, task_id, task, TaskOutcome.DIED, [slot.result is not None for slot in task.slots])
     found = replicas.finding_of_panel(task)
@@ -218,7 +218,7 @@ def compare(market: TrainingGround, task_id: bytes, task: Task) -> None:
     market.put(task_id, replace(task, deadline=market.height + task.windows.accept))
 
 
-def conclude(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def conclude(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Settle all who are not out already, and end the task as it ends for who is paid."""
     for place, slot in enumerate(task.slots):
         if slot.outcome not in _SETTLED:
@@ -246,7 +246,7 @@ def _outcome(
     return TaskOutcome.LIED if is_convicting else TaskOutcome.OUTVOTED
 
 
-def _put_out(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOutcome, is_well: list[bool]) -> Task:
+def _put_out(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome, is_well: list[bool]) -> Task:
     """The task, with those settled who work now and did not do what they had to."""
     for place in panel(task):
         if not is_well[place] and task.slots[place].outcome is None:
@@ -255,7 +255,7 @@ def _put_out(market: TrainingGround, task_id: bytes, task: Task, outcome: TaskOu
     return task
 
 
-def _too_few(market: TrainingGround, task_id: bytes, task: Task) -> None:
+def _too_few(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """There are too few for most of them to agree: a jury is not heard, and what is left of a task is sold again."""
     market.clear(task_id)
     if task.jury_from:
@@ -276,7 +276,7 @@ def _unheard(task: Task) -> Task:
     return task
 
 
-def _with_room(market: TrainingGround, task_id: bytes, task: Task, draw: bytes, bond: int) -> Task:
+def _with_room(market: TrainingStorage, task_id: bytes, task: Task, draw: bytes, bond: int) -> Task:
     """The task without the offer of the least bond: who fills a draw first, with many names, has not won it by that."""
     bonds = {device: bid.bond for device, bid in market.bids.under(draw) if bid is not None}
     weakest = min(bonds, key=lambda device: (bonds[device], device))
@@ -286,7 +286,7 @@ def _with_room(market: TrainingGround, task_id: bytes, task: Task, draw: bytes, 
     return replace(task, volunteers=task.volunteers - 1)
 
 
-def _to_opening(market: TrainingGround, task: Task) -> Task:
+def _to_opening(market: TrainingStorage, task: Task) -> Task:
     return replace(task, state=TaskState.OPENING, deadline=market.height + task.windows.reveal, close=None)
 
 

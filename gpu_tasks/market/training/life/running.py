@@ -21,9 +21,9 @@ from gpu_tasks.market.training.events import (
     TaskRunning,
     WrongMilestone,
 )
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.life import bidding, ending, judging, metering, replicating
 from gpu_tasks.market.training.orders import is_by_time, is_replicated
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
     HeldCheckpoint,
     Milestone,
@@ -45,7 +45,7 @@ SILENT_TIMES = 2
 """Who has not stated a milestone after so many times its share of the promised blocks, and the grace, is gone."""
 
 
-def start(market: TrainingGround, task_id: bytes, place: int, account: bytes) -> None:
+def start(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -> None:
     """Say that the work on a slot begins; when all have, the promised blocks count."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.STARTING, TaskState.ASKING)
@@ -70,14 +70,14 @@ def start(market: TrainingGround, task_id: bytes, place: int, account: bytes) ->
     market.put(task_id, task)
 
 
-def checkpoint(market: TrainingGround, task_id: bytes, place: int, account: bytes, milestone: Milestone) -> None:
+def checkpoint(market: TrainingStorage, task_id: bytes, place: int, account: bytes, milestone: Milestone) -> None:
     """State the next milestone of a slot; the last one is the result."""
     task, slot = market.worked(task_id, place, account)
     ensure_may_report(market, task, slot, milestone)
     report(market, task_id, task, place, milestone)
 
 
-def ensure_may_report(market: TrainingGround, task: Task, slot: Slot, milestone: Milestone) -> None:
+def ensure_may_report(market: TrainingStorage, task: Task, slot: Slot, milestone: Milestone) -> None:
     """That a slot of this task may state this milestone now, whoever says so for it."""
     market.ensure_in(task, TaskState.RUNNING)
     _ensure_next(task, slot)
@@ -87,7 +87,7 @@ def ensure_may_report(market: TrainingGround, task: Task, slot: Slot, milestone:
         metering.ensure_interval_over(task, market.height)
 
 
-def report(market: TrainingGround, task_id: bytes, task: Task, place: int, milestone: Milestone) -> None:
+def report(market: TrainingStorage, task_id: bytes, task: Task, place: int, milestone: Milestone) -> None:
     """Write down a milestone that may be stated."""
     market.emit(MilestoneReported(task_id, place, milestone))
     if is_by_time(task.order):
@@ -99,7 +99,7 @@ def report(market: TrainingGround, task_id: bytes, task: Task, place: int, miles
     market.put(task_id, _in_step(market, task, with_slot(task, place, slot)))
 
 
-def hold_checkpoint(market: TrainingGround, task_id: bytes, account: bytes, number: int, root: bytes) -> None:
+def hold_checkpoint(market: TrainingStorage, task_id: bytes, account: bytes, number: int, root: bytes) -> None:
     """Sign as the customer or the runner-up that one holds the checkpoint of a milestone: it counts from here."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.RUNNING)
@@ -118,14 +118,14 @@ def hold_checkpoint(market: TrainingGround, task_id: bytes, account: bytes, numb
     market.emit(MilestoneCounted(task_id, number, account))
 
 
-def finish(market: TrainingGround, task_id: bytes, place: int, account: bytes, result: TaskResult) -> None:
+def finish(market: TrainingStorage, task_id: bytes, place: int, account: bytes, result: TaskResult) -> None:
     """State the result of a slot; when all have, the customer has the word, and the beacon may ask for an audit."""
     task, slot = market.worked(task_id, place, account)
     ensure_may_finish(market, task, slot)
     take_result(market, task_id, task, place, result)
 
 
-def ensure_may_finish(market: TrainingGround, task: Task, slot: Slot) -> None:
+def ensure_may_finish(market: TrainingStorage, task: Task, slot: Slot) -> None:
     """That a slot of this task may state its result now, or what it is bound to, whoever says so for it."""
     market.ensure_in(task, TaskState.RUNNING)
     _ensure_next(task, slot)
@@ -133,7 +133,7 @@ def ensure_may_finish(market: TrainingGround, task: Task, slot: Slot) -> None:
         metering.ensure_may_end(task, market.height)
 
 
-def take_result(market: TrainingGround, task_id: bytes, task: Task, place: int, result: TaskResult) -> None:
+def take_result(market: TrainingStorage, task_id: bytes, task: Task, place: int, result: TaskResult) -> None:
     """Write down a result that may be stated; of a replica its root is a commitment, and nothing else of it counts."""
     if is_replicated(task.order):
         replicating.bind(market, task_id, task, place, result.root)
@@ -160,7 +160,7 @@ def silent_until(task: Task) -> int:
     return task.reported_at + SILENT_TIMES * share + task.windows.grace
 
 
-def _of(market: TrainingGround, task: Task, place: int, account: bytes) -> tuple[Task, Slot]:
+def _of(market: TrainingStorage, task: Task, place: int, account: bytes) -> tuple[Task, Slot]:
     ensure(place < len(task.slots), NotSlotOwner)
     slot = task.slots[place]
     ensure(slot.provider == market.devices.operator(account), NotSlotOwner)
@@ -173,7 +173,7 @@ def _ensure_next(task: Task, slot: Slot) -> None:
     ensure(is_free and slot.reported == kept_step(task), DoneAlready)
 
 
-def _in_step(market: TrainingGround, before: Task, task: Task) -> Task:
+def _in_step(market: TrainingStorage, before: Task, task: Task) -> Task:
     """The task, with time for the next milestone where all have stated one more than before."""
     if kept_step(task) == kept_step(before):
         return task
@@ -181,7 +181,7 @@ def _in_step(market: TrainingGround, before: Task, task: Task) -> Task:
     return replace(task, deadline=silent_until(task))
 
 
-def _take_over(market: TrainingGround, task_id: bytes, task: Task, place: int, account: bytes) -> Task:
+def _take_over(market: TrainingStorage, task_id: bytes, task: Task, place: int, account: bytes) -> Task:
     """The runner-up, bound no more, takes the rest of a task of one slot: its collateral is locked again.
 
     With a device that might bid for it: who is bound no more may have registered the same one anew as another class.

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.events import StaleOrder, TaskSubmitted, TooManyTasks, UnsoundOrder
-from gpu_tasks.market.training.ground import TrainingGround
 from gpu_tasks.market.training.orders import (
     AUCTIONS_MAX,
     INTERVALS_MAX,
@@ -20,6 +19,7 @@ from gpu_tasks.market.training.orders import (
     is_by_time,
     is_replicated,
 )
+from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import (
     TASK_BOND,
     TASK_DEPOSIT,
@@ -51,7 +51,7 @@ LOOKS_AT_THE_END = 20
 """For bids that are cleared and records that are dropped, beside what each bid pays."""
 
 
-def submit(market: TrainingGround, customer: bytes, order: TaskOrder, sealed_age_max: int) -> None:
+def submit(market: TrainingStorage, customer: bytes, order: TaskOrder, sealed_age_max: int) -> None:
     """Put a task to auction: lock what it can cost, and prepay the looks at it."""
     ensure(market.open_tasks.get() < TASKS_OPEN_MAX, TooManyTasks)
     ensure(_is_sound(order, market.interval_blocks_max), UnsoundOrder)
@@ -99,7 +99,7 @@ def run_blocks_max(blocks_max: int) -> int:
     return max(RUN_BLOCKS_MAX, blocks_max // 2)
 
 
-def raise_price(market: TrainingGround, task_id: bytes, task: Task, price_max: int) -> Task:
+def raise_price(market: TrainingStorage, task_id: bytes, task: Task, price_max: int) -> Task:
     """Offer more for each slot: the terms change, and what is locked grows with them."""
     for place in range(task.terms.slots):
         case = slot_case(task_id, place)
@@ -150,7 +150,7 @@ def _is_time(order: TaskOrder, interval_max: int) -> bool:
     )
 
 
-def _terms(market: TrainingGround, order: TaskOrder) -> TaskTerms:
+def _terms(market: TrainingStorage, order: TaskOrder) -> TaskTerms:
     rules, price_max = market.rules(order), order.price_max
     time_value = default_time_value(price_max, order.blocks_max) if order.time_value is None else order.time_value
     return TaskTerms(
@@ -164,7 +164,7 @@ def _terms(market: TrainingGround, order: TaskOrder) -> TaskTerms:
     )
 
 
-def _lock(market: TrainingGround, customer: bytes, task_id: bytes, order: TaskOrder) -> int:
+def _lock(market: TrainingStorage, customer: bytes, task_id: bytes, order: TaskOrder) -> int:
     """Lock what each slot can cost, and the deposit; how much that is."""
     rules, total = market.rules(order), market.task_deposit
     escrow, bond = money.escrow(rules, order.price_max), money.customer_bond(rules, order.price_max)
@@ -177,7 +177,7 @@ def _lock(market: TrainingGround, customer: bytes, task_id: bytes, order: TaskOr
     return total
 
 
-def _prepay(market: TrainingGround, customer: bytes, amount: int) -> None:
+def _prepay(market: TrainingStorage, customer: bytes, amount: int) -> None:
     """Burn what the looks at the task would have cost; those that take them pay nothing."""
     market.balances.debit(customer, amount)
     market.balances.retire(amount)

@@ -12,7 +12,7 @@ In reading order:
 * `outputs`: what it leaves, as one archive with one hash
 * `holder`: the program that holds the volumes
 * `creation`: what the engine is asked to make
-* `laying`: what is laid into volumes
+* `layout`: what is laid into volumes
 * `programs`: programs of the system that are called
 * `docker_door`: the engine's API in threads
 * `streams`: its raw streams
@@ -21,7 +21,7 @@ In reading order:
 * `networks`: the way out, and what is closed
 * `ability`: what this machine can do, and why not
 * `parts`: the parts of one container, made and removed
-* `running`: a container that runs or has run
+* `run`: a container that runs or has run
 * `inside`: programs and files of a running container
 * `engine`: start, wait, stop, remove
 """

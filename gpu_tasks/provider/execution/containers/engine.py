@@ -25,7 +25,7 @@ from gpu_tasks.provider.execution.containers.networks import Networks
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits
 from gpu_tasks.provider.execution.containers.parts import ContainerParts
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
-from gpu_tasks.provider.execution.containers.running import (
+from gpu_tasks.provider.execution.containers.run import (
     ContainerEnd,
     ContainerUse,
     EndReason,

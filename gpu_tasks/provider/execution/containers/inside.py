@@ -14,11 +14,11 @@ from typing import BinaryIO
 import docker
 
 from gpu_tasks.provider.execution.containers.docker_door import DockerDoor
-from gpu_tasks.provider.execution.containers.laying import copied_in, input_files
+from gpu_tasks.provider.execution.containers.layout import copied_in, input_files
 from gpu_tasks.provider.execution.containers.outputs import OutputArchive, OutputLimits, write_outputs
 from gpu_tasks.provider.execution.containers.parts import ContainerParts
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError
-from gpu_tasks.provider.execution.containers.running import RunningContainer
+from gpu_tasks.provider.execution.containers.run import RunningContainer
 from gpu_tasks.provider.execution.containers.streams import EngineStream, open_stream
 
 OWN_FOLDERS = ("out", "workspace")

@@ -13,7 +13,7 @@ from gpu_tasks.provider.execution.containers.creation import NO_NETWORK, check_m
 from gpu_tasks.provider.execution.containers.docker_door import DockerDoor, GoneError
 from gpu_tasks.provider.execution.containers.holder import FOLDERS
 from gpu_tasks.provider.execution.containers.labels import Owner
-from gpu_tasks.provider.execution.containers.laying import input_files, laid_in
+from gpu_tasks.provider.execution.containers.layout import input_files, laid_in
 from gpu_tasks.provider.execution.containers.networks import Networks
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import KIB, ContainerPolicy, ContainerSpec, NetworkAccess

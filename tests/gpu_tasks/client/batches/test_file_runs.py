@@ -16,16 +16,16 @@ import pytest
 from gpu_tasks.batches.outcomes import Completed, RefusedRequest
 from gpu_tasks.client.batches import record as record_file
 from gpu_tasks.client.batches import result_files
+from gpu_tasks.client.batches.line_writer import LineWriter
 from gpu_tasks.client.batches.lines import FileForm
 from gpu_tasks.client.batches.record import BatchRecord, journal_of
 from gpu_tasks.client.batches.result_files import ResultFiles
 from gpu_tasks.client.batches.runs import state_of
 from gpu_tasks.client.batches.sums import UnitSums
-from gpu_tasks.client.batches.writing import LineWriter
 from gpu_tasks.client.file_runs import answers
 from gpu_tasks.client.file_runs import answers as answering
 from gpu_tasks.client.file_runs.answers import FETCHED_AT_ONCE, INPUTS_AT_ONCE, TRIES, FileAnswers, PaidOutcomes
-from gpu_tasks.client.file_runs.stopping import TRIES_MAX, RunStop
+from gpu_tasks.client.file_runs.cancellation import TRIES_MAX, RunStop
 from gpu_tasks.client.results import ResultError
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.side_by_side import all_side_by_side

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from gpu_tasks.client.batches.line_writer import LineAnswer, UnitPlace
 from gpu_tasks.client.batches.record import BatchRecord
-from gpu_tasks.client.batches.writing import LineAnswer, UnitPlace
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.file_runs.answers import FileAnswers
 from gpu_tasks.data import market_reads

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.batches.requests import REQUEST_BYTES_MAX
-from gpu_tasks.client.batches import line_forms, lines, reading
+from gpu_tasks.client.batches import line_forms, line_reader, lines
 from gpu_tasks.client.batches.line_forms import LineTerms
+from gpu_tasks.client.batches.line_reader import BatchReader
 from gpu_tasks.client.batches.lines import BatchFileError, BatchLine, FileForm, LineError
-from gpu_tasks.client.batches.reading import BatchReader
 from gpu_tasks.workloads import registry
 
 TERMS = LineTerms(registry.form_named("textgen-int8"), ("small",), 16, 64, {}, bytes(32))
@@ -24,7 +24,7 @@ def read(data: bytes, form: FileForm | None = None) -> list[BatchLine | LineErro
 
 
 def test_lines_that_are_no_text_or_too_long_cost_only_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LINE_BYTES_MAX", 100)
+    monkeypatch.setattr(line_reader, "LINE_BYTES_MAX", 100)
     found = read(b"a\n" + b"\xff\n" + b"y" * 101 + b"\n" + b"z" * 1_000 + b"\nb\n" + b"w" * 100)
     assert [(each.number, getattr(each, "code", "")) for each in found] == [
         (1, ""),
@@ -65,7 +65,7 @@ def test_an_empty_file_is_none(data: bytes) -> None:
 
 
 def test_too_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LINES_MAX", 3)
+    monkeypatch.setattr(line_reader, "LINES_MAX", 3)
     assert len(read(b"a\n\n\n\na\na")) == 3
     with pytest.raises(BatchFileError, match="3 requests"):
         read(b"a\n" * 4)
@@ -73,7 +73,7 @@ def test_too_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
         read(b"a\n\n\n\n\n")
     with pytest.raises(BatchFileError, match="no request"):
         read(b"\n\n\n\n\na")
-    monkeypatch.setattr(reading, "FILE_BYTES_MAX", 4)
+    monkeypatch.setattr(line_reader, "FILE_BYTES_MAX", 4)
     assert len(read(b"ab\nc")) == 2
     with pytest.raises(BatchFileError, match="4 bytes"):
         read(b"ab\ncd")

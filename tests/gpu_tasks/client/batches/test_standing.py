@@ -10,7 +10,7 @@ import pytest
 
 from gpu_tasks.client.file_runs import answers
 from gpu_tasks.client.file_runs.answers import standing_of
-from gpu_tasks.client.waiting import AWAITS_DRAW
+from gpu_tasks.client.wait_reasons import AWAITS_DRAW
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
 

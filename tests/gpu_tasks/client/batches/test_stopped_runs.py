@@ -25,9 +25,9 @@ from click.testing import CliRunner, Result
 
 from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.commands.posting import following
+from gpu_tasks.client.commands.posting import follow
 from gpu_tasks.client.file_runs.answers import FileAnswers
-from gpu_tasks.client.file_runs.stopping import CANCELS_PER_CALL, RunStop
+from gpu_tasks.client.file_runs.cancellation import CANCELS_PER_CALL, RunStop
 from gpu_tasks.client.posting import Sealer
 from gpu_tasks.client.posting_record import ENDED, PostedPart
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
@@ -245,7 +245,7 @@ def test_what_was_posted_to_a_service_that_was_closed_is_taken_up(
     def story(ogpu: Ogpu) -> None:
         with monkeypatch.context() as patch:
             patch.setattr("gpu_tasks.client.posting.UNITS_PER_POST_MAX", 1)
-            patch.setattr("gpu_tasks.client.file_runs.stopping.RunStop.is_due", _after(2))
+            patch.setattr("gpu_tasks.client.file_runs.cancellation.RunStop.is_due", _after(2))
             stopped.begin(ogpu, patch)
         (row,) = stopped.batch(ogpu)
         closed = ogpu("close-service", "0", "--key", "//Alice", "--yes")
@@ -284,9 +284,9 @@ def test_no_more_units_are_open_than_somebody_may_take_in_time(
         given[2].parts.append(PostedPart(places, "", 0, 0, 0, 0, [], units, block=1))
 
     def story(ogpu: Ogpu) -> None:
-        monkeypatch.setattr(following, "post_once", posted)
-        monkeypatch.setattr(following, "UNITS_OPEN_LEAST", 2)
-        monkeypatch.setattr(following, "UNITS_PER_DEVICE", 1)
+        monkeypatch.setattr(follow, "post_once", posted)
+        monkeypatch.setattr(follow, "UNITS_OPEN_LEAST", 2)
+        monkeypatch.setattr(follow, "UNITS_PER_DEVICE", 1)
         monkeypatch.setattr(FileAnswers, "follow", forgotten)
         ended = stopped.post(ogpu, "--batch", "1")
         assert ended.exit_code == 1, ended.stderr

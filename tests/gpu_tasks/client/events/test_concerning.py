@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.events import following
-from gpu_tasks.client.events.following import EventFilter
+from gpu_tasks.client.events import stream
+from gpu_tasks.client.events.stream import EventFilter
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.market.training.events import StandbyReleased, TaskRunning
 from gpu_tasks.market.training.tasks import Task
@@ -34,7 +34,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, Task]:
     monkeypatch.setattr(market_reads, "stash_of", stash_of)
     monkeypatch.setattr(market_reads, "units", units)
     monkeypatch.setattr(training_reads, "task", task)
-    monkeypatch.setattr(following, "sells_tasks", lambda _: True)
+    monkeypatch.setattr(stream, "sells_tasks", lambda _: True)
     return found
 
 

@@ -10,9 +10,9 @@ from typing import Any, Self, cast
 
 import pytest
 
-from gpu_tasks.client.events import following
-from gpu_tasks.client.events.following import BLOCKS_PROVED, EventFilter, EventStream
-from gpu_tasks.client.events.telling import ToldEvent, UntoldBlocks
+from gpu_tasks.client.events import stream as following
+from gpu_tasks.client.events.rows import ToldEvent, UntoldBlocks
+from gpu_tasks.client.events.stream import BLOCKS_PROVED, EventFilter, EventStream
 from gpu_tasks.market.inference import events as units
 from runtime.pallets.system import EventRecord
 from wallet.client import ChainClient

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from between import spoiled
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.events import following
+from gpu_tasks.client.events import stream
 from gpu_tasks.market.training.tasks import TaskState
 from planted_state import chain_with
 from planted_tasks import ALICE, PlantedTask
@@ -89,7 +89,7 @@ def test_a_task_s_events_are_its_customer_s_and_its_provider_s(tmp_path: Path) -
 
 
 def test_a_connection_that_breaks_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "RETRY_SECONDS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(stream, "RETRY_SECONDS", (0.0, 0.0, 0.0))
     broken: list[str] = []
 
     async def cut(direction: str, message: dict[str, Any], wallet_side: Any, _: Any) -> bool:

@@ -11,8 +11,8 @@ import pytest
 from blob_servers import serving
 from genesis import dev_accounts
 from gpu_tasks.client.telemetry.brokers import BrokerBook, ToldSlot
-from gpu_tasks.client.telemetry.following import TaskHearings
-from gpu_tasks.client.telemetry.hearing import BrokerTrouble
+from gpu_tasks.client.telemetry.messages import BrokerTrouble
+from gpu_tasks.client.telemetry.streams import TaskHearings
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState

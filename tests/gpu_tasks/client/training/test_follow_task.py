@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from gpu_tasks.client.commands import task_runs
-from gpu_tasks.client.training.following import TaskFollower
+from gpu_tasks.client.training.progress import TaskFollower
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState

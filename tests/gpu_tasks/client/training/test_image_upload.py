@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_tasks.client.image_files import ArchiveFile
-from gpu_tasks.client.training.sealing import FRESH_SECONDS, Uploader
+from gpu_tasks.client.training.sealed_orders import FRESH_SECONDS, Uploader
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.sealing import SealKey, address_of
 from gpu_tasks.tasks.container_request import ImagePart

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gpu_tasks.client.commands.deciding import deposit, locked
+from gpu_tasks.client.commands.task_decisions import deposit, locked
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.api import Apis
 from runtime.pallets.balances import Balances

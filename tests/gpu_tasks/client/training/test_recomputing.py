@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.commands import disputing
+from gpu_tasks.client.commands import dispute
 from gpu_tasks.client.training.run_blobs import RunBlobError, stated_digests
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.run_states import encode_run_state
@@ -75,8 +75,8 @@ def first_wrong(task: Task, blobs: Blobs, backend: str = "numpy", told: list[int
     seen: list[int] = [] if told is None else told
 
     async def look() -> int | None:
-        right = await disputing.right_digests(cast(BlobClient, blobs), KEY, task, {}, backend, seen.append)
-        return disputing.first_wrong_segment(task, right, await stated_digests(cast(BlobClient, blobs), KEY, task, {}))
+        right = await dispute.right_digests(cast(BlobClient, blobs), KEY, task, {}, backend, seen.append)
+        return dispute.first_wrong_segment(task, right, await stated_digests(cast(BlobClient, blobs), KEY, task, {}))
 
     return asyncio.run(look())
 

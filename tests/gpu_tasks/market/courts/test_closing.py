@@ -9,9 +9,9 @@ from gpu_tasks.market.courts import closing
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseKind, CaseStage, CourtCase
 from gpu_tasks.market.courts.closing import EXPELLING_COURT_MIN
-from gpu_tasks.market.courts.ground import CourtsGround
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
+from gpu_tasks.market.courts.storage import CourtsStorage
 
 SETTLED, OTHER = Answered(b"s" * 32), Answered(b"x" * 32)
 STAKES = {"a": 40, "b": 30, "c": 20, "d": 10}
@@ -31,7 +31,7 @@ def is_borne_out(said: dict[str, Answered | None], votes: dict[str, int], pair: 
         for name, opinion in said.items()
     ]
     entrants = [(name.encode(), stake) for name, stake in STAKES.items()]
-    courts = cast(CourtsGround, SimpleNamespace(entrants=lambda: entrants))
+    courts = cast(CourtsStorage, SimpleNamespace(entrants=lambda: entrants))
     case = cast(CourtCase, SimpleNamespace(settled=SETTLED.root))
     return closing._is_borne_out(courts, case, cast(Any, seats))
 

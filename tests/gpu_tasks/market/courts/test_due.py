@@ -10,8 +10,8 @@ from gpu_tasks.market.courts import hearing
 from gpu_tasks.market.courts.cases import ClaimKind, CourtCase
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.due import case_of, due_case
-from gpu_tasks.market.courts.ground import CourtsGround
 from gpu_tasks.market.courts.hearing import END_WEIGHT, FEW_WEIGHT, SEAT_LOOK_WEIGHT
+from gpu_tasks.market.courts.storage import CourtsStorage
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import reads_since
 from runtime.cryptography.hashing import blake2_256
@@ -86,7 +86,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         seen.append(stash)
         return reads_since(devices, stash)
 
-    monkeypatch.setattr("gpu_tasks.market.courts.ground.reads_since", noted)
+    monkeypatch.setattr("gpu_tasks.market.courts.storage.reads_since", noted)
     return seen
 
 
@@ -100,7 +100,7 @@ def test_a_step_weighs_what_it_looked_at(poor: int, looks: list[bytes], monkeypa
     weights: list[tuple[Weight, int]] = []
     step = hearing.step
 
-    def noted(ground: CourtsGround, case_id: bytes, case: CourtCase) -> Weight:
+    def noted(ground: CourtsStorage, case_id: bytes, case: CourtCase) -> Weight:
         before = len(looks)
         weight = step(ground, case_id, case)
         weights.append((weight, len(looks) - before))

@@ -5,7 +5,7 @@ import pytest
 from gpu_tasks.market.courts.cases import CLAIMS_MAX, EXCLUDED_MAX, ClaimKind
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference import queueing
+from gpu_tasks.market.inference import queue
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import DECLINES_MAX, DECLINES_TO_JUDGE, RACERS_MAX, UnitState
@@ -60,7 +60,7 @@ def test_two_owners_that_decline_bring_a_committee() -> None:
 
 
 def test_who_has_declined_too_often_for_one_unit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queueing, "DECLINES_MAX", 9)
+    monkeypatch.setattr(queue, "DECLINES_MAX", 9)
     chain = MarketChain(named_keys(4))
     unit_id, _, (racer,) = matched(chain, racers=1)
     chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))

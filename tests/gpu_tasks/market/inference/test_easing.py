@@ -6,7 +6,7 @@ import pytest
 
 from gpu_tasks.market.inference.sleeping.easing import EASE_WEIGHT, NEVER_SEEN, Eased, Easing
 from runtime.encoding.types import Weight
-from runtime.frame.agenda import Budget
+from runtime.frame.schedule import WeightMeter
 
 PLENTY = Weight(EASE_WEIGHT.ref_time * 1_000, 0)
 
@@ -43,14 +43,14 @@ def eased(services: int, seen: Eased) -> tuple[Easing, Stirs, Value]:
 @pytest.mark.parametrize("bond_min", [10, 11])
 def test_a_bond_that_does_not_fall_wakes_nobody(bond_min: int) -> None:
     easing_, stirs, value = eased(3, Eased(10, 0, 0))
-    easing_.step(7, bond_min, Budget(PLENTY))
+    easing_.step(7, bond_min, WeightMeter(PLENTY))
     assert (stirs.seen, value.get()) == ([], Eased(bond_min, 0, 0))
     assert value.writes == (bond_min != 10), "an idle market writes nothing"
 
 
 def test_a_chain_that_begins_wakes_nobody() -> None:
     easing_, stirs, value = eased(3, NEVER_SEEN)
-    easing_.step(1, 10, Budget(PLENTY))
+    easing_.step(1, 10, WeightMeter(PLENTY))
     assert (stirs.seen, value.get()) == ([], Eased(10, 0, 0))
 
 
@@ -58,7 +58,7 @@ def test_a_bond_that_falls_stirs_each_service_once_within_the_budget_of_each_blo
     easing_, stirs, value = eased(7, Eased(10, 0, 0))
     taken = []
     for height in range(20, 26):
-        budget = Budget(Weight(EASE_WEIGHT.ref_time * 3, 0))
+        budget = WeightMeter(Weight(EASE_WEIGHT.ref_time * 3, 0))
         easing_.step(height, 9, budget)
         taken.append(budget.spent.ref_time // EASE_WEIGHT.ref_time)
     assert stirs.seen == [(service, 20) for service in range(7)]
@@ -69,5 +69,5 @@ def test_a_bond_that_falls_stirs_each_service_once_within_the_budget_of_each_blo
 def test_one_that_falls_again_begins_anew() -> None:
     easing_, stirs, _ = eased(2, Eased(10, 0, 0))
     for height, bond_min in ((20, 9), (21, 8), (22, 8)):
-        easing_.step(height, bond_min, Budget(Weight(EASE_WEIGHT.ref_time, 0)))
+        easing_.step(height, bond_min, WeightMeter(Weight(EASE_WEIGHT.ref_time, 0)))
     assert stirs.seen == [(0, 20), (0, 21), (1, 21)]

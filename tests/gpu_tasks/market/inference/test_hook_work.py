@@ -7,12 +7,12 @@ import pytest
 from counted_reads import CountingReader
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import FREE_BOND, Device, DeviceClass
-from gpu_tasks.market.inference import inference, posting
-from gpu_tasks.market.inference.agenda import EXPIRY_WEIGHT
+from gpu_tasks.market.inference import inference, intake
 from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
 from gpu_tasks.market.inference.events import MarketBusy, UnsoundTerms
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.queueing import STIR_WEIGHT, TURN_WEIGHT
+from gpu_tasks.market.inference.queue import STIR_WEIGHT, TURN_WEIGHT
+from gpu_tasks.market.inference.schedules import EXPIRY_WEIGHT
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, ServiceTerms
 from gpu_tasks.market.inference.slots import (
     DRAW_WEIGHT,
@@ -26,8 +26,8 @@ from gpu_tasks.market.inference.slots import (
 from gpu_tasks.market.inference.units import UnitState, unit_id_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
-from runtime.frame.agenda import TAKE_WEIGHT
 from runtime.frame.holds import Hold
+from runtime.frame.schedule import TAKE_WEIGHT
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
 from simulation.books import ChainBooks
@@ -198,7 +198,7 @@ def test_d1_a_slot_that_changes_in_every_block_wakes_a_bounded_number(reads: lis
 def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """An attacker fills what each block takes in, and wakes sleepers in each; budgets are far below real ones."""
     unit = one_unit(30).ref_time
-    monkeypatch.setattr(posting, "ADMITTED_MAX", Weight(unit * 7 // 2, 0))
+    monkeypatch.setattr(intake, "ADMITTED_MAX", Weight(unit * 7 // 2, 0))
     monkeypatch.setattr(inference, "DRAW_BUDGET", Weight(unit * 7, 0))
     monkeypatch.setattr(inference, "WAKE_BUDGET", Weight(unit * 7 // 4, 0))
     chain = crowded(services=OFFERS_PER_DEVICE_MAX, offers=30, ask=per_thousand(OGPU))

@@ -11,14 +11,14 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import Expelled
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, Device
 from gpu_tasks.market.inference import money, races
-from gpu_tasks.market.inference.agenda import FINAL_BUDGET, HEIGHT_BUDGET
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.schedules import FINAL_BUDGET, HEIGHT_BUDGET
 from gpu_tasks.market.inference.services import offer_hold, service_hold
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Racer, Refund, Reveal, UnitState
 from runtime.encoding.types import Signed
-from runtime.frame.agenda import Budget
 from runtime.frame.holds import Hold, HoldReason
 from runtime.frame.runtime import Bound
+from runtime.frame.schedule import WeightMeter
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon, FinalBlock
 from runtime.pallets.staking.slashing import Share
@@ -192,7 +192,7 @@ def test_a_cursor_never_falls_back() -> None:
     bound, _ = queued()
     bound[InferenceMarket].agenda.cursor.set(bound[System].number.get() + 1)
     with pytest.raises(AssertionError, match="only rises"):
-        bound[InferenceMarket].state.agenda.due(Budget(HEIGHT_BUDGET), Budget(FINAL_BUDGET))
+        bound[InferenceMarket].state.agenda.due(WeightMeter(HEIGHT_BUDGET), WeightMeter(FINAL_BUDGET))
 
 
 def test_nothing_is_put_where_nobody_comes_by_again() -> None:
@@ -218,7 +218,7 @@ def test_who_left_the_queue_is_not_drawn() -> None:
     market.draws.cursor.set(bound[System].number.get())
     bound[Beacon].final.set(FinalBlock(bound[System].number.get() + 1, bytes(32)))
     with pytest.raises(AssertionError, match="neither drawn nor woken"):
-        market.queueing.draw(Budget(HEIGHT_BUDGET))
+        market.queueing.draw(WeightMeter(HEIGHT_BUDGET))
 
 
 def test_what_is_called_is_there() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.market.inference import catalogue, posting
+from gpu_tasks.market.inference import catalogue, intake
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import work_allowed
@@ -124,7 +124,7 @@ def test_how_old_a_sealing_may_be_is_counted_from_the_final_block_and_not_from_t
 
 
 def test_no_more_units_are_open_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "UNITS_OPEN_MAX", 2)
+    monkeypatch.setattr(intake, "UNITS_OPEN_MAX", 2)
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
     three = InferenceMarket.post(service=0, units=(terms(),) * 3)

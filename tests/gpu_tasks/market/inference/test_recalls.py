@@ -5,12 +5,12 @@ import pytest
 from gpu_tasks.market.devices.device_work import RECALL_WEIGHT
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.agenda import STEP_WEIGHT
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.schedules import STEP_WEIGHT
 from gpu_tasks.market.inference.turns import BEGIN_WEIGHT
 from gpu_tasks.market.inference.units import UnitState, racer_of
 from runtime.encoding.types import Weight
-from runtime.frame.agenda import TAKE_WEIGHT, Budget
+from runtime.frame.schedule import TAKE_WEIGHT, WeightMeter
 from simulation.chains.market_chain import (
     OGPU,
     Keys,
@@ -41,7 +41,7 @@ def test_each_unit_that_is_recalled_is_work_of_its_own() -> None:
     chain, only = one_device(queue=3)
     ahead(chain, 4)
     chain.block(lambda bound: bound[Devices].halt(only.device, b"e" * 32))
-    budget = Budget(RECALL_WEIGHT)
+    budget = WeightMeter(RECALL_WEIGHT)
     assert len(list(chain.now()[Devices].recalled_units(budget))) == 3
     assert budget.spent.ref_time == 3 * RECALL_WEIGHT.ref_time
 

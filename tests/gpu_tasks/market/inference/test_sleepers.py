@@ -7,7 +7,7 @@ import pytest
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import inference, money
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.queueing import WELCOME_WEIGHT
+from gpu_tasks.market.inference.queue import WELCOME_WEIGHT
 from gpu_tasks.market.inference.sleeping.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, Sleepers
 from gpu_tasks.market.inference.units import UnitState
 from runtime.frame.call import Call

@@ -12,7 +12,7 @@ from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.market.inference.slots import ServiceSlots, Slots
 from gpu_tasks.market.inference.units import UnitState
 from runtime.encoding.types import Weight
-from runtime.frame.agenda import Budget
+from runtime.frame.schedule import WeightMeter
 from simulation.chains.market_chain import (
     CUSTOMER,
     MODEL,
@@ -73,7 +73,7 @@ def test_where_others_race_one_place_is_to_be_filled() -> None:
     """Who must stay to judge is reckoned for that place: of one racer more, not of as many as were asked for."""
     chain = MarketChain(named_keys(27))
     _, unit, racers = matched(chain, 3)
-    slots = Slots(chain.now()[InferenceMarket].state, Budget(Weight(10**12, 0)))
+    slots = Slots(chain.now()[InferenceMarket].state, WeightMeter(Weight(10**12, 0)))
     wanted = slots.wanted(unit, unit.price)
     assert {racer.stash for racer in racers} < set(wanted.excluded)
     assert wanted.spare.count == 1

@@ -25,8 +25,8 @@ from gpu_tasks.market.leaf_checks.events import (
     LeavesDrawn,
 )
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
-from gpu_tasks.market.leaf_checks.ground import seat_of
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks.storage import seat_of
 from runtime.cryptography.signatures import verify
 from runtime.frame.api import Apis
 from runtime.pallets.balances import Balances

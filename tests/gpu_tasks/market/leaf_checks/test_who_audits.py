@@ -10,7 +10,6 @@ from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.events import UnitSettled
 from gpu_tasks.market.leaf_checks.checks import ANSWERERS_MAX, AUDITORS_MAX, CALLED_MAX, LeafStage
 from gpu_tasks.market.leaf_checks.events import AuditorDrawn, AuditorSilent
-from gpu_tasks.market.leaf_checks.ground import seat_of
 from gpu_tasks.market.leaf_checks.leaf_checks import (
     AUDITOR_LOOK_WEIGHT,
     BEGIN_WEIGHT,
@@ -18,8 +17,9 @@ from gpu_tasks.market.leaf_checks.leaf_checks import (
     STEP_WEIGHT,
     LeafChecks,
 )
+from gpu_tasks.market.leaf_checks.storage import seat_of
 from runtime.encoding.types import Weight
-from runtime.frame.agenda import TAKE_WEIGHT
+from runtime.frame.schedule import TAKE_WEIGHT
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.batch_chain import LeafChain

@@ -10,7 +10,7 @@ from gpu_tasks.market.leaf_disputes.disputes import SIDES_MAX, DisputeStage
 from gpu_tasks.market.leaf_disputes.events import NothingAsked, TreeWithheld
 from gpu_tasks.market.leaf_disputes.leaf_disputes import ALIKE, BEGIN_WEIGHT, STEP_WEIGHT
 from runtime.encoding.types import Weight
-from runtime.frame.agenda import TAKE_WEIGHT, Budget
+from runtime.frame.schedule import TAKE_WEIGHT, WeightMeter
 from simulation.chains.batch_chain import DisputeChain, leaves_for
 from simulation.chains.market_chain import CUSTOMER, refused
 
@@ -119,10 +119,10 @@ def test_a_racer_that_idles_costs_the_customer_nothing_of_its_price() -> None:
 @pytest.mark.parametrize("racers", [2, 4])
 def test_a_look_weighs_by_how_many_answered(monkeypatch: pytest.MonkeyPatch, racers: int) -> None:
     """Else three disputes about dust would fill a block, and keep all others waiting."""
-    budgets: list[Budget] = []
+    budgets: list[WeightMeter] = []
 
     class Watched(BlockRoom):
-        def budget(self, wanted: Weight) -> Budget:
+        def budget(self, wanted: Weight) -> WeightMeter:
             budgets.append(super().budget(wanted))
             return budgets[-1]
 

@@ -9,7 +9,7 @@ from counted_reads import CountingReader
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import HEIGHT_BUDGET, STEP_WEIGHT, TrainingMarket, step_weight
-from runtime.frame.agenda import TAKE_WEIGHT
+from runtime.frame.schedule import TAKE_WEIGHT
 
 CROWDS = (10, 1_000, pytest.param(4_000, marks=pytest.mark.nightly))
 IDLE_READS = 16

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gpu_tasks.provider.chain.live import Bell
-from gpu_tasks.provider.chain.seldom import AGAIN_SECONDS, KINDS_MAX, Seldom
+from gpu_tasks.provider.chain.live import HeadSubscription
+from gpu_tasks.provider.chain.rate_limited_log import AGAIN_SECONDS, KINDS_MAX, RateLimitedLog
 from wallet.rpc import NodeUnreachableError, RpcJson
 
 LONG = 3_600.0
@@ -23,7 +23,7 @@ async def heads(*items: RpcJson, then: asyncio.Event | None = None) -> AsyncIter
 
 def test_all_that_was_told_of_meanwhile_is_one_ring() -> None:
     async def main() -> None:
-        async with Bell(heads(1, "odd", None, then=asyncio.Event())) as bell:
+        async with HeadSubscription(heads(1, "odd", None, then=asyncio.Event())) as bell:
             await asyncio.sleep(0)
             await bell.ring(LONG)
             with pytest.raises(TimeoutError):
@@ -35,7 +35,7 @@ def test_all_that_was_told_of_meanwhile_is_one_ring() -> None:
 
 def test_a_node_that_tells_of_nothing_is_asked_all_the_same() -> None:
     async def main() -> None:
-        async with Bell(heads(then=asyncio.Event())) as bell:
+        async with HeadSubscription(heads(then=asyncio.Event())) as bell:
             async with asyncio.timeout(60):
                 await bell.ring(LONG)
             for _ in range(3):
@@ -47,7 +47,7 @@ def test_a_node_that_tells_of_nothing_is_asked_all_the_same() -> None:
 @pytest.mark.parametrize("told", [(), (1,)])
 def test_a_subscription_that_ends_is_said(told: tuple[int, ...]) -> None:
     async def main() -> None:
-        async with Bell(heads(*told)) as bell, asyncio.timeout(60):
+        async with HeadSubscription(heads(*told)) as bell, asyncio.timeout(60):
             with pytest.raises(NodeUnreachableError, match="ended its subscription"):
                 for _ in range(3):
                     await bell.ring(LONG)
@@ -58,7 +58,7 @@ def test_a_subscription_that_ends_is_said(told: tuple[int, ...]) -> None:
 def test_the_same_thing_with_other_numbers_is_told_once_in_a_while() -> None:
     told: list[str] = []
     now = [100.0]
-    seldom = Seldom(told.append, lambda: now[0])
+    seldom = RateLimitedLog(told.append, lambda: now[0])
     seldom("final block 7 is 30 s old")
     seldom("nothing in it has the hash 53e09976054a93a5487c5735e985e179")
     now[0] += AGAIN_SECONDS - 0.1

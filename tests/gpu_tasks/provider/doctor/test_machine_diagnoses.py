@@ -19,7 +19,7 @@ from gpu_tasks.provider.execution.executor import Executor, WorkerExecutor
 from gpu_tasks.provider.execution.gpu import MIG, Hardware
 from gpu_tasks.provider.execution.limits import limits_for
 from gpu_tasks.provider.execution.sandbox import Sandbox
-from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.registry import form_named
 

@@ -26,7 +26,7 @@ from gpu_tasks.market.leaf_checks.events import (
 )
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.provider.blobs.store import Quota
-from gpu_tasks.provider.duties.checking import CheckDuty
+from gpu_tasks.provider.duties.checks import CheckDuty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.side_earnings import AUDITING
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments

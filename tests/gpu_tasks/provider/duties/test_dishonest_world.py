@@ -11,7 +11,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitR
 from gpu_tasks.market.inference.units import Refund
 from gpu_tasks.provider.device_watch import DeviceReview
 from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS, must_give_back, race_of
-from gpu_tasks.provider.duties.resuming import KEPT, RESUME_AFTER_BLOCKS
+from gpu_tasks.provider.duties.resumer import KEPT, RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import ExecutionError
 from provider_chain import Miner, Village, play
 from simulation.chains.market_chain import signed
@@ -158,7 +158,7 @@ def test_a_machine_that_still_fails_is_not_offered_again(tmp_path: Path) -> None
         async def fail(*_: object) -> None:
             raise ExecutionError("the vectors do not match")
 
-        broken.daemon.parts.workshop.start = fail  # type: ignore[method-assign,assignment]  # its worker does not conform
+        broken.daemon.parts.workers.start = fail  # type: ignore[method-assign,assignment]  # its worker does not conform
         for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
             village.node.block()
             await broken.step()

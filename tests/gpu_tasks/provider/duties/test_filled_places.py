@@ -7,7 +7,7 @@ from pathlib import Path
 from gpu_tasks.market.inference.events import PlaceRefilled, RaceMissed, UnitSettled
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
-from gpu_tasks.provider.duties.racing import RaceDuty
+from gpu_tasks.provider.duties.race import RaceDuty
 from gpu_tasks.provider.execution.executor import Execution
 from gpu_tasks.provider.journal.records import End
 from provider_chain import Miner, Village, play
@@ -88,6 +88,6 @@ def test_work_for_a_unit_that_is_ones_own_no_more_stops_and_frees_the_device(tmp
             await asyncio.sleep(0.001)
         assert not at_work._tasks
         (device,) = await miner.chain.own_devices()
-        assert not miner.daemon.parts.workshop.is_working(device.id)
+        assert not miner.daemon.parts.workers.is_working(device.id)
 
     play(tmp_path, 3, scene)

@@ -14,7 +14,7 @@ from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
-from gpu_tasks.provider.duties.racing import RaceDuty
+from gpu_tasks.provider.duties.race import RaceDuty
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, REQUEST, Village, seal_key
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.balances import Balances

@@ -16,7 +16,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.bond_losses import BondLoss
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.endings import EndingDuty
-from gpu_tasks.provider.duties.losing import LOOKED_BACK_BLOCKS, LossNotes
+from gpu_tasks.provider.duties.losses import LOOKED_BACK_BLOCKS, LossNotes
 from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses, utc_text
 from provider_chain import SLOT_MS, Miner, Village, play
 from runtime.frame.call import Call

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.provider.duties import checking
-from gpu_tasks.provider.duties.checking import FETCHED_AT_ONCE, OPENED_AT_ONCE, CheckDuty
+from gpu_tasks.provider.duties import checks
+from gpu_tasks.provider.duties.checks import FETCHED_AT_ONCE, OPENED_AT_ONCE, CheckDuty
 from gpu_tasks.provider.duties.parts import Parts
 
 AUDITS = 60
@@ -51,8 +51,8 @@ async def settle() -> None:
 def test_few_inputs_are_in_memory_and_stores_that_are_silent_hold_few_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         desk = Desk()
-        monkeypatch.setattr(checking, "computed_leaves", desk.computed)
-        monkeypatch.setattr(checking, "proof_by", lambda *_: bytes(32))
+        monkeypatch.setattr(checks, "computed_leaves", desk.computed)
+        monkeypatch.setattr(checks, "proof_by", lambda *_: bytes(32))
         duty = CheckDuty(desk.parts())
         check = SimpleNamespace(shown=(), drawn=())
         statuses = [SimpleNamespace(unit=bytes([number]) * 32, check=check) for number in range(AUDITS)]

@@ -14,7 +14,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.provider.device_watch import DeviceReview
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
-from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS, STAYING
+from gpu_tasks.provider.duties.resumer import RESUME_AFTER_BLOCKS, STAYING
 from gpu_tasks.provider.earnings import LOSSES_FILE, losses
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
@@ -185,7 +185,7 @@ def test_a_pause_of_the_daemons_is_over_once_the_chain_shows_the_device_at_work(
 def test_a_device_that_is_paused_for_another_cause_meanwhile_is_not_resumed(tmp_path: Path, cause: PauseCause) -> None:
     async def scene(village: Village) -> None:
         miner = village.miners[0]
-        book, start = miner.daemon.parts.pauses, miner.daemon.parts.workshop.start
+        book, start = miner.daemon.parts.pauses, miner.daemon.parts.workers.start
 
         async def noting(device: bytes, form: WorkloadForm) -> None:
             await start(device, form)
@@ -193,7 +193,7 @@ def test_a_device_that_is_paused_for_another_cause_meanwhile_is_not_resumed(tmp_
 
         pause_on_chain(village, miner)
         book.note(miner.keys.device, is_paused=True, cause=PauseCause.MISSED, resumes_at=0)
-        miner.daemon.parts.workshop.start = noting  # type: ignore[method-assign]
+        miner.daemon.parts.workers.start = noting  # type: ignore[method-assign]
         await follow(village, miner, 8)
         assert (await is_paused(miner), noted(miner).cause) == (True, cause)
 
@@ -339,7 +339,7 @@ def test_the_daemon_notes_its_own_pause_before_it_sends_the_call(tmp_path: Path,
         if cause is PauseCause.DRAINED:
             set_draining(miner.daemon.settings.base_path, drains=True)
         else:
-            miner.daemon.parts.workshop.hardware = (CARD,)
+            miner.daemon.parts.workers.hardware = (CARD,)
         await miner.daemon.run()
         assert found == [cause]
 

@@ -18,8 +18,8 @@ from gpu_tasks.market.inference.races import result
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.duties.cases import case_number
 from gpu_tasks.provider.duties.endings import REFUTED
-from gpu_tasks.provider.duties.racing import RaceDuty
-from gpu_tasks.provider.duties.resuming import RESUME_AFTER_BLOCKS
+from gpu_tasks.provider.duties.race import RaceDuty
+from gpu_tasks.provider.duties.resumer import RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
@@ -340,6 +340,6 @@ def test_a_race_that_has_ended_is_worked_on_no_more(tmp_path: Path) -> None:
             await asyncio.sleep(0.001)
         assert slow.daemon.parts.journal.races[unit, 1].end is End.UNPAID
         assert slow.daemon.duty(RaceDuty).book._sent_at == {}
-        assert slow.daemon.parts.workshop._line.is_free(slow.keys.device)
+        assert slow.daemon.parts.workers._line.is_free(slow.keys.device)
 
     play(tmp_path, 2, scene)

@@ -10,7 +10,7 @@ from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome
 from gpu_tasks.market.leaf_checks.events import LeavesPassed, LeavesShown
 from gpu_tasks.provider.blobs.store import Quota
-from gpu_tasks.provider.duties.checking import CheckDuty
+from gpu_tasks.provider.duties.checks import CheckDuty
 from provider_chain import Village
 
 

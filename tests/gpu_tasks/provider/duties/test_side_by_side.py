@@ -19,8 +19,8 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.execution.executor import WorkerExecutor
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import Limits
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.workloads import Workloads
-from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.workloads.form import WorkloadForm
 from provider_chain import Village
 from simulation.chains.market_chain import OGPU, signed
@@ -42,14 +42,14 @@ def meeting(folder: Path, name: str) -> bytes:
 def test_a_device_races_while_another_judges(tmp_path: Path) -> None:
     async def main() -> None:
         form = FakeForm()
-        workshop = Workshop(GPUS, Workloads([form]), worker)
-        workshop.serve({b"first": GPUS[0], b"second": GPUS[1]})
+        workers = WorkerPool(GPUS, Workloads([form]), worker)
+        workers.serve({b"first": GPUS[0], b"second": GPUS[1]})
         (execution, _), judged = await asyncio.gather(
-            workshop.race(b"first", form, meeting(tmp_path / "m", "race")),
-            workshop.recompute(form, meeting(tmp_path / "m", "judgement")),
+            workers.race(b"first", form, meeting(tmp_path / "m", "race")),
+            workers.recompute(form, meeting(tmp_path / "m", "judgement")),
         )
         assert (execution.output, judged) == (b"race", b"judgement")
-        await workshop.close()
+        await workers.close()
 
     asyncio.run(main())
 

@@ -25,7 +25,7 @@ from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, Uni
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties import cases, races
-from gpu_tasks.provider.duties.appealing import LAST_CALL_BLOCKS, is_found_declining, is_outvoted, is_wronged
+from gpu_tasks.provider.duties.appeals import LAST_CALL_BLOCKS, is_found_declining, is_outvoted, is_wronged
 from gpu_tasks.provider.duties.cases import TASK_CASES, Case, DisputedLeaf, JudgeStep
 from gpu_tasks.provider.duties.races import OMITTED_BLOCKS, Race, RaceStep
 from gpu_tasks.provider.journal.records import Basis, CaseEntry, RaceEntry, Sent, UnitResult

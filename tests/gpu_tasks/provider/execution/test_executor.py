@@ -15,7 +15,7 @@ import pytest
 import hostile_worker
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.limits import Limits, limits_for
-from gpu_tasks.provider.execution.starting import worker_command
+from gpu_tasks.provider.execution.worker_start import worker_command
 from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 

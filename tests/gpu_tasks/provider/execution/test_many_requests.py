@@ -11,7 +11,7 @@ import pytest
 import hostile_worker
 from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.limits import Limits, limits_for
-from gpu_tasks.provider.execution.starting import worker_command
+from gpu_tasks.provider.execution.worker_start import worker_command
 from gpu_tasks.provider.execution.worker_wire import FinishedRequest, Ran, RanSome, WorkerAnswer
 from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request

@@ -22,7 +22,7 @@ from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.limits import Limits
 from gpu_tasks.provider.execution.sandbox import NO_MORE_NAMESPACES, NoSandboxError, Sandbox, find_sandbox
-from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads.registry import form_named, open_workload
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 

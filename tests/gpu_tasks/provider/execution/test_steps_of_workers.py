@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks.provider.execution.executor import BadRequestError, BadStateError, ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.limits import Limits
-from gpu_tasks.provider.execution.starting import worker_command
+from gpu_tasks.provider.execution.worker_start import worker_command
 from gpu_tasks.workloads.stepwise import states
 from gpu_tasks.workloads.train_int8.backends import arithmetic
 from gpu_tasks.workloads.train_int8.request import REQUEST

@@ -75,7 +75,7 @@ def test_a_checkpoint_stands_where_its_milestone_is(stands_at: int | None) -> No
             raise BadStateError("no state")
         return LaterState(state, stands_at), Reading(False, 0, 0)
 
-    parts = cast(Parts[Any], SimpleNamespace(workshop=SimpleNamespace(advance=advance)))
+    parts = cast(Parts[Any], SimpleNamespace(workers=SimpleNamespace(advance=advance)))
     checking = check_state(parts, FORM, DATA, b"state", 4)
     if stands_at == 4:
         asyncio.run(checking)

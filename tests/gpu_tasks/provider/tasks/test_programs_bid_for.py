@@ -9,7 +9,7 @@ import pytest
 
 from fake_engine import MISSING
 from gpu_tasks.market.training.tasks import TaskState
-from gpu_tasks.provider.tasks import bidding, time_terms
+from gpu_tasks.provider.tasks import bids, time_terms
 from gpu_tasks.provider.tasks.bid_terms import UnfitError
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.tasks.container_request import (
@@ -92,7 +92,7 @@ def test_what_was_made_ready_for_a_bid_that_is_not_made_is_let_go(
         def once(*words: Any) -> Any:
             return next(offers, too_little)(*words)
 
-        monkeypatch.setattr(bidding, "program_offer", once)
+        monkeypatch.setattr(bids, "program_offer", once)
         village.engines = {}
         task = await village.rent()
         await village.until(task, TaskState.ENDED)

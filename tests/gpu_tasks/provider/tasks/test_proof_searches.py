@@ -12,8 +12,8 @@ import pytest
 from gpu_tasks.data.run_states import VERSION, RunState
 from gpu_tasks.market.training.tasks import Acceptance, Milestone, Slot, Task, TaskResult, TaskState
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.tasks import proving
-from gpu_tasks.provider.tasks.proving import KEPT_BYTES_MAX, CannotProveError, Fraud, found_or_searched, search
+from gpu_tasks.provider.tasks import fraud_search
+from gpu_tasks.provider.tasks.fraud_search import KEPT_BYTES_MAX, CannotProveError, Fraud, found_or_searched, search
 from gpu_tasks.traces.trace import SEGMENTS_MAX, proof_of_fraud, state_hash, trace_root
 from priced_tasks import a_task
 from runtime.encoding.codec import codec
@@ -81,8 +81,8 @@ async def _looks() -> AsyncIterator[int]:
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def of(stated: Sequence[bytes], *tasks: Task) -> Scene:
         made = Scene(tmp_path, stated, *tasks)
-        monkeypatch.setattr(proving, "prepared_run", made.prepared_run)
-        monkeypatch.setattr(proving, "fetch_run", made.fetch_run)
+        monkeypatch.setattr(fraud_search, "prepared_run", made.prepared_run)
+        monkeypatch.setattr(fraud_search, "fetch_run", made.fetch_run)
         return made
 
     return of

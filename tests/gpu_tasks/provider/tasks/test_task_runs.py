@@ -39,10 +39,10 @@ class Disk:
         self.checked: list[tuple[bytes, int]] = []
         self.stored = {LATER_LEG.order.input_blob: b"blob"}
         store = SimpleNamespace(get=self.stored.get, put=self._put)
-        workshop = SimpleNamespace(begin=self._begin)
+        workers = SimpleNamespace(begin=self._begin)
         journal = SimpleNamespace(open_tasks=lambda: iter(()))
         chain = SimpleNamespace(stash_of=self._stash_of)
-        self.parts = cast(Parts[Any], SimpleNamespace(store=store, workshop=workshop, journal=journal, chain=chain))
+        self.parts = cast(Parts[Any], SimpleNamespace(store=store, workers=workers, journal=journal, chain=chain))
         replaced: dict[str, Callable[..., Any]] = {
             "form_of": lambda *_: None,
             "open_task": self._opened,
@@ -126,7 +126,7 @@ def test_a_measurement_doubles_its_steps_until_it_takes_long_enough(disk: Disk) 
         now[0] += steps * 50_000 * 1_000  # a twentieth of a second each
         return LaterState(state, 0), Reading(is_gpu=False, energy_mj=0, memory_peak_bytes=0)
 
-    run.parts.workshop.advance = advance  # type: ignore[method-assign, assignment]
+    run.parts.workers.advance = advance  # type: ignore[method-assign, assignment]
     run.clock = lambda: now[0]
     measured = asyncio.run(run.measure())
     assert asked == [1, 1, 2, 4], "one warms up, and eight would be too long"

@@ -44,7 +44,7 @@ def state(done: int, run: bytes = b"mine") -> bytes:
 RIGHT = tuple(state(done) for done in BOUNDARIES)
 
 
-class Workshop:
+class WorkerPool:
     """Computes: a step more is a state further."""
 
     async def begin(self, _form: Any, _request: bytes) -> BegunRun:
@@ -90,7 +90,7 @@ def parts_of(
     chain = SimpleNamespace(provider=provider, judges=judges)
     store = SimpleNamespace(get=lambda _address: blob)
     found = SimpleNamespace(
-        workshop=Workshop(), chain=chain, blobs=SimpleNamespace(ask=ask), identity=identity, store=store
+        workers=WorkerPool(), chain=chain, blobs=SimpleNamespace(ask=ask), identity=identity, store=store
     )
     return cast(Parts[Any], found)
 

@@ -12,10 +12,10 @@ from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, Task, TaskResult, TaskState
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.sending import StepMessage
+from gpu_tasks.provider.duties.sent_steps import StepMessage
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry
-from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks import working
 from gpu_tasks.provider.tasks.places import OwnTask
 from gpu_tasks.provider.tasks.task_book import TaskBook
@@ -23,7 +23,7 @@ from gpu_tasks.provider.tasks.working import WorkDuty
 from heard import Heard
 from priced_tasks import a_task
 
-NO_PROGRAMS = ProgramHouse(None, ContainerPolicy(), dict)
+NO_PROGRAMS = ContainerSupervisor(None, ContainerPolicy(), dict)
 
 TASK, ME, OTHER, DEVICE = b"t" * 32, b"m" * 32, b"o" * 32, b"d" * 32
 KEY = (TASK, 1)
@@ -53,7 +53,7 @@ class Scene:
         chain = SimpleNamespace(tasks=self._tasks, bids=self._no_bids, case=self._case)
         parts = SimpleNamespace(
             chain=chain, identity=SimpleNamespace(stash=ME), telemetry=self.heard,
-            workshop=SimpleNamespace(advance=self._advance), journal=SimpleNamespace(append=self.noted.append),
+            workers=SimpleNamespace(advance=self._advance), journal=SimpleNamespace(append=self.noted.append),
             earnings=SimpleNamespace(note=lambda *_, **__: None), watch=self,
         )  # fmt: skip
         book = SimpleNamespace(prepare=self._prepare, run=lambda *_: None, wait=self._wait, forget=lambda _: None)

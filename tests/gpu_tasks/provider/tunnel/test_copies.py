@@ -10,10 +10,11 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from gpu_tasks.provider.tunnel import copying, serving
+from gpu_tasks.provider.tunnel import copies as copying
+from gpu_tasks.provider.tunnel import streams
 from gpu_tasks.provider.tunnel.access import AccessError
-from gpu_tasks.provider.tunnel.copying import unpack
-from gpu_tasks.provider.tunnel.serving import CopySpool, serve_stream
+from gpu_tasks.provider.tunnel.copies import unpack
+from gpu_tasks.provider.tunnel.streams import CopySpool, serve_stream
 from gpu_tasks.tunnel.frames import DATA_BYTES_MAX, CopyIn, CopyOut, StreamBytes, StreamEnd, StreamInputEnd
 from gpu_tasks.tunnel.multiplexer import TunnelStream
 
@@ -119,12 +120,12 @@ def test_a_container_has_one_copy_under_way(tmp_path: Path) -> None:
 def test_a_copy_that_stands_still_gives_its_place_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: Any
 ) -> None:
-    monkeypatch.setattr(serving, "COPY_SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(streams, "COPY_SILENCE_SECONDS", 0.05)
 
     async def main() -> None:
         wire = Wire()
         await serve_stream(Room(), CopySpool(tmp_path), wire.stream, wanted)  # type: ignore[arg-type]
-        assert wire.problem == serving.STOOD_STILL
+        assert wire.problem == streams.STOOD_STILL
         assert not any(isinstance(frame, StreamInputEnd) for frame in wire.said)
 
     asyncio.run(main())
@@ -148,7 +149,7 @@ def test_a_copy_has_so_many_bytes_at_most(tmp_path: Path, monkeypatch: pytest.Mo
     archive = folders(1)
 
     async def main(room: Room, most: int) -> str:
-        monkeypatch.setattr(serving, "COPY_BYTES_MAX", most)
+        monkeypatch.setattr(streams, "COPY_BYTES_MAX", most)
         wire = Wire()
         wire.hand_over(archive)
         await serve_stream(room, CopySpool(tmp_path), wire.stream, INTO)  # type: ignore[arg-type]  # it copies in

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from entered_lease import SERVICE, Entered, enter
-from gpu_tasks.client.tunnel.copying import copy_out
+from gpu_tasks.client.tunnel.copies import copy_out
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.provider.programs import house as house_module
-from gpu_tasks.provider.programs.house import ProgramHouse
+from gpu_tasks.provider.programs import supervisor as house_module
+from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.tunnel.frames import RunProgram
 from gpu_tasks.tunnel.multiplexer import TunnelError
@@ -26,7 +26,7 @@ def kept_for(seconds: int, slot_ms: int = 1_000) -> int:
     return seconds * 1_000 // slot_ms
 
 
-async def leave(entered: Entered) -> ProgramHouse:
+async def leave(entered: Entered) -> ContainerSupervisor:
     """Stop a lease and let some blocks go by; where its provider has its programs."""
     entered.village.ask(TrainingMarket.amend(task=entered.task, change=Stop()))
     for _ in range(4):

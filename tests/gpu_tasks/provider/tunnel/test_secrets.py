@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from entered_lease import Entered, enter
-from gpu_tasks.client.tunnel.connecting import hand_secrets
+from gpu_tasks.client.tunnel.connection import hand_secrets
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.life.leaving import Stop
@@ -19,7 +19,7 @@ from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.programs.results import NOTHING
 from gpu_tasks.provider.tasks.working import WorkDuty
-from gpu_tasks.provider.tunnel.serving import CopySpool, serve_stream
+from gpu_tasks.provider.tunnel.streams import CopySpool, serve_stream
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST
 from gpu_tasks.tunnel.frames import (

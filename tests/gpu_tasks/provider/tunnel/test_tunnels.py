@@ -17,13 +17,13 @@ import pytest
 from aiohttp import web
 
 from entered_lease import Entered, enter, provider_of
-from gpu_tasks.client.commands.entering import forward
-from gpu_tasks.client.tunnel.copying import copy_in, copy_out
+from gpu_tasks.client.commands.shell import forward
+from gpu_tasks.client.tunnel.copies import copy_in, copy_out
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
-from gpu_tasks.provider.tunnel import program_access, tunnel_door
+from gpu_tasks.provider.tunnel import program_access, tunnel_server
 from gpu_tasks.provider.tunnel.program_access import PROGRAMS_OF_ROOM_MAX
-from gpu_tasks.provider.tunnel.serving import COPIES_MAX
+from gpu_tasks.provider.tunnel.streams import COPIES_MAX
 from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
 from gpu_tasks.tunnel.handshake import READY, SealedLine, TunnelName
 from gpu_tasks.tunnel.multiplexer import TunnelError
@@ -209,7 +209,7 @@ def test_copies_that_a_daemon_before_left_are_taken_away(tmp_path: Path) -> None
     spool = tmp_path / "new" / "copies"
     (spool / "left" / "deep").mkdir(parents=True)
     for _ in range(2):
-        tunnel_door.TunnelDoor(NoRooms(), CUSTOMER_SEAL, GENESIS_HASH, b"p" * 32, spool)
+        tunnel_server.TunnelServer(NoRooms(), CUSTOMER_SEAL, GENESIS_HASH, b"p" * 32, spool)
         assert not list(spool.iterdir())
         assert spool.stat().st_mode & 0o777 == 0o700
         shutil.rmtree(spool.parent)
@@ -275,7 +275,7 @@ def test_handshakes_that_failed_leave_nothing(tmp_path: Path) -> None:
 
 
 def test_a_tunnel_is_kept_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tunnel_door, "PING_SECONDS", 0.01)
+    monkeypatch.setattr(tunnel_server, "PING_SECONDS", 0.01)
     pings = 0
     ping = web.WebSocketResponse.ping
 
@@ -297,14 +297,14 @@ def test_a_tunnel_is_kept_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_strangers_need_many_addresses_to_keep_customers_out() -> None:
-    of_all, of_address = tunnel_door.HANDSHAKES
+    of_all, of_address = tunnel_server.HANDSHAKES
     assert of_all >= 64 * of_address
 
 
 def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
     async def scene(entered: Entered) -> None:
         async with contextlib.AsyncExitStack() as exits:
-            for _ in range(tunnel_door.TUNNELS_OF_TASK_MAX):
+            for _ in range(tunnel_server.TUNNELS_OF_TASK_MAX):
                 tunnel = await exits.enter_async_context(entered.tunnel())
                 await (await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))).read()
             with pytest.raises(TunnelError, match="as many tunnels are open"):
@@ -347,7 +347,7 @@ def test_tunnels_that_begin_together_are_bounded_too(tmp_path: Path) -> None:
         door = entered.village.miner(entered.stash).daemon.tunnels
         async with aiohttp.ClientSession() as session:
             begun = []
-            for _ in range(2 * tunnel_door.TUNNELS_OF_TASK_MAX):
+            for _ in range(2 * tunnel_server.TUNNELS_OF_TASK_MAX):
                 socket = await session.ws_connect(f"{entered.url}/tunnel/{entered.task.hex()}")
                 line = SealedLine(name, CUSTOMER_SEAL, provider.seal_key, is_customer=True)
                 await socket.send_bytes(line.hello())
@@ -356,7 +356,7 @@ def test_tunnels_that_begin_together_are_bounded_too(tmp_path: Path) -> None:
             for socket, line in begun:
                 await socket.send_bytes(line.seal(READY))
             await asyncio.sleep(0.2)
-            assert door.count == tunnel_door.TUNNELS_OF_TASK_MAX
+            assert door.count == tunnel_server.TUNNELS_OF_TASK_MAX
             for socket, _ in begun:
                 await socket.close()
 

@@ -16,9 +16,9 @@ from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.execution.starting import workers_with
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
+from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.provider.execution.workloads import Workloads
-from gpu_tasks.provider.execution.workshop import Workshop
 from gpu_tasks.provider.watching import broadcast as broadcast_module
 from gpu_tasks.provider.watching import sender as sender_module
 from gpu_tasks.provider.watching.broadcast import TaskBroadcast
@@ -60,12 +60,12 @@ class Scene:
 
     def __init__(self, broker: Mosquitto, reader: aiomqtt.Client | None) -> None:
         self.said: list[str] = []
-        workshop = Workshop([CPU], Workloads(), workers_with("numpy"))
-        workshop.serve({DEVICE: CPU})
+        workers = WorkerPool([CPU], Workloads(), workers_with("numpy"))
+        workers.serve({DEVICE: CPU})
         self.outbox = NoteOutbox()
         address = parse_broker(broker.url, private=True)
         self.sender = BrokerSender(address, IDENTITY, self.outbox, self.said.append, is_private=True)
-        self.broadcast = TaskBroadcast(self.sender, self.outbox, workshop)
+        self.broadcast = TaskBroadcast(self.sender, self.outbox, workers)
         self._reader = reader
 
     async def next(self) -> tuple[TelemetryMessage, TelemetryNote]:

@@ -21,7 +21,7 @@ from gpu_tasks.provider.execution.containers.ability import AbilityStanding, loo
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine  # noqa: E402 as above
 from gpu_tasks.provider.execution.containers.outputs import OutputLimits  # noqa: E402 as above
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError  # noqa: E402
-from gpu_tasks.provider.execution.containers.running import EndReason  # noqa: E402 as above
+from gpu_tasks.provider.execution.containers.run import EndReason  # noqa: E402 as above
 from gpu_tasks.provider.execution.containers.spec import (  # noqa: E402 as above
     MIB,
     ContainerLimits,

@@ -19,7 +19,7 @@ docker = pytest.importorskip("docker", reason="the library docker is not install
 from gpu_tasks.provider.execution.containers import programs  # noqa: E402 docker may be missing
 from gpu_tasks.provider.execution.containers.engine import open_engine  # noqa: E402 as above
 from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError  # noqa: E402 as above
-from gpu_tasks.provider.execution.containers.running import EndReason  # noqa: E402 as above
+from gpu_tasks.provider.execution.containers.run import EndReason  # noqa: E402 as above
 from gpu_tasks.provider.execution.containers.spec import (  # noqa: E402 as above
     MIB,
     ContainerLimits,

@@ -1,0 +1,64 @@
+"""How a command of `ogpu` sends a call: as `wallet/commands/calls.py` does, shown, agreed to, and once.
+
+And what it says when somebody interrupts it: what there is by then, and how to go on.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import click
+
+from runtime.frame.call import Call
+from wallet.client import Outcome
+from wallet.commands.calls import PlannedCall
+from wallet.complaints import EXIT_ABORTED, complain
+from wallet.output import Output
+
+key_option = click.option("--key", "key_text", required=True, metavar="KEY", help="A stored key, or one like //Bob.")
+
+
+def planned(
+    output: Output,
+    call: Call,
+    terms: Mapping[str, Any],
+    *,
+    locks: int = 0,
+    result: Callable[[Outcome], Mapping[str, Any]] = lambda _: {},
+) -> PlannedCall:
+    """A call with what is shown of it before it is sent, and after: programs get its terms again, people saw them."""
+    again = terms if output.as_json else {}
+    return PlannedCall(call, terms, locks, lambda outcome: {**again, **result(outcome), "sent": True})
+
+
+@contextmanager
+def told_when_interrupted(said: Callable[[], str]) -> Iterator[None]:
+    """Say it if somebody interrupts what is done here, and end the program; it is asked for only then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(complain(f"interrupted: {said()}", EXIT_ABORTED)) from None
+
+
+def told_nothing_was_sent() -> AbstractContextManager[None]:
+    """Of an interrupt before anything is sent."""
+    return told_when_interrupted(lambda: f"nothing was sent. Go on with `{this_command()}`")
+
+
+def this_command() -> str:
+    """Return the command line to continue with, quoted for a shell, without the option that buys once more."""
+    context = click.get_current_context(silent=True)
+    program = () if context is None else context.params.get("command") or ()  # what is run there has its own words
+    own = [word for word in sys.argv[1 : len(sys.argv) - len(program)] if word != "--again"]
+    return shlex.join(["ogpu", *own, *program])
+
+
+def other_command(*words: str) -> str:
+    """Another command of the program, with the options that stand before this one."""
+    name = click.get_current_context().info_name
+    before = sys.argv[1 : sys.argv.index(name)] if name in sys.argv else []
+    return shlex.join(["ogpu", *before, *words])

@@ -1,0 +1,251 @@
+"""`dispute`: a customer says that a result is wrong, and where, if it has computed the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import click
+
+from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.client.commands.calls import key_option, planned
+from gpu_tasks.client.commands.id_prefixes import NamedKind, TaskError, known_task, named_id, require_customer
+from gpu_tasks.client.commands.leaf_dispute import Tenths, all_right, leaf_dispute, require_not_late
+from gpu_tasks.client.commands.task_decisions import facts, require_result
+from gpu_tasks.client.training.run_blobs import RunBlobError, fetch_input, stated_digests
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training import money
+from gpu_tasks.market.training.orders import JURORS, is_replicated
+from gpu_tasks.market.training.showing import own_segments
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.stepwise import states, stepwise
+from wallet.client import ChainClient, Payer
+from wallet.commands.calls import (
+    NothingToSend,
+    PlannedCall,
+    SendingOptions,
+    make,
+    require_somebody_to_ask,
+    sending_options,
+)
+from wallet.keypair import Keypair
+from wallet.output import Grains
+from wallet.session import WalletSession, note
+
+NO_RESULT_YET = {
+    TaskState.COMMITTING,
+    TaskState.REVEALING,
+    TaskState.AWARDING,
+    TaskState.STARTING,
+    TaskState.RUNNING,
+    TaskState.ASKING,
+    TaskState.VOLUNTEERING,
+    TaskState.OPENING,
+}
+"""A run can be computed as soon as its task is submitted."""
+
+
+@click.command()
+@click.argument("task", metavar="TASK|UNIT")
+@key_option
+@click.option(
+    "--leaf", type=click.IntRange(0, REQUESTS_MAX - 1), help="Of a UNIT: the request whose answer is wrong, from 0."
+)
+@click.option(
+    "--segment",
+    type=click.IntRange(0, SEGMENTS_MAX - 1),
+    help="The segment of the trace that is wrong, counted from 0.",
+)
+@click.option(
+    "--compute",
+    "is_computed",
+    is_flag=True,
+    help="Compute the run, or all requests, on this machine, and name the first wrong segment or leaf.",
+)
+@click.option(
+    "--backend", default="numpy", show_default=True, help="To compute on: numpy, reference, or torch-<device>."
+)
+@sending_options
+@click.pass_obj
+def dispute(
+    session: WalletSession, task: str, key_text: str, leaf: int | None, segment: int | None, is_computed: bool,
+    backend: str, sending: SendingOptions,
+) -> None:  # fmt: skip
+    """Dispute the result of TASK, or an answer of UNIT (0x..).
+
+    Judges look at it. The bond is lost if the result is right.
+
+    For a task, judges compute a drawn fifth of the run. Name a segment to have all of it computed. Begin with
+    --compute while the task is worked on: it waits for the result, and the dispute window that follows is short.
+
+    For a unit, ogpu recomputes one answer (--leaf) or all (--compute) locally and disputes the first that differs.
+    It waits for the unit's check to finish, because the dispute window that follows is short. With --dry-run, or
+    where --compute finds no difference, nothing is sent.
+    """
+    if sum((segment is not None, is_computed, leaf is not None)) > 1:
+        raise click.UsageError("give --leaf, --segment or --compute: the one says what the other finds")
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall | NothingToSend:
+        named = await named_id(session, client, task, key_text, (NamedKind.TASK, NamedKind.UNIT))
+        final = await client.finalized()
+        unit = await market_reads.unit(client, named, final)
+        if unit is not None:
+            if segment is not None or not (is_computed or leaf is not None):
+                raise click.UsageError("it is a unit: name an answer with --leaf, or have all computed with --compute")
+            await require_not_late(client, named, unit.unit, final)
+            # now, and not after all is computed
+            require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
+            return await leaf_dispute(session, client, session.key(key_text), named, unit.unit, leaf, backend)
+        if leaf is not None:
+            raise click.UsageError("it is a task: --leaf is for units")
+        return await draft(client, payer, named, await known_task(client, named, final))
+
+    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall | NothingToSend:
+        require_customer(found, payer.account)
+        named = segment
+        if is_computed:
+            await _require_not_late(client, found)
+            # now, and not after hours of computing
+            require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
+            found, named = await _computed(session, client, session.key(key_text), task_id, found, backend)
+            if named is None:
+                return all_right(facts(task_id, found), found.order.segments, "segment")
+        require_result(found)
+        last = await _require_in_time(client, found)
+        bonds = bonds_of(found)
+        covered = sum(min(slot.collateral // 2, found.terms.price_max) for slot in found.slots)
+        _require_own_segment(found, named)
+        terms = {
+            **facts(task_id, found),
+            "disputable_up_to_block": last,
+            "segment": named,
+            "bond": Grains(sum(bonds)),
+            "gone_if_lost": Grains(sum(bonds)),
+            "brings_if_won": Grains(covered),
+        }
+        call = TrainingMarket.dispute(task=task_id, segment=named)
+        return planned(session.output, call, terms, locks=sum(bonds))
+
+    make(session, key_text, sending, plan)
+
+
+async def _require_not_late(client: ChainClient, task: Task) -> None:
+    """TaskError for a result that can no longer be disputed; a task without a result yet passes."""
+    if task.state not in NO_RESULT_YET:
+        require_result(task)
+        await _require_in_time(client, task)
+
+
+async def _require_in_time(client: ChainClient, task: Task) -> int:
+    """Return the last block in which the result can be disputed; TaskError if that has passed."""
+    last = task.finished_at + task.windows.dispute
+    if await client.height(await client.finalized()) >= last:
+        then = "" if is_replicated(task.order) else " unless an audit finds it wrong"
+        raise TaskError(f"the time to dispute it was over after block {last}: it is paid{then}")
+    return last
+
+
+def bonds_of(task: Task) -> list[int]:
+    """What a dispute locks: of each slot what pays its judges; of replicas what pays a jury."""
+    if is_replicated(task.order):
+        return [task.slots[0].price] * JURORS
+    return [money.dispute_bond(task.rules, task.terms.price_max, slot.price) for slot in task.slots]
+
+
+def _require_own_segment(task: Task, segment: int | None) -> None:
+    own = own_segments(task)
+    if segment is not None:
+        _require_trace(task)
+    if segment is None or segment in own:
+        return
+    raise TaskError(f"who stated the result computed segments {own.start} to {own.stop - 1}: name one of these")
+
+
+def _require_trace(task: Task) -> None:
+    if not task.order.segments:
+        raise TaskError("the run has no trace: judges compute all of it, and no segment is named")
+
+
+async def _computed(
+    session: WalletSession, client: ChainClient, key: Keypair, task_id: bytes, task: Task, backend: str
+) -> tuple[Task, int | None]:
+    """A task with its result, and the first wrong segment of that, computed here; no segment where all is right."""
+    _require_trace(task)
+    if task.state not in NO_RESULT_YET:
+        require_result(task)
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        providers = await market_reads.providers(client, await client.finalized())
+        with session.doing(f"this machine computes the run again, on {backend}; ending this loses what it computed"):
+            right = await right_digests(blobs, key, task, providers, backend, Tenths(task.order.segments, "segments"))
+        with session.doing("all is computed here; the result of the task is awaited, and its trace fetched"):
+            task = await _with_result(client, task_id, task)
+            providers = await market_reads.providers(client, await client.finalized())
+            return task, first_wrong_segment(task, right, await stated_digests(blobs, key, task, providers))
+
+
+async def _with_result(client: ChainClient, task_id: bytes, task: Task) -> Task:
+    """The task as soon as it has a result; TaskError where it ends without."""
+    if task.state in NO_RESULT_YET:
+        note("all is computed; its result is awaited")
+        async for _ in await client.finalized_heads():
+            task = await known_task(client, task_id, await client.finalized())
+            if task.state not in NO_RESULT_YET:
+                break
+    require_result(task)
+    return task
+
+
+# Judges look at a fifth of a run by themselves, and at all of a segment that is named. Hashes of the stated trace are
+# compared. Computing needs no result, and goes on apart from the loop that talks to the node.
+OnComputed = Callable[[int], None]
+"""Hears how many segments are computed."""
+
+
+async def right_digests(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], backend: str, tell: OnComputed
+) -> Sequence[bytes]:
+    """The hashes of all states of a task's run, computed here, whoever works on it and however far that is.
+
+    RunBlobError where the input cannot be had, or where this program or machine cannot compute the workload.
+    """
+    request = await fetch_input(blobs, key, task, providers)
+    return await asyncio.to_thread(_digests, task, request, backend, tell)
+
+
+def first_wrong_segment(task: Task, right: Sequence[bytes], stated: Sequence[bytes]) -> int | None:
+    """The first segment of the newest leg that is wrong in the stated trace; None where all of the trace is right.
+
+    RunBlobError where it is wrong before that leg: who had the task last did not compute those segments.
+    """
+    differs = next((number for number, digest in enumerate(right) if stated[number] != digest), None)
+    if differs is None:
+        return None
+    segment, own = max(0, differs - 1), own_segments(task)
+    if segment not in own:
+        raise RunBlobError(
+            f"its state {differs} is not the run's, and who stated the result answers for segments from {own.start} "
+            "on: dispute it without a segment; judges compare where it begins with the checkpoint that counts"
+        )
+    return segment
+
+
+def _digests(task: Task, request: bytes, backend: str, tell: OnComputed) -> Sequence[bytes]:
+    form = registry.form_of(task.order.workload)
+    if form is None or not form.is_stepwise:
+        raise RunBlobError("this program does not know what the task computes: use a newer one")
+    try:
+        workload = form.open(backend)
+    except (LookupError, ImportError) as error:
+        raise RunBlobError(f"it cannot be computed here: {error}") from error
+    digests, run = [], stepwise(workload).begin(request)
+    if run.segments != task.order.segments:
+        raise RunBlobError(f"the input asks for {run.segments} segments, and the task for {task.order.segments}")
+    for number, state in enumerate(states(run)):
+        digests.append(state_hash(state))
+        tell(number)
+    return digests

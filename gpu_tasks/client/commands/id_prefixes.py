@@ -1,0 +1,154 @@
+"""Resolve the ids of units and tasks that a user types: whole, or their first digits as tables show them.
+
+Always: a beginning stands for one id that the chain knows, of the accounts of this machine; several are named, and
+none of them is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+
+from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
+from gpu_tasks.client.outlook import sells_tasks
+from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import unit_id_of
+from gpu_tasks.market.training.tasks import Task, task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.cryptography import ss58
+from wallet.client import ChainClient
+from wallet.errors import WalletError
+from wallet.session import WalletSession
+from wallet.trust import hash_typed
+
+DIGITS_LEAST = 4
+NUMBERS_LOOKED_AT = 16_384
+"""Of an account's newest units, and of its tasks: their ids follow from their numbers."""
+MATCHES_SHOWN = 8
+_BEGINNING = re.compile(rf"0x([0-9a-fA-F]{{{DIGITS_LEAST},64}})(?:…|\.\.\.?)?")
+
+
+class TaskError(WalletError):
+    """A task is not there, or cannot be dealt with as asked; the text says why and what to do."""
+
+
+class NamedKind(Enum):
+    """The kind of thing that an id names."""
+
+    UNIT = "unit"
+    TASK = "task"
+
+
+async def named_task(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
+    """Return the task id that a user typed; TaskError if it is none."""
+    return await named_id(session, client, text, key_text, (NamedKind.TASK,))
+
+
+async def named_unit(session: WalletSession, client: ChainClient, text: str, key_text: str | None = None) -> bytes:
+    """Return the unit id that a user typed; TaskError if it is none."""
+    return await named_id(session, client, text, key_text, (NamedKind.UNIT,))
+
+
+async def named_id(
+    session: WalletSession, client: ChainClient, text: str, key_text: str | None = None,
+    kinds: Sequence[NamedKind] = (NamedKind.UNIT, NamedKind.TASK),
+) -> bytes:  # fmt: skip
+    """Return the id that a user typed, whole or its beginning; TaskError for no match or several.
+
+    Beginnings are looked up among the units and tasks of the key, of the keys that this machine keeps and, on a chain
+    for development, of the accounts that everybody knows.
+    """
+    whole = hash_typed(text)
+    if whole is not None:
+        return whole
+    what, typed = " or ".join(kind.value for kind in kinds), _BEGINNING.fullmatch(text)
+    if typed is None:
+        raise TaskError(
+            f"{text!r} is no {what}: a {what} is 0x and 64 hexadecimal digits, or the first {DIGITS_LEAST} of them or "
+            "more; see `ogpu units` and `ogpu ps`"
+        )
+    at = await client.finalized()
+    accounts, digits = _accounts(session, client, key_text), typed[1].lower()
+    found = [each for kind in kinds for each in await _beginning_so(client, kind, accounts, digits, at)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        shown = ", ".join(f"0x{each.hex()}" for each in found[:MATCHES_SHOWN])
+        raise TaskError(f"{text!r} is the beginning of {len(found)} ids: {shown}. Type more digits")
+    raise TaskError(
+        f"the chain knows no {what} of your keys that begins with {text!r}. `ogpu units` and `ogpu ps` list them. For "
+        f"another account's {what}, type all 64 digits"
+    )
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text names a unit or a task, rather than a file or a run."""
+    return hash_typed(text) is not None or _BEGINNING.fullmatch(text) is not None
+
+
+def _accounts(session: WalletSession, client: ChainClient, key_text: str | None) -> list[bytes]:
+    """Return the accounts whose units and tasks a beginning may match."""
+    known = [f"//{name}" for name in (*DEV_NAMES, *CUSTOMER_NAMES)] if market_reads.is_development(client) else []
+    texts = [*([] if key_text is None else [key_text]), *session.keyring.names(), *known]
+    return list(dict.fromkeys(session.account(text) for text in texts))
+
+
+async def _beginning_so(
+    client: ChainClient, kind: NamedKind, accounts: Sequence[bytes], digits: str, at: bytes
+) -> list[bytes]:
+    """Return the ids on the chain with these first digits."""
+    if kind is NamedKind.TASK and not sells_tasks(client):
+        return []
+    counter, id_of = (
+        (InferenceMarket.posted, unit_id_of) if kind is NamedKind.UNIT else (TrainingMarket.submitted, task_id_of)
+    )
+    counts = await client.read_many(counter, accounts, at=at)
+    ids = [
+        each
+        for account, count in zip(accounts, counts, strict=True)
+        for number in _newest(count)
+        if (each := id_of(client.genesis_hash, account, number)).hex().startswith(digits)
+    ]
+    if not ids:
+        return []
+    units_or_tasks = (
+        await market_reads.units(client, ids, at)
+        if kind is NamedKind.UNIT
+        else await client.read_many(TrainingMarket.tasks, ids, at=at)
+    )
+    return [each for each, found in zip(ids, units_or_tasks, strict=True) if found is not None]
+
+
+def _newest(count: int) -> range:
+    return range(max(0, count - NUMBERS_LOOKED_AT), count)
+
+
+async def task_if_known(client: ChainClient, task_id: bytes, at: bytes) -> Task | None:
+    """The task at a block, if the chain has one of this name, and sells tasks at all."""
+    return await training_reads.task(client, task_id, at) if sells_tasks(client) else None
+
+
+async def known_task(client: ChainClient, task_id: bytes, at: bytes) -> Task:
+    """The task at a block; TaskError if the chain does not know it."""
+    require_market(client)
+    found = await training_reads.task(client, task_id, at)
+    if found is None:
+        raise TaskError(
+            "the chain knows no such task: it is too new, too old, or of another chain, or this is the hash of what "
+            "it computes, and not its id; see `ogpu ps`"
+        )
+    return found
+
+
+def require_customer(task: Task, account: bytes, what: str = "decides about it") -> None:
+    """TaskError for any account but the one that submitted the task; `what`: the right that it alone has."""
+    if task.customer != account:
+        raise TaskError(f"the task is {ss58.encode(task.customer)}'s: only the key that submitted it {what}")
+
+
+def require_market(client: ChainClient) -> None:
+    """TaskError on a chain that has no market of tasks."""
+    if not sells_tasks(client):
+        raise TaskError("this chain sells no tasks: use one whose runtime has TrainingMarket")

@@ -1,0 +1,213 @@
+"""`logs` and `top`: what the providers of tasks tell while they work, over brokers that nobody has to trust."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, NoReturn
+
+import click
+from rich.live import Live
+
+from gpu_tasks.client.commands.calls import key_option
+from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer, require_market
+from gpu_tasks.client.telemetry.messages import HeardNote, lines_row, shown_line
+from gpu_tasks.client.telemetry.progress import PROGRESS_COLUMNS, SHOWN_COLUMNS, WHOSE_WORD, ProgressTable
+from gpu_tasks.client.telemetry.streams import for_a_while, hearings_of, nothing_heard
+from gpu_tasks.client.training.program_outputs import fetch_lines, places_with_lines
+from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.program_left import ProgramLeft
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.training.tasks import Task, TaskState, is_open
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet.output import Output, harmless
+from wallet.session import CallFailedError, WalletSession, note
+from wallet.tables import FittedTable
+
+HEARD_SECONDS = 12.0
+TASK_BYTES_SHOWN = 4
+"""A provider beats every ten seconds."""
+REDRAWN_SECONDS = 0.5
+NOTHING = (
+    "nothing was heard: the task may wait for its auction (`ogpu describe`), or its provider has no broker; "
+    "`-f` waits, and says why it does"
+)
+NOT_KEPT = "the task has ended, and nothing that a program of it wrote was kept: see `ogpu describe` and `ogpu result`"
+
+mqtt_option = click.option(
+    "--mqtt", "mqtt", metavar="URL", help="The broker to listen to.  [default: those that the providers name]"
+)
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@mqtt_option
+@click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended.")
+@click.option("--place", type=click.IntRange(0), help="Of programs that have ended: the lines of this place alone.")
+@click.pass_obj
+def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, follow: bool, place: int | None) -> None:
+    """Show the events, lines and progress of TASK (0x..).
+
+    Its providers tell them, and its customer's key opens them. The command reports anything that a broker forges,
+    replays, withholds or delays. After a program's end it fetches the program's last lines with the outputs.
+    Nothing proves any of it.
+    """
+
+    async def body(client: ChainClient) -> None:
+        task_id = await named_task(session, client, task, key_text)
+        found = await known_task(client, task_id, await client.finalized())
+        key = session.key(key_text)
+        require_customer(found, key.account, "hears of it")
+        if found.state is not TaskState.RUNNING and (places := places_with_lines(found, place)):
+            await _show_kept(session.output, client, key, task_id, found, places)
+            return
+        if not is_open(found):
+            raise TaskError(NOT_KEPT)
+        heard = 0
+        async with hearings_of(client, SealKey.of(key), (task_id,), mqtt) as hearings:
+            with session.doing(None):
+                async for hearing in hearings if follow else for_a_while(hearings, HEARD_SECONDS):
+                    heard += hearing.note is not None
+                    _print(session.output, hearing)
+        if not heard and not follow:
+            raise CallFailedError(NOTHING)
+
+    session.run(body)
+
+
+@click.command()
+@click.argument("tasks", nargs=-1)
+@key_option
+@mqtt_option
+@click.option("--once", is_flag=True, help="Listen for twelve seconds, show what there is, and end.")
+@click.pass_obj
+def top(session: WalletSession, tasks: tuple[str, ...], key_text: str, mqtt: str | None, once: bool) -> None:
+    """Show how far running tasks (0x..) and their devices are.
+
+    Without TASKS it shows all of the key. State and milestones are the chain's. The rest is what providers tell:
+    nothing proves it, and no payment rests on it.
+    """
+
+    async def body(client: ChainClient) -> None:
+        require_market(client)
+        key = session.key(key_text)
+        typed = [await named_task(session, client, task, key_text) for task in tasks]
+        named = tuple(typed) or await _running(client, key.account)
+        if not named:
+            raise TaskError("none of the key's tasks runs: `ogpu ps` lists them")
+        table = ProgressTable()
+        async with hearings_of(client, SealKey.of(key), named, mqtt, table.see) as hearings:
+            heard = for_a_while(hearings, HEARD_SECONDS) if once else hearings
+            with session.doing(None):
+                await _show(session.output, table, heard, once=once)
+
+    session.run(body)
+
+
+async def _running(client: ChainClient, customer: bytes) -> tuple[bytes, ...]:
+    found = await training_reads.tasks_of(client, customer, await client.finalized())
+    return tuple(task_id for task_id, task in found if is_open(task) and task.slots)
+
+
+def _print(output: Output, hearing: HeardNote) -> None:
+    if output.as_json:
+        click.echo(json.dumps(hearing.row()))
+        return
+    for line in hearing.lines():
+        _print_line(hearing.at_ms, hearing.place, line)
+
+
+def _print_line(at_ms: int, place: int | None, line: str) -> None:
+    try:
+        at = time.strftime("%H:%M:%S", time.localtime(at_ms / 1_000))
+    except (ValueError, OverflowError, OSError):  # a provider tells any number
+        at = "??:??:??"
+    who = "" if place is None else f"[{place}] "
+    click.echo(harmless(f"{at} {who}{line}").replace("\n", " "))
+
+
+async def _show_kept(
+    output: Output, client: ChainClient, key: Keypair, task_id: bytes, task: Task, places: Sequence[int]
+) -> None:
+    """The last lines of programs that have ended; RunBlobError where none of them can be had."""
+    providers = await market_reads.providers(client, await client.finalized())
+    problems: list[RunBlobError] = []
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        for place in places:
+            try:
+                left = await fetch_lines(blobs, key, task, providers, place)
+            except RunBlobError as error:
+                problems.append(error)
+                note(str(error))
+                continue
+            _print_kept(output, task_id, place, left)
+    if len(problems) == len(places):
+        raise problems[0]
+
+
+def _print_kept(output: Output, task_id: bytes, place: int, left: ProgramLeft) -> None:
+    if output.as_json:
+        row = {"task": "0x" + task_id.hex(), "place": place, "kind": "kept_log"}
+        click.echo(json.dumps(row | lines_row(left.lines, left.left_out)))
+        return
+    note(
+        f"the program at place {place} has ended; these are the last {len(left.lines):,} lines that it wrote, by its "
+        f"provider's word" + (f"; {left.left_out:,} before them were not kept" if left.left_out else "")
+    )
+    for line in left.lines:
+        _print_line(line.at_ms, place, shown_line(line))
+
+
+async def _show(output: Output, table: ProgressTable, hearings: AsyncIterator[HeardNote], *, once: bool) -> None:
+    """A table that changes; of a program's user a row for each change; with `once` the last of it alone."""
+    if output.as_json or once:
+        async for hearing in hearings:
+            table.take(hearing)
+            if output.as_json and not once and hearing.note is not None:
+                click.echo(json.dumps(hearing.row()))
+        if once:
+            table.note_silence(time.time_ns() // 1_000_000, nothing_heard(HEARD_SECONDS))
+            rows = table.rows(time.time_ns() // 1_000_000)
+            if output.as_json:
+                output.rows(f"Tasks: {WHOSE_WORD}", PROGRESS_COLUMNS, rows)
+            else:
+                output.rows(
+                    f"Tasks: {WHOSE_WORD}",
+                    SHOWN_COLUMNS,
+                    [row | {"task": row["task"][:TASK_BYTES_SHOWN]} for row in rows],
+                )
+        return
+    with Live(_drawn(table), console=output.console, auto_refresh=False) as live:
+        drawing = asyncio.create_task(_drawn_again_and_again(live, table))
+        try:
+            async for hearing in hearings:
+                table.take(hearing)
+        finally:
+            drawing.cancel()
+            await asyncio.gather(drawing, return_exceptions=True)
+        live.update(_drawn(table), refresh=True)
+
+
+async def _drawn_again_and_again(live: Live, table: ProgressTable) -> NoReturn:
+    """Draw twice a second, however much is heard: a table of 64 rows takes longer than a note is worth."""
+    while True:
+        live.update(_drawn(table), refresh=True)
+        await asyncio.sleep(REDRAWN_SECONDS)
+
+
+def _drawn(table: ProgressTable) -> FittedTable:
+    rows = table.rows(time.time_ns() // 1_000_000)
+    texts = [[_cell(row[name]) for name in SHOWN_COLUMNS] for row in rows]
+    return FittedTable(WHOSE_WORD, [name.replace("_", " ") for name in SHOWN_COLUMNS], texts)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"0x{value[:TASK_BYTES_SHOWN].hex()}"
+    return "" if value is None else harmless(str(value)).replace("\n", " ")

@@ -1,0 +1,428 @@
+"""`picture`: a scene's picture bought as tiles from several providers, checked, and written as one file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_tasks.batches.requests import rate_of, work_of
+from gpu_tasks.client.batches.lines import BatchLine, FileForm
+from gpu_tasks.client.batches.record import BatchRecord
+from gpu_tasks.client.batches.runs import INPUT, runs_of
+from gpu_tasks.client.commands.calls import key_option, told_nothing_was_sent
+from gpu_tasks.client.commands.posting.answer_file import answer_file
+from gpu_tasks.client.commands.posting.once import Manner, postings_option
+from gpu_tasks.client.commands.task_runs import force_option
+from gpu_tasks.client.file_runs.plan import FileWish, WrongAnswerError, wish_of
+from gpu_tasks.client.offers import form_of
+from gpu_tasks.client.output_files import OutputFile
+from gpu_tasks.client.posting import Wish, check_terms
+from gpu_tasks.client.posting_record import record_name
+from gpu_tasks.client.results import cost_of, winner_of
+from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.inference.units import RACERS_MAX, Unit
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.pictures import (
+    PICTURE_WORKLOAD,
+    PictureOrder,
+    PictureOrderError,
+    SpotCheckedWorkload,
+    picture_form,
+    picture_order,
+    spot_checked,
+    tile_requests,
+)
+from wallet.client import ChainClient
+from wallet.commands.options import AMOUNT, dry_run_option, tip_option, yes_option
+from wallet.errors import WalletError
+from wallet.output import Account, Grains
+from wallet.private_file import replace
+from wallet.session import CallFailedError, WalletSession
+
+PRICE = 5_000_000
+TILES = 4
+PIXELS_CHECKED = 256
+PIXELS_CHECKED_MAX = 65_536
+SCENE_BYTES_MAX = 64 * 1024
+"""With remarks; what is asked for is shorter."""
+SHOWN = ("tile", "unit", "provider", "device", "block", "cost", "pixels_checked")
+DEFAULT_NAME = "picture.png"
+PROBLEMS_SHOWN = 8
+ID_BYTES_SHOWN = 4
+
+
+class PictureSize(click.ParamType[tuple[int, int]]):
+    """`WxH` in pixels; the limits are the scene's."""
+
+    name = "WxH"
+
+    def convert(
+        self, value: str | tuple[int, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """Width and height."""
+        if isinstance(value, tuple):
+            return value
+        found = re.fullmatch(r"([0-9]{1,5})x([0-9]{1,5})", value)
+        if found is None:
+            self.fail(f"{value!r} is not WxH, as 320x200", param, ctx)
+        return int(found[1]), int(found[2])
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--scene", type=click.Path(path_type=Path, dir_okay=False), help="A scene, instead of a task file.")
+@key_option
+@click.option("--size", type=PictureSize(), help="Of the picture in pixels.  [default: as the scene says]")
+@click.option("--tiles", default=TILES, show_default=True, type=click.IntRange(1), help="Units that it is bought as.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path(DEFAULT_NAME), show_default=True,
+    help="Where the picture goes, as PNG: a new file.",
+)  # fmt: skip
+@force_option
+@click.option("--service", type=int, help="Number of the service.  [default: the one that sells pictures]")
+@click.option(
+    "--racers", default=2, show_default=True, type=click.IntRange(1, RACERS_MAX), help="Providers for each tile."
+)
+@click.option(
+    "--price", type=AMOUNT, help="oGPU for a tile at most.  [default: maxPrice of FILE over all tiles, or 0.05]"
+)
+@click.option(
+    "--check", "pixels", default=PIXELS_CHECKED, show_default=True, type=click.IntRange(0, PIXELS_CHECKED_MAX),
+    help="Drawn pixels of each tile that are computed here again; 0 for none.",
+)  # fmt: skip
+@click.option("--backend", default="numpy", show_default=True, help="For --check: numpy, reference, or torch-<device>.")
+@click.option("--anyway", is_flag=True, help="Even if too few owners can race for it now.")
+@postings_option
+@click.option("--again", is_flag=True, help="Forget the tiles of earlier tries, and post all of them anew.")
+@tip_option
+@yes_option
+@dry_run_option
+@click.pass_obj
+def picture(
+    session: WalletSession, file: Path | None, scene: Path | None, key_text: str, size: tuple[int, int] | None,
+    tiles: int, out: Path, force: bool, service: int | None, racers: int, price: int | None, pixels: int,
+    backend: str, anyway: bool, postings: Path, again: bool, tip: int, yes: bool, dry_run: bool,
+) -> None:  # fmt: skip
+    """Buy a picture as tiles, and put them together.
+
+    FILE is a task file that renders a picture; --scene names a scene instead. Several providers work side by side.
+    Repeat the command after an interruption: it posts no tile twice. A tile without a result, or one that is found
+    wrong, is posted again once you have agreed to it.
+    """
+    if (file is None) == (scene is None):
+        raise click.UsageError("name a task file, or a scene with --scene")
+    place = OutputFile(out, is_forced=force)
+    planned: list[tuple[Wish, FileWish, _Picture]] = []
+
+    async def look(client: ChainClient) -> None:
+        place.place(DEFAULT_NAME)
+        text, file_price = _scene_of(file, scene)
+        order, check = _ordered(text, tiles, size), _pixel_check(pixels, backend)
+        number, sold = await selling_service(client, service)
+        per_tile = price if price is not None else PRICE if file_price is None else file_price // tiles
+        price_from = "--price" if price is not None or file_price is None else f"maxPrice of {file} over {tiles} tiles"
+        most, requests = _requests(order, sold)
+        wish = Wish(number, most, {}, racers, rate_of(per_tile, work_of(0, 0, most)))
+        state = PictureState.read(postings, order, client.genesis_hash, session.payer(key_text).account)
+        bought = _Picture(session, key_text, order, requests, check, postings, place)
+        found = None if again else state.to_take_up()
+        if found is None:
+            check_terms(sold, picture_form(), wish, price_from)
+            asked = state.next_round(is_anew=again)
+            if not dry_run:
+                asked.write()
+        else:
+            asked, wish = found
+        stream, source = BytesIO(asked.text), str(asked.source)
+        wanted = FileWish(stream, FileForm.LINES, asked.output, asked.errors, postings, source, read=bought.text_of)
+        planned.append((wish, wanted, bought))
+
+    with told_nothing_was_sent():
+        session.run(look)
+    ((wish, wanted, bought),) = planned
+    answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run), bought.finish)
+
+
+def _scene_of(file: Path | None, scene: Path | None) -> tuple[str, int | None]:
+    """The text, and what its task file would pay for the whole picture. WalletError."""
+    if file is not None:
+        found = load(file)
+        if found.task.workload != PICTURE_WORKLOAD:
+            raise PictureSaleError(
+                f"{file} asks for {found.task.workload}, and pictures are {PICTURE_WORKLOAD}: see examples/picture.yaml"
+            )
+        data, price = load_input(file, found), found.task.price_max
+    else:
+        assert scene is not None, "one of the two was named"
+        try:
+            with scene.open("rb") as stream:
+                data, price = stream.read(SCENE_BYTES_MAX + 1), None
+        except OSError as error:
+            raise PictureSaleError(
+                f"the scene {scene} cannot be read: {error.strerror}; give the path of one"
+            ) from None
+    if len(data) > SCENE_BYTES_MAX:
+        raise PictureSaleError(f"the scene has more than {SCENE_BYTES_MAX:,} bytes: give a shorter one")
+    try:
+        return data.decode("utf-8"), price
+    except UnicodeDecodeError as error:
+        raise PictureSaleError(f"the scene is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+
+
+def _ordered(text: str, tiles: int, size: tuple[int, int] | None) -> PictureOrder:
+    try:
+        return picture_order(text, tiles, size)
+    except PictureOrderError as error:
+        raise PictureSaleError(str(error)) from None
+
+
+def _pixel_check(count: int, backend: str) -> PixelCheck:
+    """The check of drawn pixels, ready before anything is paid."""
+    if not count:
+        return PixelCheck(None, 0)
+    try:
+        return PixelCheck(spot_checked(registry.open_workload(PICTURE_WORKLOAD, backend)), count)
+    except (LookupError, ImportError) as error:
+        raise PictureSaleError(
+            f"pixels cannot be computed here: {error}; name another --backend, or leave the check out with --check 0"
+        ) from None
+
+
+def _requests(order: PictureOrder, sold: Service) -> tuple[int, list[bytes]]:
+    """The requests of all tiles, and the cost of the dearest."""
+    try:
+        requests = tile_requests(order, sold.terms.tokens_max)
+    except PictureOrderError as error:
+        raise PictureSaleError(f"{error}, with --tiles") from None
+    return max(map(picture_form().cost_asked, requests)), requests
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """A picture that is bought: its answers are checked, and put together at the end."""
+
+    session: WalletSession
+    key_text: str
+    order: PictureOrder
+    requests: list[bytes]
+    check: PixelCheck
+    postings: Path
+    place: OutputFile
+
+    async def text_of(self, line: BatchLine, output: bytes) -> str:
+        """Return a tile in hexadecimal; WrongAnswerError where it is another one, or a drawn pixel is wrong."""
+        tile = self.order.lines.index(line.text)
+        problem = self.order.problem(tile, output)
+        if problem is not None:
+            raise WrongAnswerError(f"what was paid for {problem}")
+        pixel = await asyncio.to_thread(self.check.wrong, self.requests[tile], output)
+        if pixel is not None:
+            place = self.order.places[tile]
+            row, column = divmod(pixel, place.columns)
+            raise WrongAnswerError(
+                f"its pixel at column {place.left + column}, row {place.top + row} is not what the scene gives"
+            )
+        return output.hex()
+
+    async def finish(self, client: ChainClient) -> None:
+        """Write the picture and say who made what of it; CallFailedError where tiles are missing."""
+        order, output = self.order, self.session.output
+        account = self.session.payer(self.key_text).account
+        state = PictureState.read(self.postings, order, client.genesis_hash, account)
+        if len(state.outputs) < len(order.places):
+            said = "; ".join(f"tile {tile}: {why}" for tile, why in sorted(state.problems.items())[:PROBLEMS_SHOWN])
+            raise CallFailedError(
+                f"{len(state.outputs)} of {len(order.places)} tiles are right, and there is no picture yet. {said}. "
+                "The same command goes on with these, and posts no other tile again"
+            )
+        data = order.png(state.outputs)
+        written = self.place.write(DEFAULT_NAME, data)
+        ids = [state.units[tile] for tile in range(len(order.places))]
+        units = await market_reads.units(client, ids, await client.finalized())
+        rows = [self._row(tile, *each) for tile, each in enumerate(zip(ids, units, strict=True))]
+        facts = {
+            "picture": str(written),
+            "width": order.width,
+            "height": order.height,
+            "bytes": len(data),
+            "cost": Grains(sum(row["cost"] or 0 for row in rows)),
+            "providers": len({row["provider"] for row in rows}),
+        }
+        if output.as_json:
+            output.facts({**facts, "tiles": rows})
+            return
+        short = [
+            row | {"unit": row["unit"][:ID_BYTES_SHOWN], "device": row["device"] and row["device"][:ID_BYTES_SHOWN]}
+            for row in rows
+        ]
+        output.rows("Tiles, and who was paid for each", SHOWN, short)
+        output.facts(facts)
+
+    def _row(self, tile: int, unit_id: bytes, unit: Unit | None) -> dict[str, Any]:
+        """A tile and its provider, which are unknown once the chain has forgotten the unit."""
+        place, winner = self.order.places[tile], None if unit is None else winner_of(unit)
+        return {
+            "tile": f"{place.left} {place.top} {place.columns} {place.rows}",
+            "unit": unit_id,
+            "provider": None if winner is None else Account(winner.owner),
+            "device": None if winner is None else winner.device,
+            "block": None if unit is None else unit.ended_at,
+            "cost": None if unit is None else Grains(cost_of(unit)),
+            "pixels_checked": 0 if self.check.workload is None else min(self.check.count, place.columns * place.rows),
+        }
+
+
+# A picture of an account on a chain has a folder of numbered rounds: each a file of lines, with its results and errors.
+# A round counts once its run was begun. The newest round that asked for a tile decides about it.
+SEED_BYTES = 32
+NAME_CHARS = 16
+
+
+class PictureSaleError(WalletError):
+    """The picture cannot be bought as asked; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PixelCheck:
+    """How many drawn pixels of a tile are computed again, and on what; no workload: none are."""
+
+    workload: SpotCheckedWorkload | None
+    count: int
+
+    def wrong(self, request: bytes, output: bytes) -> int | None:
+        """A pixel of the tile that is wrong, out of some that nobody could foresee; None where all are right."""
+        if self.workload is None:
+            return None
+        found = self.workload.spot_check(request, output, os.urandom(SEED_BYTES), self.count)
+        return None if found.valid else found.first_wrong or 0
+
+
+@dataclass(frozen=True, slots=True)
+class PictureRound:
+    """Tiles that one file asks for; the file's name has a hash of its text, so no other round is taken for it."""
+
+    source: Path
+    text: bytes
+
+    @classmethod
+    def of(cls, folder: Path, number: int, lines: list[str]) -> PictureRound:
+        """Return the round that asks for these lines; nothing is written."""
+        text = "".join(f"{line}\n" for line in lines).encode()
+        return cls(folder / f"{number}-{record_name(text)[:NAME_CHARS]}.txt", text)
+
+    @property
+    def output(self) -> Path:
+        """The file of its results."""
+        return self.source.with_suffix(".results")
+
+    @property
+    def errors(self) -> Path:
+        """The file of its errors."""
+        return self.source.with_suffix(".errors")
+
+    def write(self) -> None:
+        """Write its lines, which tell later which tiles it asked for; before anything of it is posted."""
+        self.source.parent.mkdir(parents=True, exist_ok=True)
+        replace(self.source, self.text)
+
+
+@dataclass(slots=True)
+class PictureState:
+    """The rounds of a picture that were begun, and what came of its tiles."""
+
+    folder: Path
+    order: PictureOrder
+    begun: list[tuple[PictureRound, BatchRecord]] = field(default_factory=list)
+    outputs: dict[int, bytes] = field(default_factory=dict)
+    units: dict[int, bytes] = field(default_factory=dict)
+    """By tile, the unit that was posted for it last."""
+    problems: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, postings: Path, order: PictureOrder, *identity: bytes) -> PictureState:
+        """Return the state that the files tell; PictureSaleError where they cannot be read."""
+        name = record_name(*identity, *map(str.encode, order.lines))
+        state = cls(postings.expanduser().absolute() / f"picture-{name}", order)
+        if not state.folder.exists():
+            return state
+        for record in runs_of(postings, skips_damaged=False):  # a skipped one would be bought again
+            assert record.plan is not None, "`runs_of` leaves out the others"
+            source = Path(record.plan.settings[INPUT])
+            if source.parent != state.folder:
+                continue
+            try:
+                state._take(source, record)
+            except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
+                raise PictureSaleError(
+                    f"{source} or its results cannot be read ({error}): see with `ogpu batch` what was posted, "
+                    f"and remove {state.folder} to buy all tiles anew"
+                ) from None
+        return state
+
+    def to_take_up(self) -> tuple[PictureRound, Wish] | None:
+        """Return the last round and its terms, if it has not ended or gave the last of the tiles."""
+        if not self.begun or (self.begun[-1][1].is_whole and len(self.outputs) < len(self.order.lines)):
+            return None
+        asked, record = self.begun[-1]
+        assert record.plan is not None, "it was begun"
+        return asked, wish_of(record.plan.settings)
+
+    def next_round(self, *, is_anew: bool) -> PictureRound:
+        """Return the round that asks for all tiles, or for those that have not come."""
+        lines = [line for tile, line in enumerate(self.order.lines) if is_anew or tile not in self.outputs]
+        return PictureRound.of(self.folder, len(self.begun), lines)
+
+    def _take(self, source: Path, record: BatchRecord) -> None:
+        assert record.plan is not None, "a round that was begun"
+        asked = PictureRound(source, source.read_bytes())
+        tiles = [self.order.lines.index(line) for line in asked.text.decode().splitlines()]
+        self.begun.append((asked, record))
+        for tile in tiles:
+            self.outputs.pop(tile, None)
+            self.problems.pop(tile, None)
+        for place, unit in record.posted.items():
+            self.units[tiles[record.plan.units[place][0]]] = bytes.fromhex(unit)
+        for row in _rows(asked.output, record.ends.output):
+            self.outputs[tiles[row["index"] - 1]] = bytes.fromhex(row["text"])
+        for row in _rows(asked.errors, record.ends.errors):
+            tile = tiles[row["index"] - 1]
+            self.outputs.pop(tile, None)
+            self.problems[tile] = row["error"]["message"]
+
+
+def _rows(path: Path, end: int) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as stream:
+        data = stream.read(end)
+    if len(data) < end:
+        raise ValueError(f"{path} has fewer bytes than were written")
+    yield from map(json.loads, data.splitlines())
+
+
+async def selling_service(client: ChainClient, number: int | None) -> tuple[int, Service]:
+    """The service that tiles are bought from; PictureSaleError says which there are."""
+    services = await market_reads.services(client)
+    form = picture_form()
+    selling = [name for name, each in services.items() if each.is_open and each.terms.workload == form.workload_id]
+    if number is None and len(selling) == 1:
+        number = selling[0]
+    if not selling:
+        offered = f"`ogpu create-service --workload {form.name}` offers one"
+        raise PictureSaleError(
+            f"no service here sells {form.name}; {offered}, and providers decide whether they serve it"
+        )
+    if number not in selling:
+        have = ", ".join(map(str, selling)) or "none"
+        raise PictureSaleError(f"name a service that sells {form.name} with --service; open here: {have}")
+    form_of(number, services[number])
+    return number, services[number]

@@ -1,0 +1,258 @@
+"""`ogpu run`: a command line as a job: submitted, followed, its lines and outputs here, its exit code ours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_tasks.client.commands.calls import key_option, told_nothing_was_sent
+from gpu_tasks.client.commands.id_prefixes import require_market
+from gpu_tasks.client.commands.posting.once import postings_option
+from gpu_tasks.client.commands.program_words import OF_DOCKER, ProgramCommand
+from gpu_tasks.client.commands.secrets import named_secrets, secret_option
+from gpu_tasks.client.commands.task_runs import (
+    OTHER_AWAITED,
+    after_options,
+    file_name_of,
+    follow_task,
+    waiting_for,
+)
+from gpu_tasks.client.commands.task_submission import TaskSubmission, again_option, asked_when_interrupted
+from gpu_tasks.client.commands.tasks import TASK_PRICE
+from gpu_tasks.client.habits.drafts import ProgramDraft
+from gpu_tasks.client.habits.origins import DraftOrigin, in_own_words, option_origins, variable_key
+from gpu_tasks.client.image_files import ArchiveFile, look_at_image
+from gpu_tasks.client.output_files import OutputFile
+from gpu_tasks.client.posting_record import ENDED, SUBMITTED
+from gpu_tasks.client.task_files import LoadedTask
+from gpu_tasks.client.training.held_checkpoints import DEFAULT_FOLDER as CHECKPOINTS
+from gpu_tasks.client.training.program_outputs import fetch_lines, fetch_outputs, places_with_lines
+from gpu_tasks.client.training.records import exit_code_of
+from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.devices.records import CLASS_NAMES
+from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX
+from gpu_tasks.tasks.container_task import NETWORKS, SavedImage
+from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.task_kinds import read_any_task
+from wallet.client import ChainClient
+from wallet.commands import calls
+from wallet.commands.options import dry_run_option, tip_option, yes_option
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+from wallet.output import harmless
+from wallet.session import CallFailedError, WalletSession, explained, note
+
+EXIT_UNKNOWN = 125
+"""Where nobody says what the program ended with; the programs that run containers use it so."""
+ORIGINS = option_origins({name: f"--{name}" for name in (
+    "name", "image", "archive", "env", "network", "cpu", "memory", "disk", "time", "copies",
+)} | {"max_price": "--max-price", "inputs": "--in", "secrets": "--secret", "gpus": "--gpu", "classes": "--gpu",
+      "command": "COMMAND"})  # fmt: skip
+"""The options that set a task's keys, by key."""
+ANY_GPU = "any"
+
+
+@click.command(cls=ProgramCommand, instead=OF_DOCKER)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@key_option
+@click.option(
+    "--image", required=True, envvar="OGPU_IMAGE", show_envvar=True, metavar="NAME@sha256:…", help="What runs."
+)
+@click.option(
+    "--archive", type=click.Path(path_type=Path), help="The image, as `docker save` wrote it; --image is its id then."
+)
+@click.option("--max-price", type=TASK_PRICE, required=True, help="Maximum cost of the whole time, such as `2 oGPU`.")
+@click.option(
+    "--gpu", type=click.Choice([*(name for name in CLASS_NAMES if name != "cpu"), ANY_GPU]), help="With a GPU."
+)
+@click.option("--cpu", default="", help="Cores.  [default: 1]")
+@click.option("--memory", default="", help="Such as `2Gi`.  [default: 512Mi]")
+@click.option("--disk", default="", help="Of /workspace.  [default: 64Mi]")
+@click.option("--time", default="1h", show_default=True, help="What is bought; it costs what the program takes of it.")
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable, which bidders can read.")
+@click.option("--in", "inputs", multiple=True, type=click.Path(path_type=Path), help="A file that is found in /in.")
+@click.option(
+    "--network", type=click.Choice(list(NETWORKS)), default="none", show_default=True, help="What it may reach."
+)
+@click.option("--copies", default="", metavar="3|5|7", help="So many compute it, and most of them decide.")
+@click.option("--name", default="run", show_default=True, help="How you call it; it stays with you.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where /out goes, as a tar archive.")
+@click.option("--force", is_flag=True, help="Replace the file of --out where there is one.")
+@click.option("--save", type=click.Path(path_type=Path), help="Write the task file too, for `ogpu submit`.")
+@click.option("--detach", is_flag=True, help="Submit it, print its id, and do not wait.")
+@click.option("--anyway", is_flag=True, help="Even if nobody could bid for it now.")
+@secret_option
+@after_options
+@postings_option
+@again_option
+@tip_option
+@yes_option
+@dry_run_option
+@click.pass_obj
+def run(session: WalletSession, /, command: tuple[str, ...], **given: Any) -> None:
+    """Run COMMAND in a container on somebody's device.
+
+    Its lines come here, and its exit code is this program's. It is a job as in a task file: put to auction, and
+    paid interval by interval until it ends. The same command never buys it twice. It continues the job that it
+    submitted, and once that job's end was shown, it says so.
+    """
+    found: list[LoadedTask] = []
+    explained(lambda: found.append(_loaded(command, given)))
+    secrets = named_secrets([word.partition("=")[0] for word in given["secret_words"]], given["secret_words"])
+    out = None if given["out"] is None else OutputFile(given["out"], given["force"])
+    wait = waiting_for(session, given["key_text"], given["after_ok"], given["after_any"])
+    is_asked, is_dry = not given["yes"], given["dry_run"]
+    submission = TaskSubmission(
+        session, given["key_text"], found[0], given["postings"], given["tip"], is_again=given["again"], is_quiet=True
+    )
+    codes: list[int] = []
+
+    async def look(client: ChainClient) -> None:
+        require_market(client)
+        calls.require_somebody_to_ask(is_asked=is_asked and not is_dry)
+        until = SUBMITTED if given["detach"] else ENDED
+        with _in_options(given["variables"]):
+            await submission.look(client, is_anyway=given["anyway"], is_dry=is_dry, until=until)
+
+    async def send(client: ChainClient) -> None:
+        with session.doing(OTHER_AWAITED):
+            await wait(client)
+        key = session.key(given["key_text"])
+        posted = await submission.send(client, key, is_followed=True)
+        if given["detach"]:
+            session.output.facts({"task": posted.unit})
+            if secrets:
+                note(f"once it runs, its program waits for its secrets: `ogpu secrets 0x{posted.unit.hex()} NAME...`")
+            submission.note_told(client, key, SUBMITTED)
+            return
+        note(f"task 0x{posted.unit.hex()}; `ogpu logs -f` shows its lines while it runs")
+        try:
+            ended = await follow_task(
+                session, client, key, posted.unit, CHECKPOINTS, accepts=bool(given["copies"]), secrets=secrets, quiet=""
+            )
+        except CallFailedError:
+            submission.note_told(client, key, ENDED)
+            raise
+        if await _fetch(client, key, posted.unit, ended, out):
+            submission.note_told(client, key, ENDED)
+        code = exit_code_of(ended)
+        codes.append(EXIT_UNKNOWN if code is None else min(code, 255))
+
+    with told_nothing_was_sent():
+        session.run(look)
+    if is_dry:
+        session.output.facts({**submission.facts, "sent": False})
+        explained(submission.require_funds)
+        return
+    if is_asked:
+        submission.ask(is_asked=True)
+    with asked_when_interrupted(session, given["key_text"], submission.newest):
+        session.run(send)
+    sys.exit(codes[0] if codes else 0)
+
+
+def _loaded(command: tuple[str, ...], given: dict[str, Any]) -> LoadedTask:
+    """The job, with its inputs; WalletError, TaskFileError."""
+    files = {path.name: _bytes_of(path) for path in given["inputs"]}
+    if len(files) != len(given["inputs"]):
+        raise WalletError("--in: two files have one name, and both would lie in /in; rename one")
+    draft = ProgramDraft(
+        name=given["name"],
+        image=given["image"],
+        archive="" if given["archive"] is None else given["archive"].name,
+        max_price=given["max_price"],
+        command=command,
+        env=dict(_variable(word) for word in given["variables"]),
+        inputs=tuple(files),
+        secrets=tuple(word.partition("=")[0] for word in given["secret_words"]),
+        network=given["network"],
+        gpus="1" if given["gpu"] else "",
+        classes=(given["gpu"],) if given["gpu"] not in (None, ANY_GPU) else (),
+        cpu=given["cpu"],
+        memory=given["memory"],
+        disk=given["disk"],
+        time=given["time"],
+        copies=given["copies"],
+    )
+    text = draft.text()
+    with _in_options(given["variables"]):
+        source = read_any_task(text.encode(), "the command line")
+    loaded = LoadedTask(source, files, None if source.image is None else _image(given["archive"], source.image))
+    if given["save"] is not None:
+        written = OutputFile(given["save"]).write("task.yaml", text.encode())
+        note(f"the task file is {written}" + ("; its inputs have to lie beside it" if files or loaded.image else ""))
+    return loaded
+
+
+@contextmanager
+def _in_options(variables: Sequence[str]) -> Iterator[None]:
+    """Name the options, not the keys of a task file, in errors about the task."""
+    names = [word.partition("=")[0] for word in variables]
+    origins = ORIGINS | {variable_key(name): DraftOrigin(f"--env {name}") for name in names}
+    try:
+        yield
+    except TaskFileError as error:
+        raise WalletError(in_own_words(error, origins)) from None
+    except CallFailedError as error:
+        key, colon, text = str(error).partition(": ")
+        raise CallFailedError(f"{origins[key].words}: {text}" if colon and key in origins else str(error)) from None
+
+
+def _variable(word: str) -> tuple[str, str]:
+    name, is_set, value = word.partition("=")
+    if not is_set:
+        raise WalletError(f"--env {word!r}: write it as NAME=VALUE")
+    return name, value
+
+
+def _image(path: Path, saved: SavedImage) -> ArchiveFile:
+    try:
+        return look_at_image(path, saved.sha256)
+    except OSError as error:
+        raise WalletError(f"--archive: {path} cannot be read: {error.strerror}") from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(INPUT_BYTES_MAX + 1)
+    except OSError as error:
+        raise WalletError(f"--in: {path} cannot be read: {error.strerror}") from None
+
+
+async def _fetch(client: ChainClient, key: Keypair, task_id: bytes, task: Task, out: OutputFile | None) -> bool:
+    """Fetch the last lines, each to its own stream, and the outputs; note missing parts.
+
+    Return whether all parts were there.
+    """
+    is_whole = True
+    providers = await market_reads.providers(client, await client.finalized())
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        for place in places_with_lines(task)[:1]:
+            try:
+                left = await fetch_lines(blobs, key, task, providers, place)
+            except RunBlobError as error:
+                note(str(error))
+                is_whole = False
+                break
+            if left.left_out:
+                note(f"{left.left_out:,} lines before these were not kept")
+            for line in left.lines:
+                click.echo(harmless(line.text), err=line.is_error)
+        if out is not None:
+            try:
+                outputs = await fetch_outputs(blobs, key, task, providers)
+            except RunBlobError as error:
+                note(str(error))
+                is_whole = False
+            else:
+                note(f"/out is in {out.write(file_name_of(task_id), outputs)}, a tar archive")
+    return is_whole

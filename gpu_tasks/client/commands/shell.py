@@ -1,0 +1,244 @@
+"""Commands that enter the container of a task: a shell, files, ports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import click
+
+from gpu_tasks.client.commands.calls import key_option
+from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
+from gpu_tasks.client.commands.program_words import ProgramCommand
+from gpu_tasks.client.commands.secrets import secrets_of
+from gpu_tasks.client.training.run_blobs import RunBlobError, fetch_input
+from gpu_tasks.client.tunnel.connection import entered, hand_secrets
+from gpu_tasks.client.tunnel.copies import copy_in, copy_out
+from gpu_tasks.client.tunnel.terminal import SHELL, run_program
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.tasks.container_request import REQUEST
+from gpu_tasks.tunnel.frames import ReachPort
+from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError, TunnelStream
+from runtime.encoding.codec import DecodeError
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+from wallet.session import WalletSession, note
+
+PORTS_FORWARDED_MAX = 16
+
+
+@click.command(cls=ProgramCommand, before=1)
+@click.argument("task")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@key_option
+@click.option("--no-tty", is_flag=True, help="No terminal, even where this is one: for programs that are piped.")
+@click.pass_obj
+def shell(session: WalletSession, task: str, command: tuple[str, ...], key_text: str, no_tty: bool) -> None:
+    """Run COMMAND in the container of TASK (0x..).
+
+    Without COMMAND it runs a shell. The program has this terminal, and its exit code is the command's. Only the key
+    that submitted the task gets in. The program ends with the connection.
+    """
+    codes: list[int] = []
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not no_tty
+
+    async def work(tunnel: Multiplexer) -> None:
+        codes.append(await run_program(tunnel, command or SHELL, is_terminal=is_terminal))
+
+    _enter(session, task, key_text, work)
+    sys.exit(codes[0])
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@key_option
+@click.pass_obj
+def cp(session: WalletSession, source: str, target: str, key_text: str) -> None:
+    """Copy a file or folder into a container, or out of one.
+
+    Into it: FILE TASK:/workspace. Out of it: TASK:/workspace/FILE FOLDER. TARGET is a folder; in the container
+    under /workspace and /out alone. No file on this machine is replaced. Links are left out.
+    """
+    there, here = _sides(source, target)
+    task, path = there
+
+    async def work(tunnel: Multiplexer) -> None:
+        if source.startswith("0x"):
+            names = await copy_out(tunnel, path, here)
+            session.output.facts({"copied": len(names), "to": str(here), "files": ", ".join(names[:10])})
+        else:
+            size = await copy_in(tunnel, here, path)
+            session.output.facts({"copied": str(here), "to": f"{task}:/{path}", "bytes": size})
+
+    if not source.startswith("0x") and not here.exists():
+        raise click.UsageError(f"{here} is not there")
+    _enter(session, task, key_text, work)
+
+
+@click.command("port-forward")
+@click.argument("task")
+@click.argument("ports", nargs=-1, required=True, metavar="LOCAL:REMOTE...")
+@key_option
+@click.pass_obj
+def port_forward(session: WalletSession, task: str, ports: tuple[str, ...], key_text: str) -> None:
+    """Forward local ports to the container of TASK (0x..).
+
+    Ctrl-C ends it. REMOTE is a port that the task names (`spec.run.ports`), on which its program listens. LOCAL 0
+    is any free one.
+    """
+    pairs = [_pair(text) for text in ports[:PORTS_FORWARDED_MAX]]
+
+    async def work(tunnel: Multiplexer) -> None:
+        async with contextlib.AsyncExitStack() as exits:
+            for local, remote in pairs:
+                server = await forward(tunnel, local, remote, note)
+                exits.callback(server.close)
+                port = server.sockets[0].getsockname()[1]
+                click.echo(_forwarded(port, remote, as_json=session.output.as_json))
+            await tunnel.ended.wait()
+            raise TunnelError("the provider hung up: has the task ended? `ogpu describe` says")
+
+    async def check(client: ChainClient, key: Keypair, found: Task, final: bytes) -> None:
+        await _require_declared(client, key, found, final, [remote for _, remote in pairs])
+
+    with contextlib.suppress(KeyboardInterrupt):  # how it is ended
+        _enter(session, task, key_text, work, check)
+
+
+@click.command()
+@click.argument("task")
+@click.argument("names", nargs=-1, required=True, metavar="NAME[=FILE]...")
+@key_option
+@click.pass_obj
+def secrets(session: WalletSession, task: str, names: tuple[str, ...], key_text: str) -> None:
+    """Hand the program of TASK (0x..) the secrets it waits for.
+
+    Name all that its task file names, in one go. The value of NAME is that of the environment variable NAME, or the
+    content of FILE. It goes through the tunnel to the provider that runs the task. The program finds it in
+    /secrets/NAME, in memory alone. `ogpu submit --watch` does this by itself.
+    """
+    values = secrets_of(names)
+
+    async def work(tunnel: Multiplexer) -> None:
+        await hand_secrets(tunnel, values)
+        session.output.facts({"task": task, "handed_over": ", ".join(sorted(values))})
+
+    _enter(session, task, key_text, work)
+
+
+def _forwarded(port: int, remote: int, *, as_json: bool) -> str:
+    """A line: who waits for it reads no further."""
+    row = {"local": f"{HOST}:{port}", "remote": remote}
+    return json.dumps(row) if as_json else f"{row['local']} leads to port {remote} of the container; Ctrl-C ends it"
+
+
+async def _require_declared(client: ChainClient, key: Keypair, task: Task, final: bytes, ports: Sequence[int]) -> None:
+    """TaskError for a port that the task does not name; where its input cannot be had, its provider says so later."""
+    providers = await market_reads.providers(client, final)
+    async with BlobClient(private=market_reads.is_development(client)) as blobs:
+        try:
+            declared = REQUEST.decode(await fetch_input(blobs, key, task, providers)).ports
+        except (RunBlobError, DecodeError) as error:
+            note(f"cannot check which ports the task names: {error}")
+            return
+    others = [port for port in ports if port not in declared]
+    if others:
+        named = ", ".join(map(str, declared)) or "none: only a lease has ports"
+        raise TaskError(
+            f"the task does not name port {', '.join(map(str, others))} (`spec.run.ports`): it names {named}"
+        )
+
+
+async def _no_check(*_: object) -> None:
+    """Check nothing."""
+
+
+def _enter(
+    session: WalletSession, task: str, key_text: str, work: Callable[[Multiplexer], Awaitable[None]],
+    check: Callable[[ChainClient, Keypair, Task, bytes], Awaitable[None]] = _no_check,
+) -> None:  # fmt: skip
+    """Open a task's tunnel and work in it; errors end the program with a sentence.
+
+    `check` runs first.
+    """
+
+    async def body(client: ChainClient) -> None:
+        task_id, key = await named_task(session, client, task, key_text), session.key(key_text)
+        final = await client.finalized()
+        found = await known_task(client, task_id, final)
+        require_customer(found, key.account, "gets in")
+        await check(client, key, found, final)
+        try:
+            async with entered(client, key, task_id, found, final) as tunnel:
+                with session.doing(None):
+                    await work(tunnel)
+        except (TunnelError, OSError) as error:
+            raise TaskError(str(error)) from None
+
+    with contextlib.suppress(asyncio.CancelledError):
+        session.run(body)
+
+
+def _sides(source: str, target: str) -> tuple[tuple[str, str], Path]:
+    """The task with its path, and the path here."""
+    remote = [text for text in (source, target) if text.startswith("0x") and ":" in text]
+    if len(remote) != 1:
+        raise click.UsageError("one of the two is TASK:/PATH, with a task as 0x..; the other one is here")
+    task, _, path = remote[0].partition(":")
+    return (task, path.lstrip("/")), Path(target if source == remote[0] else source)
+
+
+def _pair(text: str) -> tuple[int, int]:
+    local, colon, remote = text.partition(":")
+    numbers = (local, remote if colon else local)
+    if not all(part.isdecimal() and len(part) <= 5 and int(part) <= 65_535 for part in numbers):
+        raise click.UsageError(f"{text!r} is no pair of ports: write it like 8888:8888")
+    return int(numbers[0]), int(numbers[1])
+
+
+HOST = "127.0.0.1"
+_PIECE = 32 * 1024
+
+
+async def forward(tunnel: Multiplexer, local: int, remote: int, note: Callable[[str], None]) -> asyncio.Server:
+    """Listen on a port of this machine alone; `note` hears why a connection failed. OSError where it is taken."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await _carry(await tunnel.open(ReachPort(remote)), reader, writer)
+        except TunnelError as error:
+            note(str(error))
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    return await asyncio.start_server(connected, HOST, local)
+
+
+async def _carry(stream: TunnelStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def up() -> None:
+        with contextlib.suppress(TunnelError, ConnectionError):
+            while data := await reader.read(_PIECE):
+                await stream.write(data)
+            await stream.end_input()
+
+    sending = asyncio.create_task(up())
+    try:
+        with contextlib.suppress(ConnectionError):
+            while (found := await stream.read()) is not None:
+                writer.write(found[1])
+                await writer.drain()
+    finally:
+        sending.cancel()
+        await stream.finish()
+    end = await stream.end
+    if end.problem:
+        raise TunnelError(end.problem)

@@ -1,0 +1,339 @@
+"""Commands with which a customer decides about its task, and with which both agree on another end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_tasks.client.commands.calls import key_option, planned
+from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
+from gpu_tasks.client.commands.task_runs import checkpoints_option
+from gpu_tasks.client.training import stages
+from gpu_tasks.client.training.held_checkpoints import CheckpointKeeper
+from gpu_tasks.client.training.run_blobs import no_result
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
+from gpu_tasks.market.training.tasks import (
+    TASK_BOND,
+    TASK_DEPOSIT,
+    TASK_DISPUTE,
+    TASK_ESCROW,
+    Task,
+    TaskState,
+    agreed_milestone,
+    has_bidding,
+    places_held,
+    slot_case,
+)
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.frame.call import Call
+from runtime.frame.holds import Hold
+from runtime.pallets.balances import Balances
+from wallet.amounts import format_amount
+from wallet.client import ChainClient, Payer
+from wallet.commands.calls import NothingToSend, PlannedCall, SendingOptions, make, sending_options
+from wallet.commands.options import AMOUNT
+from wallet.output import Grains
+from wallet.session import WalletSession
+from wallet.trial import Trial, TrialError, attempt
+
+Draft = Callable[[ChainClient, Payer, bytes, Task], Awaitable[PlannedCall]]
+
+
+def make_about(session: WalletSession, task: str, key_text: str, sending: SendingOptions, draft: Draft) -> None:
+    """Plan a call about a task, show it, ask, send it."""
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        task_id = await named_task(session, client, task, key_text)
+        found = await known_task(client, task_id, await client.finalized())
+        return await draft(client, payer, task_id, found)
+
+    make(session, key_text, sending, plan)
+
+
+def facts(task_id: bytes, task: Task) -> dict[str, Any]:
+    """What each of these commands shows first."""
+    return {"task": task_id, "state": stages.progress(task)}
+
+
+def require_result(task: Task) -> None:
+    """TaskError for a task without a result to decide about."""
+    if task.state is not TaskState.SUBMITTED:
+        had = any(slot.result is not None for slot in task.slots)
+        raise TaskError(f"the task is {stages.progress(task)}: {stages.why(task)}" if had else no_result(task))
+    if task.accepted is not None:
+        raise TaskError(f"the result is accepted already: {stages.why(task)}")
+
+
+CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@sending_options
+@click.pass_obj
+def accept(session: WalletSession, task: str, key_text: str, sending: SendingOptions) -> None:
+    """Accept the result of TASK (0x..).
+
+    The task is paid as soon as it is known that no audit looks at it.
+    """
+
+    async def draft(_client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
+        require_customer(found, payer.account)
+        require_result(found)
+        pays = sum(slot.price for slot in found.slots)
+        terms = {**facts(task_id, found), "pays": Grains(pays)}
+        return planned(session.output, TrainingMarket.accept(task=task_id), terms)
+
+    make_about(session, task, key_text, sending, draft)
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@click.option("--raise", "price_max", type=AMOUNT, help="A higher greatest price in oGPU, while nobody has bid.")
+@click.option(
+    "--extend", "blocks", type=click.IntRange(1, BLOCKS_MAX), help="So many more blocks for everybody who works on it."
+)  # fmt: skip
+@click.option(
+    "--stop", "is_stop", is_flag=True, help="Stop the running task; pay its elapsed time and 5 % of the price."
+)
+@sending_options
+@click.pass_obj
+def amend(
+    session: WalletSession, task: str, key_text: str, price_max: int | None, blocks: int | None, is_stop: bool,
+    sending: SendingOptions,
+) -> None:  # fmt: skip
+    """Raise the price of TASK (0x..), extend its time, or stop it.
+
+    Give one of --raise, --extend and --stop.
+    """
+    if (price_max is not None) + (blocks is not None) + is_stop != 1:
+        raise click.UsageError("give one of --raise, --extend and --stop")
+
+    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
+        require_customer(found, payer.account)
+        if price_max is not None:
+            _require_raisable(found, price_max)
+            return await _amended(session, client, payer, task_id, found, RaisePrice(price_max))
+        _require_running(found)
+        change = Stop() if blocks is None else MoreBlocks(blocks)
+        return await _amended(session, client, payer, task_id, found, change)
+
+    make_about(session, task, key_text, sending, draft)
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@sending_options
+@click.pass_obj
+def stop(session: WalletSession, task: str, key_text: str, sending: SendingOptions) -> None:
+    """Stop a running TASK (0x..).
+
+    You pay for the elapsed time, and 5 % of the price out of your bond. The container of a job or a lease goes at
+    once, with its files.
+    """
+
+    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
+        require_customer(found, payer.account)
+        _require_running(found)
+        return await _amended(session, client, payer, task_id, found, Stop())
+
+    make_about(session, task, key_text, sending, draft)
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@click.option("--pay", type=AMOUNT, help="oGPU to each provider, out of the escrow.")
+@click.option("--back", type=AMOUNT, help="oGPU to the customer, out of each collateral.")
+@sending_options
+@click.pass_obj
+def close(
+    session: WalletSession, task: str, key_text: str, pay: int | None, back: int | None, sending: SendingOptions
+) -> None:
+    """Offer another end of TASK (0x..), or sign an offered one.
+
+    The customer offers, with --pay and --back. The stash of a slot signs, and may leave them out. The last
+    signature ends the task.
+    """
+
+    async def draft(_client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
+        pays, comes_back = _close_terms(found, payer.account, pay, back)
+        call = TrainingMarket.close(task=task_id, pay=pays, back=comes_back)
+        terms = {**facts(task_id, found), "pay": Grains(pays), "back": Grains(comes_back)}
+        return planned(session.output, call, terms)
+
+    make_about(session, task, key_text, sending, draft)
+
+
+@click.command()
+@click.argument("task")
+@key_option
+@checkpoints_option
+@sending_options
+@click.pass_obj
+def hold(session: WalletSession, task: str, key_text: str, checkpoints: Path, sending: SendingOptions) -> None:
+    """Check, keep and sign the newest checkpoint of TASK (0x..).
+
+    Its milestone counts then. `ogpu submit --watch` and `ogpu watch` do so by themselves.
+    """
+
+    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
+        require_customer(found, payer.account)
+        number = stages.unheld(found)
+        if number is None:
+            raise TaskError(f"no checkpoint waits to be held: {stages.why(found)}")
+        final = await client.finalized()
+        if not sending.dry_run:
+            async with BlobClient(private=market_reads.is_development(client)) as blobs:
+                keeper = CheckpointKeeper(client, blobs, session.key(key_text), checkpoints)
+                await keeper.take(task_id, found, final)
+        counts = {"milestone": number, "of": found.order.milestones}
+        stated = agreed_milestone(found)
+        assert stated is not None, "one waits to be held"
+        call = TrainingMarket.hold_checkpoint(task=task_id, number=number, root=stated.root)
+        return planned(session.output, call, {**facts(task_id, found), **counts})
+
+    make_about(session, task, key_text, sending, draft)
+
+
+async def cancelled(
+    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task
+) -> PlannedCall:
+    """What taking a task back would be; TaskError where that cannot be done any more."""
+    require_customer(found, payer.account)
+    if not _is_cancellable(found):
+        helps = "`ogpu stop` ends it" if found.state is TaskState.RUNNING else "see `ogpu describe`"
+        raise TaskError(f"the task is {stages.progress(found)}: it cannot be taken back any more; {helps}")
+    call = TrainingMarket.cancel(task=task_id)
+    ends = await end_facts(client, task_id, found, call, payer.account)
+    return planned(session.output, call, {**facts(task_id, found), **ends})
+
+
+async def ended_early(
+    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task
+) -> PlannedCall | NothingToSend:
+    """The call that ends a task now, with its cost: taken back, or stopped where it runs; none where it can be neither.
+
+    TaskError for anybody but its customer.
+    """
+    require_customer(found, payer.account)
+    if _is_cancellable(found):
+        planned_call = await cancelled(session, client, payer, task_id, found)
+    elif found.state is TaskState.RUNNING:
+        planned_call = await _amended(session, client, payer, task_id, found, Stop())
+    else:
+        return NothingToSend({**facts(task_id, found), "why": stages.why(found)})
+    return replace(planned_call, question="End the task now?")
+
+
+async def _amended(
+    session: WalletSession, client: ChainClient, payer: Payer, task_id: bytes, found: Task, change: Any
+) -> PlannedCall:
+    call = TrainingMarket.amend(task=task_id, change=change)
+    terms, locks = facts(task_id, found), 0
+    match change:
+        case RaisePrice():
+            locks = max(0, (await tried(client, call, payer.account)).amount)
+            terms |= {"price_max_before": Grains(found.terms.price_max), "price_max": Grains(change.price_max)}
+            terms |= {"locked_more": Grains(locks)}
+        case MoreBlocks():
+            terms |= {"more_blocks": change.blocks, "promised": [slot.promised + change.blocks for slot in found.slots]}
+        case _:
+            terms |= await end_facts(client, task_id, found, call, payer.account)
+    return planned(session.output, call, terms, locks=locks)
+
+
+def _require_running(task: Task) -> None:
+    if task.state is not TaskState.RUNNING:
+        helps = "`ogpu cancel` takes it back" if _is_cancellable(task) else "see `ogpu describe`"
+        raise TaskError(f"the task is {stages.progress(task)}: only one that runs is extended or stopped; {helps}")
+
+
+def _require_raisable(task: Task, price_max: int) -> None:
+    if task.state is not TaskState.COMMITTING or task.bids:
+        raise TaskError(f"the task is {stages.progress(task)}: a price is raised before the first bid only")
+    if price_max <= task.terms.price_max:
+        now = format_amount(task.terms.price_max)
+        raise TaskError(f"the task pays at most {now} oGPU now: a price is only raised; give --raise more than that")
+
+
+def _is_cancellable(task: Task) -> bool:
+    return has_bidding(task) or (
+        task.state in (TaskState.ASKING, TaskState.STARTING, TaskState.VOLUNTEERING) and not task.jury_from
+    )
+
+
+def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) -> tuple[int, int]:
+    """What is offered or signed; TaskError where the account can do neither."""
+    if task.state not in CLOSABLE or task.accepted is not None:
+        stands = stages.progress(task)
+        raise TaskError(f"the task is {stands}: another end is agreed on between award and acceptance only")
+    if task.customer == account:
+        if pay is None or back is None:
+            raise TaskError("say what the end is: --pay for each provider, --back out of each collateral; 0 is fine")
+        price, collateral = min(slot.price for slot in task.slots), min(slot.collateral for slot in task.slots)
+        if pay > price or back > collateral:
+            raise TaskError(
+                f"--pay is at most {format_amount(price)} oGPU, the price, and --back {format_amount(collateral)}, "
+                "the collateral"
+            )
+        return pay, back
+    if all(slot.provider != account for slot in task.slots):
+        raise TaskError("only the customer and the stashes of its slots agree on an end: see `ogpu describe`")
+    offer = task.close
+    if offer is None:
+        raise TaskError("its customer offers no other end: nothing is there to sign")
+    if (pay, back) not in ((None, None), (offer.pay, offer.back)):
+        raise TaskError(
+            f"its customer offers --pay {format_amount(offer.pay)} --back {format_amount(offer.back)}, and nothing else"
+        )
+    return offer.pay, offer.back
+
+
+# Amounts follow from the chain's own rules over its own state, as if the call were in the next block. Where that cannot
+# be tried, nothing is claimed.
+async def locked(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> int:
+    """Grains that the customer holds for a task, its deposit apart."""
+    holds = [
+        (task.customer, Hold(reason, slot_case(task_id, place)))
+        for place in range(places_held(task))
+        for reason in (TASK_ESCROW, TASK_BOND, TASK_DISPUTE)
+    ]
+    return sum(await client.read_many(Balances.held_cases, holds, at=at))
+
+
+async def deposit(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> int:
+    """What is held for the record of a task."""
+    held: int = await client.read(Balances.held_cases, task.customer, Hold(TASK_DEPOSIT, task_id), at=at)
+    return held
+
+
+async def end_facts(client: ChainClient, task_id: bytes, task: Task, call: Call, signer: bytes) -> dict[str, Any]:
+    """What a call that ends a task gives back now, what comes with the record, and what is gone."""
+    at = await client.finalized()
+    held, later = await locked(client, task_id, task, at), await deposit(client, task_id, task, at)
+    back = -(await tried(client, call, signer)).amount
+    return {
+        "locked": Grains(held),
+        "comes_back": Grains(back),
+        "comes_back_later": Grains(later),
+        "gone": Grains(max(0, held - back)),
+    }
+
+
+async def tried(client: ChainClient, call: Call, signer: bytes) -> Trial:
+    """What a call would move; nothing, where that cannot be told: who sends it is told so."""
+    try:
+        return await attempt(client, [call], signer)
+    except TrialError:
+        return Trial()

@@ -1,0 +1,118 @@
+"""The storage of Courts: records, who may judge, and which block looks at which case.
+
+Always: every case is on an agenda or due, so each ends by itself; a case that is over is neither; `seats` has exactly
+the judges of open cases, each holding what its seat says.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Annotated
+
+from gpu_tasks.market.courts.benches import COURT_MIN
+from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat, parties_of
+from gpu_tasks.market.courts.due import DueCase
+from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
+from gpu_tasks.market.courts.numbers import CourtNumbers
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.judges import in_office, reads_since
+from gpu_tasks.market.rounds import Windows
+from runtime.encoding.codec import Bounded
+from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
+from runtime.frame.pallet import Hasher, ScheduleItem, StorageDoubleMap, StorageMap
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+
+CONVICTIONS_MAX = 2
+"""So many are remembered: the next one is the third."""
+_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
+
+Convictions = Annotated[tuple[BlockNumber, ...], Bounded(CONVICTIONS_MAX)]
+
+
+@dataclass(slots=True)
+class SeatTally:
+    """Counts looks."""
+
+    looks: int = 0
+
+
+class CourtsStorage(CourtNumbers):
+    """Cases, seats and agendas."""
+
+    system: System
+    balances: Balances
+    beacon: Beacon
+    stake: TrustStake
+    lock: TrustLock
+    devices: Devices
+
+    cases: StorageMap[Hash, CourtCase | None] = StorageMap(doc="Open cases.")
+    seats: StorageDoubleMap[AccountId, Hash, JudgeSeat | None] = StorageDoubleMap(
+        doc="Who judges which case, by stash: what a validator has to do now."
+    )
+    convictions: StorageMap[AccountId, Convictions] = StorageMap(
+        default=(), doc="The blocks in which an account was last found to have lied."
+    )
+    heights: ScheduleItem[Hash] = ScheduleItem("height", doc="Cases to look at in a block.")
+    finals: ScheduleItem[Hash] = ScheduleItem("final", doc="Cases to look at once a height is final.")
+
+    due: StorageMap[DueCase, bool] = StorageMap(
+        default=False, hasher=Hasher.IDENTITY, doc="Cases that are due and were not looked at yet, the dearest first."
+    )
+    prices: StorageMap[Hash, Balance] = StorageMap(default=0, doc="What open cases are about: who is due goes by it.")
+
+    @cached_property
+    def tally(self) -> SeatTally:
+        """How many in office this block has looked at, whether they may sit."""
+        return SeatTally()
+
+    def handler(self, index: int) -> CaseHandler:
+        """The pallet that opened a case."""
+        return handler_at(index, self.context.members.values())
+
+    def windows(self, case: CourtCase) -> Windows:
+        """How long the case's judges have: nobody closes before all have committed or the lease is over."""
+        lease = max(case.rules.commit_blocks, case.terms.run_blocks * 3 // 2)
+        return Windows(lease=lease, close=lease, reveal=case.rules.open_blocks)
+
+    def entrants(self) -> list[tuple[bytes, int]]:
+        """The validators in office, with their weights: of these judges are drawn."""
+        return in_office(self.devices)
+
+    def may_sit(self, case: CourtCase) -> Callable[[bytes], bool]:
+        """Who of them may judge: without offence, a reader of the input, no party, able to stand for its seat.
+
+        Who leaves after the beacon is known (by spending what a seat takes) brings nobody else in but by its absence,
+        and who comes in then is drawn only where it would have been drawn anyway: the draw is a lottery.
+        """
+        parties = dict.fromkeys(parties_of(case))
+        parties[self.devices.operator(case.terms.customer)] = None  # a stash may act with its provider key
+        needed = case.seat + self.balances.existential_deposit
+
+        def may(stash: bytes) -> bool:
+            self.tally.looks += 1
+            return stash not in parties and self._can_judge(stash, case.terms.sealed_at, needed)
+
+        return may
+
+    def count_left(self, case: CourtCase, most: int) -> int:
+        """How many are left who may judge, counted up to `most`."""
+        may = self.may_sit(case)
+        return sum(1 for _ in islice((stash for stash, _ in self.entrants() if may(stash)), most))
+
+    def has_court(self, case: CourtCase) -> bool:
+        """Whether enough are left for a court."""
+        return self.count_left(case, COURT_MIN) == COURT_MIN
+
+    def once_final(self, case_id: bytes, height: int) -> None:
+        """Look at the case in the first block whose `final_ref` covers `height`."""
+        self.finals.put(height, case_id)
+
+    def _can_judge(self, stash: bytes, sealed_at: int, needed: int) -> bool:
+        since = reads_since(self.devices, stash)
+        return since is not None and since <= sealed_at and self.balances.free_balance(stash) >= needed

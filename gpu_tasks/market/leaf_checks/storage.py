@@ -1,0 +1,163 @@
+"""The storage of LeafChecks: records, which block looks at which check, and who may audit.
+
+Always: a check waits for a block, for a height to be final, or for the courts, so each ends by itself; what an account
+has to do now lies under its stash.
+"""
+
+from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.handlers import CaseHandler, handler_at
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.judges import in_office, reads_since
+from gpu_tasks.market.ids import UnitId
+from gpu_tasks.market.leaf_checks.checks import CALLED_MAX, CheckTerms, CheckWindows, LeafCheck, LeafDuty
+from gpu_tasks.market.leaf_checks.events import UnknownCheck
+from gpu_tasks.market.leaf_checks.fees import auditor_seat
+from runtime.cryptography.draw import lottery
+from runtime.encoding.codec import U32
+from runtime.encoding.types import AccountId, BlockNumber, Hash
+from runtime.frame.pallet import Hasher, Pallet, Parameter, ScheduleItem, StorageDoubleMap, StorageMap, known
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.system import System
+
+_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
+_LABEL = b"leaf-auditor"
+
+
+# The numbers of LeafChecks that a chain may change, each with its bounds and its reason.
+#
+# Always: a check goes by what `windows_for` gave it when it opened; whether a batch is checked was settled by its post.
+CHECK_WINDOW_MAX = 7_200
+"""No window of a check is longer."""
+BATCH_MIN = 2
+"""Fewer requests are no batch."""
+
+
+class LeafNumbers(Pallet):
+    """The least size of a batch that is checked by its leaves, and the windows of a check."""
+
+    check_from: Parameter[U32] = Parameter(
+        16, unit="requests", least=0, greatest=REQUESTS_MAX,
+        doc="Batches of so many requests are checked by leaves; smaller ones, or where it is 0 all, audited as a unit.",
+    )  # fmt: skip
+    show_blocks: Parameter[BlockNumber] = Parameter(
+        300, unit="blocks", least=4, greatest=CHECK_WINDOW_MAX,
+        doc="To show drawn leaves in: who does not loses its collateral, so a machine must have time to come back.",
+    )  # fmt: skip
+    check_blocks: Parameter[BlockNumber] = Parameter(
+        40, unit="blocks", least=4, greatest=CHECK_WINDOW_MAX,
+        doc="For an auditor to fetch the input and compute; 1.5 times the run of the whole batch, if that is longer.",
+    )  # fmt: skip
+    dispute_blocks: Parameter[BlockNumber] = Parameter(
+        20, unit="blocks", least=4, greatest=CHECK_WINDOW_MAX,
+        doc="For a customer to dispute a leaf, once an auditor is through.",
+    )  # fmt: skip
+
+    def is_checked(self, requests: int) -> bool:
+        """Whether batches of so many requests are checked by leaves, if there are judges enough."""
+        return bool(self.check_from) and requests >= max(BATCH_MIN, self.check_from)
+
+    def windows_for(self, run_blocks: int) -> CheckWindows:
+        """The windows of a check that opens now."""
+        return CheckWindows(
+            show=self.show_blocks,
+            check=max(self.check_blocks, run_blocks * 3 // 2),
+            dispute=self.dispute_blocks,
+        )
+
+
+class LeafStorage(LeafNumbers):
+    """Checks, duties and agendas."""
+
+    system: System
+    balances: Balances
+    beacon: Beacon
+    lock: TrustLock
+    devices: Devices
+    courts: Courts
+
+    checks: StorageMap[UnitId, LeafCheck | None] = StorageMap(doc="Batches whose leaves are looked at.")
+    unit_of_case: StorageMap[Hash, UnitId | None] = StorageMap(doc="The batch of a case that is before the courts.")
+    duties: StorageDoubleMap[AccountId, UnitId, LeafDuty] = StorageDoubleMap(
+        default=LeafDuty.NONE,
+        doc="The batches of which a stash shows leaves now, computes them, or stands for what it said.",
+    )
+
+    heights: ScheduleItem[UnitId] = ScheduleItem("height", doc="Checks to look at in a block.")
+    finals: ScheduleItem[UnitId] = ScheduleItem("final", doc="Checks to look at once a height is final.")
+
+    @property
+    def height(self) -> int:
+        """Of this block."""
+        return self.system.number.get()
+
+    def handler(self, check: LeafCheck) -> CaseHandler:
+        """The pallet whose batch it is."""
+        return handler_at(check.terms.handler, self.context.members.values())
+
+    def open_check(self, unit: bytes) -> LeafCheck:
+        """A check that is not over; UnknownCheck if there is none."""
+        return known(self.checks[unit], UnknownCheck)
+
+    def of_case(self, case: bytes) -> tuple[bytes, LeafCheck]:
+        """The batch and the check of a case that is before the courts."""
+        unit = self.unit_of_case[case]
+        check = self.checks[unit] if unit is not None else None
+        assert unit is not None and check is not None, "a check is there until its case is over"  # noqa: PT018
+        return unit, check
+
+    def awaits_finality(self, unit: bytes) -> bool:
+        """Whether what it waits for is not final, as far as this block knows: a beacon, or which leaves are drawn."""
+        return bool(self.finals.places[unit])
+
+    def put(self, unit: bytes, check: LeafCheck) -> None:
+        """Write a check, and have it looked at in the block after its window."""
+        self.checks[unit] = check
+        if check.deadline:
+            self.heights.put(check.deadline + 1, unit)
+        else:
+            self.heights.drop(unit)
+
+    def call_auditors(self, unit: bytes, terms: CheckTerms, seed: bytes) -> tuple[tuple[bytes, ...], int]:
+        """Who may be asked to audit, drawn by stake among those in office; and at how many it took a look.
+
+        Drawn with the leaves, before anybody shows them: else who answered would wait until the set in office has
+        changed for one whose first auditor is its friend.
+        """
+        entrants = in_office(self.devices)
+        outside = dict.fromkeys(self._outside(terms))
+        called: list[bytes] = []
+        looks = 0
+        for place in lottery(seed, _LABEL + unit, entrants, len(entrants)):
+            looks += 1
+            stash = entrants[place][0]
+            if stash not in outside and self._can_read(stash, terms.sealed_at):
+                called.append(stash)
+                if len(called) == CALLED_MAX:
+                    break
+        return tuple(called), looks
+
+    def next_auditor(self, check: LeafCheck) -> bytes | None:
+        """Who audits next: of those who are called the first that was not asked yet, and has what a seat takes."""
+        sealed_at, needed = check.terms.sealed_at, seat_of(check.terms) + self.balances.existential_deposit
+        left = (stash for stash in check.called if stash not in check.drawn)
+        return next((stash for stash in left if self._can_audit(stash, sealed_at, needed)), None)
+
+    def _outside(self, terms: CheckTerms) -> tuple[bytes, ...]:
+        """Who may not audit: who has to do with the batch."""
+        own = (terms.customer, self.devices.operator(terms.customer))
+        return (*own, *terms.excluded, *(each.account for each in terms.answerers))
+
+    def _can_audit(self, stash: bytes, sealed_at: int, needed: int) -> bool:
+        return self._can_read(stash, sealed_at) and self.balances.free_balance(stash) >= needed
+
+    def _can_read(self, stash: bytes, sealed_at: int) -> bool:
+        since = reads_since(self.devices, stash)
+        return since is not None and since <= sealed_at
+
+
+def seat_of(terms: CheckTerms) -> int:
+    """What an auditor of a check holds."""
+    return auditor_seat(terms.collateral, terms.fee)

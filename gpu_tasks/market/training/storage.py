@@ -1,0 +1,122 @@
+"""The storage of TrainingMarket: records, and which block looks at which task.
+
+Always: a task that is open waits for a block, for a height to be final, or for the courts; one that has ended waits for
+its record to be dropped; bids that lost give back what they hold a few in a block, whoever else is in it.
+"""
+
+from dataclasses import replace
+
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.ids import DeviceId, TaskId
+from gpu_tasks.market.training.bids import AuctionId, Award, TaskBid
+from gpu_tasks.market.training.events import NotSlotOwner, NotTaskCustomer, UnknownTask, WrongTaskState
+from gpu_tasks.market.training.numbers import TrainingNumbers
+from gpu_tasks.market.training.reputation import Patrons, TrackRecord
+from gpu_tasks.market.training.tasks import FraudClaim, Slot, Task, TaskState, is_open
+from runtime.encoding.codec import U32
+from runtime.encoding.types import AccountId
+from runtime.frame.pallet import Hasher, ScheduleItem, StorageDoubleMap, StorageMap, StorageValue, ensure, known
+from runtime.pallets.balances import Balances
+from runtime.pallets.beacon import Beacon
+from runtime.pallets.staking.trust_lock import TrustLock
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+
+_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
+
+
+class TrainingStorage(TrainingNumbers):
+    """Tasks, bids, records of providers, and agendas."""
+
+    system: System
+    balances: Balances
+    beacon: Beacon
+    stake: TrustStake
+    lock: TrustLock
+    devices: Devices
+    capacity: Capacity
+    courts: Courts
+
+    tasks: StorageMap[TaskId, Task | None] = StorageMap(doc="Open tasks, and ended ones for a while.")
+    submitted: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Tasks that a customer has submitted, ever.")
+    open_tasks: StorageValue[U32] = StorageValue(default=0, doc="Tasks that hold money.")
+    on_sale: StorageMap[TaskId, bool] = StorageMap(
+        default=False, doc="Tasks that take bids or have them opened: what a provider looks for work in."
+    )
+    awards: StorageMap[AuctionId, Award | None] = StorageMap(doc="By which terms and seed an auction was decided.")
+    bids: StorageDoubleMap[AuctionId, DeviceId, TaskBid | None] = StorageDoubleMap(
+        doc="The bids of an auction, until its task is dropped: with its award, the selection can be made again."
+    )
+    held_bids: StorageDoubleMap[AuctionId, DeviceId, bool] = StorageDoubleMap(
+        default=False, doc="Bids that still hold their device and money, and have no slot."
+    )
+    clearing: ScheduleItem[TaskId] = ScheduleItem(doc="Tasks whose bids give back what they hold, a few in a block.")
+    duties: StorageDoubleMap[AccountId, TaskId, bool] = StorageDoubleMap(
+        default=False, doc="The tasks of which a provider has a slot, or stands by, by stash."
+    )
+    claims: StorageDoubleMap[TaskId, AccountId, FraudClaim | None] = StorageDoubleMap(
+        doc="Fraud proofs that were committed to and not opened, by who made them."
+    )
+    task_of_case: StorageMap[TaskId, TaskId | None] = StorageMap(doc="The task of a case that is before the courts.")
+    records: StorageMap[AccountId, TrackRecord] = StorageMap(
+        default=TrackRecord(), doc="What a provider has settled and failed."
+    )
+    patrons: StorageMap[AccountId, Patrons] = StorageMap(
+        default=Patrons(), doc="From whom a provider's settled value comes."
+    )
+
+    heights: ScheduleItem[TaskId] = ScheduleItem(
+        "height", doc="Tasks whose deadline is over in a block, or whose record is dropped."
+    )
+    finals: ScheduleItem[TaskId] = ScheduleItem("final", doc="Tasks to look at once a height is final.")
+
+    @property
+    def height(self) -> int:
+        """Of this block."""
+        return self.system.number.get()
+
+    def open_task(self, task_id: bytes) -> Task:
+        """A task that has not ended; UnknownTask if there is none."""
+        task = known(self.tasks[task_id], UnknownTask)
+        ensure(is_open(task), UnknownTask)
+        return task
+
+    def customers(self, task_id: bytes, account: bytes) -> Task:
+        """An open task of this customer."""
+        task = self.open_task(task_id)
+        ensure(task.customer == account, NotTaskCustomer)
+        return task
+
+    def worked(self, task_id: bytes, place: int, account: bytes) -> tuple[Task, Slot]:
+        """An open task and a slot of it, which the account's stash has; the account is the stash or its key."""
+        task = self.open_task(task_id)
+        ensure(place < len(task.slots), NotSlotOwner)
+        slot = task.slots[place]
+        ensure(slot.provider == self.devices.operator(account), NotSlotOwner)
+        return task, slot
+
+    def ensure_in(self, task: Task, *states: TaskState) -> None:
+        """WrongTaskState unless the task is in one of these states, and its window is open."""
+        ensure(task.state in states, WrongTaskState)
+        ensure(not task.deadline or self.height <= task.deadline, WrongTaskState)
+
+    def put(self, task_id: bytes, task: Task) -> None:
+        """Write a task, and have it looked at in the block after its deadline."""
+        self.tasks[task_id] = task
+        if task.deadline:
+            self.heights.put(task.deadline + 1, task_id)
+        else:
+            self.heights.drop(task_id)
+
+    def await_beacon(self, task_id: bytes, task: Task) -> None:
+        """Have the task looked at once the beacon of two blocks from here is final."""
+        height = self.height + BEACON_DELAY
+        self.put(task_id, replace(task, deadline=0, beacon_at=height))
+        self.finals.put(height, task_id)
+
+    def clear(self, task_id: bytes) -> None:
+        """Have the bids of auctions that are over give back what they hold, from the next block on."""
+        self.clearing.put(self.height + 1, task_id)

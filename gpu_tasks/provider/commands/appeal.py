@@ -1,0 +1,37 @@
+"""`appeal`: a court shall say what is right about a unit. The daemon does so by itself about its own results."""
+
+from __future__ import annotations
+
+import click
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.appeals import appeal_against
+from gpu_tasks.provider.commands.calls import make
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions
+from gpu_tasks.provider.registration import Planned
+from wallet.client import ChainClient
+from wallet.commands.options import dry_run_option, yes_option
+from wallet.keypair import Keypair
+from wallet.trust import hash_typed
+
+
+@click.command()
+@click.argument("unit")
+@dry_run_option
+@yes_option
+@click.pass_obj
+def appeal(options: ProviderOptions, unit: str, dry_run: bool, yes: bool) -> None:
+    """Appeal against what judges have said of UNIT (0x..); the provider key signs, the bond is the stash's.
+
+    The daemon appeals by itself against a verdict that calls its own result a lie.
+    """
+    unit_id = hash_typed(unit)
+
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+        if unit_id is None:
+            raise ProviderError(f"{unit!r} is no unit: a unit is 0x and 64 hexadecimal digits")
+        stash = await market_reads.stash_of(client, key.account) or key.account
+        found = await appeal_against(client, unit_id, stash)
+        return [Planned(found.call, found.bond, "bond", stash, found.facts)]
+
+    make(options.session, lambda: options.key, plan, dry_run=dry_run, is_agreed=yes)

@@ -1,0 +1,272 @@
+"""`auctions`, `policy` and `drain`: what is on sale, what the daemon bids for, and that it takes nothing new."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.capacity.standing import ProvenRates
+from gpu_tasks.market.training.orders import runs_program
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.commands.engine_option import bidding_kinds
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, made_base_path, told
+from gpu_tasks.provider.commands.run import connect
+from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
+from gpu_tasks.provider.programs.means import CONTAINER_KIND
+from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, check_task
+from gpu_tasks.provider.tasks.machine import HostMachine
+from gpu_tasks.provider.tasks.policy import (
+    BidPolicy,
+    PolicyError,
+    hours_of,
+    hours_text,
+    image_named,
+    kind_named,
+    price_of,
+    price_text,
+)
+from gpu_tasks.provider.tasks.policy_file import is_draining, read_policy, set_draining, write_policy
+from gpu_tasks.provider.tasks.time_terms import check_program
+from wallet.output import Grains
+from wallet.session import explained, note
+
+AUCTIONS = (
+    "task",
+    "kind",
+    "state",
+    "until",
+    "price_max",
+    "blocks_max",
+    "milestones",
+    "devices",
+    "bids",
+    "own_bid",
+    "not_bid",
+)
+ONLY_TRIED = "nothing that the chain shows; the daemon tries it first: the log of `run` says what came of that"
+FOR_NOTHING = (
+    "without a least price a bid is one grain, and rivals that bid as little are paid no more: see --least-price"
+)
+NO_IMAGE = "no image may run, so it bids for no container: --image names a repository, with a digest or without"
+NO_CONTAINERS = "images are named, but containers are not among the kinds: --kind container"
+NEXT_START = "what it says of containers a daemon goes by from its next start on: restart it where it runs"
+
+
+@click.command()
+@click.option("-w", "--watch", is_flag=True, help="Go on, and show them again whenever something has changed.")
+@click.pass_obj
+def auctions(options: ProviderOptions, watch: bool) -> None:
+    """List the tasks at auction, which of them have a bid of this provider's, and why the others have none.
+
+    What an input asks for is seen only when it is opened, and how fast this machine is when it is tried: the log of
+    `run` says what came of that.
+    """
+
+    async def show() -> None:
+        chain, _ = await connect(options, tell=note)
+        if watch:
+            note("looking at each final block: shown whenever something has changed, until interrupted")
+        try:
+            shown = None
+            async for view in chain.views():
+                rows = await auction_rows(chain, _policy(options), view.newest)
+                if rows != shown:
+                    options.output.rows(f"Auctions at block {view.height}", AUCTIONS, rows)
+                if rows != shown and not rows:
+                    note("no task is at auction now" + (": it is shown once one is" if watch else ""))
+                shown = rows
+                if not watch:
+                    return
+        finally:
+            await chain.close()
+
+    explained(lambda: asyncio.run(told(show)))
+
+
+async def auction_rows(chain: LiveChain, policy: BidPolicy, newest: int) -> list[dict[str, Any]]:
+    """The tasks on sale, as rows; ChainError."""
+    found: Mapping[bytes, Task] = await chain.auctions()
+    means = Means(chain.stash, await chain.spendable(), 0)
+    own = await chain.own_devices()
+    bid_for = {status.device.assignment for status in own}
+    lacking = unproven_text(own, (await chain.roll_call([status.id for status in own])).rates)
+    return [
+        {
+            "task": name,
+            "kind": kind_of(task),
+            "state": task.state.name.lower(),
+            "until": task.deadline,
+            "price_max": Grains(task.terms.price_max),
+            "blocks_max": task.terms.blocks_max,
+            "milestones": task.milestones,
+            "devices": task.terms.slots,
+            "bids": task.bids,
+            "own_bid": name in bid_for,
+            "not_bid": None if name in bid_for else why_not(task, policy, means, newest) or lacking or ONLY_TRIED,
+        }
+        for name, task in found.items()
+    ]
+
+
+def unproven_text(own: Sequence[DeviceStatus], rates: ProvenRates) -> str:
+    """Why the chain takes no bid with any of these devices; empty where it takes one."""
+    reasons = {status.id: rates.why_not(status.id, status.device.kind) for status in own}
+    if not reasons or not all(reasons.values()):
+        return ""
+    return "; ".join(f"device 0x{device.hex()[:8]}..: {reason}" for device, reason in reasons.items())
+
+
+def kind_of(task: Task) -> str:
+    """What a task computes, by name, or the beginning of its id."""
+    if runs_program(task.order):
+        return CONTAINER_KIND
+    try:
+        return Workloads().in_steps(task.order.workload).name
+    except UnknownWorkloadError:
+        return f"0x{task.order.workload.hex()[:8]}.."
+
+
+def why_not(task: Task, policy: BidPolicy, means: Means, newest: int) -> str:
+    """Why it is not bid for, as far as the chain shows it; empty if it may be."""
+    if task.state is not TaskState.COMMITTING:
+        return "its bids are opened: none is taken any more"
+    machine = HostMachine()
+    reason = policy.forbids(kind_of(task), *machine.time_of_week(), is_idle=machine.is_idle())
+    if reason:
+        return reason
+    try:
+        if runs_program(task.order):
+            check_program(task, means, newest)
+        else:
+            check_task(task, means, policy, newest)
+    except UnfitError as error:
+        return str(error)
+    return ""
+
+
+@click.command()
+@click.option(
+    "--kind", "kinds", multiple=True, help="Bid for tasks of this workload; repeatable, for all that there are."
+)
+@click.option("--none", "is_none", is_flag=True, help="Bid for nothing.")
+@click.option("--least-price", help="What a device's time has to bring, after the fee, such as `0.5 oGPU/h`.")
+@click.option(
+    "--schedule", "spans", multiple=True,
+    help="Bid at these times alone, such as `mon-fri 22:00-06:00`, in UTC; repeatable. `always` for all times.",
+)  # fmt: skip
+@click.option(
+    "--only-when-idle/--also-when-busy", default=None, help="Whether a machine at other work bids for nothing."
+)
+@click.option("--gangs/--no-gangs", default=None, help="Whether to work beside others, and wait for them.")
+@click.option(
+    "--image", "images", multiple=True,
+    help="Run containers of this repository, or the archive with this id (sha256:…); repeatable, for all.",
+)  # fmt: skip
+@click.option(
+    "--any-archive/--no-any-archive", default=None, help="Whether images that customers send as archives run."
+)
+@click.option("--outbound/--no-outbound", default=None, help="Whether a container may reach public addresses.")
+@click.pass_obj
+def policy(
+    options: ProviderOptions, kinds: tuple[str, ...], is_none: bool, least_price: str | None, spans: tuple[str, ...],
+    only_when_idle: bool | None, gangs: bool | None, images: tuple[str, ...],
+    any_archive: bool | None, outbound: bool | None,
+) -> None:  # fmt: skip
+    """Show what the daemon of this base path bids for, or change what is given; it goes by it from its next block.
+
+    Without a policy nothing is bid for. It stands in `policy.json` of the base path, where limits of containers can be
+    set too; what it says of containers a daemon goes by from its next start on.
+    """
+    if is_none and kinds:
+        raise click.UsageError("--none is to bid for nothing: leave out --kind, or --none")
+
+    def change() -> None:
+        names = bidding_kinds()
+        try:
+            before = read_policy(options.base_path, names)
+            after = before if not kinds else replace(before, kinds=tuple(kind_named(each, names) for each in kinds))
+            if least_price is not None:
+                after = replace(after, least_price=price_of(least_price))
+            if spans:
+                hours = () if spans == ("always",) else tuple(hours_of(each) for each in spans)
+                after = replace(after, schedule=hours)
+            if images:
+                named = tuple(image_named(each) for each in images)
+                after = replace(after, containers=replace(after.containers, images=named))
+            if any_archive is not None:
+                after = replace(after, containers=replace(after.containers, any_archive=any_archive))
+        except PolicyError as error:
+            raise ProviderError(str(error)) from None
+        after = replace(
+            after,
+            kinds=() if is_none else after.kinds,
+            only_when_idle=after.only_when_idle if only_when_idle is None else only_when_idle,
+            gangs=after.gangs if gangs is None else gangs,
+            containers=after.containers if outbound is None else replace(after.containers, outbound=outbound),
+        )
+        if after != before:
+            write_policy(made_base_path(options.base_path), after)
+        options.output.facts(policy_facts(after) | {"changed": after != before})
+        for advice in _advice(before, after):
+            note(advice)
+
+    explained(change)
+
+
+def _advice(before: BidPolicy, after: BidPolicy) -> Iterator[str]:
+    """What whoever wrote this policy may not have meant, or not know."""
+    if after.kinds and not after.least_price.grains:
+        yield FOR_NOTHING
+    has_containers = CONTAINER_KIND in after.kinds
+    if has_containers and not after.containers.has_images:
+        yield NO_IMAGE
+    if after.containers.has_images and not has_containers and not before.containers.has_images:
+        yield NO_CONTAINERS
+    if after.containers != before.containers or has_containers != (CONTAINER_KIND in before.kinds):
+        yield NEXT_START
+
+
+def policy_facts(policy: BidPolicy) -> dict[str, Any]:
+    """A policy as it is shown."""
+    return {
+        "kinds": ", ".join(policy.kinds) or "none",
+        "least_price": price_text(policy.least_price),
+        "schedule": ", ".join(hours_text(hours) for hours in policy.schedule) or "always",
+        "only_when_idle": policy.only_when_idle,
+        "gangs": policy.gangs,
+        "images": ", ".join(policy.containers.images) or "none",
+        "any_archive": policy.containers.any_archive,
+        "outbound": policy.containers.outbound,
+    }
+
+
+@click.command()
+@click.option("--off", "is_off", is_flag=True, help="Take units and bid for tasks again.")
+@click.pass_obj
+def drain(options: ProviderOptions, is_off: bool) -> None:
+    """Take nothing new: no bids, units with no device; what there is, is ended. `run` says when nothing is left.
+
+    The daemon of this base path goes by it from its next block, and after a restart too, until `drain --off`.
+    """
+
+    def change() -> None:
+        base = made_base_path(options.base_path)
+        before = is_draining(base)
+        set_draining(base, drains=not is_off)
+        options.output.facts({"draining": not is_off, "changed": before is is_off})
+
+    explained(change)
+
+
+def _policy(options: ProviderOptions) -> BidPolicy:
+    """As the file says; ProviderError where it is none."""
+    try:
+        return read_policy(options.base_path, bidding_kinds())
+    except PolicyError as error:
+        raise ProviderError(str(error)) from None

@@ -1,0 +1,147 @@
+"""`bench`, `enrol` and `withdraw`: what a device computes, and whether it answers roll calls. The stash signs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.proofs import WorkShape, is_sound
+from gpu_tasks.provider.commands.calls import make, only
+from gpu_tasks.provider.commands.device_names import device_named, devices_of
+from gpu_tasks.provider.commands.options import (
+    ProviderError,
+    ProviderOptions,
+    StashOptions,
+    backend_option,
+    hardware_of,
+    idle_gpu_problem,
+    stash_option,
+    told,
+)
+from gpu_tasks.provider.execution.chain_process import chains_with
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.measurement import class_reached, measured_rate
+from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus
+from gpu_tasks.provider.registration import Planned
+from runtime.frame.call import Call
+from wallet.client import ChainClient
+from wallet.commands.options import dry_run_option, yes_option
+from wallet.keypair import Keypair
+from wallet.session import explained, note
+
+BENCH = ("number", "name", "rate", "class", "work", "proves")
+LEAST = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datacenter_rate_min)
+
+
+@click.command()
+@backend_option("The backend of `run`")
+@click.option("--slot-ms", type=click.IntRange(100, 60_000), default=2_000, show_default=True, help="Of the chain.")
+@click.pass_obj
+def bench(options: ProviderOptions, backend: str | None, slot_ms: int) -> None:
+    """Measure what each device here computes at roll calls, all at once, and name the work to enrol with.
+
+    Rates are thousand millions of operations a slot; classes by the chain's defaults. No node is asked.
+    """
+
+    async def show() -> None:
+        pieces = hardware_of(options)
+        chosen = chosen_backend(backend, pieces)
+        for piece in idle_gpus(chosen, pieces):
+            note(idle_gpu_problem(piece))
+        rows = await asyncio.gather(*(_measured(chosen, place, piece, slot_ms) for place, piece in enumerate(pieces)))
+        options.output.rows("What the devices compute", BENCH, list(rows))
+
+    explained(lambda: asyncio.run(told(show)))
+
+
+async def _measured(backend: str, place: int, piece: Hardware, slot_ms: int) -> dict[str, Any]:
+    computer = chains_with(backend)(piece)
+    try:
+        found = await measured_rate(computer, slot_ms)
+    finally:
+        await computer.close()
+    reached = class_reached(found.proves, [parameter.default for parameter in LEAST])
+    return {
+        "number": place,
+        "name": piece.name,
+        "rate": found.rate,
+        "class": "none" if reached is None else reached.name.lower(),
+        "work": text_of(found.shape),
+        "proves": found.proves,
+    }
+
+
+class WorkText(click.ParamType[WorkShape]):
+    """A work that a roll call takes, as `bench` names it."""
+
+    name = "SIZExROWSxROUNDS"
+
+    def convert(self, value: str | WorkShape, param: click.Parameter | None, ctx: click.Context | None) -> WorkShape:
+        """Columns, rows and rounds."""
+        if isinstance(value, WorkShape):
+            return value
+        try:
+            return shape_of(value)
+        except ProviderError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command()
+@click.argument("device")
+@click.option("--work", "shape", type=WorkText(), required=True, help="As `bench` names it, such as 256x4096x900.")
+@stash_option
+@dry_run_option
+@yes_option
+@click.pass_obj
+def enrol(
+    options: ProviderOptions, device: str, shape: WorkShape, stash: StashOptions, dry_run: bool, yes: bool
+) -> None:
+    """Have DEVICE (0x.., or the beginning of it) answer roll calls, from the next one on; a bond is held for it.
+
+    Who is silent at one, or shows wrong rows, loses that bond, and gets no work until it has proven enough again.
+    """
+
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+        status = device_named(device, await devices_of(client, key.account))
+        if await client.read(Capacity.enrolments, status.id) is not None:
+            raise ProviderError("it is enrolled already: `ogpu-provider withdraw` it first for another work")
+        bond = await client.read(Capacity.bond.item)
+        return [Planned(Capacity.enrol(device=status.id, shape=shape), bond, "roll_call_bond")]
+
+    make(stash.session(options), lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
+
+
+@click.command()
+@click.argument("device")
+@stash_option
+@dry_run_option
+@click.pass_obj
+def withdraw(options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool) -> None:
+    """Have DEVICE answer no roll calls any more, and take its bond back; what it had proven is over."""
+
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+        status = device_named(device, await devices_of(client, key.account))
+        call: Call = Capacity.withdraw(device=status.id)
+        return only(call)
+
+    make(stash.session(options), lambda: stash.key(options), plan, dry_run=dry_run)
+
+
+def text_of(shape: WorkShape) -> str:
+    """A work as it is written."""
+    return f"{shape.size}x{shape.rows}x{shape.rounds}"
+
+
+def shape_of(text: str) -> WorkShape:
+    """The work that is meant; ProviderError for one that no roll call takes."""
+    try:
+        size, rows, rounds = map(int, text.split("x"))
+        shape = WorkShape(size, rows, rounds)
+    except ValueError:
+        raise ProviderError(f"{text!r} is not SIZExROWSxROUNDS, as `ogpu-provider bench` names it") from None
+    if not is_sound(shape):
+        raise ProviderError(f"{text!r}: it has 256 to 2048 columns, 4096 to 1048576 rows, 1 to 4096 rounds")
+    return shape

@@ -1,0 +1,114 @@
+"""`doctor`: what this machine, the key and the chain lack for the daemon to earn."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import ChainError
+from gpu_tasks.provider.commands.engine_option import ENGINE_FOLDER, engine_option, offers_containers, policy_of
+from gpu_tasks.provider.commands.options import (
+    ProviderError,
+    ProviderOptions,
+    backend_option,
+    hardware_of,
+    idle_gpu_problem,
+    made_base_path,
+)
+from gpu_tasks.provider.commands.sandbox_option import sandbox_option, walls_for
+from gpu_tasks.provider.doctor.chain import chain_diagnoses
+from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade, bad, weak
+from gpu_tasks.provider.doctor.machine import (
+    container_diagnoses,
+    hardware_diagnoses,
+    image_diagnosis,
+    system_diagnoses,
+    worker_diagnoses,
+)
+from gpu_tasks.provider.execution.containers.ability import look_at_engine
+from gpu_tasks.provider.execution.gpu import all_hardware
+from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus, is_possible
+from gpu_tasks.provider.journal.pause_book import PauseBook
+from gpu_tasks.provider.pauses import why_paused
+from gpu_tasks.workloads.registry import FORMS
+from wallet.errors import WalletError
+from wallet.rpc import NodeUnreachableError, RpcError
+from wallet.session import EXIT_FAILED, explained, note
+
+TORCH = "`pip install torch` into this environment, on Linux built for CUDA; without --backend it is used then"
+COLUMNS = ("check", "grade", "says", "todo")
+
+
+@click.command()
+@backend_option("The backend of `run`, tried on each device")
+@sandbox_option
+@engine_option
+@click.option("--offline", is_flag=True, help="Look at this machine alone.")
+@click.pass_obj
+def doctor(options: ProviderOptions, backend: str | None, wish: str, engine_address: str, offline: bool) -> None:
+    """Say what machine, key and chain lack for the daemon to earn, and what to do; exits with 1 if anything."""
+
+    def show() -> None:
+        found = asyncio.run(_diagnoses(options, backend, wish, engine_address, offline=offline))
+        options.output.rows("Diagnoses", COLUMNS, [_row(each) for each in found])
+        if any(each.grade is Grade.BAD for each in found):
+            raise click.exceptions.Exit(EXIT_FAILED)
+
+    explained(show)
+
+
+async def _diagnoses(
+    options: ProviderOptions, backend: str | None, wish: str, engine_address: str, *, offline: bool
+) -> list[Diagnosis]:
+    walls, offered = walls_for(wish), hardware_of(options)
+    base_path, policy = made_base_path(options.base_path), policy_of(options)
+    are_offered = offers_containers(policy)
+    found = system_diagnoses(base_path, walls.sandbox, walls.problem, are_offered=are_offered)
+    found += hardware_diagnoses(offered)
+    found += container_diagnoses(await look_at_engine(engine_address), are_offered=are_offered)
+    if are_offered:
+        found.append(image_diagnosis(options.base_path / ENGINE_FOLDER, policy.containers.container_policy()))
+    asked = [] if offline else await _asked(options)  # before the workers, whose trial takes a while
+    for each in asked:
+        if each.check in ("chain", "key") and each.grade is Grade.BAD:
+            note(f"{each.says}; this machine is examined meanwhile")
+    chosen = chosen_backend(backend, offered)
+    grade = bad if backend is None else weak
+    found += [grade("backend", idle_gpu_problem(piece), TORCH) for piece in idle_gpus(chosen, offered)]
+    if is_possible(chosen, offered):
+        found += await worker_diagnoses(offered, FORMS, options.make_workers(chosen, walls.sandbox), chosen)
+    else:
+        found.append(bad("workers", f"the backend {chosen} needs a GPU, and there is none", "--backend numpy"))
+    return [*found, *asked]
+
+
+async def _asked(options: ProviderOptions) -> list[Diagnosis]:
+    """What key and chain say; one diagnosis if they say nothing."""
+    try:
+        key = options.key
+    except WalletError as error:
+        return [bad("key", str(error), "give --key and --password-file")]
+    try:
+        chain = await LiveChain.connect(options.url, key, options.trust, note)
+    except (ChainError, WalletError, NodeUnreachableError, RpcError) as error:
+        return [bad("chain", str(error), "--url names the node; ogpu-provider register makes a provider of the key")]
+    try:
+        notes = PauseBook(options.base_path).read()
+
+        def why(status: DeviceStatus) -> str:
+            return why_paused(status, notes.get(status.id), 0).why
+
+        return await chain_diagnoses(chain, all_hardware(options.base_path), why)
+    except ChainError as error:
+        return [bad("chain", str(error), "try again, or name another node with --url")]
+    except OSError as error:
+        raise ProviderError(f"the base path {options.base_path} cannot be used: {error.strerror}") from None
+    finally:
+        await chain.close()
+
+
+def _row(each: Diagnosis) -> dict[str, str]:
+    return {"check": each.check, "grade": str(each.grade), "says": each.says, "todo": each.todo}

@@ -1,0 +1,77 @@
+"""The container engine of `run`: opened where the policy offers containers, or why it is not."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from gpu_tasks.provider.commands.options import ProviderOptions
+from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS
+from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
+from gpu_tasks.provider.execution.containers.refusals import ContainerError
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
+from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.provider.programs.means import CONTAINER_KIND
+from gpu_tasks.provider.tasks.policy import BidPolicy, PolicyError
+from gpu_tasks.provider.tasks.policy_file import read_policy
+
+ENGINE_FOLDER = "containers"
+NOT_OFFERED = "its policy offers no containers (`ogpu-provider policy --kind container --image REPOSITORY`)"
+
+
+engine_option = click.option(
+    "--engine", "engine_address", default=DEFAULT_ADDRESS, show_default=True, envvar="DOCKER_HOST",
+    help="Where the container engine listens, for programs of customers.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """The engine; or none, and why."""
+
+    engine: ContainerEngine | None
+    why_not: str = ""
+
+
+@contextlib.asynccontextmanager
+async def closing_containers(containers: Containers) -> AsyncIterator[None]:
+    """Remove what runs at the end, and hang up."""
+    try:
+        yield
+    finally:
+        if containers.engine is not None:
+            await containers.engine.close()
+
+
+def bidding_kinds() -> tuple[str, ...]:
+    """What there is to bid for: workloads in steps, by name, and programs in containers."""
+    return (*Workloads().stepwise, CONTAINER_KIND)
+
+
+def policy_of(options: ProviderOptions) -> BidPolicy:
+    """As the file of the base path says; one that bids for nothing where it is none."""
+    try:
+        return read_policy(options.base_path, bidding_kinds())
+    except PolicyError:  # the daemon tells it, and reads it again when it changes
+        return BidPolicy()
+
+
+def offers_containers(policy: BidPolicy) -> bool:
+    """Whether programs of customers are to run here."""
+    return CONTAINER_KIND in policy.kinds and policy.containers.has_images
+
+
+async def containers_for(policy: BidPolicy, base_path: Path, workers: WorkerPool, address: str) -> Containers:
+    """What runs the programs of customers, as far as the policy of now offers it and this machine can."""
+    if not offers_containers(policy):
+        return Containers(None, NOT_OFFERED)
+    gpus = tuple(hardware.uuid for hardware in workers.hardware if hardware.index is not None)
+    try:
+        rules = policy.containers.container_policy(gpus)
+        return Containers(await open_engine(base_path / ENGINE_FOLDER, rules, address))
+    except (ContainerError, OSError) as error:
+        return Containers(None, str(error))

@@ -1,0 +1,75 @@
+"""`inventory`: what this machine would be said to have, to whoever asks the daemon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gpu_tasks.data.blob_client import TransferRates
+from gpu_tasks.data.inventory import ClaimedDevice
+from gpu_tasks.provider.commands.engine_option import policy_of
+from gpu_tasks.provider.commands.options import ProviderOptions
+from gpu_tasks.provider.execution.gpu import all_hardware
+from gpu_tasks.provider.execution.inventory import claimed_devices, claimed_machine
+from gpu_tasks.provider.tasks.policy import BidPolicy, price_text
+from wallet.session import explained, note
+
+COLUMNS = ("vendor", "model", "memory_mib", "driver", "platform", "platform_version", "uuid_hash", "can_be_offered")
+
+
+@click.command()
+@click.pass_obj
+def inventory(options: ProviderOptions) -> None:
+    """Show what the daemon publishes: devices, drivers, processor, memory, disk, policy.
+
+    Anybody can read it there, signed with the provider key, and search offers by it. Nothing is paid by it.
+    """
+
+    def show() -> None:
+        hardware = all_hardware(options.base_path)
+        machine = claimed_machine(options.base_path, TransferRates())
+        offered = {piece.uuid_hash for piece in hardware}
+        rows = [_row(device, is_offered=device.uuid_hash in offered) for device in claimed_devices(hardware)]
+        facts = {
+            "processor": machine.processor,
+            "cores": machine.cores,
+            "memory_mib": machine.memory_mib,
+            "disk_free_mib": machine.disk_free_mib,
+            **_policy(policy_of(options)),
+        }
+        if options.output.as_json:
+            options.output.facts(facts | {"devices": rows})
+            return
+        options.output.facts(facts)
+        options.output.rows("Devices", COLUMNS, rows)
+        note("down and up are measured by the daemon while it works, and told from then on")
+
+    explained(show)
+
+
+def _policy(policy: BidPolicy) -> dict[str, Any]:
+    """Return the policy as customers read it, with hashes instead of the list of images."""
+    means = policy.containers
+    return {
+        "bids_for": ", ".join(policy.kinds) or "nothing",
+        "least_price": price_text(policy.least_price),
+        "container_memory_mib": means.memory_bytes >> 20,
+        "container_disk_mib": means.disk_bytes >> 20,
+        "container_cores": f"{means.cpu_thousandths / 1_000:g}",
+        "container_network": means.outbound,
+        "container_images": "any archive" if means.any_archive else len(means.images),
+    }
+
+
+def _row(device: ClaimedDevice, *, is_offered: bool) -> dict[str, Any]:
+    return {
+        "vendor": device.vendor,
+        "model": device.model,
+        "memory_mib": device.memory_mib,
+        "driver": device.driver,
+        "platform": device.platform,
+        "platform_version": device.platform_version,
+        "uuid_hash": device.uuid_hash,
+        "can_be_offered": is_offered,
+    }

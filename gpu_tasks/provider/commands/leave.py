@@ -1,0 +1,93 @@
+"""Leaving: take a device and its bond out of the market, and at last the stash's own bond. The stash signs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gpu_tasks.provider.commands.calls import make
+from gpu_tasks.provider.commands.device_names import device_named, devices_of
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option
+from gpu_tasks.provider.registration import (
+    Planned,
+    key_balance_facts,
+    unbonding_facts,
+    unregistration_calls,
+    withdrawal_calls,
+)
+from runtime.frame.call import Call
+from wallet.client import ChainClient
+from wallet.commands.options import dry_run_option, yes_option
+from wallet.keypair import Keypair
+from wallet.output import Grains
+
+
+@click.command()
+@click.argument("device")
+@stash_option
+@dry_run_option
+@yes_option
+@click.pass_obj
+def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool, yes: bool) -> None:
+    """Take DEVICE (0x.., or the beginning of it) and its offers out of the market; its bond comes back at once.
+
+    A device that works, or secures a unit that is not settled, stays until that has ended: pause it first.
+    """
+    session = stash.session(options)
+
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+        status = device_named(device, await devices_of(client, key.account))
+        # A failed call costs its fee, and the chain would only say that the device is busy.
+        if status.device.assignment is not None or status.device.secured:
+            raise ProviderError(
+                f"0x{status.id.hex()} works on a unit, or secures one that is not settled: `ogpu-provider pause` it, "
+                "and try again in some blocks"
+            )
+        return [Planned(call, alters=True) for call in unregistration_calls(status)]
+
+    make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
+
+
+@click.command("withdraw-bond")
+@stash_option
+@dry_run_option
+@yes_option
+@click.pass_obj
+def withdraw_bond(options: ProviderOptions, stash: StashOptions, dry_run: bool, yes: bool) -> None:
+    """Stop being a provider and a candidate, and take the stash's bond out.
+
+    It is free after the unbonding time: this command again then, or `ogpu-wallet withdraw`.
+    """
+    session = stash.session(options)
+
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+        devices = await devices_of(client, key.account)
+        if devices:
+            listed = ", ".join("0x" + status.id.hex() for status in devices)
+            raise ProviderError(f"there are devices left: `ogpu-provider unregister` {listed}")
+        calls = await withdrawal_calls(client, key.account)
+        if not calls:
+            session.output.facts(await _waiting(client, key.account))
+        stays = await key_balance_facts(client, key.account)
+        return [Planned(call, facts={**_unbonded(call), **stays}, alters=_ends_something(call)) for call in calls]
+
+    make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes)
+
+
+def _ends_something(call: Call) -> bool:
+    """Whether a call takes back more than money that is free already."""
+    return call.name != "TrustStake.withdraw_unbonded"
+
+
+def _unbonded(call: Call) -> dict[str, Any]:
+    """What of the bond begins to unbond with a call: it leaves no balance, so no other line says it."""
+    if call.name != "TrustStake.unbond":
+        return {}
+    return {"begins_to_unbond": Grains(call.named_arguments["value"])}
+
+
+async def _waiting(client: ChainClient, stash: bytes) -> dict[str, Any]:
+    """What is left to wait for when there is no call to make: the bond that is on its way out, and until when."""
+    found = await unbonding_facts(client, stash)
+    return {"left": False, **found} if found else {"left": True, "calls": "none was missing"}

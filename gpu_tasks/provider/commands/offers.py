@@ -1,0 +1,179 @@
+"""What a registered device does: which services it offers, and how much work it takes. The provider key signs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import QUEUE_MAX
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.provider.commands.calls import make, only
+from gpu_tasks.provider.commands.device_names import device_named, own_devices
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions
+from gpu_tasks.provider.commands.register import check_service
+from gpu_tasks.provider.duties.resumer import BY_OPERATOR
+from gpu_tasks.provider.journal.journal import JournalError
+from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
+from gpu_tasks.provider.pauses import resuming_risk
+from gpu_tasks.provider.registration import Planned, check_device_bond
+from runtime.frame.call import Call
+from wallet.client import ChainClient
+from wallet.commands.options import AMOUNT, dry_run_option, yes_option
+from wallet.keypair import Keypair
+from wallet.output import Grains
+from wallet.session import explained
+
+NOTHING_CHANGES = {"changed": False, "calls": "none was missing"}
+Chosen = Callable[[list[DeviceStatus]], list[Call]]
+
+
+@click.command()
+@click.argument("device")
+@click.option("--service", type=int, required=True, help="The service to work for.")
+@click.option("--ask", type=AMOUNT, required=True, help="Lowest price of a thousand output tokens, in oGPU.")
+@dry_run_option
+@click.pass_obj
+def offer(options: ProviderOptions, device: str, service: int, ask: int, dry_run: bool) -> None:
+    """Have DEVICE (0x.., or the beginning of it) work for a service, or change its price.
+
+    For a new offer the stash locks a deposit (the chain's parameter `offer_deposit`), which withdrawing gives back.
+    """
+
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+        own = await own_devices(client, key)
+        await check_service(client, service, ask)
+        status = device_named(device, own)
+        call = InferenceMarket.offer(device=status.id, service=service, ask=ask)
+        if service in {number for number, _ in status.offers}:
+            return only(call)
+        return [Planned(call, facts={"stash_locks": Grains(await client.read(InferenceMarket.offer_deposit.item))})]
+
+    make(options.session, lambda: options.key, plan, dry_run=dry_run)
+
+
+@click.command("withdraw-offer")
+@click.argument("device")
+@click.option("--service", type=int, required=True, help="The service to leave.")
+@dry_run_option
+@click.pass_obj
+def withdraw_offer(options: ProviderOptions, device: str, service: int, dry_run: bool) -> None:
+    """Have DEVICE work for a service no more, and take the offer's deposit back; what is assigned stays."""
+
+    def chosen(own: list[DeviceStatus]) -> list[Call]:
+        status = device_named(device, own)
+        offered = [number for number, _ in status.offers]
+        if service not in offered:
+            listed = ", ".join(map(str, offered)) or "none"
+            raise ProviderError(f"0x{status.id.hex()} does not offer service {service}; it offers: {listed}")
+        return [InferenceMarket.withdraw_offer(device=status.id, service=service)]
+
+    _change(options, chosen, dry_run=dry_run)
+
+
+@click.command()
+@click.argument("device")
+@click.argument("units", type=click.IntRange(0, QUEUE_MAX))
+@dry_run_option
+@click.pass_obj
+def queue(options: ProviderOptions, device: str, units: int, dry_run: bool) -> None:
+    """Have DEVICE (0x.., or the beginning of it) be drawn for so many UNITS while it works on one: 0 to 15.
+
+    Each holds a part of its bond from the draw on, so the bond bounds them too. What a device has stays when it takes
+    fewer; where it misses one, those behind it go to others at once.
+    """
+
+    def chosen(own: list[DeviceStatus]) -> list[Call]:
+        status = device_named(device, own)
+        return [] if status.device.queue == units else [Devices.set_queue(device=status.id, queue=units)]
+
+    _change(options, chosen, dry_run=dry_run)
+
+
+@click.command()
+@click.argument("device", required=False)
+@dry_run_option
+@click.pass_obj
+def pause(options: ProviderOptions, device: str | None, dry_run: bool) -> None:
+    """Take no new work with a device (0x.., or the beginning of it), or with all; what is assigned goes on."""
+    named: list[DeviceStatus] = []
+
+    def chosen(own: list[DeviceStatus]) -> list[Call]:
+        named.extend(_named(device, own))
+        return [Devices.pause(device=status.id) for status in named if not status.device.is_paused]
+
+    _change(options, chosen, dry_run=dry_run)
+    if not dry_run:  # one that the chain paused is not resumed by the daemon either
+        known = PauseBook(options.base_path).read()
+        others = [status for status in named if not _stays_refuted(status, known.get(status.id))]
+        _note(options, others, cause=PauseCause.OPERATOR, why=BY_OPERATOR, resumes_at=None)
+
+
+@click.command()
+@click.argument("device", required=False)
+@dry_run_option
+@yes_option
+@click.pass_obj
+def resume(options: ProviderOptions, device: str | None, dry_run: bool, yes: bool) -> None:
+    """Take work again with a paused device (0x.., or the beginning of it), or with all.
+
+    For a device whose result was refuted, the command states the risk and asks.
+    """
+    session, resumed = options.session, list[DeviceStatus]()
+
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+        own = await own_devices(client, key)
+        resumed.extend(status for status in _named(device, own) if status.device.is_paused)
+        if not resumed:
+            session.output.facts(NOTHING_CHANGES)
+        for status in resumed:  # slashes may have taken a part of it
+            await check_device_bond(client, status.device.kind, status.device.bond)
+        notes = PauseBook(options.base_path).read()
+        return [_resuming(status, resuming_risk(status, notes.get(status.id))) for status in resumed]
+
+    make(session, lambda: options.key, plan, dry_run=dry_run, is_agreed=yes)
+    if not dry_run:
+        _note(options, resumed, is_paused=False, cause=None, why="", resumes_at=None)
+
+
+def _stays_refuted(status: DeviceStatus, note: NotedDevice | None) -> bool:
+    return status.device.is_paused and note is not None and note.cause is PauseCause.REFUTED
+
+
+def _resuming(status: DeviceStatus, risk: str) -> Planned:
+    call = Devices.resume(device=status.id)
+    facts = {f"risk_of_0x{status.id.hex()[:8]}": risk} if risk else {}
+    return Planned(call, facts=facts, alters=bool(risk))
+
+
+def _note(options: ProviderOptions, changed: list[DeviceStatus], **fields: object) -> None:
+    """Note the operator's pause or resume for the daemon of this base path."""
+
+    def note_all() -> None:
+        book = PauseBook(options.base_path)
+        for status in changed:
+            try:
+                book.note(status.id, **fields)
+            except (JournalError, OSError) as error:
+                raise ProviderError(f"{error}: the chain has the change, but a daemon may undo it") from None
+
+    explained(note_all)
+
+
+def _named(text: str | None, own: list[DeviceStatus]) -> list[DeviceStatus]:
+    return own if text is None else [device_named(text, own)]
+
+
+def _change(options: ProviderOptions, chosen: Chosen, *, dry_run: bool) -> None:
+    """Make the calls that were chosen among the provider's own devices."""
+    session = options.session
+
+    async def plan(client: ChainClient, key: Keypair) -> list[Planned]:
+        calls = chosen(await own_devices(client, key))
+        if not calls:
+            session.output.facts(NOTHING_CHANGES)
+        return only(*calls)
+
+    make(session, lambda: options.key, plan, dry_run=dry_run)

@@ -1,0 +1,195 @@
+"""`prove`: a task's run computed again, and a fraud proof where its result is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import click
+
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.blobs.inputs import Inputs, UnusableInputError
+from gpu_tasks.provider.blobs.store import BlobStore
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import ChainPort, Identity
+from gpu_tasks.provider.commands.calls import make
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, backend_option, made_base_path, told
+from gpu_tasks.provider.commands.run import connect, hardware_for, workshop_of
+from gpu_tasks.provider.commands.sandbox_option import WHERE_POSSIBLE, walls_for
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook
+from gpu_tasks.provider.execution.executor import BadRequestError
+from gpu_tasks.provider.execution.worker_start import chosen_backend
+from gpu_tasks.provider.journal.journal import Journal
+from gpu_tasks.provider.journal.pause_book import PauseBook
+from gpu_tasks.provider.registration import Planned
+from gpu_tasks.provider.tasks.fraud_search import CannotProveError, Fraud, Step, forget, found_or_searched
+from gpu_tasks.provider.telemetry import LogTelemetry
+from wallet.client import ChainClient
+from wallet.commands import calls
+from wallet.commands.options import dry_run_option, yes_option
+from wallet.keypair import Keypair
+from wallet.output import Grains, harmless
+from wallet.session import explained, note
+from wallet.trust import hash_typed
+
+SECONDS_WITHOUT_FINAL = 180.0
+"""A chain that runs has a final block every few seconds; one that stands still has a proof wait for nothing."""
+OTHER_CLAIM = (
+    "another claim of this stash stands since block {block}, for another proof, and the chain takes one at a time: "
+    "repeat the command with the --base-path and the key that made it, which shows that proof; or wait until somebody "
+    "takes its place, which costs it its bond"
+)
+FinalThing = TypeVar("FinalThing")
+
+
+@click.command()
+@click.argument("task")
+@backend_option("What computes")
+@dry_run_option
+@yes_option
+@click.pass_obj
+def prove(options: ProviderOptions, task: str, backend: str | None, dry_run: bool, yes: bool) -> None:
+    """Compute TASK (0x..) again, and show a fraud proof if its result is wrong; the provider key signs.
+
+    Begin while the task is worked on: it waits for the result then, and little time is left afterwards. The bond is the
+    stash's. If the command is broken off between claim and proof, repeat it.
+    """
+    task_id = hash_typed(task)
+    looked: list[tuple[Identity, Fraud | None]] = []
+
+    async def look() -> None:
+        if task_id is None:
+            raise ProviderError(f"{task!r} is no task: a task is 0x and 64 hexadecimal digits")
+        calls.require_somebody_to_ask(is_asked=not (dry_run or yes))  # now, and not after hours of computing
+        looked.append(await _looked_at(options, task_id, backend))
+
+    explained(lambda: asyncio.run(told(look)))
+    assert task_id is not None, "what is no task was refused"
+    identity, fraud = looked[0]
+    if fraud is None:
+        options.output.facts({"task": f"0x{task_id.hex()}", "result": "right", "sent": False})
+        return
+    commitment = fraud.commitment(identity, task_id)
+
+    async def claim(client: ChainClient, _: Keypair) -> list[Planned]:
+        made = await client.read(TrainingMarket.claims, task_id, identity.stash)
+        if made is not None and made.commitment == commitment:
+            note("the claim is on the chain already: only the proof is missing")
+            return []
+        if made is not None:
+            raise ProviderError(OTHER_CLAIM.format(block=made.made_at))
+        call = TrainingMarket.claim_fraud(task=task_id, commitment=commitment)
+        return [Planned(call, fraud.bond, "bond", identity.stash, _facts(fraud))]
+
+    async def proof(client: ChainClient, _: Keypair) -> list[Planned]:
+        await _until_it_may_be_opened(client, task_id, identity.stash)
+        salt = fraud.salt(identity, task_id)
+        return [Planned(TrainingMarket.show_fraud(task=task_id, place=fraud.place, proof=fraud.proof, salt=salt))]
+
+    make(options.session, lambda: options.key, claim, dry_run=dry_run, is_agreed=yes)
+    if not dry_run:
+        make(options.session, lambda: options.key, proof, dry_run=False, is_agreed=True)
+        forget(options.base_path, task_id)
+
+
+async def _until_it_may_be_opened(client: ChainClient, task_id: bytes, stash: bytes) -> None:
+    """A final block behind that of the claim: in its own block a claim opens nothing, on trial neither."""
+    made = await client.read(TrainingMarket.claims, task_id, stash)
+    async for _ in in_time(await client.finalized_heads()):
+        if made is None or await client.height(await client.finalized()) > made.made_at:
+            return
+
+
+async def in_time(
+    blocks: AsyncIterator[FinalThing], seconds: float = SECONDS_WITHOUT_FINAL
+) -> AsyncIterator[FinalThing]:
+    """What comes with each final block; ProviderError where none comes for so long."""
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                block = await anext(blocks)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise ProviderError(
+                f"no block has become final for {seconds:.0f} s: the node may have lost its peers, or the network "
+                "stands still; name another node with --url, or repeat the command once blocks become final again"
+            ) from None
+        yield block
+
+
+async def _looked_at(options: ProviderOptions, task_id: bytes, backend: str | None) -> tuple[Identity, Fraud | None]:
+    """Who looks, and what is wrong about a task; ProviderError where that cannot be told."""
+    chain, identity = await connect(options, tell=note)
+    try:
+        async with _own_parts(options, chain, identity, backend) as (parts, base):
+            kept_in = made_base_path(options.base_path)
+            return identity, await found_or_searched(parts, kept_in, base, task_id, _Told(), in_time(chain.views()))
+    except (CannotProveError, BlobError, UnusableInputError, BadRequestError) as error:
+        raise ProviderError(harmless(str(error))) from error
+    finally:
+        await chain.close()
+
+
+@contextlib.asynccontextmanager
+async def _own_parts(
+    options: ProviderOptions, chain: LiveChain, identity: Identity, backend: str | None
+) -> AsyncIterator[tuple[Parts[ChainPort], Path]]:
+    """What computing takes, in a folder that goes afterwards: the daemon of this base path may be running."""
+    pieces = hardware_for(options)
+    workers = workshop_of(options, chosen_backend(backend, pieces), walls_for(WHERE_POSSIBLE).sandbox, pieces)
+    with TemporaryDirectory(prefix="prove-", dir=made_base_path(options.base_path)) as folder:
+        base = Path(folder)
+        store = BlobStore(base / "blobs")
+        async with contextlib.AsyncExitStack() as exits:
+            blobs = await exits.enter_async_context(BlobClient(private=chain.is_development))
+            exits.push_async_callback(workers.close)
+            workers.serve({})
+            journal = Journal(base / "journal")
+            exits.callback(journal.close)
+            parts = Parts(
+                identity=identity,
+                chain=chain,
+                journal=journal,
+                workers=workers,
+                inputs=Inputs(identity, chain, blobs, store, LogTelemetry()),
+                store=store,
+                blobs=blobs,
+                telemetry=LogTelemetry(),
+                earnings=EarningsBook(base / EARNINGS_FILE),
+                losses=LossBook(base / LOSSES_FILE),
+                pauses=PauseBook(base),
+            )
+            yield parts, base
+
+
+class _Told:
+    """Says on the screen where a search is: each wait once, what is computed by the tenth."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def __call__(self, step: Step) -> None:
+        """A step begins."""
+        text = f"waits for {step.waits_for}"
+        if not step.waits_for:
+            text = f"computing: {100 * step.done // step.segments // 10 * 10} % of {step.segments} segments"
+        if text != self._said:
+            note(text)
+        self._said = text
+
+
+def _facts(fraud: Fraud) -> dict[str, Any]:
+    return {
+        "slot": fraud.place,
+        "wrong_segment": fraud.proof.index,
+        "stated": f"0x{fraud.proof.after.digest.hex()}",
+        "right": f"0x{fraud.proof.right.hex()}",
+        "reward": Grains(fraud.reward),
+    }

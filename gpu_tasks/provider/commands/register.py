@@ -1,0 +1,228 @@
+"""`register`: become a provider, and offer a device of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.endpoint import EndpointError, reachable_endpoint
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.inference.services import Service, ServiceTerms
+from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
+from gpu_tasks.provider.commands.calls import make
+from gpu_tasks.provider.commands.options import (
+    ProviderError,
+    ProviderOptions,
+    StashOptions,
+    hardware_of,
+    idle_gpu_problem,
+    numbered,
+    stash_option,
+)
+from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus
+from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
+from gpu_tasks.provider.journal.journal import JournalError
+from gpu_tasks.provider.journal.pause_book import PauseBook
+from gpu_tasks.provider.registration import (
+    DEVICE_BOND,
+    FIRST_ASK,
+    Planned,
+    Registration,
+    endpoint_now,
+    registration_calls,
+    what_is_there,
+)
+from runtime.encoding.types import GRAINS_PER_OGPU
+from wallet.amounts import format_amount
+from wallet.calls.node_keys import read_node_keys
+from wallet.client import ChainClient
+from wallet.commands.options import AMOUNT, dry_run_option, yes_option
+from wallet.keypair import Keypair
+from wallet.output import as_text, harmless
+from wallet.session import note
+
+PPM_PER_PERCENT = 10_000
+SERVICES_SHOWN = 8
+START_NOW = (
+    "the chain may draw the device from now on: start `ogpu-provider run`, unless it runs. Each missed race costs a "
+    "part of the bond and pauses the device"
+)
+FIRST_ENDPOINT = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
+"""Of who is no provider yet, and names none."""
+
+
+@click.command()
+@stash_option
+@click.option("--endpoint", help=f"Blob store.  [default: what it is, or {FIRST_ENDPOINT}]")
+@click.option("--device", "number", type=int, default=0, show_default=True, help="As `devices` counts.")
+@click.option(
+    "--device-bond",
+    type=AMOUNT,
+    default=100 * GRAINS_PER_OGPU,
+    help="oGPU that the device is bonded with: a unit holds 21 times its price, a checked batch 3.5.  [default: 100]",
+)
+@click.option("--service", type=int, default=0, show_default=True, help="The service to offer.")
+@click.option(
+    "--ask",
+    type=AMOUNT,
+    help=f"Lowest price of a thousand output tokens, in oGPU.  [default: what it is, or {format_amount(FIRST_ASK)}]",
+)
+@click.option("--bond", type=AMOUNT, help="oGPU that the stash has bonded then, if it has less.")
+@click.option(
+    "--node-keys",
+    metavar="FILE",
+    help="What `ogpu-node key rotate` or `prove` printed, if the stash is no candidate yet.",
+)
+@click.option(
+    "--commission",
+    type=click.IntRange(0, 100),
+    default=5,
+    show_default=True,
+    help="Per cent of the delegators' rewards, if the stash is no candidate yet.",
+)
+@dry_run_option
+@yes_option
+@click.pass_obj
+def register(
+    options: ProviderOptions, stash: StashOptions, endpoint: str | None, number: int, device_bond: int, service: int,
+    ask: int | None, bond: int | None, node_keys: str | None, commission: int, dry_run: bool,
+    yes: bool,
+) -> None:  # fmt: skip
+    """Register provider, device and offer; bonds and offers to validate first, where that is missing."""
+    session = stash.session(options)
+    joining: list[Registration] = []
+
+    def wanted(client: ChainClient, key: Keypair, endpoint: str, terms: ServiceTerms | None) -> Registration:
+        return Registration(
+            stash=key.account,
+            provider_key=options.key.public_key,
+            seal_key=SealKey.of(options.key).public,
+            endpoint=endpoint,
+            hardware=numbered(hardware_of(options), number),
+            device_bond=device_bond,
+            service=service,
+            ask=ask,
+            first_ask=FIRST_ASK if terms is None else min(FIRST_ASK, terms.price_max),
+            bond=bond,
+            node_keys=None if node_keys is None else read_node_keys(node_keys, key.account, client),
+            commission_ppm=commission * PPM_PER_PERCENT,
+        )
+
+    async def plan(client: ChainClient, key: Keypair) -> Sequence[Planned]:
+        stands = await endpoint_now(client, key.account) if endpoint is None else endpoint
+        chosen = FIRST_ENDPOINT if stands is None else stands
+        _check_endpoint(chosen, private=market_reads.is_development(client))
+        terms = await check_service(client, service, ask) if ask is not None else await terms_of(client, service)
+        registration = wanted(client, key, chosen, terms)
+        _warn_of_idle_gpu(registration.hardware)
+        planned = await registration_calls(client, registration)
+        there = await what_is_there(client, registration)
+        if there:
+            note(_unchanged(there))
+        if planned and ask is None:
+            await check_service(client, service, None)
+        if not planned:
+            session.output.facts({"registered": True, "calls": "none was missing", **there})
+        if any(step.purpose == DEVICE_BOND for step in planned):
+            joining.append(registration)
+        return planned
+
+    def before() -> None:
+        _note_registered(options, joining)
+
+    make(session, lambda: stash.key(options), plan, dry_run=dry_run, is_agreed=yes, before=before)
+    if joining and not dry_run:
+        note(START_NOW)
+
+
+def _note_registered(options: ProviderOptions, joining: Sequence[Registration]) -> None:
+    """Note new devices for the daemon of this base path, which may start after the first race."""
+    try:
+        for registration in joining:
+            PauseBook(options.base_path).note_registered(registration.device, registration.device_bond)
+    except (JournalError, OSError) as error:
+        raise ProviderError(f"{error}: nothing was sent") from None
+
+
+def _warn_of_idle_gpu(hardware: Hardware) -> None:
+    for piece in idle_gpus(chosen_backend(None, [hardware]), [hardware]):
+        note(f"{idle_gpu_problem(piece)}; `run` refuses to start until you install it")
+
+
+def _unchanged(there: Mapping[str, Any]) -> str:
+    """Of a stash that is a provider already: what it has, and what changes that."""
+    said = ", ".join(f"{name.replace('_', ' ')} {as_text(value)}" for name, value in there.items() if value is not None)
+    return (
+        f"the stash is a provider already, with {said}. Only what is listed below changes: for less bond see "
+        "`ogpu-wallet unstake`, for another commission `commission`, for another node's keys `set-keys`; a device "
+        "keeps its bond"
+    )
+
+
+async def terms_of(client: ChainClient, number: int) -> ServiceTerms | None:
+    """Return a service's terms; None for an unknown number."""
+    found = (await market_reads.services(client)).get(number)
+    return None if found is None else found.terms
+
+
+async def check_service(client: ChainClient, number: int, ask: int | None) -> ServiceTerms:
+    """Raise ProviderError for an unknown service, unknown work, or an ask that no unit can meet."""
+    services = await market_reads.services(client)
+    if number not in services:
+        raise ProviderError(f"there is no service {number}. {_listed(services)}")
+    terms: ServiceTerms = services[number].terms
+    try:
+        Workloads().of(terms)
+    except UnknownWorkloadError as error:
+        raise ProviderError(f"service {number} cannot be offered: {error}") from None
+    if ask is not None and not 0 < ask <= terms.price_max:
+        most = format_amount(terms.price_max)
+        raise ProviderError(
+            f"--ask {format_amount(ask)}: a unit of service {number} pays {_prices(terms)}. Ask for more than 0, and "
+            f"for {most} oGPU at most"
+        )
+    if ask is not None and ask < terms.price_min:
+        note(f"a unit of service {number} pays {_prices(terms)}: never less than its minimum, whatever you ask")
+    return terms
+
+
+def _listed(services: Mapping[int, Service]) -> str:
+    """List the chain's services, as many as fit a line."""
+    if not services:
+        return "The chain has no services yet"
+    shown = [f"{number} ({_name(service)}, {_prices(service.terms)})" for number, service in sorted(services.items())]
+    more = f", and {len(shown) - SERVICES_SHOWN} more: `ogpu services`" if len(shown) > SERVICES_SHOWN else ""
+    return f"The chain has service {', '.join(shown[:SERVICES_SHOWN])}{more}"
+
+
+def _name(service: Service) -> str:
+    return harmless(service.terms.name.decode("utf-8", "replace"))
+
+
+def _prices(terms: ServiceTerms) -> str:
+    least, most = format_amount(terms.price_min), format_amount(terms.price_max)
+    return f"{least} to {most} oGPU for a thousand output tokens"
+
+
+def _check_endpoint(text: str, *, private: bool) -> None:
+    """ProviderError for an address at which no customer would find the blob store."""
+    try:
+        reachable_endpoint(text, private=private)
+    except EndpointError as error:
+        meant = _meant(text, private=private)
+        hint = f"did you mean {meant}?" if meant else "give the public one, such as http://gpu.example.org:9750"
+        raise ProviderError(f"--endpoint: {error}; {hint}") from None
+
+
+def _meant(text: str, *, private: bool) -> str | None:
+    """Return the endpoint meant by a text without a scheme, or with a path; None if there is none."""
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        return reachable_endpoint(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", private=private).url
+    except ValueError:
+        return None

@@ -1,0 +1,231 @@
+"""`run`: the daemon, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from dataclasses import replace
+from functools import partial
+
+import click
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.endpoint import parse_endpoint
+from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
+from gpu_tasks.provider.blobs.store import Quota
+from gpu_tasks.provider.chain.live import RECONNECT_SECONDS, LiveChain
+from gpu_tasks.provider.chain.port import Identity
+from gpu_tasks.provider.commands.broker_option import BrokerOptions, broker_options
+from gpu_tasks.provider.commands.engine_option import (
+    Containers,
+    closing_containers,
+    containers_for,
+    engine_option,
+    offers_containers,
+    policy_of,
+)
+from gpu_tasks.provider.commands.options import (
+    ProviderError,
+    ProviderOptions,
+    StashOptions,
+    backend_option,
+    hardware_of,
+    idle_gpu_problem,
+    numbered,
+    stash_option,
+    told,
+    why_open,
+)
+from gpu_tasks.provider.commands.sandbox_option import ALWAYS, NEVER, Walls, sandbox_option, walls_for
+from gpu_tasks.provider.daemon import Daemon, Settings
+from gpu_tasks.provider.duties.devices import on_this_machine
+from gpu_tasks.provider.execution.chain_process import chains_with
+from gpu_tasks.provider.execution.containers.spec import MIB
+from gpu_tasks.provider.execution.gpu import Hardware, all_hardware, lost_gpus, why_no_gpu
+from gpu_tasks.provider.execution.sandbox import Sandbox
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
+from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus, is_possible
+from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.provider.open_files import raise_limit
+from gpu_tasks.provider.telemetry import TELEMETRY_FILE, HarmlessFormatter, JsonLinesTelemetry, LogTelemetry, Telling
+from runtime.cryptography import ss58
+from wallet.proved.refutation import NodeRefutedError
+from wallet.rpc import NodeUnreachableError
+from wallet.session import explained
+from wallet.verified import Warn
+
+
+@click.command()
+@stash_option
+@backend_option("What computes")
+@click.option("--device", "numbers", type=int, multiple=True, help="Only this one, as `devices` counts; repeatable.")
+@click.option("--workload", "workloads", multiple=True, help="Only this workload; repeatable.  [default: all]")
+@click.option("--blob-host", default=DEFAULT_HOST, show_default=True, help="Where the blob store listens.")
+@click.option("--blob-port", type=int, help="Its port; by default that of the endpoint on the chain.")
+@click.option(
+    "--input-mib",
+    type=click.IntRange(0),
+    default=Quota().input_bytes_max // MIB,
+    show_default=True,
+    help="MiB of disk for copies of inputs that are worked on.",
+)
+@sandbox_option
+@engine_option
+@broker_options
+@click.option("--keep-paused", is_flag=True, help="Do not resume paused devices.")
+@click.pass_obj
+def run(
+    options: ProviderOptions, stash: StashOptions, backend: str | None, numbers: tuple[int, ...],
+    workloads: tuple[str, ...], blob_host: str, blob_port: int | None, input_mib: int, wish: str, engine_address: str,
+    keep_paused: bool, broker: BrokerOptions,
+) -> None:  # fmt: skip
+    """Work until stopped (SIGINT, SIGTERM): race, attest, judge, with every registered device of this machine.
+
+    A registered device that is not on this machine, or left out by --device or --workload, is paused on the chain.
+    --stash refuses to start if the provider key works for another.
+    """
+    logging.basicConfig(level=logging.INFO)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(HarmlessFormatter("%(asctime)s %(levelname)-7s %(message)s"))
+
+    async def work() -> None:
+        wanted, walls, pieces = stash.account(options), walls_for(wish), hardware_for(options, numbers)
+        chosen = chosen_backend(backend, pieces)
+        idle = idle_gpus(chosen, pieces)
+        working = pieces if backend is not None else [piece for piece in pieces if piece not in idle]
+        _refuse_idle([] if working else idle)
+        workers = workshop_of(options, chosen, walls.sandbox, working, workloads)
+        open_base = why_open(options.base_path)
+        chain, identity = await _connect_in_time(options, wanted)
+        async with contextlib.AsyncExitStack() as exits:
+            exits.push_async_callback(chain.close)
+            idle = list(on_this_machine(await chain.own_devices(), idle).values())
+            if backend is None:
+                _refuse_idle(idle)
+            port = blob_port if blob_port is not None else await _endpoint_port(chain)
+            with contextlib.closing(JsonLinesTelemetry(options.base_path / TELEMETRY_FILE)) as lines:
+                log = Telling(LogTelemetry(), lines)
+                for name, problem in _problems(open_base, walls, idle):
+                    log.tell(name, problem=problem)
+                containers = await _containers(options, workers, engine_address, log)
+                quota = Quota(input_bytes_max=input_mib * MIB)
+                settings = Settings(
+                    options.base_path, blob_host, port, quota, keep_paused=keep_paused, engine=containers.engine,
+                    why_no_engine=containers.why_not, make_chains=chains_with(chosen),
+                )  # fmt: skip
+                broadcast = broker.broadcast(
+                    identity, workers, partial(_tell_broker, log), private=chain.is_development
+                )
+                if broadcast is None:
+                    daemon = options.make_daemon(identity, chain, workers, log, settings)
+                else:
+                    watched = replace(settings, watch=broadcast, broker=broker.advertised)
+                    daemon = options.make_daemon(identity, chain, workers, Telling(log, broadcast), watched)
+                async with closing_containers(containers), broadcast or contextlib.nullcontext(), daemon:
+                    where = f"http://{blob_host}:{daemon.server.port}"
+                    for device, hardware in workers.devices.items():
+                        log.tell("serving", device=device, hardware=hardware.name)
+                    stands = NEVER if walls.sandbox is None else ALWAYS
+                    stash_text, count = ss58.encode(chain.stash), len(workers.devices)
+                    log.tell("started", stash=stash_text, devices=count, blobs=where, sandbox=stands, broker=broker.url)
+                    await _until_stopped(daemon)
+
+    explained(lambda: asyncio.run(told(work)))
+
+
+async def _containers(options: ProviderOptions, workers: WorkerPool, address: str, log: Telling) -> Containers:
+    """Return the runner of customers' programs; report why there is none."""
+    offered = policy_of(options)
+    containers = await containers_for(offered, options.base_path, workers, address)
+    if containers.why_not:
+        word = "problem" if offers_containers(offered) else "why"
+        log.tell("no_containers", **{word: containers.why_not})
+    return containers
+
+
+def _problems(open_base: str | None, walls: Walls, idle: list[Hardware]) -> list[tuple[str, str]]:
+    """Return problems for the operator, by event name; the daemon works in spite of them."""
+    found = [("few_files", raise_limit()), ("no_sandbox", walls.problem), ("open_base_path", open_base)]
+    found += [("idle_gpu", idle_gpu_problem(piece)) for piece in idle]
+    found += [("lost_gpu", reason) for reason in lost_gpus()]
+    return [(name, problem) for name, problem in found if problem is not None]
+
+
+def _tell_broker(log: Telling, problem: str) -> None:
+    log.tell("broker", problem=problem)
+
+
+def workshop_of(
+    options: ProviderOptions,
+    backend: str,
+    sandbox: Sandbox | None,
+    hardware: list[Hardware],
+    names: tuple[str, ...] = (),
+) -> WorkerPool:
+    """Return the hardware and workloads that the operator did not leave out; ProviderError for unknown ones."""
+    if not is_possible(backend, hardware):
+        raise ProviderError(f"the backend {backend} needs a GPU, and there is none: {why_no_gpu()}")
+    try:
+        workloads = Workloads.named(names)
+    except LookupError as error:
+        raise ProviderError(str(error)) from None
+    return WorkerPool(hardware, workloads, options.make_workers(backend, sandbox))
+
+
+def hardware_for(options: ProviderOptions, numbers: tuple[int, ...] = ()) -> list[Hardware]:
+    """Return the hardware that the operator did not leave out; ProviderError for an unknown number."""
+    offered = hardware_of(options)
+    return [numbered(offered, number) for number in numbers] or all_hardware(options.base_path)
+
+
+def _refuse_idle(gpus: list[Hardware]) -> None:
+    """Raise ProviderError for a GPU that would compute in NumPy without the operator's choice."""
+    if gpus:
+        raise ProviderError(
+            f"{idle_gpu_problem(gpus[0])}. Install it (`pip install torch`), or give --backend numpy if you want that"
+        )
+
+
+async def connect(
+    options: ProviderOptions, stash: bytes | None = None, tell: Warn | None = None
+) -> tuple[LiveChain, Identity]:
+    """The chain and who we are on it; ProviderError if the key is not the stash's. `tell` takes warnings."""
+    chain = await LiveChain.connect(options.url, options.key, options.trust, tell)
+    if stash is not None and stash != chain.stash:
+        await chain.close()
+        raise ProviderError(f"the key works for {ss58.encode(chain.stash)}, not for {ss58.encode(stash)}")
+    return chain, Identity.of(chain.stash, options.key, chain.genesis_hash)
+
+
+async def _connect_in_time(options: ProviderOptions, stash: bytes | None) -> tuple[LiveChain, Identity]:
+    """As `connect`, but wait for a node that is still starting, or lies now: a daemon often starts with it."""
+    for seconds in RECONNECT_SECONDS:
+        try:
+            return await connect(options, stash)
+        except (NodeUnreachableError, NodeRefutedError) as error:
+            logging.getLogger("ogpu.provider").warning("%s; trying again", error)
+            await asyncio.sleep(seconds)
+    return await connect(options, stash)
+
+
+async def _endpoint_port(chain: LiveChain) -> int:
+    """The port of the endpoint that the chain has for us."""
+    provider = await chain.provider(chain.stash)
+    endpoint = market_reads.endpoint_of(provider) if provider else None
+    return DEFAULT_PORT if endpoint is None else parse_endpoint(endpoint).port
+
+
+async def _until_stopped(daemon: Daemon) -> None:
+    """Run until SIGINT or SIGTERM; an error of the daemon's own ends it too."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    work, stopped = asyncio.create_task(daemon.run()), asyncio.create_task(stop.wait())
+    await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if work.done():
+        work.result()
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)

@@ -1,0 +1,237 @@
+"""`devices` and `status`: what this machine has, and what the chain and the journal say of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, leaves_below
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.capacity.standing import ProvenRates
+from gpu_tasks.market.courts.benches import BenchKind
+from gpu_tasks.market.courts_api import SeatStatus
+from gpu_tasks.market.leaf_checks_api import DisputeStatus
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
+from gpu_tasks.provider.chain.live import LiveChain
+from gpu_tasks.provider.chain.port import NobodyError
+from gpu_tasks.provider.commands.options import (
+    ProviderError,
+    ProviderOptions,
+    StashOptions,
+    hardware_of,
+    stash_option,
+    told,
+)
+from gpu_tasks.provider.commands.run import connect
+from gpu_tasks.provider.commands.utilisation import NOW, now_rows
+from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
+from gpu_tasks.provider.execution.gpu import lost_gpus, why_no_gpu
+from gpu_tasks.provider.journal.journal import Journal, JournalError
+from gpu_tasks.provider.journal.pause_book import PauseBook
+from gpu_tasks.provider.journal.records import End
+from gpu_tasks.provider.pauses import PauseNote, why_paused
+from gpu_tasks.provider.registration import unbonding_facts
+from gpu_tasks.provider.tasks.policy_file import is_draining
+from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, present_notes
+from runtime.cryptography import ss58
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.amounts import format_amount
+from wallet.output import Grains
+from wallet.session import explained, note
+
+HARDWARE = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
+DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "behind", "queue", "proven", "asks")
+UNPROVEN = ("device", "why_no_work")
+PAUSED = ("device", "why_paused", "resumes_at")
+SEATS = ("case", "bench", "held", "stage", "said")
+DISPUTES = ("batch", "asked_for", "until_block", "shown")
+
+
+@click.command()
+@click.pass_obj
+def devices(options: ProviderOptions) -> None:
+    """List this machine's devices; without a GPU the reason stands beside the CPU."""
+
+    def show() -> None:
+        found = hardware_of(options)
+        rows = [
+            {
+                "number": number,
+                "name": piece.name,
+                "class": piece.kind.name.lower(),
+                "memory_mib": None if piece.index is not None and not piece.memory_mib else piece.memory_mib,
+                "driver": piece.driver,
+                "uuid_hash": piece.uuid_hash,
+                "note": piece.limits if piece.index is not None else f"NVML: {why_no_gpu()}",
+            }
+            for number, piece in enumerate(found)
+        ]
+        options.output.rows("Devices of this machine", HARDWARE, rows)
+        for reason in lost_gpus() if any(piece.index is not None for piece in found) else ():
+            note(f"{reason}: it is not offered")
+
+    explained(show)
+
+
+@click.command()
+@stash_option
+@click.pass_obj
+def status(options: ProviderOptions, stash: StashOptions) -> None:
+    """Show devices, what they are at, duties, disputes and seats, the sums of the journal, and what was earned.
+
+    Of a provider that has left, whose stash --stash names: what of its bond is not free yet, and until when.
+    """
+
+    async def show() -> None:
+        try:
+            chain, _ = await connect(options, stash.account(options), tell=note)
+        except NobodyError as error:
+            await _show_left(options, stash, error)
+            return
+        try:
+            await _show_status(options, chain)
+        finally:
+            await chain.close()
+
+    explained(lambda: asyncio.run(told(show)))
+
+
+async def _show_left(options: ProviderOptions, stash: StashOptions, error: NobodyError) -> None:
+    """What a provider that has left waits for; ProviderError for one that is not known, or waits for nothing."""
+    account = stash.account(options)
+    if account is None:
+        raise ProviderError(f"{error}; of one that has left, `status --stash STASH` says what of its bond is not free")
+    async with await options.session.connect() as client:
+        unbonding = await unbonding_facts(client, account)
+        bonded = await client.read(TrustStake.bonds, account, at=await client.finalized())
+    if not unbonding and not bonded:
+        raise ProviderError(f"{error}; nothing of {ss58.encode(account)} is bonded, and nothing is on its way out")
+    facts = {"stash": ss58.encode(account), "provider": False, "bonded": Grains(bonded), **unbonding}
+    options.output.facts({**facts, **earned_facts(options.base_path / EARNINGS_FILE)})
+
+
+async def _show_status(options: ProviderOptions, chain: LiveChain) -> None:
+    own = await chain.own_devices()
+    height, duties = await chain.standing()
+    paused = [status for status in own if status.device.is_paused]
+    noted = PauseBook(options.base_path).read()
+    notes = {status.id: why_paused(status, noted.get(status.id), height) for status in paused}
+    rates = (await chain.roll_call([status.id for status in own])).rates
+    rows = [_device_row(status, notes.get(status.id), rates) for status in own]
+    seats = [seat_row(seat) for seat in await chain.final_seats()]
+    disputes = [dispute_row(each, chain.stash) for each in await _disputes(chain)]
+    now = now_rows(present_notes(options.base_path / UTILISATION_FOLDER))
+    facts = {
+        "stash": ss58.encode(chain.stash),
+        "height": height,
+        "duties": len(duties),
+        "draining": is_draining(options.base_path),
+        **journal_facts(options.base_path / "journal"),
+        **earned_facts(options.base_path / EARNINGS_FILE),
+    }
+    if options.output.as_json:
+        options.output.facts(facts | {"devices": rows, "now": now, "seats": seats, "disputes": disputes})
+        return
+    options.output.facts(facts)
+    options.output.rows("Devices on the chain", DEVICES, [device_shown(row) for row in rows])
+    if now:
+        options.output.rows("What devices are at", NOW, now)
+    if paused:
+        options.output.rows("Why devices are paused", PAUSED, [row for row in rows if row["paused"]])
+    if any(row["why_no_work"] for row in rows):
+        options.output.rows("Why devices get no work", UNPROVEN, [row for row in rows if row["why_no_work"]])
+    if disputes:
+        options.output.rows("Batches that others answered differently: this stash shows its tree", DISPUTES, disputes)
+    if seats:
+        options.output.rows("Cases that this stash judges, or has judged", SEATS, seats)
+
+
+async def _disputes(chain: LiveChain) -> tuple[DisputeStatus, ...]:
+    return await market_reads.disputes(chain.client, chain.stash, await chain.client.finalized())
+
+
+def _device_row(status: DeviceStatus, note: PauseNote | None, rates: ProvenRates) -> dict[str, Any]:
+    return {
+        "device": status.id,
+        "class": status.device.kind.name.lower(),
+        "bond": Grains(status.device.bond),
+        "secured": Grains(status.device.secured),
+        "paused": status.device.is_paused,
+        "why_paused": None if note is None else note.why,
+        "resumes_at": None if note is None else note.until_block,
+        "assignment": status.device.assignment,
+        "behind": len(status.device.behind),
+        "queue": status.device.queue,
+        "proven": rates.proven.get(status.id, 0),
+        "why_no_work": rates.why_not(status.id, status.device.kind) or None,
+        "asks": [{"service": number, "ask": Grains(offer.ask)} for number, offer in status.offers],
+    }
+
+
+def device_shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A device's row as a table has room for it: two whole ids would leave its numbers none."""
+    unit = row["assignment"]
+    return row | {"asks": _asks(row["asks"]), "assignment": None if unit is None else f"0x{unit.hex()[:8]}"}
+
+
+def seat_row(status: SeatStatus) -> dict[str, Any]:
+    """A seat, what is held for it until the case is over, and what its judge has done."""
+    seat, case = status.seat, status.status.case
+    said = "committed" if seat.commitment is not None else "nothing yet"
+    return {
+        "case": status.id,
+        "bench": BenchKind(seat.bench).name.lower(),
+        "held": Grains(seat.held),
+        "stage": case.stage.name.lower(),
+        "said": "opened" if seat.statement is not None else said,
+    }
+
+
+def dispute_row(status: DisputeStatus, stash: bytes) -> dict[str, Any]:
+    """A batch of which the daemon has to show nodes, or its provider loses what it holds for it."""
+    dispute = status.dispute
+    first = dispute.subtree * SUBTREE_LEAVES
+    last = first + leaves_below(dispute.requests, dispute.subtree) - 1
+    side = side_of(dispute, stash)
+    return {
+        "batch": status.unit,
+        "asked_for": "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves {first} to {last}",
+        "until_block": dispute.deadline,
+        "shown": side is not None and side.has_shown,
+    }
+
+
+def _asks(asks: list[dict[str, int]]) -> str:
+    return ", ".join(f"service {ask['service']}: {format_amount(ask['ask'])} oGPU" for ask in asks)
+
+
+def journal_facts(path: Path) -> dict[str, Any]:
+    """Sums over the journal, which a daemon may be writing."""
+    if not path.exists():
+        return {"journal": "none yet"}
+    try:
+        journal = Journal(path, is_reader=True)
+    except JournalError as error:
+        return {"journal": str(error)}
+    ends = [entry for entry in journal.races.values() if entry.end is not None]
+    journal.close()
+    return {
+        "races": len(journal.races),
+        "open": len(journal.races) - len(ends),
+        "won": sum(entry.end is End.WON for entry in ends),
+        "witnessed": sum(entry.end is End.WITNESSED for entry in ends),
+        "open_tasks": sum(1 for _ in journal.open_tasks()),
+    }
+
+
+def earned_facts(path: Path) -> dict[str, Any]:
+    """What `earnings` adds up: all that came in, and how many of it were tasks."""
+    found = list(payments(path))
+    return {
+        "tasks_paid": sum(each.name.startswith("task ") for each in found),
+        "earned": Grains(sum(each.grains for each in found)),
+    }

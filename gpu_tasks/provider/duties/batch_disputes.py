@@ -1,0 +1,80 @@
+"""Batches that others answered differently: the own tree is shown, as far as the chain asks for it.
+
+Who shows nothing in time loses as a liar does, so this goes before everything else that has time. Always: what is shown
+follows from chain, input and journal alone, so it is the same after a restart, and nothing is computed for it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from gpu_tasks.batches.leaves import Leaf
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.market.leaf_checks_api import DisputeStatus
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.chain.port import ChainError, RacePort, View
+from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.leaf_work import TURN_BLOCKS, nodes_call, settled_leaves
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.sent_steps import StepBook, StepKey, StepMessage
+from gpu_tasks.provider.execution.executor import ExecutionError
+from runtime.encoding.codec import DecodeError
+
+
+class DisputeStep(Enum):
+    """What to do next about a dispute."""
+
+    SHOW = auto()
+
+
+class DifferingDuty(Duty):
+    """Shows the own tree in all disputes."""
+
+    def __init__(self, parts: Parts[RacePort]) -> None:
+        """Uses no device."""
+        self.parts = parts
+        self.book: StepBook[DisputeStep] = StepBook(parts)
+        self.running = (self.book.tasks,)
+        self._keys: set[StepKey] = set()
+
+    async def step(self, view: View) -> None:
+        """Show what all disputes ask for now."""
+        self.book.look(view)
+        keys = {(status.unit, status.dispute.deadline): status for status in view.disputes}
+        for key, status in keys.items():
+            if key not in self._keys:
+                self._tell_asked(status)
+            if self._is_own_turn(status, view.newest) and self.book.is_due(key, DisputeStep.SHOW):
+                self.book.tasks.start(key, self._show(status))
+        for key in self._keys - keys.keys():
+            self.book.forget(key)
+        self._keys = set(keys)
+
+    def _tell_asked(self, status: DisputeStatus) -> None:
+        """What is waited for: an operator whose machine cannot show it has so many blocks to mend that."""
+        dispute = status.dispute
+        asked_for = "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves of subtree {dispute.subtree}"
+        self.parts.telemetry.tell("tree_asked", unit=status.unit, asked_for=asked_for, until_block=dispute.deadline)
+
+    def _is_own_turn(self, status: DisputeStatus, newest: int) -> bool:
+        """Whoever answered the same and comes before has a few blocks: all at once would cost fees."""
+        dispute, stash = status.dispute, self.parts.identity.stash
+        side = side_of(dispute, stash)
+        if side is None or side.has_shown:
+            return False
+        return newest >= dispute.deadline - dispute.window + side.accounts.index(stash) * TURN_BLOCKS
+
+    async def _show(self, status: DisputeStatus) -> None:
+        unit, tell = status.unit, self.parts.telemetry.tell
+        try:
+            leaves = await self._own_leaves(status)
+            await self.book.send(StepMessage(nodes_call(status, leaves), "tree_shown", {"unit": unit}))
+        except (BlobError, ExecutionError, ChainError, UnusableInputError, DecodeError) as error:
+            tell("tree_not_shown", unit=unit, problem=str(error))
+
+    async def _own_leaves(self, status: DisputeStatus) -> tuple[Leaf, ...]:
+        side = side_of(status.dispute, self.parts.identity.stash)
+        if side is None:
+            raise ExecutionError("this provider is on no side of the dispute")
+        return await settled_leaves(self.parts, status.unit, side.root)

@@ -1,0 +1,174 @@
+"""Checks of batches: the own leaves are shown, and as an auditor those of others computed and passed, or doubted.
+
+Always: what is shown and what is said follow from chain, input and journal alone, so they are the same after a restart;
+an auditor that cannot have the input says nothing, which costs a fee at most. Who is called a liar appeals by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.inference.units import Unit
+from gpu_tasks.market.leaf_checks.checks import LeafStage, ShownLeaf
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.blobs.kept_inputs import InputUse
+from gpu_tasks.provider.chain.port import ChainError, UnitCasePort, View
+from gpu_tasks.provider.duties.appeals import is_found_lying
+from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.leaf_work import (
+    TURN_BLOCKS,
+    computed_leaves,
+    proof_by,
+    settled_leaves,
+    showing_call,
+    wrong_leaf,
+)
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.sent_steps import StepBook, StepKey, StepMessage
+from gpu_tasks.provider.execution.device_times import Activity
+from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
+from runtime.encoding.codec import DecodeError
+
+FETCHED_AT_ONCE = 16
+"""Inputs of audits that are on their way: stores that do not answer hold up so many."""
+OPENED_AT_ONCE = 4
+"""Audits whose inputs are in memory while they are computed, or wait for a device: each may have 16 MiB."""
+
+
+class CheckStep(Enum):
+    """What to do next about a check."""
+
+    SHOW = auto()
+    SAY = auto()
+    APPEAL = auto()
+    """Where a verdict says that this provider has lied: it knows what it computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundByAudit:
+    """What an auditor says of the leaves that were shown."""
+
+    shown: tuple[ShownLeaf, ...]
+    message: StepMessage
+
+
+class CheckDuty(Duty):
+    """Takes the steps of all checks."""
+
+    def __init__(self, parts: Parts[UnitCasePort]) -> None:
+        """Computes on any device that is free; races go before."""
+        self.parts = parts
+        self.book: StepBook[CheckStep] = StepBook(parts)
+        # apart: hundreds of audits that wait for a device must not keep the own leaves from being shown
+        self.audits: StepBook[CheckStep] = StepBook(parts)
+        self.running = self.book.tasks, self.audits.tasks
+        self._fetching = asyncio.Semaphore(FETCHED_AT_ONCE)
+        self._opened = asyncio.Semaphore(OPENED_AT_ONCE)
+        self._found: dict[StepKey, FoundByAudit] = {}
+        self._keys: set[StepKey] = set()
+
+    async def step(self, view: View) -> None:
+        """Do what all checks ask for now."""
+        for book in self.books:
+            book.look(view)
+        keys = {_key_of(status): status for status in view.checks}
+        for key, status in keys.items():
+            step = self._next(status, view.newest)
+            book = self.audits if step is CheckStep.SAY else self.book
+            if step is not None and book.is_due(key, step):
+                book.tasks.start(key, self._work(step, status))
+        for key in self._keys - keys.keys():
+            self._found.pop(key, None)
+            for book in self.books:
+                book.forget(key)
+        self._keys = set(keys)
+
+    @property
+    def books(self) -> tuple[StepBook[CheckStep], ...]:
+        """All of them."""
+        return self.book, self.audits
+
+    def _next(self, status: CheckStatus, newest: int) -> CheckStep | None:
+        check = status.check
+        if check.stage is LeafStage.SHOWING:
+            return CheckStep.SHOW if self._is_own_turn(status, newest) else None
+        if check.stage is LeafStage.CHECKING:
+            return CheckStep.SAY if check.auditor == self.parts.identity.stash else None
+        return CheckStep.APPEAL if check.case is not None else None
+
+    def _work(self, step: CheckStep, status: CheckStatus) -> Coroutine[None, None, None]:
+        works = {CheckStep.SHOW: self._show, CheckStep.SAY: self._audit, CheckStep.APPEAL: self._appeal}
+        return works[step](status)
+
+    def _is_own_turn(self, status: CheckStatus, newest: int) -> bool:
+        check, stash = status.check, self.parts.identity.stash
+        place = [each.account for each in check.terms.answerers].index(stash)
+        return newest >= check.deadline - check.windows.show + place * TURN_BLOCKS
+
+    async def _show(self, status: CheckStatus) -> None:
+        """Only what the journal has of the result that was settled: nothing is computed again for it."""
+        unit, tell = status.unit, self.parts.telemetry.tell
+        try:
+            leaves = await settled_leaves(self.parts, unit, status.check.terms.output_root)
+            await self.book.send(StepMessage(showing_call(status, leaves), "leaves_shown", {"unit": unit}))
+        except (BlobError, ExecutionError, ChainError, UnusableInputError, DecodeError) as error:
+            tell("leaves_not_shown", unit=unit, problem=str(error))
+
+    async def _audit(self, status: CheckStatus) -> None:
+        """Say what was found; what this process has found of these leaves is said again, not computed again."""
+        key = _key_of(status)
+        try:
+            found = self._found.get(key)
+            if found is None or found.shown != status.check.shown:
+                found = FoundByAudit(status.check.shown, await self._looked_at(status))
+                self._found[key] = found
+            await self.audits.send(found.message)
+            self.audits.note_sent(key, CheckStep.SAY)
+        except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as error:
+            self.parts.telemetry.tell("leaves_not_computed", unit=status.unit, problem=str(error))
+
+    async def _looked_at(self, status: CheckStatus) -> StepMessage:
+        """Compute the leaves that were shown; doubt the first that is another one, else pass."""
+        unit, check, identity = status.unit, status.check, self.parts.identity
+        posted = await self._posted(unit)
+        form = await self.parts.form_of(posted)
+        async with self._fetching:  # onto the disk: it is opened again when its turn to be computed comes
+            await self.parts.inputs.open(unit, posted, InputUse.LOOKED_AT)
+        async with self._opened:
+            asked = await self.parts.inputs.open(unit, posted, InputUse.LOOKED_AT)
+            indices = [leaf.index for leaf in check.shown]
+            found = await computed_leaves(self.parts, unit, posted, form, asked, indices, Activity.AUDITS)
+        wrong = wrong_leaf(check, found)
+        if wrong is None:
+            proof = proof_by(identity.genesis, unit, check, identity.stash, asked.salt, found)
+            return StepMessage(LeafChecks.pass_leaves(unit=unit, proof=proof), "leaves_passed", {"unit": unit})
+        call = LeafChecks.doubt_leaf(unit=unit, index=wrong.index, found=wrong.claim)
+        return StepMessage(call, "leaf_doubted", {"unit": unit, "leaf": wrong.index})
+
+    async def _appeal(self, status: CheckStatus) -> None:
+        unit, case_id = status.unit, status.check.case
+        try:
+            case = None if case_id is None else await self.parts.chain.case(case_id)
+            if case_id is not None and case is not None and is_found_lying(case, self.parts.identity.stash):
+                await self.book.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", {"unit": unit}))
+        except ChainError as error:
+            self.parts.telemetry.tell("refused", unit=unit, problem=str(error))
+
+    async def _posted(self, unit: bytes) -> Unit:
+        """The unit as the final chain has it: nothing is said of another input."""
+        status = await self.parts.chain.final_unit(unit)
+        if status is None:
+            raise ChainError("the final chain does not know the unit yet")
+        return status.unit
+
+
+def _key_of(status: CheckStatus) -> StepKey:
+    """A check asks for other things from each auditor on."""
+    return status.unit, len(status.check.drawn)

@@ -1,0 +1,130 @@
+"""Offering devices again that a missed race paused.
+
+The chain pauses a device that missed; without a resume one slow hour would end a provider's work until somebody looks.
+Always: only a pause for a missed race ends by itself, over restarts too. A device stays paused if the operator paused
+it, if a court refuted its result, or if this base path does not know the cause. A machine passes its conformance
+vectors before its device is offered again. After each further miss the daemon waits four times as long, so a faulty
+machine loses little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.provider.chain.port import ChainError, SendPort
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, NotedDevice, PauseCause
+from gpu_tasks.workloads.form import WorkloadForm
+
+RESUME_AFTER_BLOCKS = (20, 80, 320, 1_280, 5_120)
+"""After the first miss in a row, the second, and so on; the last of them from then on."""
+MISSED = "it missed a race: a part of its bond is gone; what hindered it stands above"
+KEPT = "it missed a race: a part of its bond is gone; it stays paused (--keep-paused) until `ogpu-provider resume`"
+REFUTED = "its result was refuted, so it is not resumed by itself: `ogpu-provider resume` once it computes right"
+BY_OPERATOR = "the operator paused it: `ogpu-provider resume` ends that"
+UNKNOWN = (
+    "it was paused before this base path knew it, so the cause is unknown here: run `ogpu-provider resume` once you "
+    "know it"
+)
+STAYING = {PauseCause.REFUTED: REFUTED, PauseCause.OPERATOR: BY_OPERATOR, PauseCause.UNKNOWN: UNKNOWN}
+"""Pauses that only the operator ends."""
+
+
+class Resumer:
+    """Follows the own devices; call `step` every few blocks."""
+
+    def __init__(self, parts: Parts[SendPort], *, keep_paused: bool = False) -> None:
+        """Start without notes. `keep_paused`: report paused devices, and leave them paused."""
+        self._parts = parts
+        self._book = parts.pauses
+        self._keep_paused = keep_paused
+        self._told: dict[bytes, PauseCause] = {}
+        self.tasks = KeyedTasks()
+
+    def remember(self, own: Sequence[DeviceStatus]) -> None:
+        """Note devices that this base path does not know yet, before any work."""
+        notes = self._book.read()
+        for status in own:
+            if status.id not in notes:
+                self._see(status, None, cause=PauseCause.UNKNOWN if status.device.is_paused else None)
+
+    def did_well(self, device: bytes) -> None:
+        """It was paid: the next miss counts as the first."""
+        self._book.note(device, misses=0)
+
+    async def step(
+        self, height: int, own: Sequence[DeviceStatus], promised: Mapping[bytes, Sequence[WorkloadForm]]
+    ) -> None:
+        """Note what was paused, and offer again what has waited long enough; `promised` are those that work here."""
+        self.remember(own)
+        self._book.forget_others({status.id for status in own})
+        notes = self._book.read()
+        for status in own:
+            note = self._look(status, notes[status.id], height)
+            if note.cause in STAYING:
+                self._tell_staying(status.id, note.cause)
+            is_over = note.cause is PauseCause.MISSED and height >= (note.resumes_at or 0)
+            if is_over and not self._keep_paused and status.id in promised:
+                self.tasks.start(status.id, self._offer(status.id, promised[status.id], height))
+
+    def _look(self, status: DeviceStatus, note: NotedDevice, height: int) -> NotedDevice:
+        """Note a device's state, and the cause of its pause."""
+        if not status.device.is_paused:
+            self._told.pop(status.id, None)
+            # A pause of the daemon's own is noted before the chain shows it.
+            is_coming = note.cause in OWN_CAUSES and not note.is_paused
+            return self._see(status, note, **({} if is_coming else {"cause": None, "why": "", "resumes_at": None}))
+        if note.is_paused or note.cause is not None:
+            return self._see(status, note)
+        if status.device.bond < note.bond:  # the chain pauses and slashes in one; an operator's pause takes nothing
+            return self._miss(status, note, height)
+        return self._see(status, note, cause=PauseCause.OPERATOR, why=BY_OPERATOR)
+
+    def _see(self, status: DeviceStatus, note: NotedDevice | None, **changes: object) -> NotedDevice:
+        """Note a device's state, after the note that was read of it."""
+        seen = status.device
+        if note is not None and seen.bond < note.bond:
+            changes["losses"] = note.losses + 1
+        return self._book.note(status.id, bond=seen.bond, is_paused=seen.is_paused, **changes)
+
+    def _miss(self, status: DeviceStatus, note: NotedDevice, height: int) -> NotedDevice:
+        misses, tell = note.misses + 1, self._parts.telemetry.tell
+        if self._keep_paused:
+            tell("missed", device=status.id, in_a_row=misses, problem=KEPT)
+            return self._see(status, note, cause=PauseCause.MISSED, why=KEPT, misses=misses, resumes_at=None)
+        resumes_at = height + RESUME_AFTER_BLOCKS[min(misses, len(RESUME_AFTER_BLOCKS)) - 1]
+        tell("missed", device=status.id, in_a_row=misses, resumes_at=resumes_at, problem=MISSED)
+        return self._see(status, note, cause=PauseCause.MISSED, why=MISSED, misses=misses, resumes_at=resumes_at)
+
+    def _tell_staying(self, device: bytes, cause: PauseCause) -> None:
+        """Say once in this process that a device stays paused, and why."""
+        if self._told.get(device) is not cause:
+            self._told[device] = cause
+            word = "why" if cause is PauseCause.OPERATOR else "problem"
+            self._parts.telemetry.tell("not_resumed", device=device, **{word: STAYING[cause]})
+
+    async def _offer(self, device: bytes, promised: Sequence[WorkloadForm], height: int) -> None:
+        tell, again_at = self._parts.telemetry.tell, height + RESUME_AFTER_BLOCKS[0]
+        try:
+            for form in promised:
+                await self._parts.workers.start(device, form)
+            if self._book.read()[device].cause is not PauseCause.MISSED:
+                return  # the operator paused it, or its result was refuted meanwhile
+            await self._parts.chain.submit(Devices.resume(device=device))
+        except (ExecutionError, ChainError) as error:
+            self._book.note(device, resumes_at=again_at, why=str(error))
+            tell("not_resumed", device=device, resumes_at=again_at, problem=str(error))
+            return
+        self._book.note(device, resumes_at=again_at)  # and again, should the call be lost
+        tell("resumed", device=device, height=height)
+
+
+def untold_loss(status: DeviceStatus, note: NotedDevice | None) -> int:
+    """Return the grains that a paused device's bond fell by since the daemon last looked; 0 if it knows the reason."""
+    if note is None or note.is_paused or note.cause is not None:
+        return 0
+    return max(0, note.bond - status.device.bond)

@@ -1,0 +1,159 @@
+"""What this machine computes with: a bench for each device of the chain that stands here, all of them side by side.
+
+A provider without a device of its own on this machine still judges, on the machine's first piece of hardware.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
+from gpu_tasks.provider.execution.device_times import Activity, DeviceTimes
+from gpu_tasks.provider.execution.executor import (
+    BegunRun,
+    Execution,
+    ExecutionError,
+    Finished,
+    LaterState,
+    ManyExecuted,
+)
+from gpu_tasks.provider.execution.gpu import Hardware, Reading
+from gpu_tasks.provider.execution.line import FIRST, Line, Rank
+from gpu_tasks.provider.execution.workloads import Workloads
+from gpu_tasks.workloads.form import WorkloadForm
+
+JUDGES_BENCH = b""
+"""The place of the bench that no device of the chain belongs to."""
+
+
+class WorkerPool:
+    """Runs requests on devices. `serve` says which there are; nothing runs before."""
+
+    def __init__(self, hardware: Sequence[Hardware], workloads: Workloads, make: MakeExecutor) -> None:
+        """`make` gives an executor of a workload on a piece of hardware."""
+        self.hardware = tuple(hardware)
+        self.workloads = workloads
+        self._make = make
+        self._benches: dict[bytes, Bench] = {}
+        self._line = Line()
+        self.times = DeviceTimes()
+        """What each device of the chain does, and for how long."""
+
+    @property
+    def devices(self) -> dict[bytes, Hardware]:
+        """The devices of the chain that are served here."""
+        return {device: bench.hardware for device, bench in self._benches.items() if device != JUDGES_BENCH}
+
+    def is_working(self, device: bytes) -> bool:
+        """Whether a device is at a request now."""
+        return not self._line.is_free(device)
+
+    def serve(self, devices: Mapping[bytes, Hardware]) -> None:
+        """Take these devices of the chain into use, beside those that are."""
+        wanted = dict(devices)
+        if not wanted and not self._benches:
+            wanted = {JUDGES_BENCH: self.hardware[0]}
+        for device, hardware in wanted.items():
+            if device not in self._benches:
+                self._benches[device] = Bench(hardware, self._make)
+                self._line.add(device)
+                if device != JUDGES_BENCH:
+                    self.times.add(device)
+
+    async def start(self, device: bytes, form: WorkloadForm) -> None:
+        """Make a device ready for a workload; ExecutionError if it cannot do it right."""
+        async with self._turn(device, Activity.STARTING) as bench:
+            await bench.start(form, time.monotonic())
+
+    async def race(
+        self, device: bytes, form: WorkloadForm, request: bytes, rank: Rank = FIRST
+    ) -> tuple[Execution, Reading]:
+        """Execute on the device that was drawn, in its turn; BadRequestError, ExecutionError."""
+        async with self._turn(device, Activity.UNITS, rank=rank) as bench:
+            return await bench.run(form, request, time.monotonic())
+
+    async def race_many(
+        self, device: bytes, form: WorkloadForm, requests: Sequence[bytes], finished: Finished, rank: Rank = FIRST
+    ) -> tuple[ManyExecuted, Reading]:
+        """Execute a batch on the device that was drawn, in its turn; ExecutionError."""
+        async with self._turn(device, Activity.UNITS, rank=rank) as bench:
+            return await bench.run_many(form, requests, finished, time.monotonic())
+
+    async def recompute_many(
+        self, form: WorkloadForm, requests: Sequence[bytes], activity: Activity = Activity.JUDGING
+    ) -> list[bytes | None]:
+        """Execute a batch on any device, as a judge or an auditor; None for what is no request. ExecutionError."""
+        outputs: dict[int, bytes | None] = {}
+        async with self._turn(None, activity, form) as bench:
+            await bench.run_many(form, requests, outputs.update, time.monotonic())
+        return [outputs[place] for place in range(len(requests))]
+
+    async def recompute(self, form: WorkloadForm, request: bytes) -> bytes:
+        """Execute on any device, as a judge; BadRequestError, ExecutionError."""
+        async with self._any(form) as bench:
+            execution, _ = await bench.run(form, request, time.monotonic())
+            return execution.output
+
+    async def verify(self, form: WorkloadForm, request: bytes, output: bytes) -> bool:
+        """Check on any device whether `output` is right; BadRequestError, ExecutionError."""
+        async with self._any(form) as bench:
+            return await bench.verify(form, request, output, time.monotonic())
+
+    async def trace(self, form: WorkloadForm, request: bytes, output: bytes, place: bytes) -> bytes:
+        """On any device, the hash of the computation of a right output at a place; BadRequestError, ExecutionError."""
+        async with self._any(form) as bench:
+            return await bench.trace(form, request, output, place, time.monotonic())
+
+    async def begin(self, form: WorkloadForm, request: bytes, device: bytes | None = None) -> BegunRun:
+        """Where a run in steps begins, on a device or on any; BadRequestError, ExecutionError."""
+        async with self._turn(device, _of_task(device), form) as bench:
+            return await bench.begin(form, request, time.monotonic())
+
+    async def advance(
+        self, form: WorkloadForm, request: bytes, state: bytes, steps: int, device: bytes | None = None
+    ) -> tuple[LaterState, Reading]:
+        """The state so many steps later, on a device or on any, and what that took; errors as `Executor.advance`."""
+        async with self._turn(device, _of_task(device), form) as bench:
+            return await bench.advance(form, request, state, steps, time.monotonic())
+
+    async def metric(self, form: WorkloadForm, request: bytes, state: bytes, device: bytes | None = None) -> int:
+        """How good a state is; errors as `advance`."""
+        async with self._turn(device, _of_task(device), form) as bench:
+            return await bench.metric(form, request, state, time.monotonic())
+
+    async def end_idle(self) -> None:
+        """End the workers that nobody has needed for a while; what is in use is not waited for."""
+        for device in [device for device in self._benches if self._line.is_free(device)]:
+            async with self._turn(device, None) as bench:
+                await bench.end_idle(time.monotonic())
+
+    async def close(self) -> None:
+        """End all workers."""
+        for bench in self._benches.values():
+            await bench.close()
+
+    @contextlib.asynccontextmanager
+    async def _turn(
+        self, place: bytes | None, activity: Activity | None, form: WorkloadForm | None = None, rank: Rank = FIRST
+    ) -> AsyncIterator[Bench]:
+        """A bench in its turn, timed as at an activity; None for what takes no time."""
+        if place is not None and place not in self._benches:
+            raise ExecutionError(f"device 0x{place.hex()[:8]}.. is not served by this machine")
+        warm = [device for device, bench in self._benches.items() if form is not None and bench.has_worker(form)]
+        taken = await self._line.take(place, rather=warm, rank=rank)
+        try:
+            with contextlib.nullcontext() if activity is None else self.times.at(taken, activity):
+                yield self._benches[taken]
+        finally:
+            self._line.give(taken)
+
+    def _any(self, form: WorkloadForm) -> contextlib.AbstractAsyncContextManager[Bench]:
+        """Any device, one that has a worker of this workload rather than one that must start it."""
+        return self._turn(None, Activity.JUDGING, form)
+
+
+def _of_task(device: bytes | None) -> Activity:
+    """A run on a device that was bid for it is a task's; on any it is judged, or looked at before a bid."""
+    return Activity.JUDGING if device is None else Activity.TASKS

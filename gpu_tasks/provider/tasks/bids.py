@@ -1,0 +1,234 @@
+"""Bids: auctions that this provider can serve, looked at, tried on the device that would do the work, and bid for.
+
+Always: before a bid is promised the input was opened, its checkpoint fetched and checked, and some steps taken on the
+device itself, so that what is promised was measured; a bid with its salt is in the journal before it is committed to,
+and there is one in an auction; whatever is not bid for has its reason in the log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.orders import runs_program
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.market.training.terms import TaskTerms
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.chain.port import BidPort, ChainError, View
+from gpu_tasks.provider.duties.duty import Duty
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
+from gpu_tasks.provider.journal.task_records import BidBasis, Bidding, TaskKey
+from gpu_tasks.provider.programs.means import CONTAINER_KIND
+from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
+from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
+from gpu_tasks.provider.tasks.bid_terms import (
+    Means,
+    MeasuredRun,
+    UnfitError,
+    check_device,
+    check_price,
+    check_task,
+    offer_for,
+)
+from gpu_tasks.provider.tasks.machine import HostMachine
+from gpu_tasks.provider.tasks.policy import BidPolicy
+from gpu_tasks.provider.tasks.policy_file import PolicySource
+from gpu_tasks.provider.tasks.replica_places import sale_number, seeks_devices
+from gpu_tasks.provider.tasks.task_book import TaskBook
+from gpu_tasks.provider.tasks.task_inputs import form_of
+from gpu_tasks.provider.tasks.time_terms import check_program, program_offer
+
+TRIES_MAX = 3
+"""A machine that cannot prepare a task so often lets it pass."""
+REFUSED_MAX = 4_096
+"""Auctions that are remembered as let pass."""
+NOT_MEASURED = MeasuredRun((), 0, 0)
+"""Of time that is sold: no step is taken before it is."""
+PREPARED_MAX = 4
+"""Tasks that are prepared at once: each may hold a megabyte of state, and fetches blobs."""
+
+
+@dataclass(slots=True)
+class _Try:
+    """An auction that is being prepared for, or was let pass."""
+
+    terms: TaskTerms
+    """A price that is raised is another task."""
+    count: int = 0
+    is_refused: bool = False
+
+
+class BidDuty(Duty):
+    """Looks at auctions; what becomes of its bids is `working`'s."""
+
+    def __init__(
+        self,
+        parts: Parts[BidPort],
+        book: TaskBook,
+        programs: ContainerSupervisor,
+        policy: PolicySource,
+        machine: HostMachine,
+        why_not: Callable[[bytes, DeviceClass], str] = lambda *_: "",
+    ) -> None:
+        """Nothing is bid for yet. `why_not` says why the chain would take no bid with a device."""
+        self._why_not = why_not
+        self.parts = parts
+        self.book = book
+        self.tasks = KeyedTasks()
+        self.running = (self.tasks,)
+        self._programs = programs
+        self._policy = policy
+        self._machine = machine
+        self._tries: dict[TaskKey, _Try] = {}
+        self._preparing: dict[TaskKey, bytes] = {}
+        self._told_problem = ""
+
+    async def step(self, view: View) -> None:
+        """Look at the auctions of a block; ChainError if they cannot be read."""
+        policy = self._policy.policy()
+        if self._policy.problem != self._told_problem:
+            self._told_problem = self._policy.problem
+            self.parts.telemetry.tell("policy", problem=self._policy.problem or "it can be read again")
+        if not policy.kinds:
+            return
+        auctions = await self.parts.chain.auctions()
+        stash = self.parts.identity.stash
+        fresh = {key: task for key, task in _open(auctions, stash).items() if self._is_new(key, task)}
+        if not fresh:
+            return
+        spendable, slot_ms = await self.parts.chain.spendable(), await self.parts.chain.slot_ms()
+        devices = await self.parts.chain.own_devices()
+        for key, task in fresh.items():
+            try:
+                if runs_program(task.order):
+                    program_offer(task, policy, slot_ms)
+                else:
+                    check_price(task, policy, slot_ms)
+                self._look(key, task, policy, devices, spendable, view.newest)
+            except (UnfitError, ExecutionError) as error:
+                self.book.wait(key[0], "not_bid", str(error))
+
+    def _is_new(self, key: TaskKey, task: Task) -> bool:
+        known = self._tries.get(key)
+        is_refused = known is not None and known.is_refused and known.terms == task.terms
+        return key not in self.parts.journal.tasks and key not in self._preparing and not is_refused
+
+    def _look(
+        self,
+        key: TaskKey,
+        task: Task,
+        policy: BidPolicy,
+        devices: list[DeviceStatus],
+        spendable: int,
+        newest: int,
+    ) -> None:
+        """Begin to prepare a bid with a device that could make it; UnfitError, ExecutionError for why not."""
+        self._check(task, policy, self._means(spendable, 0), newest)
+        if len(self._preparing) >= PREPARED_MAX:
+            raise UnfitError(f"{PREPARED_MAX} others are being prepared")
+        device = self._device_for(task, devices)
+        self._preparing[key] = device
+        self.tasks.start(key, self._bid(key, task, device, newest))
+
+    def _check(self, task: Task, policy: BidPolicy, means: Means, newest: int) -> None:
+        kind = CONTAINER_KIND if runs_program(task.order) else form_of(self.parts, task.order).name
+        weekday, minute = self._machine.time_of_week()
+        is_idle = not policy.only_when_idle or (self._machine.is_idle() and not any(self.parts.journal.open_races()))
+        reason = policy.forbids(kind, weekday, minute, is_idle=is_idle)
+        if reason:
+            raise UnfitError(reason)
+        if not runs_program(task.order):
+            check_task(task, means, policy, newest)
+        elif self._programs.why_not:
+            raise UnfitError(self._programs.why_not)
+        else:
+            check_program(task, means, newest)
+
+    def _means(self, spendable: int, disk_bytes: int) -> Means:
+        return Means(self.parts.identity.stash, spendable - self.book.promised(), disk_bytes)
+
+    def _device_for(self, task: Task, devices: list[DeviceStatus]) -> bytes:
+        """A device that is here, free, and bid for nothing else; UnfitError with the reason of the last that is not."""
+        reason = "no device of this provider is on this machine"
+        used = self.book.devices_in_use() | set(self._preparing.values())
+        for status in devices:
+            if status.id not in self.parts.workers.devices:
+                continue
+            try:
+                check_device(task, status.device, self._why_not(status.id, status.device.kind))
+            except UnfitError as error:
+                reason = str(error)
+                continue
+            if status.id not in used:
+                return status.id
+            reason = "the device is bid for another task"
+        raise UnfitError(reason)
+
+    async def _bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
+        """Prepare, measure, promise."""
+        known = self._tries.get(key)
+        if known is None or known.terms != task.terms:
+            known = self._tries[key] = _Try(task.terms)
+        known.count += 1
+        try:
+            await self._prepared_bid(key, task, device, newest)
+        except (UnusableInputError, BadRequestError, UnfitError, UnfitProgramError) as error:
+            self._let_pass(key, known, str(error))
+        except (BlobError, ExecutionError, ProgramError, ChainError, OSError) as error:
+            if known.count >= TRIES_MAX:
+                self._let_pass(key, known, f"{error}; tried {known.count} times")
+            else:
+                self.book.wait(key[0], "not_bid", f"{error}; tried again with the next block")
+        finally:
+            del self._preparing[key]
+            if key not in self.parts.journal.tasks:  # what was made ready for it is nobody's
+                await self._programs.remove(key)
+
+    async def _prepared_bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
+        parts, (task_id, auction) = self.parts, key
+        is_time, measured, disk_bytes = runs_program(task.order), NOT_MEASURED, 0
+        if is_time:
+            await self._programs.prepare(parts, key, task, device)
+        else:
+            run = await self.book.prepare(task_id, task, device)
+            measured, disk_bytes = await run.measure(), run.folder.free_bytes()
+        slot_ms, spendable = await parts.chain.slot_ms(), await parts.chain.spendable()
+        now = (await parts.chain.tasks([task_id], final=True)).get(task_id)
+        if now is None:
+            raise ChainError("the final chain does not know the task yet")
+        if now.order != task.order or sale_number(now) != auction or now.state is not task.state:
+            raise UnfitError("its auction is over")
+        # from here on nothing waits, so that no two bids are promised one device or the same grains
+        policy, means = self._policy.policy(), self._means(spendable, disk_bytes)
+        self._check(now, policy, means, newest)
+        offer = program_offer(now, policy, slot_ms) if is_time else offer_for(now, measured, policy, slot_ms, means)
+        if device in self.book.devices_in_use():
+            raise UnfitError("the device is bid for another task")
+        basis = BidBasis(now.order.task_hash, now.order.input_root, now.order.input_blob)
+        parts.journal.append(Bidding(task_id, auction, device, basis, offer, os.urandom(32)))
+        parts.telemetry.tell(
+            "bid", task=task_id, auction=auction, device=device, price=offer.price, blocks=offer.blocks,
+            collateral=offer.collateral, step_us=measured.step_us,
+        )  # fmt: skip
+
+    def _let_pass(self, key: TaskKey, known: _Try, reason: str) -> None:
+        known.is_refused = True
+        self.book.forget(key[0])
+        self.book.wait(key[0], "not_bid", reason)
+        while len(self._tries) > REFUSED_MAX:
+            del self._tries[next(iter(self._tries))]
+
+
+def _open(auctions: dict[bytes, Task], stash: bytes) -> dict[TaskKey, Task]:
+    """Those that take bids, or seek replicas, by task and the number that a bid or an offer has now."""
+    return {
+        (task_id, sale_number(task)): task
+        for task_id, task in auctions.items()
+        if task.state is TaskState.COMMITTING or seeks_devices(task, stash)
+    }

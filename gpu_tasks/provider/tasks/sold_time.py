@@ -1,0 +1,231 @@
+"""What is done beside the chain for a task that buys time: its program made ready, begun, metered, ended, taken away.
+
+Always: that a program begins is in the journal before it does, and what it left before anything is stated of it; an
+interval is noted once it is over; a program whose daemon died is not begun again under the same award, since its
+customer has lost what it had: such a task is left.
+"""
+
+from __future__ import annotations
+
+import os
+
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.program_left import check_size
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.orders import CheckedBy, is_replicated
+from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState, interval_end
+from gpu_tasks.provider.blobs.inputs import UnusableInputError
+from gpu_tasks.provider.chain.port import ChainError, NetworkPort
+from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
+from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.execution.device_times import Activity
+from gpu_tasks.provider.journal.task_records import (
+    MilestoneFound,
+    ProgramBegun,
+    ResultFound,
+    ResultSalted,
+    TaskEntry,
+    TaskKey,
+)
+from gpu_tasks.provider.programs.log_lines import tell_lines
+from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
+from gpu_tasks.provider.programs.results import NOTHING, UNKNOWN_EXIT, interval_of, result_of, stored
+from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
+from gpu_tasks.provider.tasks.checkpoint_blobs import spread
+from gpu_tasks.provider.tasks.places import OnHand, OwnTask
+from gpu_tasks.provider.tasks.replica_places import works_now
+
+BEFORE_STATES = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
+READY_STATES = (TaskState.STARTING, TaskState.ASKING, TaskState.VOLUNTEERING)
+NOT_USED = Usage(work_units=0, gpu_ms=0, energy_mj=0, cpu_ms=0, wall_ms=0, memory_peak_bytes=0)
+"""By a program that waits for its customer's secrets."""
+SILENT_TIMES = 2
+"""A replica whose program goes on for so many times what was promised is ended, and what it left is its result."""
+
+
+class TimeDuty:
+    """Programs of tasks that this provider has, or may have."""
+
+    def __init__(self, parts: Parts[NetworkPort], programs: ContainerSupervisor, tasks: KeyedTasks) -> None:
+        """Nothing runs yet."""
+        self.parts = parts
+        self.programs = programs
+        self._tasks = tasks
+        self.telling = KeyedTasks()
+        """What programs write, on its way to their customers, and the time of their devices: as long as they run."""
+        self._lost: set[TaskKey] = set()
+        self._starting: set[TaskKey] = set()
+        self._without_input: set[TaskKey] = set()
+        self._over: set[TaskKey] = set()
+        self._waiting: set[TaskKey] = set()
+
+    def on_hand(self, own: OwnTask, task: Task, *, is_refused: bool) -> OnHand:
+        """What there is of a task: whether its program could begin, or is gone, or its input is not to be had."""
+        is_ready = self.programs.is_ready(own.key) and own.key not in self._lost and not is_refused
+        return OnHand(is_ready, is_lost=self._is_lost(own, task), may_report=own.key in self._without_input)
+
+    def _is_lost(self, own: OwnTask, task: Task) -> bool:
+        """Whether the program of a task that runs is gone, or cannot be run."""
+        if task.state is not TaskState.RUNNING or is_replicated(task.order):  # which can be begun anew: it is the same
+            return False
+        entry = self.parts.journal.tasks.get(own.key)
+        is_gone = entry is not None and entry.is_begun and not self.programs.is_begun(own.key)
+        return own.key in self._lost or (is_gone and own.key not in self._starting)
+
+    def beside(self, own: OwnTask, task: Task, entry: TaskEntry, place: int | None, newest: int) -> None:
+        """Start what takes long."""
+        key = own.key
+        if task.state in BEFORE_STATES:
+            return
+        if task.state in READY_STATES:
+            if entry.result is None and not self.programs.is_ready(key) and key not in self._lost:
+                self._tasks.start(key, self._prepare(key, task, entry))
+        elif task.state is TaskState.RUNNING and is_replicated(task.order):
+            if place is not None and works_now(task, place):
+                self._run_replica(key, task, entry, place, newest)
+        elif task.state is TaskState.RUNNING and place is not None:
+            self._run_beside(key, task, entry, place, newest)
+        elif self.programs.has(key):
+            self._tasks.start((*key, "remove"), self._remove(key))
+
+    def forget(self, key: TaskKey) -> None:
+        """Nothing is left to do for it but to take its program away."""
+        self._lost.discard(key)
+        self._without_input.discard(key)
+        self._waiting.discard(key)
+        self._over.add(key)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Take away what is over, until it is gone: an engine that fails once leaves nobody a container for nothing."""
+        self._over = {key for key in self._over if self.programs.has(key)}
+        for key in self._over:
+            self._tasks.start((*key, "remove"), self._remove(key))
+
+    def _run_beside(self, key: TaskKey, task: Task, entry: TaskEntry, place: int, newest: int) -> None:
+        if entry.result is not None or key in self._lost:
+            return
+        is_waiting = self.programs.lacks_secrets(key)
+        if not entry.is_begun and not is_waiting:
+            self._tasks.start((*key, "begin"), self._begin(key, task, entry, place))
+            return
+        if is_waiting:
+            self._tell_waiting(key, entry, place)
+        elif not self.programs.is_begun(key):
+            return
+        is_over, is_last = newest + 1 >= interval_end(task), task.owed + 1 == task.milestones
+        is_job_done = task.order.checked_by is CheckedBy.METERED and not is_waiting and self.programs.has_ended(key)
+        number = task.behind + task.owed + 1
+        if is_job_done or (is_over and is_last):
+            self._tasks.start((*key, "end"), self._end(key))
+        elif is_over and number not in entry.milestones:
+            self._tasks.start((*key, number), self._note_interval(key, number))
+
+    def _tell_waiting(self, key: TaskKey, entry: TaskEntry, place: int) -> None:
+        """Once: its customer has yet to hand over secrets; the time that it bought goes on."""
+        if key not in self._waiting:
+            self._waiting.add(key)
+            self.parts.watch.begin(key[0], place, entry.device, self.programs.reply_key(key))
+            self.parts.telemetry.tell("waits_for_secrets", task=key[0])
+
+    def _run_replica(self, key: TaskKey, task: Task, entry: TaskEntry, place: int, newest: int) -> None:
+        """Begin it, anew after a restart; when it ends, or goes on for too long, its result is found."""
+        if entry.result is not None or key in self._lost:
+            return
+        is_over = newest + 1 >= task.started_at + SILENT_TIMES * task.slots[0].promised
+        if not self.programs.is_begun(key):
+            self._tasks.start((*key, "begin"), self._begin(key, task, entry, place))
+        elif is_over or self.programs.has_ended(key):
+            self._tasks.start((*key, "end"), self._end(key))
+
+    async def _prepare(self, key: TaskKey, task: Task, entry: TaskEntry) -> None:
+        try:
+            await self.programs.prepare(self.parts, key, task, entry.device)
+            self._without_input.discard(key)
+        except (UnusableInputError, BlobError) as error:
+            self._without_input.add(key)
+            self.parts.telemetry.tell("hindered", task=key[0], problem=str(error))
+        except UnfitProgramError as error:
+            self._lose(key, error)
+        except (ProgramError, ChainError, OSError) as error:
+            self.parts.telemetry.tell("hindered", task=key[0], problem=str(error))
+
+    def _lose(self, key: TaskKey, error: Exception) -> None:
+        """What cannot be run here any more is left, if it was to run by now."""
+        self._lost.add(key)
+        self.parts.telemetry.tell("program_lost", task=key[0], problem=str(error))
+
+    async def _begin(self, key: TaskKey, task: Task, entry: TaskEntry, place: int) -> None:
+        """Begin the program; what cannot be begun is lost."""
+        await self._prepare(key, task, entry)
+        if not self.programs.is_ready(key) or self.programs.lacks_secrets(key):
+            return
+        self._starting.add(key)
+        try:
+            if not entry.is_begun:
+                self.parts.journal.append(ProgramBegun(*key))
+            await self.programs.begin(key)
+        except ProgramError as error:
+            self._lose(key, error)
+            return
+        finally:
+            self._starting.discard(key)
+        self.parts.watch.begin(key[0], place, entry.device, self.programs.reply_key(key))
+        self.parts.telemetry.tell("program_begun", task=key[0], device=entry.device)
+        self.telling.start(key, tell_lines(self.programs.log(key), self.parts.watch, key[0]))
+        self.telling.start((*key, "time"), self._hold(key, entry.device))
+
+    async def _hold(self, key: TaskKey, device: bytes) -> None:
+        """A device is timed as at a task for as long as a program runs, whatever that computes."""
+        with self.parts.workers.times.at(device, Activity.TASKS):
+            await self.programs.ended(key)
+
+    async def _note_interval(self, key: TaskKey, number: int) -> None:
+        usage = await self.programs.usage(key) if self.programs.is_begun(key) else NOT_USED
+        entry = self.parts.journal.tasks.get(key)
+        if entry is not None and number not in entry.milestones:
+            self.parts.journal.append(MilestoneFound(*key, interval_of(number, usage), usage))
+
+    async def _end(self, key: TaskKey) -> None:
+        """Stop the program if it runs, seal what it left, and note the result: a job's end is the task's."""
+        entry = self.parts.journal.tasks.get(key)
+        if entry is None or entry.result is not None:
+            return
+        if self.programs.lacks_secrets(key):  # its customer never handed them over
+            self.parts.journal.append(ResultFound(*key, TaskResult(NOTHING, NOTHING, UNKNOWN_EXIT), NOT_USED))
+            return
+        if not self.programs.is_begun(key):
+            return
+        usage = await self.programs.usage(key)
+        end = await self.programs.stop(key)
+        self.parts.telemetry.tell("program_ended", task=key[0], why=end.reason.value, exit=end.exit_code)
+        root, blob = await self._left(key)
+        if entry.result is None:
+            self.parts.journal.append(ResultSalted(*key, os.urandom(32)))  # of a commitment, where there is one
+            self.parts.journal.append(ResultFound(*key, result_of(end, root, blob), usage))
+        if blob != NOTHING:
+            try:
+                await spread(self.parts, blob)
+            except ChainError as error:
+                self.parts.telemetry.tell("not_spread", problem=str(error))
+
+    async def _left(self, key: TaskKey) -> tuple[bytes, bytes]:
+        """Seal what a program left: the hash of its outputs, and the address of them and its last lines."""
+        archive, root = b"", NOTHING
+        try:
+            outputs = await self.programs.outputs(key)
+            check_size(outputs.archive)
+            archive, root = outputs.archive, outputs.blake2_256
+        except (ProgramError, ValueError) as error:
+            self.parts.telemetry.tell("no_outputs", task=key[0], problem=str(error))
+        try:
+            return root, stored(self.parts, archive, self.programs.log(key), self.programs.reply_key(key))
+        except OSError as error:
+            self.parts.telemetry.tell("no_outputs", task=key[0], problem=str(error))
+            return NOTHING, NOTHING
+
+    async def _remove(self, key: TaskKey) -> None:
+        try:
+            await self.programs.remove(key)
+        except ProgramError as error:
+            self.parts.telemetry.tell("not_removed", task=key[0], problem=str(error))

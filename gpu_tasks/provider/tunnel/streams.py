@@ -1,0 +1,234 @@
+"""One stream of a tunnel at the provider: a program, a port, a copy, secrets.
+
+Always: a program or a connection ends with its stream, and its stream with it; what goes wrong is said in a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, BinaryIO, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from gpu_tasks.provider.tunnel.access import AccessError, ContainerAccess, Talk
+from gpu_tasks.provider.tunnel.copies import target_of, unpack
+from gpu_tasks.tunnel.frames import (
+    COMMAND_BYTES_MAX,
+    COPY_BYTES_MAX,
+    DATA_BYTES_MAX,
+    HANDED,
+    HANDED_BYTES_MAX,
+    SECRETS_BYTES_MAX,
+    TERMINAL_MAX,
+    CopyIn,
+    CopyOut,
+    ReachPort,
+    RunProgram,
+    TakeSecrets,
+)
+from gpu_tasks.tunnel.multiplexer import StreamPurpose, TunnelError, TunnelStream
+from runtime.encoding.codec import DecodeError
+
+T = TypeVar("T")
+COPIES_MAX = 4
+"""At once, of all tunnels, and one of a container: each may have half a gibibyte on the daemon's disk."""
+COPY_SILENCE_SECONDS = 60.0
+"""A copy of which nothing comes, or is taken, for so long gives its place up."""
+KEPT_IN_MEMORY = 1 << 20
+"""Of a copy; the rest goes through a file."""
+
+
+BROKEN_OFF = "the copy broke off"
+STOOD_STILL = "the copy stood still"
+
+
+@dataclass(frozen=True, slots=True)
+class CopySpool:
+    """Where copies under way lie on the daemon's disk; so many at once."""
+
+    folder: Path
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COPIES_MAX))
+    _of_room: WeakKeyDictionary[ContainerAccess, asyncio.Lock] = field(default_factory=WeakKeyDictionary)
+
+    @contextlib.asynccontextmanager
+    async def place(self, room: ContainerAccess, stream: TunnelStream) -> AsyncIterator[Path]:
+        """A place for a copy, once those of the same container before it are over; AccessError where nobody waits."""
+        async with self._of_room.setdefault(room, asyncio.Lock()), self.places:
+            if stream.end.done():
+                raise AccessError(BROKEN_OFF)
+            yield self.folder
+
+
+async def serve_stream(room: ContainerAccess, spool: CopySpool, stream: TunnelStream, wanted: StreamPurpose) -> None:
+    """Do what a stream asks for, and end it."""
+    try:
+        code = await _served(room, spool, stream, wanted)
+        await stream.finish(code)
+    except AccessError as error:
+        await stream.finish(1, str(error))
+    except (TunnelError, ConnectionError):
+        await stream.finish(1, "it was cut off")
+    except OSError as error:
+        await stream.finish(1, f"the provider's disk: {error.strerror}")
+
+
+async def _served(room: ContainerAccess, spool: CopySpool, stream: TunnelStream, wanted: StreamPurpose) -> int:
+    match wanted:
+        case RunProgram():
+            return await _run(room, stream, wanted)
+        case ReachPort():
+            return await _talk(stream, await room.reach(wanted.port))
+        case CopyIn():
+            async with spool.place(room, stream) as folder:
+                await _copy_in(room, folder, stream, wanted.path)
+        case CopyOut():
+            async with spool.place(room, stream) as folder:
+                await _copy_out(room, folder, stream, wanted.path)
+        case TakeSecrets():
+            await _take_secrets(room, stream)
+    return 0
+
+
+async def _run(room: ContainerAccess, stream: TunnelStream, wanted: RunProgram) -> int:
+    if not wanted.command or sum(len(word.encode()) for word in wanted.command) > COMMAND_BYTES_MAX:
+        raise AccessError(f"a command has 1 to {COMMAND_BYTES_MAX} bytes")
+    rows, columns = _size(wanted.rows, wanted.columns)
+    talk = await room.run(wanted.command, is_terminal=wanted.is_terminal, rows=rows, columns=columns)
+    if wanted.is_terminal:
+
+        async def resize(rows: int, columns: int) -> None:
+            await talk.resize(*_size(rows, columns))
+
+        stream.on_resize = resize
+    return await _talk(stream, talk)
+
+
+def _size(rows: int, columns: int) -> tuple[int, int]:
+    return min(max(1, rows), TERMINAL_MAX), min(max(1, columns), TERMINAL_MAX)
+
+
+async def _talk(stream: TunnelStream, talk: Talk) -> int:
+    """Carry bytes both ways until one of the two is over; then the other one is, too."""
+    up = asyncio.create_task(_up(stream, talk))
+    down = asyncio.create_task(_down(stream, talk))
+    gone = asyncio.ensure_future(asyncio.wait({stream.end}))
+    try:
+        await asyncio.wait({down, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (up, down, gone):
+            task.cancel()
+        await asyncio.wait({up, down, gone})
+        code = await asyncio.shield(talk.end())
+    return code
+
+
+async def _up(stream: TunnelStream, talk: Talk) -> None:
+    with contextlib.suppress(ConnectionError):
+        while (found := await stream.read()) is not None:
+            await talk.write(found[1])
+        talk.end_input()
+
+
+async def _down(stream: TunnelStream, talk: Talk) -> None:
+    with contextlib.suppress(TunnelError, ConnectionError):
+        while (found := await talk.read()) is not None:
+            channel, data = found
+            await stream.write(data, channel)
+
+
+async def _take_secrets(room: ContainerAccess, stream: TunnelStream) -> None:
+    content = b""
+    while (found := await _in_time(stream.read())) is not None:
+        content += found[1]
+        if len(content) > HANDED_BYTES_MAX:
+            raise AccessError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
+    if stream.end.done():
+        raise AccessError("the secrets broke off")
+    try:
+        handed = {each.name: each.value for each in HANDED.decode(content)}
+    except DecodeError:
+        raise AccessError("these are no secrets") from None
+    room.take_secrets(handed)
+
+
+async def _copy_in(room: ContainerAccess, spool: Path, stream: TunnelStream, path: str) -> None:
+    target_of(path)
+    async with _own_folder(spool) as folder, _spooled(spool) as file:
+        size = 0
+        while (found := await _in_time(stream.read())) is not None:
+            size += len(found[1])
+            if size > COPY_BYTES_MAX:
+                raise AccessError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
+            await _to_its_end(file.write, found[1])
+        if stream.end.done():
+            raise AccessError(BROKEN_OFF)
+        file.seek(0)
+        await _to_its_end(unpack, file, folder)
+        await room.copy_in(path, folder)
+
+
+async def _copy_out(room: ContainerAccess, spool: Path, stream: TunnelStream, path: str) -> None:
+    target_of(path)
+    async with _spooled(spool) as file:
+        bounded = _Bounded(file)
+        await room.copy_out(path, bounded)  # type: ignore[arg-type]
+        file.seek(0)
+        while piece := await _to_its_end(file.read, DATA_BYTES_MAX):
+            await _in_time(stream.write(piece))
+    await stream.end_input()
+
+
+async def _in_time(step: Awaitable[T]) -> T:
+    try:
+        return await asyncio.wait_for(step, COPY_SILENCE_SECONDS)
+    except TimeoutError:
+        raise AccessError(STOOD_STILL) from None
+
+
+async def _to_its_end(work: Callable[..., T], *arguments: object) -> T:
+    """What a thread does, waited for also by who is cancelled: what it works on is put away next."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
+
+
+@contextlib.asynccontextmanager
+async def _own_folder(spool: Path) -> AsyncIterator[Path]:
+    """A folder that goes with all that lies in it, in a thread: that takes seconds, in which the daemon has duties."""
+    folder = Path(tempfile.mkdtemp(dir=spool))
+    try:
+        yield folder
+    finally:
+        await _to_its_end(shutil.rmtree, folder)
+
+
+@contextlib.asynccontextmanager
+async def _spooled(spool: Path) -> AsyncIterator[BinaryIO]:
+    file = tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY, dir=str(spool))  # noqa: SIM115 it is closed in a thread
+    try:
+        yield cast("BinaryIO", file)
+    finally:
+        await _to_its_end(file.close)
+
+
+class _Bounded:
+    """A file that takes no more than a copy may have."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._size = 0
+
+    def write(self, data: bytes) -> int:
+        """AccessError for too much."""
+        self._size += len(data)
+        if self._size > COPY_BYTES_MAX:
+            raise AccessError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
+        return self._file.write(data)

@@ -1,0 +1,230 @@
+"""Why a unit is not taken: each test of the draw, in the order of what a customer can act on."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.client.offers import asks_of
+from gpu_tasks.client.wait_reasons import MarketView, why_queued
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.judges_left import JudgesLeft
+from gpu_tasks.market.inference.rules import DEFAULT_RULES
+from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
+from gpu_tasks.market.inference.units import Unit, UnitTerms
+
+OGPU = 10**8
+CUSTOMER = b"c" * 32
+OWNERS = [bytes([letter]) * 32 for letter in b"1234"]
+FLOOR, MAXIMUM, RAMP = OGPU // 100, OGPU // 10, 100
+SERVICE = Service(bytes(32), ServiceTerms(b"any", b"w" * 32, bytes(32), FLOOR, 10 * OGPU, RAMP, 30, 64), 0)
+UNIT = Unit(
+    0, CUSTOMER, UnitTerms(MAXIMUM, 2, bytes(32), bytes(32), 90, 1_000), MAXIMUM, MAXIMUM // 20, 0, posted_at=100,
+    recorded_at=100,
+)  # fmt: skip
+
+COLLATERAL = money.collateral(DEFAULT_RULES, money.ramped_price(FLOOR, MAXIMUM, 10, RAMP))
+
+
+def offered(owner: bytes, ask: int = FLOOR, **changed: Any) -> DeviceStatus:
+    device = Device(owner, DeviceClass.CPU, bytes(32), 10 * OGPU, registered_at=5, changed_at=5)
+    return DeviceStatus(owner, replace(device, **changed), ((0, Offer(ask, 5)),))
+
+
+def view(*devices: DeviceStatus, **changed: Any) -> MarketView:
+    known = MarketView(
+        height=110,
+        services={0: SERVICE},
+        devices=devices,
+        readers={0: dict.fromkeys(OWNERS, 5)},
+        own={CUSTOMER: {CUSTOMER}},
+        judges=JudgesLeft(0, {}, {}),
+    )
+    return replace(known, **changed)
+
+
+def judging(count: int, since: int = 5) -> JudgesLeft:
+    """The first owners are in office, and two must stay; the last of them can read since a block."""
+    return JudgesLeft(
+        2, dict.fromkeys(OWNERS[:count], 5) | {OWNERS[count - 1]: since}, dict.fromkeys(OWNERS[:count], 1)
+    )
+
+
+def of_class(kind: DeviceClass, **changed: Any) -> Unit:
+    return replace(UNIT, terms=replace(UNIT.terms, device_class=kind), **changed)
+
+
+OUTSIDER = {0: dict.fromkeys([*OWNERS, b"outside" * 4], 5)}
+TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
+
+
+@pytest.mark.parametrize(
+    ("unit", "seen", "why"),
+    [
+        (UNIT, view(), "needs 2 owners, 0 offer the service"),
+        (UNIT, view(offered(OWNERS[0]), offered(OWNERS[0])), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO[:1], offered(OWNERS[1], is_paused=True)), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO[:1], offered(CUSTOMER)), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO, own={CUSTOMER: {CUSTOMER, OWNERS[0]}}), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO[:1], replace(TWO[1], offers=((1, Offer(FLOOR, 5)),))), "needs 2 owners, 1 offer"),
+        (
+            replace(UNIT, declined_by=(OWNERS[1],)),
+            view(*TWO),
+            "needs 2 owners, 1 offers the service, 1 could not open the input",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], ask=OGPU)),
+            "the lowest asks of 2 owners go up to 1 oGPU, it pays at most 0.1",
+        ),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=1)),
+            view(offered(OWNERS[0], ask=OGPU)),
+            "the lowest ask is 1 oGPU, it pays at most 0.1",
+        ),
+        (replace(UNIT, terms=replace(UNIT.terms, racers=1)), view(), "needs 1 owner, 0 offer the service"),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
+            "the lowest asks of 2 owners go up to 0.05 oGPU, which its rising price reaches at block 145",
+        ),
+        (
+            replace(UNIT, rules=replace(DEFAULT_RULES, queue_blocks=40)),
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
+            "0.05 oGPU, which its price does not reach in time; refunded at block 140",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - 1)),
+            "needs 2 owners with 0.38719969 oGPU of a device's bond free, 1 has it",
+        ),
+        (UNIT, view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL)), "waits for its draw"),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL + 1)),
+            "oGPU of a device's bond free, 1 has it",
+        ),
+        (
+            replace(UNIT, rules=replace(DEFAULT_RULES, queue_blocks=45)),
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
+            "0.05 oGPU, which its price does not reach in time; refunded at block 145",
+        ),
+        (
+            UNIT,
+            view(*TWO, readers={0: {OWNERS[0]: 5, OWNERS[1]: 91}}),
+            "needs 2 owners who can open its input, 1 can: cancel it and post it again",
+        ),
+        (UNIT, view(*TWO, readers={0: {OWNERS[0]: 5}}), "who can open its input, 1 can"),
+        (UNIT, view(TWO[0], offered(OWNERS[1], registered_at=91)), "who can open its input, 1 can"),
+        (
+            UNIT,
+            view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), offered(OWNERS[3]), TWO[0]),
+            "waits for its draw",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], assignment=b"u" * 32), offered(OWNERS[2], assignment=b"u" * 32)),
+            "busy: needs 2 free owners, 1 of the 3 that suit is free",
+        ),
+        (UNIT, view(*TWO, offered(OWNERS[2]), judges=judging(4)), "waits for its draw"),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=3)),
+            view(*TWO, offered(OWNERS[2]), judges=judging(4)),
+            (
+                "too few judges would be left: needs 3 owners, and 2 of those that suit may race, for 2 validators in "
+                "office must stay to judge it; refunded at block 700"
+            ),
+        ),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=1)),
+            view(TWO[0], judges=judging(2)),
+            "too few judges would be left: needs 1 owner, and 0 of those that suit may race",
+        ),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=1)),
+            view(TWO[0], judges=judging(2, 91)),
+            (
+                "too few judges would be left: 2 validators in office must stay to judge it, and 1 could, for the "
+                "customer, decliners and later keys do not count: cancel it and post it again"
+            ),
+        ),
+        (
+            replace(UNIT, declined_by=(OWNERS[3],)),
+            view(*TWO, judges=judging(4)),
+            "too few judges would be left: needs 2 owners, and 1 of those",
+        ),
+        (
+            UNIT,
+            view(*TWO, own={CUSTOMER: {CUSTOMER, OWNERS[3]}}, judges=judging(4)),
+            "too few judges would be left: needs 2 owners, and 1 of those",
+        ),
+        (UNIT, view(TWO[0], offered(b"outside" * 4, 1), judges=judging(3), readers=OUTSIDER), "waits for its draw"),
+        (
+            UNIT,
+            view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
+            "too few judges would be left: needs 2 owners, and 1 of",
+        ),
+        (
+            UNIT,
+            view(*TWO, offered(b"outside" * 4, assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
+            "busy: needs 2 free owners, 1 of the 2 that suit is free",
+        ),
+        (
+            of_class(DeviceClass.CONSUMER),
+            view(*TWO, offered(OWNERS[2], kind=DeviceClass.CONSUMER)),
+            (
+                "needs 2 owners with a consumer device, 1 offers the service; from block 150 on cpu or consumer or "
+                "datacenter will do; refunded at block 700"
+            ),
+        ),
+        (
+            of_class(DeviceClass.DATACENTER, recorded_at=150),
+            view(*TWO),
+            "needs 2 owners with a consumer or datacenter device, 0 offer the service; from block 200 on cpu or",
+        ),
+        (
+            of_class(DeviceClass.CONSUMER, rules=replace(DEFAULT_RULES, queue_blocks=60)),
+            view(*TWO),
+            "0 offer the service; from block 115 on cpu or consumer or datacenter will do; refunded at block 160",
+        ),
+        (
+            of_class(DeviceClass.CONSUMER),
+            view(*TWO, *(offered(owner, MAXIMUM, kind=DeviceClass.CONSUMER) for owner in OWNERS[2:])),
+            "the lowest asks of 2 owners go up to 0.1 oGPU",
+        ),
+        (of_class(DeviceClass.CPU), view(*TWO), "waits for its draw"),
+        (of_class(DeviceClass.CONSUMER, recorded_at=200), view(*TWO), "waits for its draw"),
+        (of_class(DeviceClass.CONSUMER), view(*TWO, services={}), "waits for its draw"),
+        (UNIT, view(*TWO), "waits for its draw; refunded at block 700 if nobody takes it"),
+        (UNIT, view(*TWO, services={}), "waits for its draw"),
+    ],
+)
+def test_what_keeps_a_unit_waiting(unit: Unit, seen: MarketView, why: str) -> None:
+    assert why in why_queued(unit, seen)
+
+
+@given(ask=st.integers(FLOOR + 1, MAXIMUM), age=st.integers(0, 99))
+def test_the_block_that_is_named_is_the_first_whose_price_is_enough(ask: int, age: int) -> None:
+    text = why_queued(UNIT, view(TWO[0], offered(OWNERS[1], ask=ask), height=UNIT.posted_at + age))
+    if "rising price" not in text:
+        assert money.ramped_price(FLOOR, MAXIMUM, age, RAMP) >= ask
+        return
+    reached = int(text.split("at block ")[1].split(";")[0]) - UNIT.posted_at
+    assert (
+        money.ramped_price(FLOOR, MAXIMUM, reached, RAMP) >= ask > money.ramped_price(FLOOR, MAXIMUM, reached - 1, RAMP)
+    )
+
+
+def test_an_owner_asks_what_its_cheapest_working_device_asks() -> None:
+    devices = [
+        offered(OWNERS[0], 7),
+        offered(OWNERS[0], 5),
+        offered(OWNERS[0], 3, is_paused=True),
+        offered(OWNERS[1], 9),
+    ]
+    assert asks_of(devices, 0) == {OWNERS[0]: 5, OWNERS[1]: 9}
+    assert asks_of(devices, 1) == {}

@@ -1,0 +1,36 @@
+"""What an agenda calls in a block: a bounded part of what is due, each unit once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+
+from gpu_tasks.market.ages import aged
+from gpu_tasks.market.inference.schedules import EXPIRY_WEIGHT, STEP_WEIGHT, Agenda
+from runtime.encoding.types import Weight
+from runtime.frame.schedule import WeightMeter
+
+
+class Kept:
+    """A schedule that always has more than may be taken, and notes what it was asked for."""
+
+    def __init__(self, *units: bytes) -> None:
+        self.units: Sequence[bytes] = units
+        self.asked: list[tuple[int, WeightMeter, Weight | None]] = []
+
+    def take(self, limit: int, budget: WeightMeter, each: Weight | None = None) -> Iterator[bytes]:
+        self.asked.append((limit, budget, each))
+        return iter(self.units)
+
+
+def test_each_schedule_has_its_budget_and_nobody_is_called_twice() -> None:
+    heights, final, old, draws = Kept(b"a", b"b"), Kept(b"b", b"c"), Kept(b"d"), Kept(aged(5, b"e"))
+    system = SimpleNamespace(number=SimpleNamespace(get=lambda: 9))
+    beacon = SimpleNamespace(final_height=lambda: 7)
+    agenda = Agenda(system, beacon, heights, final, draws, Kept(), old)  # type: ignore[arg-type]  # what it uses of them
+    by_height, by_finality, for_draws, for_old = (WeightMeter(Weight(number, 0)) for number in range(4))
+    assert agenda.due(by_height, by_finality) == (b"b", b"c", b"a")
+    assert final.asked == [(7, by_finality, STEP_WEIGHT)]
+    assert heights.asked == [(9, by_height, STEP_WEIGHT)]
+    assert (list(agenda.drawable(for_draws)), draws.asked) == ([b"e"], [(7, for_draws, None)])
+    assert (list(agenda.expired(for_old)), old.asked) == ([b"d"], [(9, for_old, EXPIRY_WEIGHT)])

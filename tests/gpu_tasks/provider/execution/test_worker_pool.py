@@ -1,0 +1,156 @@
+"""Devices and their workers: started when needed, bounded, ended when idle. Executors and workloads are fakes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from fake_work import FakeExecutor, FakeForm
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.provider.execution.bench import IDLE_SECONDS, WORKERS_PER_DEVICE_MAX, Bench
+from gpu_tasks.provider.execution.executor import ExecutionError
+from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware, NoMeter
+from gpu_tasks.provider.execution.worker_pool import WorkerPool
+from gpu_tasks.provider.execution.worker_start import backend_for, is_possible
+from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
+from gpu_tasks.workloads.form import WorkloadForm
+from provider_chain import fake_processor
+from runtime.encoding.types import GRAINS_PER_OGPU
+from simulation.chains.market_chain import MODEL, WORKLOAD
+
+GPU = Hardware("GPU", "GPU-1", fake_processor("x").kind, 24_000, 3)
+REQUEST = b"complete this"
+
+
+class Recorder:
+    """Makes fake executors, and remembers which are open."""
+
+    def __init__(self) -> None:
+        self.made: list[FakeExecutor] = []
+        self.open = 0
+
+    def make(self, hardware: Hardware, form: WorkloadForm) -> FakeExecutor:
+        recorder = self
+
+        class Counted(FakeExecutor):
+            workload_id, model_id = form.workload_id, form.model_id
+
+            async def start(self) -> None:
+                recorder.open += 1
+
+            async def close(self) -> None:
+                recorder.open -= 1
+
+        self.made.append(Counted())
+        return self.made[-1]
+
+
+def form(number: int) -> FakeForm:
+    made = FakeForm()
+    made.workload_id = bytes([number]) * 32
+    return made
+
+
+def play(scene: Callable[[Recorder, Bench], Awaitable[None]]) -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        bench = Bench(fake_processor("here"), recorder.make, NoMeter())
+        await scene(recorder, bench)
+        await bench.close()
+        assert recorder.open == 0
+
+    asyncio.run(main())
+
+
+def test_a_worker_starts_when_it_is_needed_and_is_used_again() -> None:
+    async def scene(recorder: Recorder, bench: Bench) -> None:
+        assert recorder.made == []
+        for _ in range(3):
+            execution, _ = await bench.run(form(1), REQUEST, now=0.0)
+            assert execution.output == REQUEST[::-1]
+        assert len(recorder.made) == 1
+
+    play(scene)
+
+
+def test_the_workers_of_a_device_are_bounded_and_the_longest_unused_goes() -> None:
+    async def scene(recorder: Recorder, bench: Bench) -> None:
+        for number in range(WORKERS_PER_DEVICE_MAX):
+            await bench.start(form(number), now=float(number))
+        await bench.start(form(0), now=100.0)
+        await bench.start(form(99), now=101.0)
+        assert recorder.open == WORKERS_PER_DEVICE_MAX
+        assert bench.has_worker(form(0))
+        assert not bench.has_worker(form(1))
+
+    play(scene)
+
+
+def test_an_idle_worker_ends_and_starts_again() -> None:
+    async def scene(recorder: Recorder, bench: Bench) -> None:
+        await bench.start(form(1), now=0.0)
+        await bench.end_idle(now=IDLE_SECONDS - 1)
+        assert recorder.open == 1
+        await bench.end_idle(now=IDLE_SECONDS)
+        assert recorder.open == 0
+        await bench.run(form(1), REQUEST, now=IDLE_SECONDS)
+        assert recorder.open == 1
+
+    play(scene)
+
+
+def test_a_worker_that_is_something_else_computes_nothing() -> None:
+    async def scene(recorder: Recorder, bench: Bench) -> None:
+        recorder.open += 1  # `close` is counted, the plain fake's start is not
+        bench._make = lambda _hardware, _form: recorder.make(_hardware, form(2))
+        with pytest.raises(ExecutionError, match="computes something else than reversed"):
+            await bench.run(form(1), REQUEST, now=0.0)
+        recorder.open -= 1
+
+    play(scene)
+
+
+def test_a_provider_without_a_device_here_judges_and_races_nothing() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        worker_pool = WorkerPool([fake_processor("here")], Workloads([FakeForm()]), recorder.make)
+        worker_pool.serve({})
+        assert worker_pool.devices == {}
+        assert await worker_pool.recompute(FakeForm(), REQUEST) == REQUEST[::-1]
+        assert await worker_pool.verify(FakeForm(), REQUEST, REQUEST[::-1])
+        with pytest.raises(ExecutionError, match="is not served by this machine"):
+            await worker_pool.race(b"d" * 32, FakeForm(), REQUEST)
+        await worker_pool.end_idle()
+        await worker_pool.close()
+
+    asyncio.run(main())
+
+
+def test_a_backend_is_computed_with_where_the_hardware_for_it_is() -> None:
+    processor = Hardware(CPU_NAME, "CPU-1", GPU.kind, 0, None)
+    form = FakeForm()
+    form.backends = ("numpy", "torch")
+    assert backend_for("numpy", GPU, form) == "numpy"
+    assert backend_for("torch-cuda", GPU, form) == "torch-cuda:0"  # the worker sees this GPU alone
+    assert backend_for("torch-cuda", processor, form) == "numpy"
+    assert backend_for("torch-cpu", processor, form) == "torch-cpu"
+    assert is_possible("torch-cuda", [processor, GPU])
+    assert not is_possible("torch-cuda:0", [processor])
+
+
+def test_a_workload_without_the_operators_backend_is_computed_in_numpy() -> None:
+    """Else a provider with a GPU could neither race for nor judge it."""
+    assert backend_for("torch-cuda", GPU, FakeForm()) == "numpy"
+    assert backend_for("torch-cpu", GPU, FakeForm()) == "numpy"
+
+
+def test_workloads_are_found_by_what_a_service_promises() -> None:
+    grain = GRAINS_PER_OGPU
+    terms = ServiceTerms(b"any name", WORKLOAD, MODEL, grain, grain, 1, 30, 64)
+    fake = FakeForm()
+    assert Workloads([fake]).of(terms) is fake
+    with pytest.raises(UnknownWorkloadError, match=r"workload 0x77777777\.\. is none that this daemon has"):
+        Workloads().of(terms)
+    with pytest.raises(LookupError, match="no workload 'nonsense'"):
+        Workloads.named(["nonsense"])
+    assert [known.name for known in Workloads.named([])._forms.values()]
