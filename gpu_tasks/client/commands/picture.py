@@ -356,11 +356,9 @@ class PictureState:
         state = cls(postings.expanduser().absolute() / f"picture-{name}", order)
         if not state.folder.exists():
             return state
-        for record in runs_of(postings, skips_damaged=False):  # a skipped one would be bought again
-            assert record.plan is not None, "`runs_of` leaves out the others"
-            source = Path(record.plan.settings[INPUT])
-            if source.parent != state.folder:
-                continue
+        runs = runs_of(postings, skips_damaged=False)  # a skipped one would be bought again
+        rounds = [(source, record) for record in runs if (source := _source_of(record)).parent == state.folder]
+        for source, record in sorted(rounds, key=lambda found: _number_of(found[0])):
             try:
                 state._take(source, record)
             except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
@@ -399,6 +397,17 @@ class PictureState:
             tile = tiles[row["index"] - 1]
             self.outputs.pop(tile, None)
             self.problems[tile] = row["error"]["message"]
+
+
+def _source_of(record: BatchRecord) -> Path:
+    assert record.plan is not None, "`runs_of` leaves out the others"
+    return Path(record.plan.settings[INPUT])
+
+
+def _number_of(source: Path) -> int:
+    """Return the number of a round, by which rounds of the same second have an order; 0 for another file's name."""
+    number = source.name.partition("-")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def _rows(path: Path, end: int) -> Iterator[dict[str, Any]]:

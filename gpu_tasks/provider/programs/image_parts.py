@@ -54,7 +54,7 @@ class ImageSpool:
 
         ChainError and OSError too.
         """
-        _check_asked(image)
+        check_asked(image)
         async with self._turns:
             self._clean()
             path = self.path(container_id)
@@ -76,7 +76,7 @@ class ImageSpool:
             self._is_clean = True
 
 
-def _check_asked(image: ArchivedImage) -> None:
+def check_asked(image: ArchivedImage) -> None:
     """UnfitProgramError for an archive that nobody fetches."""
     if not image.parts or not 0 < image.size <= IMAGE_ARCHIVE_BYTES_MAX:
         raise UnfitProgramError(

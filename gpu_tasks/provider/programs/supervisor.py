@@ -38,7 +38,7 @@ from gpu_tasks.provider.execution.containers.spec import (
 from gpu_tasks.provider.execution.gpu import Hardware, Meter, meter_for
 from gpu_tasks.provider.journal.task_records import TaskKey
 from gpu_tasks.provider.programs.container_access import EntersContainers
-from gpu_tasks.provider.programs.image_parts import ImageSpool
+from gpu_tasks.provider.programs.image_parts import ImageSpool, check_asked
 from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
 from gpu_tasks.provider.programs.requests import AskedProgram, open_program
 from gpu_tasks.tasks.container_request import AskedImage, ContainerNetwork, ContainerRequest, RegistryImage
@@ -117,6 +117,7 @@ def spec_of(
 def _image(image: AskedImage, archive: Path) -> ImageByDigest | ImageArchive:
     if isinstance(image, RegistryImage):
         return ImageByDigest(image.repository, image.sha256.hex())
+    check_asked(image)
     return ImageArchive(archive, image.sha256.hex())
 
 

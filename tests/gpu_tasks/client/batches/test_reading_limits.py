@@ -4,13 +4,14 @@ import json
 import random
 import time
 import tracemalloc
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from gpu_tasks.batches.requests import REQUEST_BYTES_MAX
-from gpu_tasks.client.batches import line_forms, line_reader, lines
+from gpu_tasks.client.batches import line_reader, lines
 from gpu_tasks.client.batches.line_forms import LineTerms
 from gpu_tasks.client.batches.line_reader import BatchReader
 from gpu_tasks.client.batches.lines import BatchFileError, BatchLine, FileForm, LineError
@@ -19,8 +20,8 @@ from gpu_tasks.workloads import registry
 TERMS = LineTerms(registry.form_named("textgen-int8"), ("small",), 16, 64, {}, bytes(32))
 
 
-def read(data: bytes, form: FileForm | None = None) -> list[BatchLine | LineError]:
-    return list(BatchReader(BytesIO(data), TERMS, form))
+def read(data: bytes, form: FileForm | None = None, terms: LineTerms = TERMS) -> list[BatchLine | LineError]:
+    return list(BatchReader(BytesIO(data), terms, form))
 
 
 def test_lines_that_are_no_text_or_too_long_cost_only_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,12 +37,13 @@ def test_lines_that_are_no_text_or_too_long_cost_only_themselves(monkeypatch: py
     ]
 
 
-def test_a_request_of_a_batch_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_of_a_batch_is_small() -> None:
     (line,) = read(b"abc")
     assert isinstance(line, BatchLine)
-    monkeypatch.setattr(line_forms, "REQUEST_BYTES_MAX", len(TERMS.request(line)))
-    assert read(b"abc") == [line]
-    assert [getattr(each, "code", "") for each in read(b"abcd")] == ["request_too_large"]
+    assert TERMS.bytes_max == REQUEST_BYTES_MAX
+    terms = replace(TERMS, bytes_max=len(TERMS.request(line)))
+    assert read(b"abc", terms=terms) == [line]
+    assert [getattr(each, "code", "") for each in read(b"abcd", terms=terms)] == ["request_too_large"]
     assert lines.LINE_BYTES_MAX > 6 * REQUEST_BYTES_MAX
 
 
