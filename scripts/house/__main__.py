@@ -17,6 +17,8 @@ from scripts.house.tree import read_modules
 from scripts.house.walk import Walk, unit_walks
 
 ROOT = Path(__file__).parents[2]
+SMALL_FILE_LINES = 40
+MADE_FOLDER = "out"
 Figures = dict[str, Any]
 
 
@@ -47,8 +49,16 @@ def figures(root: Path) -> Figures:
     behaviour, form = tests_per_line(root, sum(module.lines for module in modules.values()))
     walks = unit_walks(modules)
     whole = sum(walks.values(), Walk())
+    sizes = sizes_of(root)
+    small = [
+        module for module in modules.values() if module.lines <= SMALL_FILE_LINES and module.path.stem != "__init__"
+    ]
     return {
+        "lines_outside_tests": sum(sizes[True]),
+        "files_outside_tests": len(sizes[True]),
+        "lines_of_tests": sum(sizes[False]),
         "files": len(modules),
+        f"files_of_{SMALL_FILE_LINES}_lines_at_most": len(small),
         "circles": [len(group) for group in circles(import_graph(modules))],
         "fullest_folder": f"{fullest}: {folders[fullest]}",
         "files_per_folder_max": folders[fullest],
@@ -61,6 +71,16 @@ def figures(root: Path) -> Figures:
         "walk_returns": whole.returns,
         **{f"walk_{entry}": f"{found.stays} stay, {found.returns} return" for entry, found in walks.items()},
     }
+
+
+def sizes_of(root: Path) -> dict[bool, list[int]]:
+    """Return the lines of each Python file of a checkout, tools included: of those outside `tests/` under True."""
+    sizes: dict[bool, list[int]] = {True: [], False: []}
+    for path in root.glob("[a-z]*/**/*.py"):
+        folder = path.relative_to(root).parts[0]
+        if folder != MADE_FOLDER:
+            sizes[folder != "tests"].append(len(path.read_bytes().splitlines()))
+    return sizes
 
 
 def problems(found: Figures) -> list[str]:

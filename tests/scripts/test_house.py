@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.house.__main__ import sizes_of
 from scripts.house.calls import Calls, Place
 from scripts.house.imports import arrows_between, circles, files_per_folder, import_graph, without_shortcuts
 from scripts.house.style import names_of_several_classes, style_of
@@ -124,3 +125,11 @@ def test_style_counts_what_it_names() -> None:
 def test_class_names_with_two_meanings(house: dict[str, Module]) -> None:
     twin = Module("runtime.twin", Path("runtime/twin.py"), DOOR, ast.parse(DOOR))
     assert names_of_several_classes({**house, "runtime.twin": twin}) == {"Door": ["runtime.door", "runtime.twin"]}
+
+
+def test_sizes_count_tools_and_tests_apart_and_nothing_that_was_made(tmp_path: Path) -> None:
+    files = {"runtime/pallets/a.py": 3, "scripts/b.py": 1, "tests/runtime/test_a.py": 5, "out/c.py": 7, ".venv/d.py": 9}
+    for name, lines in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1\n" * lines)
+    assert {outside: sorted(found) for outside, found in sizes_of(tmp_path).items()} == {True: [1, 3], False: [5]}
