@@ -196,6 +196,7 @@ class Stage:
             return
         processes.stop(self.process(CHEAT))
         self.net = replace_guest(self.net, replace(guest, options=cheat_options(mode)))
+        self.resume(CHEAT)  # a refuted device stays paused over restarts
         self.start(CHEAT)
 
 

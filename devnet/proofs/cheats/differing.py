@@ -330,7 +330,6 @@ def _played(stage: Stage, scene: DifferingScene) -> Finding:
 def _tried(stage: Stage, scene: DifferingScene) -> DisputedBatch:
     """Start the cheat anew, resume its device, and sell one batch."""
     stage.cheat_in(scene.mode)
-    stage.resume(CHEAT)
     file = purchase.write_prompts(stage, scene.name, purchase.read_prompts(purchase.DEFAULT_PROMPTS, scene.requests))
     first = stage.next_height()
     words = purchase.post_words(file, 2, PRICE, batch=scene.requests, max_tokens=MAX_TOKENS)
