@@ -21,6 +21,7 @@ In reading order:
 * `task_files`: task files and their inputs on the disk
 * `habits`: command lines, arrays and others' files as jobs and leases
 * `file_runs`: a file of many requests on its way: from lines to units on the chain, from their ends to answers
+* `pictures`: a picture as files of its tiles: what a round asks for, and which tiles have come
 * `unit_rows`: the units of an account as rows, from the chain and from this machine's records
 * `training`: tasks at auction as their customer sees them
 * `willingness`: the policies of the providers that could bid for a task

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import click
 
-from wallet.commands.program_options import session_options
+from wallet.commands.session_options import session_options
 from wallet.complaints import JsonAnywhereGroup
 from wallet.deferred import add_deferred
 from wallet.program_options import HELP_NAMES

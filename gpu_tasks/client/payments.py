@@ -16,7 +16,7 @@ from gpu_tasks.data.appeals import flows_at_end
 from gpu_tasks.market.courts.cases import AUDIT_POT, CourtCase
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import Flow, Purse
-from gpu_tasks.market.inference import money, races
+from gpu_tasks.market.inference import money, race_results
 from gpu_tasks.market.inference.events import ProviderRebated, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
@@ -65,7 +65,7 @@ def _by_record(unit: Unit) -> list[UnitPayment]:
     winner = winner_of(unit)
     assert winner is not None, "who was settled with is in the record"
     assert unit.output_root is not None, "a settled unit has a result"
-    outcome = races.result(unit.racers, unit.output_root)
+    outcome = race_results.result(unit.racers, unit.output_root)
     witness = outcome.witness if outcome is not None else None
     shares = money.settlement(unit, unit.escrow + unit.bond, winner=winner, witness=witness, treasury=TREASURY)
     roles: dict[bytes | None, str] = {None: "burned", TREASURY: "fee", AUDIT_POT: "premium of audits"}

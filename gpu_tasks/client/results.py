@@ -22,7 +22,7 @@ from gpu_tasks.data.unit_input import UnitInput, commitment_of, content_max, dec
 from gpu_tasks.data.unit_output import UnitOutput, read_output, requests_of
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.money import due
-from gpu_tasks.market.inference.races import result
+from gpu_tasks.market.inference.race_results import result
 from gpu_tasks.market.inference.units import Racer, Refund, Unit, UnitState
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.form import WorkloadForm

@@ -20,7 +20,7 @@ from gpu_tasks.provider.duties.devices import DeviceDuty
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings
 from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.races import Race, race_of
+from gpu_tasks.provider.duties.race_steps import Race, race_of
 from gpu_tasks.provider.duties.resumer import Resumer
 from gpu_tasks.provider.execution.device_times import IdleNote
 from gpu_tasks.provider.idle_reasons import IdleScene, race_wait, why_idle

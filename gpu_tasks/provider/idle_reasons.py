@@ -14,7 +14,7 @@ from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.inference.services import Offer
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.chain.demand import Demand, ServiceDemand, WaitingUnit
-from gpu_tasks.provider.duties.races import Race
+from gpu_tasks.provider.duties.race_steps import Race
 from gpu_tasks.provider.execution.device_times import NOTHING_SEEN, IdleNote, WhyIdle
 from gpu_tasks.provider.journal.journal import RaceKey
 from gpu_tasks.provider.journal.records import RaceEntry, Sent

@@ -18,7 +18,7 @@ from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open, unit_id_of
 from gpu_tasks.provider.duties.appeals import is_outvoted
-from gpu_tasks.provider.duties.races import Race, must_give_back
+from gpu_tasks.provider.duties.race_steps import Race, must_give_back
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from simulation.chains.court_chain import RIGHT, WRONG, Says, statement_of

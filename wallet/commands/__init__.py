@@ -2,7 +2,7 @@
 
 In reading order:
 
-* `program_options`: the options before the commands of a program that works with keys, and the session for these
+* `session_options`: the options before the commands of a program that works with keys, and the session for these
 * `options`: what several commands take
 * `calls`: how a call is shown, asked for and sent
 * `keys`: make, import, list

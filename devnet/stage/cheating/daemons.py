@@ -39,7 +39,7 @@ from gpu_tasks.provider.duties.checks import CheckDuty
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.race import RaceDuty
-from gpu_tasks.provider.duties.races import Race
+from gpu_tasks.provider.duties.race_steps import Race
 from gpu_tasks.provider.duties.roll_calls import RollCallDuty
 from gpu_tasks.provider.duties.sent_steps import StepMessage
 from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains

@@ -22,7 +22,7 @@ from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.race import RaceDuty, attestation
-from gpu_tasks.provider.duties.races import Race, RaceStep, race_of
+from gpu_tasks.provider.duties.race_steps import Race, RaceStep, race_of
 from gpu_tasks.provider.journal.records import UnitResult
 from runtime.frame.call import Call
 from wallet.client import NotIncludedError

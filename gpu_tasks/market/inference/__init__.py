@@ -16,7 +16,7 @@ In reading order:
 * `judges_left`: who of those in office stays outside a race, to judge what comes of it
 * `slots`: the slots that a block can draw, read once for a service
 * `race_clocks`: how long each racer has, by a clock of its own
-* `races`: who wins a race, and when nobody may: the rules, nothing about money
+* `race_results`: who wins a race, and when nobody may: the rules, nothing about money
 * `turns`: whose turn it is on a device: what ends lets the next unit begin
 * `redraws`: a place of a race that was declined, or whose racer was recalled, is drawn again
 * `settlement`: how a unit ends: one payment of all that was locked, and all that it held set free

@@ -14,10 +14,10 @@ from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.courts.money import FIRST_JUDGES
 from gpu_tasks.market.courts.numbers import PromisedNumbers
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
-from gpu_tasks.market.inference import money, races
+from gpu_tasks.market.inference import money, race_results
 from gpu_tasks.market.inference.events import ProviderSlashed, ResultRefuted, UnitDisputed
 from gpu_tasks.market.inference.queue import Queueing
-from gpu_tasks.market.inference.races import RaceResult
+from gpu_tasks.market.inference.race_results import RaceResult
 from gpu_tasks.market.inference.settlement import Ending
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.units import (
@@ -114,7 +114,7 @@ class Judging:
     def agree(self, unit_id: bytes, root: bytes | None) -> None:
         """Of the answers one is left, which is believed as a lone racer's: its leaves are drawn. Or none is."""
         unit = self._of_case(unit_id)
-        result = None if root is None else races.result(unit.record.racers, root)
+        result = None if root is None else race_results.result(unit.record.racers, root)
         if result is None:
             self.queueing.requeue_after_case(unit)
         else:
@@ -217,7 +217,7 @@ class Judging:
         self.state.emit(ProviderSlashed(unit.id, racer.owner, racer.device, fault, taken))
         if racer not in unit.record.racers:
             return unit
-        racers = races.with_racer(unit.record.racers, replace(racer, collateral=racer.collateral - taken))
+        racers = race_results.with_racer(unit.record.racers, replace(racer, collateral=racer.collateral - taken))
         self.state.units[unit.id] = replace(unit.record, racers=racers)
         return self._of_case(unit.id)
 
@@ -230,7 +230,7 @@ class Judging:
 
     def _enforce(self, unit: OpenUnit, output_root: bytes) -> None:
         """Pay who revealed the right root in time, or draw the unit again."""
-        result = races.result(unit.record.racers, output_root)
+        result = race_results.result(unit.record.racers, output_root)
         if result is None:
             self.queueing.requeue_after_case(unit)
         else:

@@ -8,7 +8,7 @@ owners have declined; what was not opened in time can be while a case about it i
 from dataclasses import dataclass, replace
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.inference import race_clocks, races
+from gpu_tasks.market.inference import race_clocks, race_results
 from gpu_tasks.market.inference.events import (
     AlreadyDone,
     NotAssigned,
@@ -20,7 +20,7 @@ from gpu_tasks.market.inference.events import (
 )
 from gpu_tasks.market.inference.judging import Judging
 from gpu_tasks.market.inference.queue import Queueing
-from gpu_tasks.market.inference.races import RevealsRead
+from gpu_tasks.market.inference.race_results import RevealsRead
 from gpu_tasks.market.inference.redraws import Refilling, is_short
 from gpu_tasks.market.inference.settlement import Ending
 from gpu_tasks.market.inference.state import MarketState
@@ -73,9 +73,9 @@ class Racing:
         """A racer commits; the device is free for other work from here."""
         record, height = unit.record, self.state.system.number.get()
         racer = self._acting_racer(record, owner)
-        is_last = races.is_last_to_commit(record.racers, owner)
+        is_last = race_results.is_last_to_commit(record.racers, owner)
         current = rounds.committed(round_of(record), height, is_last=is_last)
-        racers = races.with_racer(record.racers, races.with_commitment(racer, commitment, height))
+        racers = race_results.with_racer(record.racers, race_results.with_commitment(racer, commitment, height))
         # free at the commit, not at the payment: finality and reveals would idle it for a dozen blocks
         self.turns.free(racer.device, unit.id)
         self.state.emit(ResultCommitted(unit.id, record.attempt, owner))
@@ -89,11 +89,11 @@ class Racing:
         """
         record = unit.record
         racer = self._acting_racer(record, owner)
-        racers = races.with_racer(record.racers, replace(racer, has_declined=True))
+        racers = race_results.with_racer(record.racers, replace(racer, has_declined=True))
         record = replace(record, racers=racers, declined_by=(*record.declined_by, owner))
         self.turns.free(racer.device, unit.id)
         self.state.emit(RaceDeclined(unit.id, owner))
-        if races.is_last_to_commit(racers, owner):
+        if race_results.is_last_to_commit(racers, owner):
             closed = race_clocks.closed_by(round_of(record), racers, self.state.system.number.get())
             record = replace(record, round=closed)
         self._go_on(self.refilling.ask(OpenUnit(unit.id, record)), self.windows_of(record))
@@ -116,11 +116,11 @@ class Racing:
         is_late = record.state is not UnitState.RACING
         if is_late:
             self.judging.open_late(unit.id, racer.owner, opened.output_root)
-        revealed = replace(races.with_reveal(racer, opened), is_late=is_late)
-        racers = races.with_racer(record.racers, revealed)
+        revealed = replace(race_results.with_reveal(racer, opened), is_late=is_late)
+        racers = race_results.with_racer(record.racers, revealed)
         unit = OpenUnit(unit.id, replace(record, racers=racers))
         self.state.emit(ResultRevealed(unit.id, record.attempt, racer.owner, opened.output_root, opened.output_blob))
-        if not is_late and races.is_last_to_reveal(racers):
+        if not is_late and race_results.is_last_to_reveal(racers):
             self._read_outcome(unit)
         else:
             self.state.units[unit.id] = unit.record
@@ -131,15 +131,15 @@ class Racing:
 
     def _read_outcome(self, unit: OpenUnit) -> None:
         racers = unit.record.racers
-        read = races.read_reveals(racers, unit.record.terms.racers)
+        read = race_results.read_reveals(racers, unit.record.terms.racers)
         if read is RevealsRead.NOTHING:
             self._end_without_answer(self._punish_withheld(unit))
         elif read is RevealsRead.DISPUTED:
             self.judging.dispute(unit)
         elif read is RevealsRead.LONE:
-            self.judging.confirm(unit, races.agreed_result(racers).output_root)
+            self.judging.confirm(unit, race_results.agreed_result(racers).output_root)
         else:
-            self.judging.settle(self._punish_withheld(unit), races.agreed_result(racers))
+            self.judging.settle(self._punish_withheld(unit), race_results.agreed_result(racers))
 
     def _end_without_answer(self, unit: OpenUnit) -> None:
         """Draw again; or, where so many owners say that the input cannot be used, have that looked at."""
@@ -150,7 +150,7 @@ class Racing:
 
     def _punish_withheld(self, unit: OpenUnit) -> OpenUnit:
         """Where no dispute comes of it; in one, the case says what it was."""
-        for racer in races.silent(unit.record.racers):
+        for racer in race_results.silent(unit.record.racers):
             unit = self.ending.withheld(unit, racer)
         return unit
 

@@ -7,9 +7,9 @@ its rules, before it is dropped and its deposit returns to its customer.
 
 from dataclasses import dataclass, replace
 
-from gpu_tasks.market.inference import money, races
+from gpu_tasks.market.inference import money, race_results
 from gpu_tasks.market.inference.events import ProviderRebated, RaceMissed, UnitRefunded, UnitSettled
-from gpu_tasks.market.inference.races import RaceResult
+from gpu_tasks.market.inference.race_results import RaceResult
 from gpu_tasks.market.inference.state import MarketState
 from gpu_tasks.market.inference.turns import DeviceTurns
 from gpu_tasks.market.inference.units import (
@@ -136,7 +136,7 @@ class Ending:
         self.state.devices.charge(racer.device, unit.id, (Share(None, taken),))
         self.state.devices.halt(racer.device, unit.id)
         self.state.emit(RaceMissed(unit.id, racer.owner, taken))
-        racers = races.with_racer(unit.record.racers, replace(racer, collateral=racer.collateral - taken))
+        racers = race_results.with_racer(unit.record.racers, replace(racer, collateral=racer.collateral - taken))
         return OpenUnit(unit.id, replace(unit.record, racers=racers))
 
     def _end(self, unit: OpenUnit, shares: tuple[Share, ...], ended: Unit) -> None:

@@ -3,7 +3,7 @@
 In reading order:
 
 * `parts`: what all duties work with
-* `races`: what chain and journal ask for next in a race; pure
+* `race_steps`: what chain and journal ask for next in a race; pure
 * `cases`: the same for a seat in a case; pure
 * `appeals`: which verdicts have to be appealed; pure
 * `keyed_tasks`: long work beside the loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -46,7 +47,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class SeatedCase:
+class SeatedCase(ABC):
     """One seat that this provider has in a case, whatever that is about."""
 
     id: bytes
@@ -57,9 +58,9 @@ class SeatedCase:
     """The block from which opinions are opened; 0 if that is not known yet."""
 
     @property
+    @abstractmethod
     def key(self) -> tuple[bytes, int]:
         """How the journal names the seat."""
-        raise NotImplementedError
 
     @property
     def subject(self) -> dict[str, Detail]:

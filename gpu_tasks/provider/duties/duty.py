@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -28,17 +29,17 @@ class Endings:
     copy shows to be unusable, and can still be appealed."""
 
 
-class Duty:
+class Duty(ABC):
     """Always: `step` begins what a block asks for and returns soon; long work runs in `running`."""
 
     running: tuple[KeyedTasks, ...] = ()
     """The work beside the loop."""
 
+    @abstractmethod
     async def step(self, view: View) -> None:
         """Begin what a block asks for. ChainError if the node cannot be asked: the next block brings it again."""
-        raise NotImplementedError
 
-    def learn(self, ended: Endings) -> None:
+    def learn(self, ended: Endings) -> None:  # noqa: B027  # most duties have nothing to forget
         """Forget what is over; the journal says so already."""
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference.money import due, fee, witness_pay
-from gpu_tasks.market.inference.races import result
+from gpu_tasks.market.inference.race_results import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.chain.port import UnitCasePort, View
 from gpu_tasks.provider.duties.appeals import is_found_declining, is_wronged

@@ -26,7 +26,7 @@ from gpu_tasks.provider.blobs.kept_inputs import InputUse
 from gpu_tasks.provider.chain.port import ChainError, RacePort, View
 from gpu_tasks.provider.duties.duty import Duty, Endings, telling_refusals
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.races import SENT_BY, Race, RaceStep, next_step, race_of
+from gpu_tasks.provider.duties.race_steps import SENT_BY, Race, RaceStep, next_step, race_of
 from gpu_tasks.provider.duties.sent_steps import StepBook, StepMessage
 from gpu_tasks.provider.duties.work import basis_of, execute
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError

@@ -7,6 +7,7 @@ restart; no opinion is opened before its commit was seen in the final chain.
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from typing import Generic, TypeVar
 
 from gpu_tasks.data.blob_client import BlobError
@@ -43,24 +44,24 @@ class SeatDuty(Duty, Generic[CaseT]):
         self._seen_final: set[CaseKey] = set()
         self._searches: dict[CaseKey, Search] = {}
 
+    @abstractmethod
     async def _case(self, seat: SeatStatus) -> CaseT | None:
         """The case of a seat; None for one that is another duty's."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _found(self, case: CaseT, search: Search) -> Statement:
         """What is right; UnusableInputError and BadRequestError where nothing is.
 
         BlobError, ExecutionError and ChainError where this judge cannot tell.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def _given_up(self, case: CaseT, search: Search, newest: int) -> Statement | None:
         """What is said where that is not to be had which others should have, and commits are about to close."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _check_final(self, case: CaseT) -> None:
         """ChainError if what was judged is not what the final chain asks for."""
-        raise NotImplementedError
 
     async def step(self, view: View) -> None:
         """Do what all seats ask for now."""

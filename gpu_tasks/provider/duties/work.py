@@ -18,7 +18,7 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.inference.units import Unit, UnitTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.duties.races import Race
+from gpu_tasks.provider.duties.race_steps import Race
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError, ManyExecuted
 from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.journal.finished import FinishedRequests

@@ -16,8 +16,8 @@ from genesis import dev_accounts
 from gpu_tasks.client import posting
 from gpu_tasks.client.class_choice import USUAL, ClassWish
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.commands.picture import PictureSaleError, PixelCheck
 from gpu_tasks.client.file_runs import answers
+from gpu_tasks.client.pictures import PictureSaleError, PixelCheck
 from gpu_tasks.client.posting_once import PostingRun
 from gpu_tasks.client.results import ResultError
 from gpu_tasks.data import market_reads

@@ -11,7 +11,7 @@ from gpu_tasks.market.inference.services import Offer
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.provider.chain.demand import Demand, ServiceDemand, WaitingUnit
-from gpu_tasks.provider.duties.races import Race
+from gpu_tasks.provider.duties.race_steps import Race
 from gpu_tasks.provider.execution.device_times import WhyIdle
 from gpu_tasks.provider.idle_reasons import BETWEEN_BLOCKS, IdleScene, RaceWait, race_wait, why_idle
 from gpu_tasks.provider.journal.records import RaceEntry, Sent

@@ -12,7 +12,7 @@ from gpu_tasks.batches.outcomes import Completed, decode_outcomes
 from gpu_tasks.data.unit_output import output_of
 from gpu_tasks.market.inference.events import ProviderSlashed
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.races import result
+from gpu_tasks.market.inference.race_results import result
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.execution.executor import Executor
 from gpu_tasks.provider.execution.gpu import Hardware

@@ -10,7 +10,7 @@ from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import Expelled
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, Device
-from gpu_tasks.market.inference import money, races
+from gpu_tasks.market.inference import money, race_results
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.schedules import FINAL_BUDGET, HEIGHT_BUDGET
 from gpu_tasks.market.inference.services import offer_hold, service_hold
@@ -155,16 +155,16 @@ def test_a_service_does_not_end_more_units_than_it_had() -> None:
 
 def test_a_winner_that_revealed_nothing_is_noticed() -> None:
     bound, unit, _ = racing()
-    result = races.RaceResult(b"r" * 32, unit.record.racers[0], None)
+    result = race_results.RaceResult(b"r" * 32, unit.record.racers[0], None)
     with pytest.raises(AssertionError, match="has revealed"):
         bound[InferenceMarket].ending.settle(unit, result)
 
 
 def test_a_race_that_agrees_on_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(races, "result", lambda *_: None)
-    revealed = races.with_reveal(Racer(b"o" * 32, b"d" * 32, 1), Reveal(b"r" * 32, b"b" * 32, 1, 1))
+    monkeypatch.setattr(race_results, "result", lambda *_: None)
+    revealed = race_results.with_reveal(Racer(b"o" * 32, b"d" * 32, 1), Reveal(b"r" * 32, b"b" * 32, 1, 1))
     with pytest.raises(AssertionError, match="revealed this root"):
-        races.agreed_result((revealed,))
+        race_results.agreed_result((revealed,))
 
 
 def test_a_race_without_a_round_is_noticed() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.inference import races
-from gpu_tasks.market.inference.races import RevealsRead
+from gpu_tasks.market.inference import race_results
+from gpu_tasks.market.inference.race_results import RevealsRead
 from gpu_tasks.market.inference.units import Racer, Reveal
 
 RIGHT, WRONG = b"R" * 32, b"W" * 32
@@ -34,14 +34,14 @@ def racer(name: str, at: int = 0, root: bytes | None = None, *, declined: bool =
     ],
 )
 def test_what_the_reveals_say(racers: tuple[Racer, ...], verdict: RevealsRead) -> None:
-    assert races.read_reveals(racers, len(racers)) is verdict
+    assert race_results.read_reveals(racers, len(racers)) is verdict
 
 
 def test_who_is_left_alone_of_a_race_is_not_believed_for_that() -> None:
     alone = (racer("a", 3, RIGHT),)
-    assert races.read_reveals(alone, 2) is RevealsRead.LONE
-    assert races.read_reveals(alone, 1) is RevealsRead.AGREED
-    assert races.read_reveals((*alone, racer("b", 3, RIGHT)), 3) is RevealsRead.AGREED
+    assert race_results.read_reveals(alone, 2) is RevealsRead.LONE
+    assert race_results.read_reveals(alone, 1) is RevealsRead.AGREED
+    assert race_results.read_reveals((*alone, racer("b", 3, RIGHT)), 3) is RevealsRead.AGREED
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_who_is_left_alone_of_a_race_is_not_believed_for_that() -> None:
 )
 def test_earliest_commit_wins(commits: tuple[int, ...], order: str) -> None:
     racers = tuple(racer(name, at, RIGHT) for name, at in zip("abc", commits, strict=False))
-    assert "".join(one.owner.decode().strip() for one in races.ranked(racers, RIGHT)) == order
+    assert "".join(one.owner.decode().strip() for one in race_results.ranked(racers, RIGHT)) == order
 
 
 def test_a_garbage_commit_shifts_nobody() -> None:
     racers = (racer("a", 6, RIGHT), racer("b", 5, RIGHT), racer("c", 4))
-    found = races.result(racers, RIGHT)
+    found = race_results.result(racers, RIGHT)
     assert found is not None
     assert found.winner == racers[0], "b's block is the earliest of the valid ones, a's the next"
     assert found.witness == racers[1]
@@ -69,21 +69,25 @@ def test_a_garbage_commit_shifts_nobody() -> None:
 
 def test_who_said_nothing() -> None:
     racers = (racer("a", 3, RIGHT), racer("b", 3, WRONG), racer("c", 4), racer("d"), racer("e", declined=True))
-    assert races.silent(racers) == [racers[2]]
-    assert races.result(racers, b"X" * 32) is None
-    assert races.is_last_to_commit(racers, racers[3].owner)
-    assert not races.is_last_to_commit(racers, racers[0].owner)
+    assert race_results.silent(racers) == [racers[2]]
+    assert race_results.result(racers, b"X" * 32) is None
+    assert race_results.is_last_to_commit(racers, racers[3].owner)
+    assert not race_results.is_last_to_commit(racers, racers[0].owner)
     out = replace(racers[3], is_out=True)
-    assert races.is_last_to_commit((*racers[:3], out), racers[0].owner)
-    assert not races.is_last_to_reveal(racers)
+    assert race_results.is_last_to_commit((*racers[:3], out), racers[0].owner)
+    assert not race_results.is_last_to_reveal(racers)
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from([RIGHT, WRONG, None])), min_size=1, max_size=8))
 def test_every_racer_has_one_role(drawn: list[tuple[int, bytes | None]]) -> None:
     racers = tuple(racer(str(place), at, root) for place, (at, root) in enumerate(drawn))
-    right, wrong, silent = races.ranked(racers, RIGHT), races.ranked(racers, WRONG), races.silent(racers)
+    right, wrong, silent = (
+        race_results.ranked(racers, RIGHT),
+        race_results.ranked(racers, WRONG),
+        race_results.silent(racers),
+    )
     assert sorted([*right, *wrong, *silent], key=lambda one: one.owner) == list(racers)
-    found = races.result(racers, RIGHT)
+    found = race_results.result(racers, RIGHT)
     assert (found is None) == (not right)
     if found:
         earliest = min(one.committed_at for one in right)
@@ -93,7 +97,7 @@ def test_every_racer_has_one_role(drawn: list[tuple[int, bytes | None]]) -> None
 
 def test_what_came_late_is_neither_paid_nor_earliest() -> None:
     late = replace(racer("a", 1, RIGHT), is_late=True)
-    found = races.result((late, racer("b", 5, RIGHT)), RIGHT)
+    found = race_results.result((late, racer("b", 5, RIGHT)), RIGHT)
     assert found is not None
     assert (found.winner.owner, found.witness) == (racer("b", 5, RIGHT).owner, None)
-    assert races.result((late,), RIGHT) is None
+    assert race_results.result((late,), RIGHT) is None

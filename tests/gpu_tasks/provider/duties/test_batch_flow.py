@@ -16,7 +16,7 @@ from gpu_tasks.data.unit_input import decode_input, encode_input
 from gpu_tasks.data.unit_output import output_of
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.money import due
-from gpu_tasks.market.inference.races import result
+from gpu_tasks.market.inference.race_results import result
 from gpu_tasks.market.inference.units import Refund, UnitState, UnitTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.work import payable_requests

@@ -10,7 +10,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.units import Refund
 from gpu_tasks.provider.device_watch import DeviceReview
-from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS, must_give_back, race_of
+from gpu_tasks.provider.duties.race_steps import GIVE_BACK_BLOCKS, must_give_back, race_of
 from gpu_tasks.provider.duties.resumer import KEPT, RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import ExecutionError
 from provider_chain import Miner, Village, play

@@ -14,7 +14,7 @@ from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.events import CaseDecided
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.races import result
+from gpu_tasks.market.inference.race_results import result
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.duties.cases import case_number
 from gpu_tasks.provider.duties.endings import REFUTED

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.provider.chain.port import ChainError, View
-from gpu_tasks.provider.duties.races import RaceStep
+from gpu_tasks.provider.duties.race_steps import RaceStep
 from gpu_tasks.provider.duties.sent_steps import RESEND_BLOCKS, StepBook, StepMessage
 from gpu_tasks.provider.journal.records import Assigned, Sending, Sent
 from provider_chain import Village

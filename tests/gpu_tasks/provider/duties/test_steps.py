@@ -24,10 +24,10 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round
 from gpu_tasks.provider.chain.port import View
-from gpu_tasks.provider.duties import cases, races
+from gpu_tasks.provider.duties import cases, race_steps
 from gpu_tasks.provider.duties.appeals import LAST_CALL_BLOCKS, is_found_declining, is_outvoted, is_wronged
 from gpu_tasks.provider.duties.cases import TASK_CASES, Case, DisputedLeaf, JudgeStep
-from gpu_tasks.provider.duties.races import OMITTED_BLOCKS, Race, RaceStep
+from gpu_tasks.provider.duties.race_steps import OMITTED_BLOCKS, Race, RaceStep
 from gpu_tasks.provider.journal.records import Basis, CaseEntry, RaceEntry, Sent, UnitResult
 
 ME, DEVICE = b"m" * 32, b"d" * 32
@@ -88,12 +88,12 @@ def a_race(
     ],
 )
 def test_the_next_step_of_a_race(race: Race, entry: RaceEntry | None, height: int, step: RaceStep) -> None:
-    assert races.next_step(race, entry, View(height, ())) is step
+    assert race_steps.next_step(race, entry, View(height, ())) is step
 
 
 def test_where_finality_is_late_a_reveal_goes_by_itself_before_its_window_ends() -> None:
     race = replace(a_race(COMMITTED, closed_at=28, reveals_from=30), reveals_until=42)
-    steps = {newest: races.next_step(race, DONE, View(31, (), newest)) for newest in (31, 37, 38, 42)}
+    steps = {newest: race_steps.next_step(race, DONE, View(31, (), newest)) for newest in (31, 37, 38, 42)}
     assert steps == {31: RaceStep.ATTEST, 37: RaceStep.ATTEST, 38: RaceStep.REVEAL, 42: RaceStep.REVEAL}
 
 

@@ -17,7 +17,7 @@ from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.judging import JudgeDuty
-from gpu_tasks.provider.duties.races import GIVE_BACK_BLOCKS
+from gpu_tasks.provider.duties.race_steps import GIVE_BACK_BLOCKS
 from gpu_tasks.provider.duties.seats import UNANSWERABLE
 from provider_chain import Miner, Village, play
 from simulation.chains.market_chain import signed
