@@ -307,11 +307,29 @@ def test_a_price_of_the_file_is_refused_as_the_files(tmp_path: Path, url: str) -
     assert "not 5" in said
 
 
-@pytest.mark.parametrize("pattern", ["*.journal", "picture-*/*.txt", "picture-*/*.results"])
-def test_a_record_that_cannot_be_read_buys_nothing(tmp_path: Path, url: str, pattern: str) -> None:
+def without_its_end(data: bytes) -> bytes:
+    return data[:-80] + b"\n"
+
+
+def without_its_last_line(data: bytes) -> bytes:
+    return b"".join(data.splitlines(keepends=True)[:-1])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "damaged"),
+    [
+        ("*.journal", without_its_end),
+        ("picture-*/*.txt", without_its_end),
+        ("picture-*/*.results", without_its_end),
+        ("picture-*/*.results", without_its_last_line),
+    ],
+)
+def test_a_record_that_cannot_be_read_buys_nothing(
+    tmp_path: Path, url: str, pattern: str, damaged: Callable[[bytes], bytes]
+) -> None:
     answer(picture(url, tmp_path))
     (record,) = (tmp_path / "postings").glob(pattern)
-    record.write_bytes(record.read_bytes()[:-80] + b"\n")
+    record.write_bytes(damaged(record.read_bytes()))
     (tmp_path / "out.png").unlink()
     refused = picture(url, tmp_path)
     assert (refused.exit_code, (tmp_path / "out.png").exists(), posted(url)) == (2, False, 4), refused.output

@@ -52,7 +52,10 @@ def test_a_refusal_is_nothing_that_a_runtime_takes_for_an_answer() -> None:
 
 
 def test_reads_are_limited() -> None:
-    recorded = RecordedReads(Memory({bytes([number]): b"" for number in range(9)}), 3)
+    memory = Memory({bytes([number]): b"" for number in range(9)})
+    recorded = RecordedReads(memory, 3)
     assert list(itertools.islice(recorded.keys(b"", b"\x05"), 2)) == [b"\x06", b"\x07"]
     with pytest.raises(TooManyReads, match="more than 3 keys"):
-        list(recorded.keys(b""))
+        recorded.get(b"\x08")
+    with pytest.raises(TooManyReads, match="more than 3 keys"):
+        list(RecordedReads(memory, 3).keys(b""))

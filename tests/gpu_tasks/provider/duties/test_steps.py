@@ -1,6 +1,8 @@
 """What to do next, as tables: every state of chain and journal that matters."""
 
+import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +17,7 @@ from gpu_tasks.market.courts.cases import (
     CaseTerms,
     ClaimKind,
     CourtCase,
+    DrawnBench,
     JudgeSeat,
     PartyClaim,
 )
@@ -27,6 +30,7 @@ from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties import cases, race_steps
 from gpu_tasks.provider.duties.appeals import LAST_CALL_BLOCKS, is_found_declining, is_outvoted, is_wronged
 from gpu_tasks.provider.duties.cases import TASK_CASES, Case, DisputedLeaf, JudgeStep
+from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.race_steps import OMITTED_BLOCKS, Race, RaceStep
 from gpu_tasks.provider.journal.records import Basis, CaseEntry, RaceEntry, Sent, UnitResult
 
@@ -143,6 +147,41 @@ def a_case(seat: JudgeSeat = SEAT, *, closed_at: int = 0, opens_from: int = 0) -
 )
 def test_the_next_step_of_a_case(case: Case, entry: CaseEntry | None, step: JudgeStep) -> None:
     assert cases.next_step(case, entry) is step
+
+
+class Watched(JudgeDuty):
+    """Notes the seats whose turn it is, and takes no step."""
+
+    def __init__(self) -> None:
+        self.parts = SimpleNamespace(telemetry=None)  # type: ignore[assignment]
+        self.book = SimpleNamespace(look=lambda _: None)  # type: ignore[assignment]
+        self.sat: list[int] = []
+
+    async def _case(self, seat: SeatStatus) -> Case:
+        return a_case(seat.seat)
+
+    async def _sit(self, case: Case, view: View) -> None:
+        self.sat.append(case.seat.bench)
+
+
+@pytest.mark.parametrize(
+    ("benches", "is_open", "sat"),
+    [
+        ((BenchKind.COMMITTEE,), True, [BenchKind.COMMITTEE]),
+        ((BenchKind.PAIR, BenchKind.COMMITTEE), True, [BenchKind.COMMITTEE]),
+        ((BenchKind.COMMITTEE, BenchKind.COURT), True, []),
+        ((BenchKind.COMMITTEE,), False, []),
+        ((), True, []),
+    ],
+)
+def test_a_judge_sits_on_the_newest_bench_alone(
+    benches: tuple[BenchKind, ...], is_open: bool, sat: list[int]
+) -> None:
+    record = replace(a_record(ANSWERED), benches=tuple(DrawnBench(kind, (ME,)) for kind in benches))
+    record = record if is_open else replace(record, round=None)
+    duty = Watched()
+    asyncio.run(duty.step(View(40, (), 40, seats=(SeatStatus(b"u" * 32, SEAT, CaseStatus(record, 0, 0, 0)),))))
+    assert duty.sat == sat
 
 
 def test_an_input_that_nobody_has_is_called_unusable_at_last_and_only_where_nobody_answered() -> None:
