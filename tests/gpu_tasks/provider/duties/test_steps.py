@@ -174,9 +174,7 @@ class Watched(JudgeDuty):
         ((), True, []),
     ],
 )
-def test_a_judge_sits_on_the_newest_bench_alone(
-    benches: tuple[BenchKind, ...], is_open: bool, sat: list[int]
-) -> None:
+def test_a_judge_sits_on_the_newest_bench_alone(benches: tuple[BenchKind, ...], is_open: bool, sat: list[int]) -> None:
     record = replace(a_record(ANSWERED), benches=tuple(DrawnBench(kind, (ME,)) for kind in benches))
     record = record if is_open else replace(record, round=None)
     duty = Watched()
