@@ -71,7 +71,7 @@ def pair_of(words: Sequence[str], *, is_proved_first: bool) -> Pair:
 
 def balance_ms(words: Sequence[str]) -> float:
     """Milliseconds of one program from its start to its end; CalledProcessError if it fails."""
-    command = [sys.executable, "-m", "wallet.cli", *words, "balance", "//Alice"]
+    command = [sys.executable, "-m", "cli.wallet.program", *words, "balance", "//Alice"]
     begun = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, **(source_path() or {})})
     return (time.perf_counter() - begun) * MILLISECONDS

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from cli.prompts import require_agreement
 from genesis.chain import changeable_parameters, genesis_block_header, genesis_numbers, genesis_state
 from genesis.presets import raw_spec
 from genesis.relations import RELATIONS
@@ -21,7 +22,6 @@ from node.errors import BadInputError, DatabaseError
 from node.ledger.storage import Storage
 from runtime.blocks.block import block_id
 from wallet.errors import WalletError
-from wallet.prompts import require_agreement
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcError
 
 

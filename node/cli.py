@@ -12,14 +12,14 @@ from typing import Any
 
 import click
 
+from cli.complaints import ProgramGroup
+from cli.deferred import add_deferred
 from consensus.parameters import SAMPLE_UNITS_MAX, SAMPLE_UNITS_MIN
 from genesis.preset_names import DEV_NAMES
 from genesis.spec import SpecError
 from node.chain_options import chain_options
 from node.errors import BadInputError, NodeError
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
-from wallet.complaints import ProgramGroup
-from wallet.deferred import add_deferred
 from wallet.errors import harmless
 
 PORT = click.IntRange(0, 65535)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from cli.options import keyring_option
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.spec import ChainSpec
 from node.config import Paths, chosen_spec, default_base_path
@@ -24,7 +25,6 @@ from wallet.calls.node_keys import NodeKeys
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
-from wallet.program_options import keyring_option
 from wallet.suri import keypair_from_suri
 
 SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}
@@ -149,7 +149,7 @@ def genesis_of(spec: ChainSpec) -> bytes:
 
 def _owner(text: str, keyring: Path) -> bytes:
     """Return the stash, named as for `--stash` of `ogpu-provider`."""
-    from wallet.session import account_named  # noqa: PLC0415  # other commands need no wallet
+    from cli.session import account_named  # noqa: PLC0415  # other commands need no wallet
 
     try:
         return account_named(Keyring(keyring), text)

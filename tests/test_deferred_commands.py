@@ -10,12 +10,12 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from cli.deferred import DeferredCommand
+from cli.wallet.program import main as ogpu_wallet
 from devnet.launcher.cli import ogpu_devnet
 from gpu_tasks.client.cli import main as ogpu
 from gpu_tasks.provider.cli import main as ogpu_provider
 from node.cli import ogpu_node
-from wallet.cli import main as ogpu_wallet
-from wallet.deferred import DeferredCommand
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS: dict[str, click.Group] = {
@@ -28,7 +28,7 @@ PROGRAMS: dict[str, click.Group] = {
 MODULES = {
     "ogpu": "gpu_tasks.client.cli",
     "ogpu-provider": "gpu_tasks.provider.cli",
-    "ogpu-wallet": "wallet.cli",
+    "ogpu-wallet": "cli.wallet.program",
     "ogpu-node": "node.cli",
     "ogpu-devnet": "devnet.launcher.cli",
 }
@@ -64,16 +64,16 @@ def test_the_help_of_a_program_imports_nothing_heavy(program: str) -> None:
 
 def test_what_counts_as_heavy_is_seen_where_a_command_needs_it() -> None:
     """The measure itself: `send --help` imports the command and with it the rules of the chain."""
-    assert loaded_by("wallet.cli", "send", "--help") >= {"genesis.chain", "rich", "websockets"}
+    assert loaded_by("cli.wallet.program", "send", "--help") >= {"genesis.chain", "rich", "websockets"}
 
 
 def test_keys_need_no_chain(tmp_path: Path) -> None:
-    assert "genesis.chain" not in loaded_by("wallet.cli", "--keyring", str(tmp_path), "--json", "list")
+    assert "genesis.chain" not in loaded_by("cli.wallet.program", "--keyring", str(tmp_path), "--json", "list")
 
 
 def test_the_shell_completes_names_of_commands_without_importing_them() -> None:
     asked = {"COMP_WORDS": "program se", "COMP_CWORD": "1", "_PROGRAM_COMPLETE": "bash_complete"}
-    assert loaded_by("wallet.cli", **asked) == set()
+    assert loaded_by("cli.wallet.program", **asked) == set()
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -106,10 +106,8 @@ def test_a_stand_in_says_what_its_command_says(program: str) -> None:
 
 def test_a_command_of_another_place_is_an_error_of_ours() -> None:
     with pytest.raises(AttributeError):
-        DeferredCommand("send", "wallet.commands.money:nothing", "").load()
-    assert (
-        import_module("wallet.commands.money").send is DeferredCommand("send", "wallet.commands.money:send", "").load()
-    )
+        DeferredCommand("send", "cli.wallet.money:nothing", "").load()
+    assert import_module("cli.wallet.money").send is DeferredCommand("send", "cli.wallet.money:send", "").load()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_wallet_lock_agrees_with_the_full_lock_and_is_light() -> None:
 
 @pytest.mark.parametrize(
     ("program", "absent"),
-    [("wallet.cli", NOT_IN_THE_WALLET), ("gpu_tasks.client.cli", set(NOT_IN_THE_WALLET) - {"aiohttp"})],
+    [("cli.wallet.program", NOT_IN_THE_WALLET), ("gpu_tasks.client.cli", set(NOT_IN_THE_WALLET) - {"aiohttp"})],
 )
 def test_light_program_loads_without_the_heavy_libraries(program: str, absent: Collection[str]) -> None:
     # A command is imported when it is called: so each of them is.

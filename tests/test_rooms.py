@@ -5,8 +5,10 @@ import re
 from functools import cache
 from pathlib import Path
 
+from scripts.house.tree import PACKAGES
+
 ROOT = Path(__file__).parent.parent
-HOUSE = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "http_server", "node", "devnet", "scripts/house")
+HOUSE = (*PACKAGES, "scripts/house")
 ROOMS = sorted(path.parent for package in HOUSE for path in (ROOT / package).rglob("__init__.py"))
 # "* `name`: what it is for", several names where they are one idea; or a table, "name    what it is for".
 BULLET = re.compile(r"\* ((?:`\w+`, )*`\w+`): \S")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from scripts.house.style import bound_names
+from scripts.house.tree import PACKAGES
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "http_server", "node", "devnet")
 FOLDERS = (*PACKAGES, "simulation", "scripts", "benchmarks", "tests")
 LINES_OF_A_FILE_MAX = 600
 LINES_OF_A_FUNCTION_MAX = 60

@@ -56,3 +56,11 @@ def format_percent(ppm: int) -> str:
     """The shortest text that `parse_percent` turns back into `ppm`, up to 100."""
     whole, decimals = divmod(ppm, PPM_PER_PERCENT)
     return f"{whole}.{decimals:04}".rstrip("0").rstrip(".")
+
+
+class Grains(int):
+    """An amount of money; shown in oGPU, and as a decimal string in JSON."""
+
+
+class BareGrains(Grains):
+    """An amount in a table whose title names the unit: twelve columns leave no room for it in each line."""

@@ -44,9 +44,9 @@ from wallet.answers import (
 )
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.program_options import DEFAULT_URL
 from wallet.proved.keys import prefix_of, storage_key
 from wallet.rpc import NodeUnreachableError, RpcConnection, RpcJson
+from wallet.trust import DEFAULT_URL
 
 ERA_BLOCKS = 64
 FIRST_STATUS_SECONDS = 10.0  # a node that took an extrinsic says so at once

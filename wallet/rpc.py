@@ -19,7 +19,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 
 from wallet.errors import in_words, unquoted
-from wallet.program_options import DEFAULT_URL, socket_url
+from wallet.trust import DEFAULT_URL, socket_url
 
 RpcJson = Any
 T = TypeVar("T")

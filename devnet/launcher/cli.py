@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
+from cli.complaints import ProgramGroup
+from cli.deferred import add_deferred
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.folder import DEFAULT_FOLDER, chosen_folder
 from node.errors import NodeError
-from wallet.complaints import ProgramGroup
-from wallet.deferred import add_deferred
 from wallet.errors import harmless
 
 COMMANDS = {

@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 from rich.live import Live
 
+from cli.tables import console_for
 from consensus.parameters import SAMPLE_UNITS_MIN
 from devnet.launcher import layout, processes, status
 from devnet.launcher import lifecycle as network
@@ -27,7 +28,6 @@ from devnet.launcher.status import MemberProcesses, StatusTable
 from genesis.preset_names import VALIDATORS_MAX
 from genesis.presets import ENDOWMENT, customer_names
 from wallet.amounts import format_amount
-from wallet.tables import console_for
 
 REFRESH_SECONDS = 1.0
 FOLLOW_SECONDS = 0.2

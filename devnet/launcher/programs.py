@@ -21,7 +21,7 @@ from devnet.launcher.errors import DevnetError
 from devnet.launcher.processes import source_path
 
 MODULES = {
-    "ogpu-wallet": "wallet.cli",
+    "ogpu-wallet": "cli.wallet.program",
     "ogpu-provider": "gpu_tasks.provider.cli",
     "ogpu": "gpu_tasks.client.cli",
 }

@@ -17,10 +17,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from cli.tables import FittedTable
 from devnet.launcher.layout import Devnet, NodeLayout
 from genesis import dev_accounts
 from runtime.cryptography.ss58 import encode as ss58
-from wallet.tables import FittedTable
 
 ASK_SECONDS_MAX = 2.0
 FIGURES = {

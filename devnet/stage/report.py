@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from wallet.tables import console_for
+from cli.tables import console_for
 
 FOLDER = Path("out")
 WIDTH_WITHOUT_TERMINAL = 160

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import click
 
-from wallet.commands.session_options import session_options
-from wallet.complaints import JsonAnywhereGroup
-from wallet.deferred import add_deferred
-from wallet.program_options import HELP_NAMES
+from cli.complaints import JsonAnywhereGroup
+from cli.deferred import add_deferred
+from cli.options import HELP_NAMES, session_options
 
 COMMANDS = {
     "post": ("posting.post:post", "Post a request for each line of FILE."),

@@ -4,10 +4,9 @@ Always: the chain judges; this only turns its terse refusal into numbers beforeh
 """
 
 from runtime.pallets.system import AccountInfo, System
-from wallet.amounts import format_amount
+from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient
 from wallet.errors import WalletError
-from wallet.output import Grains
 
 
 class FundsError(WalletError):

@@ -5,6 +5,7 @@ Always: all reads are of one final block.
 
 from __future__ import annotations
 
+from cli.session import CallFailedError
 from gpu_tasks.client.funds import spendable_of
 from gpu_tasks.client.offers import own_accounts
 from gpu_tasks.data import market_reads
@@ -23,7 +24,6 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
 from runtime.pallets.timestamp import Timestamp
 from wallet.client import ChainClient
-from wallet.session import CallFailedError
 
 
 def slot_ms(client: ChainClient) -> int:

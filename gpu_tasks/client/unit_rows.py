@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cli.chain_time import date_text
 from gpu_tasks.client.batches.record import BatchRecord
 from gpu_tasks.client.batches.runs import run_id, runs_of
 from gpu_tasks.client.costs.spent import SpentMoney, paid_and_returned
@@ -22,9 +23,8 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, is_open, unit_id_of
 from runtime.pallets.timestamp import Timestamp
+from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.commands.chain_time import date_text
-from wallet.output import Grains
 
 UNITS_LISTED_MAX = 500
 """The most units of an account in one list, the newest first."""

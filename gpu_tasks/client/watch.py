@@ -15,6 +15,9 @@ from typing import Any
 import click
 from rich.live import Live
 
+from cli.output import Output, plain
+from cli.session import note
+from cli.tables import FittedTable
 from gpu_tasks.client.batches.sums import NOTHING, UnitSums
 from gpu_tasks.client.costs.spent import SpentMoney
 from gpu_tasks.client.results import (
@@ -36,10 +39,8 @@ from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 from wallet.client import ChainClient
+from wallet.errors import harmless
 from wallet.keypair import Keypair
-from wallet.output import Output, harmless, plain
-from wallet.session import note
-from wallet.tables import FittedTable
 
 UNITS_WATCHED_MAX = 1_024
 SILENCE_SECONDS = 30.0

@@ -17,9 +17,9 @@ from gpu_tasks.market.courts.money import Flow
 from gpu_tasks.market.courts.opinions import Answered, Opinion
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
+from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.errors import WalletError
-from wallet.output import Grains
 from wallet.trial import TrialError, attempt
 
 

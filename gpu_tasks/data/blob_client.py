@@ -27,7 +27,7 @@ from gpu_tasks.data.presence import PRESENCE_BYTES
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.data.side_by_side import side_by_side
 from runtime.cryptography.hashing import blake2_256
-from wallet.output import harmless
+from wallet.errors import harmless
 
 FETCH_SECONDS = 8.0
 STORE_SECONDS = 20.0

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from wallet.complaints import ProgramGroup
-from wallet.deferred import add_deferred
-from wallet.program_options import HELP_NAMES, json_option, url_option
-from wallet.trust import Trust, checkpoint_option, genesis_option, trust_option
+from cli.complaints import ProgramGroup
+from cli.deferred import add_deferred
+from cli.options import HELP_NAMES, checkpoint_option, genesis_option, json_option, trust_option, url_option
+from wallet.trust import Trust
 
 DEFAULT_BASE = Path("~/.ogpu/provider")
 COMMANDS = {
@@ -125,8 +125,8 @@ def main(
 
     Shell completion: eval "$(_OGPU_PROVIDER_COMPLETE=bash_source ogpu-provider)" (or zsh_source, fish_source).
     """
+    from cli.output import Output  # noqa: PLC0415
     from gpu_tasks.provider.commands.options import ProviderOptions  # noqa: PLC0415  # the help needs none of these
-    from wallet.output import Output  # noqa: PLC0415
     from wallet.private_file import forbid_core_dumps  # noqa: PLC0415
 
     forbid_core_dumps()

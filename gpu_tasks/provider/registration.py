@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cli.chain_time import read_time
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
@@ -24,12 +25,10 @@ from runtime.interface.staking_api import StakeSummary
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from wallet.amounts import format_amount
+from wallet.amounts import Grains, format_amount
 from wallet.calls.node_keys import NodeKeys
 from wallet.client import ChainClient
-from wallet.commands.chain_time import read_time
 from wallet.errors import WalletError
-from wallet.output import Grains
 
 DEVICE_BOND = "device_bond"
 """The purpose of the grains that a new device is bonded with."""

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from wallet.output import harmless
+from wallet.errors import harmless
 from wallet.private_file import own_opener
 
 LOG = logging.getLogger("ogpu.provider")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGES = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "http_server", "node", "devnet")
+PACKAGES = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "cli", "http_server", "node", "devnet")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
+from cli.wallet.program import main as ogpu_wallet
 from devnet.launcher.cli import ogpu_devnet
 from gpu_tasks.client.cli import main as ogpu
 from gpu_tasks.provider.cli import main as ogpu_provider
-from wallet.cli import main as ogpu_wallet
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = {"docs/customers.md": 8, "docs/providers.md": 8, "docs/tasks.md": 3, "docs/workloads/README.md": 8}

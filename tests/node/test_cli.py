@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cli import prompts
 from consensus.headers import TrustedBlock
 from genesis.chain import genesis_state
 from genesis.presets import load_spec
@@ -20,7 +21,6 @@ from node.config import Config, Paths, RpcConfig, read_checkpoint
 from node.duty.keystore import SESSION, Keystore
 from node.errors import BadInputError
 from node.ledger.storage import Storage, StoredBlock
-from wallet import prompts
 
 
 def run(*words: str) -> str:

@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 from click.testing import CliRunner, Result
 
+from cli import calls
 from gpu_tasks.client.cli import main
-from wallet.commands import calls
 
 OF_BOB = ["--key", "//Bob"]
 UNKNOWN = "0x" + "ee" * 32

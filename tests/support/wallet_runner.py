@@ -14,11 +14,11 @@ from unittest.mock import patch
 
 from click.testing import CliRunner, Result
 
+from cli import calls
+from cli.wallet.program import main
 from genesis.presets import load_spec
 from genesis.spec import ChainSpec
 from played_node import served
-from wallet.cli import main
-from wallet.commands import calls
 
 
 @contextmanager

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from cli.output import plain
 from gpu_tasks.client.batches.lines import LineError
 from gpu_tasks.client.batches.record import JOURNAL, BatchRecord, RunPlan
 from gpu_tasks.client.batches.sums import NOTHING, UnitSums
 from gpu_tasks.client.posting_record import RecordError
 from wallet.errors import WalletError
-from wallet.output import plain
 
 WINDOW_SECONDS_MAX = 30 * 86_400
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpu_tasks.client.funds import grains_of
-from wallet.output import Grains
+from wallet.amounts import Grains
 
 
 @dataclass(frozen=True, slots=True)

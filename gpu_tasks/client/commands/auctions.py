@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from cli.output import Output
+from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_market
 from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.training import stages
@@ -49,9 +51,7 @@ from gpu_tasks.tasks.task_statements import TaskBlocks, check_statements
 from runtime.cryptography import ss58
 from wallet.amounts import SYMBOL
 from wallet.client import ChainClient
-from wallet.output import Output
 from wallet.rpc import OddAnswerError, RpcError
-from wallet.session import CallFailedError, WalletSession, note
 
 BLOCKS_LOOKED_AT = 256
 BLOCKS_LOOKED_AT_MAX = 100_000

@@ -1,4 +1,4 @@
-"""How a command of `ogpu` sends a call: as `wallet/commands/calls.py` does, shown, agreed to, and once.
+"""How a command of `ogpu` sends a call: as `cli/calls.py` does, shown, agreed to, and once.
 
 And what it says when somebody interrupts it: what there is by then, and how to go on.
 """
@@ -13,11 +13,11 @@ from typing import Any
 
 import click
 
+from cli.calls import PlannedCall
+from cli.complaints import EXIT_ABORTED, complain
+from cli.output import Output
 from runtime.frame.call import Call
 from wallet.client import Outcome
-from wallet.commands.calls import PlannedCall
-from wallet.complaints import EXIT_ABORTED, complain
-from wallet.output import Output
 
 key_option = click.option("--key", "key_text", required=True, metavar="KEY", help="A stored key, or one like //Bob.")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from cli.session import WalletSession, explained
 from gpu_tasks.client.commands.tasks import ANY_SLOT_MS, TASK_PRICE
 from gpu_tasks.client.habits.compose import from_compose as compose_draft
 from gpu_tasks.client.habits.drafts import ProgramDraft
@@ -26,8 +27,7 @@ from gpu_tasks.tasks.container_task import NETWORKS, RESOURCE_DEFAULTS, TIME_DEF
 from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.task_kinds import ContainerSource, read_any_task
 from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
-from wallet.output import harmless
-from wallet.session import WalletSession, explained
+from wallet.errors import harmless
 
 _OPTIONS = (
     click.argument("file", type=click.Path(path_type=Path)),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from cli.calls import NothingToSend, PlannedCall, SendingOptions, make, require_somebody_to_ask, sending_options
+from cli.session import WalletSession, note
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.commands.calls import key_option, planned
 from gpu_tasks.client.commands.id_prefixes import NamedKind, TaskError, known_task, named_id, require_customer
@@ -24,18 +26,9 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import SEGMENTS_MAX, state_hash
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.stepwise import states, stepwise
+from wallet.amounts import Grains
 from wallet.client import ChainClient, Payer
-from wallet.commands.calls import (
-    NothingToSend,
-    PlannedCall,
-    SendingOptions,
-    make,
-    require_somebody_to_ask,
-    sending_options,
-)
 from wallet.keypair import Keypair
-from wallet.output import Grains
-from wallet.session import WalletSession, note
 
 NO_RESULT_YET = {
     TaskState.COMMITTING,

@@ -8,11 +8,11 @@ from contextlib import nullcontext
 
 import click
 
+from cli.output import Output
+from cli.session import WalletSession, note
 from gpu_tasks.client.commands.id_prefixes import named_id
 from gpu_tasks.client.events.rows import ToldEvent, UntoldBlocks
 from gpu_tasks.client.events.stream import BLOCKS_PROVED, EventFilter, EventStream
-from wallet.output import Output
-from wallet.session import WalletSession, note
 from wallet.trust import hash_typed
 
 BLOCK_MAX = 2**32 - 1

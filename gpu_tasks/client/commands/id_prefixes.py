@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
+from cli.session import WalletSession
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
 from gpu_tasks.client.outlook import sells_tasks
 from gpu_tasks.data import market_reads, training_reads
@@ -20,7 +21,6 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
 from wallet.errors import WalletError
-from wallet.session import WalletSession
 from wallet.trust import hash_typed
 
 DIGITS_LEAST = 4

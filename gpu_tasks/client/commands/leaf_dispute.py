@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from cli.calls import NothingToSend, PlannedCall
+from cli.session import WalletSession, note
 from gpu_tasks.client.batches.leaf_looks import WrongLeaf, first_wrong, is_early, require_disputable, why_checked
 from gpu_tasks.client.commands.calls import planned
 from gpu_tasks.client.results import PaidOutput, ResultError, paid_output, progress
@@ -14,11 +16,9 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
+from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.commands.calls import NothingToSend, PlannedCall
 from wallet.keypair import Keypair
-from wallet.output import Grains
-from wallet.session import WalletSession, note
 
 
 async def leaf_dispute(

@@ -11,6 +11,9 @@ from typing import Any, NoReturn
 import click
 from rich.live import Live
 
+from cli.output import Output
+from cli.session import CallFailedError, WalletSession, note
+from cli.tables import FittedTable
 from gpu_tasks.client.commands.calls import key_option
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer, require_market
 from gpu_tasks.client.telemetry.messages import HeardNote, lines_row, shown_line
@@ -24,10 +27,8 @@ from gpu_tasks.data.program_left import ProgramLeft
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.training.tasks import Task, TaskState, is_open
 from wallet.client import ChainClient
+from wallet.errors import harmless
 from wallet.keypair import Keypair
-from wallet.output import Output, harmless
-from wallet.session import CallFailedError, WalletSession, note
-from wallet.tables import FittedTable
 
 HEARD_SECONDS = 12.0
 TASK_BYTES_SHOWN = 4

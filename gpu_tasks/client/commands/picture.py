@@ -11,6 +11,9 @@ from typing import Any
 
 import click
 
+from cli.options import AMOUNT, dry_run_option, tip_option, yes_option
+from cli.output import Account
+from cli.session import CallFailedError, WalletSession
 from gpu_tasks.batches.requests import rate_of, work_of
 from gpu_tasks.client.batches.lines import BatchLine, FileForm
 from gpu_tasks.client.commands.calls import key_option, told_nothing_was_sent
@@ -36,10 +39,8 @@ from gpu_tasks.workloads.pictures import (
     spot_checked,
     tile_requests,
 )
+from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.commands.options import AMOUNT, dry_run_option, tip_option, yes_option
-from wallet.output import Account, Grains
-from wallet.session import CallFailedError, WalletSession
 
 PRICE = 5_000_000
 TILES = 4

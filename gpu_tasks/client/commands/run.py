@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+from cli import calls
+from cli.options import dry_run_option, tip_option, yes_option
+from cli.session import CallFailedError, WalletSession, explained, note
 from gpu_tasks.client.commands.calls import key_option, told_nothing_was_sent
 from gpu_tasks.client.commands.id_prefixes import require_market
 from gpu_tasks.client.commands.posting.once import postings_option
@@ -43,12 +46,8 @@ from gpu_tasks.tasks.container_task import NETWORKS, SavedImage
 from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.task_kinds import read_any_task
 from wallet.client import ChainClient
-from wallet.commands import calls
-from wallet.commands.options import dry_run_option, tip_option, yes_option
-from wallet.errors import WalletError
+from wallet.errors import WalletError, harmless
 from wallet.keypair import Keypair
-from wallet.output import harmless
-from wallet.session import CallFailedError, WalletSession, explained, note
 
 EXIT_UNKNOWN = 125
 """Where nobody says what the program ended with; the programs that run containers use it so."""

@@ -9,6 +9,10 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.options import AMOUNT, PERCENT
+from cli.output import Account, Output
+from cli.session import WalletSession, explained, note
 from gpu_tasks.client.commands.calls import key_option, planned
 from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.inventories import heard_inventories, reliability_of, with_claims
@@ -34,13 +38,9 @@ from gpu_tasks.tasks.offers import OfferRow, rows_of
 from gpu_tasks.tasks.prices import PriceRow, SettledUnit, price_rows
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from wallet.amounts import format_amount, format_percent
+from wallet.amounts import Grains, format_amount, format_percent
 from wallet.client import ChainClient, Outcome, Payer
-from wallet.commands.calls import PlannedCall, SendingOptions, make, sending_options
-from wallet.commands.options import AMOUNT, PERCENT
-from wallet.output import Account, Grains, Output
 from wallet.rpc import OddAnswerError, RpcError
-from wallet.session import WalletSession, explained, note
 
 ID_BYTES_SHOWN = 4
 TOKENS_MAX = 2**32 - 1

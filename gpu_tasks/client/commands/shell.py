@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from cli.session import WalletSession, note
 from gpu_tasks.client.commands.calls import key_option
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
 from gpu_tasks.client.commands.program_words import ProgramCommand
@@ -28,7 +29,6 @@ from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError, TunnelStream
 from runtime.encoding.codec import DecodeError
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
-from wallet.session import WalletSession, note
 
 PORTS_FORWARDED_MAX = 16
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+from cli import calls
+from cli.options import dry_run_option, tip_option, yes_option
+from cli.session import CallFailedError, WalletSession, explained, note
 from gpu_tasks.client.commands.calls import (
     key_option,
     other_command,
@@ -45,15 +48,11 @@ from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.task_kinds import ContainerSource
-from wallet.amounts import format_amount
+from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient
-from wallet.commands import calls
-from wallet.commands.options import dry_run_option, tip_option, yes_option
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.output import Grains
 from wallet.rpc import NodeUnreachableError, RpcError
-from wallet.session import CallFailedError, WalletSession, explained, note
 
 
 @click.command()

@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+from cli.calls import NothingToSend, PlannedCall, SendingOptions, make, sending_options
+from cli.options import AMOUNT
+from cli.session import WalletSession
 from gpu_tasks.client.commands.calls import key_option, planned
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
 from gpu_tasks.client.commands.task_runs import checkpoints_option
@@ -35,12 +38,8 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.call import Call
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
-from wallet.amounts import format_amount
+from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient, Payer
-from wallet.commands.calls import NothingToSend, PlannedCall, SendingOptions, make, sending_options
-from wallet.commands.options import AMOUNT
-from wallet.output import Grains
-from wallet.session import WalletSession
 from wallet.trial import Trial, TrialError, attempt
 
 Draft = Callable[[ChainClient, Payer, bytes, Task], Awaitable[PlannedCall]]

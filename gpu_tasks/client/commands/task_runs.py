@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from cli.output import Account
+from cli.session import SENT_FOLDER, CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.id_prefixes import TaskError, named_task, require_customer
 from gpu_tasks.client.commands.secrets import handing
 from gpu_tasks.client.output_files import OutputFile
@@ -26,11 +28,10 @@ from gpu_tasks.market.training.orders import CheckedBy, is_by_time, runs_program
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, is_open
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
+from wallet.amounts import Grains
 from wallet.client import ChainClient, Outcome
 from wallet.keypair import Keypair
-from wallet.output import Account, Grains
 from wallet.sent_notes import SentNotes
-from wallet.session import SENT_FOLDER, CallFailedError, WalletSession, note
 from wallet.submission import send_once
 
 NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})

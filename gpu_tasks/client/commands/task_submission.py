@@ -11,6 +11,9 @@ from typing import Any
 
 import click
 
+from cli import calls
+from cli.complaints import EXIT_ABORTED, complain
+from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.calls import other_command, this_command
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task
 from gpu_tasks.client.commands.task_decisions import ended_early
@@ -25,13 +28,9 @@ from gpu_tasks.client.training.sealed_orders import ImageUpload, TaskDraft, Task
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.tasks.plan import TaskPlan
-from wallet.amounts import format_amount
+from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient, Payer
-from wallet.commands import calls
-from wallet.complaints import EXIT_ABORTED, complain
 from wallet.keypair import Keypair
-from wallet.output import Grains
-from wallet.session import CallFailedError, WalletSession, note
 
 SEED_BYTES = 32
 NOTHING = PostingCost(0, 0, 0, 0, 0)

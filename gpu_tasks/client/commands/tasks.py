@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from cli.output import Account
+from cli.session import CallFailedError, WalletSession, explained, note
 from gpu_tasks.client import outlook
 from gpu_tasks.client.costs.clearing import TaskEstimate, estimate_of
 from gpu_tasks.client.funds import grains_of, spendable
@@ -28,11 +30,9 @@ from gpu_tasks.tasks.task_kinds import FORMS, AskedTask, AskedTraining, task_sch
 from gpu_tasks.tasks.training_task import KIND, TaskFile
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from wallet.amounts import SYMBOL, format_amount, parse_amount
+from wallet.amounts import SYMBOL, Grains, format_amount, parse_amount
 from wallet.client import ChainClient
 from wallet.errors import AmountError
-from wallet.output import Account, Grains
-from wallet.session import CallFailedError, WalletSession, explained, note
 
 _DEFAULT_VALUE = "a quarter of the greatest price over the deadline"
 _DEFAULT_COLLATERAL = "the least that the chain asks for"

@@ -13,6 +13,9 @@ from typing import Any
 
 import click
 
+from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.output import Account, Output
+from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.batches.leaf_looks import why_checked
 from gpu_tasks.client.commands.calls import key_option, planned, this_command, told_when_interrupted
 from gpu_tasks.client.commands.id_prefixes import TaskError, named_id, named_unit, task_if_known
@@ -50,11 +53,10 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open, unit_id_of
 from gpu_tasks.market.training.terms import SLOTS_MAX
+from wallet.amounts import Grains
 from wallet.client import ChainClient, Payer
-from wallet.commands.calls import PlannedCall, SendingOptions, make, sending_options
+from wallet.errors import harmless
 from wallet.keypair import Keypair
-from wallet.output import Account, Grains, Output, harmless
-from wallet.session import CallFailedError, WalletSession, note
 
 PRICE = 5_000_000
 STAYS = "nothing is lost: what is posted stays posted, and is worked on and paid for without this program"

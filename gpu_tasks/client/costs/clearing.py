@@ -24,8 +24,8 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.order import StoredInput
 from gpu_tasks.tasks.plan import TaskPlan
 from gpu_tasks.tasks.task_kinds import AskedTask
+from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.output import Grains
 from wallet.proved.keys import map_keys
 
 TASKS_READ_MAX = 1_000

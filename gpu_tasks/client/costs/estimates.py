@@ -24,9 +24,8 @@ from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import ServiceTerms, pace_of
-from wallet.amounts import format_amount
+from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient
-from wallet.output import Grains
 
 DRAWN_AFTER = BEACON_DELAY + 1
 """Blocks from its post to the draw of a unit that somebody can take."""

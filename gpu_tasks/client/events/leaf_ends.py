@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from cli.output import Account
 from gpu_tasks.client.events.stream import BLOCKS_PROVED
 from gpu_tasks.client.payments import UnitPayment, case_payments, moved_by
 from gpu_tasks.client.results import winner_of
@@ -28,7 +29,6 @@ from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.cryptography import ss58
 from wallet.amounts import SYMBOL, format_amount
 from wallet.client import ChainClient
-from wallet.output import Account
 from wallet.rpc import OddAnswerError, RpcError
 
 LOOKED_BACK = BLOCKS_PROVED - 8

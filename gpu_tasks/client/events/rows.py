@@ -12,10 +12,11 @@ from enum import IntEnum
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
+from cli.output import Account, plain
 from runtime.cryptography import ss58
 from runtime.encoding.types import AccountId, Balance
-from wallet.amounts import SYMBOL, format_amount
-from wallet.output import Account, Grains, harmless, plain
+from wallet.amounts import SYMBOL, Grains, format_amount
+from wallet.errors import harmless
 
 MARKET = "gpu_tasks.market."
 """Where the market's events are declared."""

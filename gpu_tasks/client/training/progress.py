@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from cli.output import Output, plain
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.held_checkpoints import CheckpointKeeper
 from gpu_tasks.client.training.program_outputs import fetch_outputs
@@ -27,8 +28,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState, is_open, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.call import Call
 from wallet.client import ChainClient, NotIncludedError, Outcome
-from wallet.errors import WalletError
-from wallet.output import Output, harmless, plain
+from wallet.errors import WalletError, harmless
 from wallet.proved.refutation import NodeRefutedError
 from wallet.rpc import RpcError
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cli.output import Account
 from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.training import stages
 from gpu_tasks.market.courts_api import CaseStatus
@@ -23,7 +24,7 @@ from gpu_tasks.tasks.replica_check import agreed_results
 from gpu_tasks.tasks.task_check import explained_auction
 from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from wallet.output import Account, BareGrains, Grains
+from wallet.amounts import BareGrains, Grains
 
 BYTES_SHOWN = 4
 ACCOUNT_LETTERS = 8

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cli.output import Account
 from gpu_tasks.client.training.block_statements import TaskEvents
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.money import TABLE, TaskOutcome
 from gpu_tasks.market.training.selection import Placed
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
 from gpu_tasks.tasks.task_check import AuctionRecords, selection_of
-from wallet.output import Account, Grains
+from wallet.amounts import Grains
 
 SHIFT_COLUMNS = ("auction", "place", "provider", "role", "from", "price", "why")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cli.output import Account
 from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.training.block_statements import TaskEvents
 from gpu_tasks.client.training.shifts import WorkShift
@@ -26,7 +27,6 @@ from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.tasks.task_check import AuctionRecords, selection_of
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.slashing import part
-from wallet.output import Account
 
 PAYMENT_COLUMNS = ("party", "account", "paid", "lost", "returned", "for")
 BY_RECORD = (

@@ -24,8 +24,8 @@ from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, Tunn
 from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
+from wallet.errors import harmless
 from wallet.keypair import Keypair
-from wallet.output import harmless
 
 CONNECT_SECONDS = 10.0
 PING_SECONDS = 30.0

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 
-from wallet.output import harmless
+from wallet.errors import harmless
 
 AGAIN_SECONDS = 5.0
 KINDS_MAX = 64

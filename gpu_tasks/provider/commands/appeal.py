@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
+from cli.options import dry_run_option, yes_option
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.provider.commands.calls import make
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions
 from gpu_tasks.provider.registration import Planned
 from wallet.client import ChainClient
-from wallet.commands.options import dry_run_option, yes_option
 from wallet.keypair import Keypair
 from wallet.trust import hash_typed
 

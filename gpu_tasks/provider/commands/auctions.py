@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from cli.session import explained, note
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.training.orders import runs_program
@@ -33,8 +34,7 @@ from gpu_tasks.provider.tasks.policy import (
 )
 from gpu_tasks.provider.tasks.policy_file import is_draining, read_policy, set_draining, write_policy
 from gpu_tasks.provider.tasks.time_terms import check_program
-from wallet.output import Grains
-from wallet.session import explained, note
+from wallet.amounts import Grains
 
 AUCTIONS = (
     "task",

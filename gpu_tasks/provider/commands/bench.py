@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from cli.options import dry_run_option, yes_option
+from cli.session import explained, note
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import WorkShape, is_sound
 from gpu_tasks.provider.commands.calls import make, only
@@ -28,9 +30,7 @@ from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus
 from gpu_tasks.provider.registration import Planned
 from runtime.frame.call import Call
 from wallet.client import ChainClient
-from wallet.commands.options import dry_run_option, yes_option
 from wallet.keypair import Keypair
-from wallet.session import explained, note
 
 BENCH = ("number", "name", "rate", "class", "work", "proves")
 LEAST = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datacenter_rate_min)

@@ -7,16 +7,18 @@ from typing import Any
 
 import click
 
+from cli import calls as making
+from cli.output import Account, as_text
+from cli.session import CallFailedError, WalletSession, explained
 from gpu_tasks.provider.commands.options import told
 from gpu_tasks.provider.registration import Planned
 from runtime.frame.call import Call
 from runtime.pallets.utility import Utility
 from wallet import trial
+from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.commands import calls as making
+from wallet.errors import harmless
 from wallet.keypair import Keypair
-from wallet.output import Account, Grains, as_text, harmless
-from wallet.session import CallFailedError, WalletSession, explained
 
 PlanCalls = Callable[[ChainClient, Keypair], Awaitable[Sequence[Planned]]]
 """What is to be done with a key; where that is nothing, it says so itself."""

@@ -6,6 +6,7 @@ import asyncio
 
 import click
 
+from cli.session import EXIT_FAILED, explained, note
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
@@ -36,7 +37,6 @@ from gpu_tasks.provider.pauses import why_paused
 from gpu_tasks.workloads.registry import FORMS
 from wallet.errors import WalletError
 from wallet.rpc import NodeUnreachableError, RpcError
-from wallet.session import EXIT_FAILED, explained, note
 
 TORCH = "`pip install torch` into this environment, on Linux built for CUDA; without --backend it is used then"
 COLUMNS = ("check", "grade", "says", "todo")

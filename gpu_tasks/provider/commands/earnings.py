@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cli.session import explained, note
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.earnings import (
     EARNINGS_FILE,
@@ -20,8 +21,7 @@ from gpu_tasks.provider.earnings import (
     payments,
     sums,
 )
-from wallet.output import Grains
-from wallet.session import explained, note
+from wallet.amounts import Grains
 
 COLUMNS = ("payments", "earned", "tokens", "per_thousand_tokens", "losses", "lost")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cli.session import explained, note
 from gpu_tasks.data.blob_client import TransferRates
 from gpu_tasks.data.inventory import ClaimedDevice
 from gpu_tasks.provider.commands.engine_option import policy_of
@@ -13,7 +14,6 @@ from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.execution.inventory import claimed_devices, claimed_machine
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_text
-from wallet.session import explained, note
 
 COLUMNS = ("vendor", "model", "memory_mib", "driver", "platform", "platform_version", "uuid_hash", "can_be_offered")
 

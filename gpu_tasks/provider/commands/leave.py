@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cli.options import dry_run_option, yes_option
 from gpu_tasks.provider.commands.calls import make
 from gpu_tasks.provider.commands.device_names import device_named, devices_of
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option
@@ -17,10 +18,9 @@ from gpu_tasks.provider.registration import (
     withdrawal_calls,
 )
 from runtime.frame.call import Call
+from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.commands.options import dry_run_option, yes_option
 from wallet.keypair import Keypair
-from wallet.output import Grains
 
 
 @click.command()

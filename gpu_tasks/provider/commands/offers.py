@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import click
 
+from cli.options import AMOUNT, dry_run_option, yes_option
+from cli.session import explained
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import QUEUE_MAX
@@ -20,11 +22,9 @@ from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseC
 from gpu_tasks.provider.pauses import resuming_risk
 from gpu_tasks.provider.registration import Planned, check_device_bond
 from runtime.frame.call import Call
+from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.commands.options import AMOUNT, dry_run_option, yes_option
 from wallet.keypair import Keypair
-from wallet.output import Grains
-from wallet.session import explained
 
 NOTHING_CHANGES = {"changed": False, "calls": "none was missing"}
 Chosen = Callable[[list[DeviceStatus]], list[Call]]

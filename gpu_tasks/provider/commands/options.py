@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
+from cli.options import DEFAULT_FOLDER, KEYRING_VARIABLE, keyring_folder
+from cli.output import Output
+from cli.session import WalletSession
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError, Identity
 from gpu_tasks.provider.daemon import JOURNAL_FILE, Daemon, Settings
@@ -27,10 +30,7 @@ from wallet import private_file
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
-from wallet.output import Output
-from wallet.program_options import DEFAULT_FOLDER, KEYRING_VARIABLE, keyring_folder
 from wallet.rpc import NodeUnreachableError
-from wallet.session import WalletSession
 from wallet.trial import TrialError
 from wallet.trust import Trust
 

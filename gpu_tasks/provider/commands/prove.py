@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 import click
 
+from cli import calls
+from cli.options import dry_run_option, yes_option
+from cli.session import explained, note
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import Inputs, UnusableInputError
@@ -30,12 +33,10 @@ from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.registration import Planned
 from gpu_tasks.provider.tasks.fraud_search import CannotProveError, Fraud, Step, forget, found_or_searched
 from gpu_tasks.provider.telemetry import LogTelemetry
+from wallet.amounts import Grains
 from wallet.client import ChainClient
-from wallet.commands import calls
-from wallet.commands.options import dry_run_option, yes_option
+from wallet.errors import harmless
 from wallet.keypair import Keypair
-from wallet.output import Grains, harmless
-from wallet.session import explained, note
 from wallet.trust import hash_typed
 
 SECONDS_WITHOUT_FINAL = 180.0

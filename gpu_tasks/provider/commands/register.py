@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 
 import click
 
+from cli.options import AMOUNT, dry_run_option, yes_option
+from cli.output import as_text
+from cli.session import note
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.endpoint import EndpointError, reachable_endpoint
 from gpu_tasks.data.sealing import SealKey
@@ -41,10 +44,8 @@ from runtime.encoding.types import GRAINS_PER_OGPU
 from wallet.amounts import format_amount
 from wallet.calls.node_keys import read_node_keys
 from wallet.client import ChainClient
-from wallet.commands.options import AMOUNT, dry_run_option, yes_option
+from wallet.errors import harmless
 from wallet.keypair import Keypair
-from wallet.output import as_text, harmless
-from wallet.session import note
 
 PPM_PER_PERCENT = 10_000
 SERVICES_SHOWN = 8

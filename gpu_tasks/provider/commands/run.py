@@ -11,6 +11,7 @@ from functools import partial
 
 import click
 
+from cli.session import explained
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.provider.blobs.server import DEFAULT_HOST, DEFAULT_PORT
@@ -53,7 +54,6 @@ from gpu_tasks.provider.telemetry import TELEMETRY_FILE, HarmlessFormatter, Json
 from runtime.cryptography import ss58
 from wallet.proved.refutation import NodeRefutedError
 from wallet.rpc import NodeUnreachableError
-from wallet.session import explained
 from wallet.verified import Warn
 
 

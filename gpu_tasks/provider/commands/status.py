@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from cli.session import explained, note
 from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, leaves_below
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus
@@ -39,9 +40,7 @@ from gpu_tasks.provider.tasks.policy_file import is_draining
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, present_notes
 from runtime.cryptography import ss58
 from runtime.pallets.staking.trust_stake import TrustStake
-from wallet.amounts import format_amount
-from wallet.output import Grains
-from wallet.session import explained, note
+from wallet.amounts import Grains, format_amount
 
 HARDWARE = ("number", "name", "class", "memory_mib", "driver", "uuid_hash", "note")
 DEVICES = ("device", "class", "bond", "secured", "paused", "assignment", "behind", "queue", "proven", "asks")

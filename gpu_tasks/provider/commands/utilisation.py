@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from cli.session import explained, note
 from gpu_tasks.provider.commands.options import ProviderOptions
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.utilisation import (
@@ -20,8 +21,7 @@ from gpu_tasks.provider.utilisation import (
     device_days,
     used_sums,
 )
-from wallet.output import Grains
-from wallet.session import explained, note
+from wallet.amounts import Grains
 
 RATES = ("tokens", "tokens_per_second", "earned", "earned_per_hour")
 COLUMNS = ("up", "computing", "idle", *RATES)

@@ -8,6 +8,7 @@ from typing import Any, cast
 import click
 import pytest
 
+from cli.session import WalletSession
 from gpu_tasks.client.commands import task_runs
 from gpu_tasks.client.commands.id_prefixes import TaskError
 from gpu_tasks.client.commands.task_runs import DependencyError, waiting_for
@@ -16,7 +17,6 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task, TaskState
 from priced_tasks import a_task
 from wallet.client import ChainClient
-from wallet.session import WalletSession
 
 NAME = "0x" + "ab" * 32
 OPEN = a_task()

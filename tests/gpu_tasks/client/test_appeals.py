@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from cli.wallet.program import main as wallet
 from genesis import dev_accounts
 from gpu_tasks.client.cli import main
 from gpu_tasks.market.courts import hearing
@@ -21,7 +22,6 @@ from planted_state import chain_with
 from provider_runner import Operator
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.runtime import Bound
-from wallet.cli import main as wallet
 from wallet_runner import answer
 
 ALICE, BOB = (dev_accounts.stash(name) for name in ("Alice", "Bob"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cli.session import CallFailedError
 from converted import IMAGE
 from gpu_tasks.client.commands import submit, task_runs, tasks
 from gpu_tasks.client.commands.submit import ArraySubmission
@@ -27,7 +28,6 @@ from priced_tasks import a_task
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient
 from wallet.rpc import NodeUnreachableError, RpcError
-from wallet.session import CallFailedError
 from wallet_runner import answer, chain
 
 pytestmark = pytest.mark.usefixtures("stored_nowhere", "nothing_final")

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import pytest
 
+from cli.session import CallFailedError
 from converted import IMAGE
 from gpu_tasks.client.commands import run, submit, task_runs, task_submission, tasks
 from gpu_tasks.client.commands.posting import post
@@ -35,7 +36,6 @@ from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient
 from wallet.private_file import lock_file
 from wallet.rpc import NodeUnreachableError
-from wallet.session import CallFailedError
 from wallet_runner import answer, chain
 
 pytestmark = pytest.mark.usefixtures("stored_nowhere", "nothing_final")

@@ -16,6 +16,7 @@ from unittest.mock import patch
 import pytest
 from click.testing import CliRunner, Result
 
+from cli import calls
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import services
 from gpu_tasks.client.posting import Sealer
@@ -28,7 +29,6 @@ from gpu_tasks.workloads import registry
 from offered import device, service
 from played_node import DevChain, growing, has_begun, served
 from runtime.cryptography.signatures import Scheme
-from wallet.commands import calls
 from wallet.suri import keypair_from_suri
 
 Ogpu = Callable[..., Result]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import calls
 from gpu_tasks.client.commands import dispute as disputing
 from gpu_tasks.client.commands import leaf_dispute
 from gpu_tasks.client.commands.id_prefixes import known_task
@@ -22,7 +23,6 @@ from simulation.chains.market_chain import CUSTOMER, OGPU
 from task_chain import RIGHT, WRONG
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient
-from wallet.commands import calls
 from wallet.trial import TrialError
 from wallet_runner import answer
 

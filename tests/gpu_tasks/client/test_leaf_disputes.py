@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cli import session as of_commands
 from fake_work import FakeForm
 from genesis import dev_accounts
 from gpu_tasks.batches.leaves import leaves_of
@@ -30,7 +31,6 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.frame.runtime import Bound
 from task_customer import OF_BOB, ogpu, refusal
-from wallet import session as of_commands
 from wallet_runner import answer
 
 GENESIS, UNIT_ID, SALT = blake2_256(b"genesis"), blake2_256(b"unit"), b"s" * 32

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import pytest
 
+from cli.options import AMOUNT, AMOUNT_OR_ALL, NodeUrl
 from converted import IMAGE
 from gpu_tasks.client.commands import shell
 from gpu_tasks.client.commands.tasks import TASK_PRICE
@@ -18,8 +19,6 @@ from planted_tasks import BOB
 from runtime.cryptography import ss58
 from runtime.encoding.codec import DecodeError
 from task_customer import OF_BOB, ogpu, refusal
-from wallet.commands.options import AMOUNT, AMOUNT_OR_ALL
-from wallet.program_options import NodeUrl
 from wallet_runner import answer, chain
 
 pytestmark = pytest.mark.usefixtures("stored_nowhere")

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from between import Spoil, lose_after_submit, lose_before_submit, spoiled
+from cli import calls
 from genesis.chain import GENESIS_KEYS
 from gpu_tasks.client import watch
 from gpu_tasks.client.cli import main
@@ -25,7 +26,6 @@ from played_node import DevChain
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.pallets.system import System
 from wallet.client import ChainClient
-from wallet.commands import calls
 from wallet.proved.pins import PIN_FILE
 from wallet.rpc import RpcConnection, RpcJson
 from wallet.suri import keypair_from_suri

@@ -127,8 +127,8 @@ def test_who_watches_without_a_terminal_is_told_what_is_waited_for(
     with chain(tmp_path) as url:
         first, _ = posted(tmp_path, url)
         monkeypatch.setattr("gpu_tasks.client.watch.moments", moments)
-        monkeypatch.setattr("wallet.session.WAIT_SECONDS", 0.05)
-        monkeypatch.setattr("wallet.session.note", told.append)
+        monkeypatch.setattr("cli.session.WAIT_SECONDS", 0.05)
+        monkeypatch.setattr("cli.session.note", told.append)
         for as_json in (True, False):
             told.clear()
             assert ogpu(tmp_path, url, "watch", *OF_BOB, as_json=as_json).exit_code == 1

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from blob_servers import serving
+from cli.wallet.program import main as wallet
 from genesis import dev_accounts
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import doctor
@@ -20,7 +21,6 @@ from gpu_tasks.workloads.train_int8.form import TrainingForm
 from provider_runner import Operator
 from runtime.cryptography import ss58
 from wallet import verified
-from wallet.cli import main as wallet
 from wallet_runner import chain
 
 KEYS = ["--node-keys", "//Eve"]

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from cli.chain_time import ChainTime
 from gpu_tasks.provider import registration
 from runtime.interface.staking_api import StakeSummary, WaitingStake
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
-from wallet.commands.chain_time import ChainTime
 
 STASH, FINAL = b"s" * 32, b"f" * 32
 TIME = ChainTime(301, 1_700_000_040_000, 60_000, 60, 60, 1)  # the first block of epoch 5

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cli import calls
+from cli.session import SENT_FOLDER
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.provider.commands.register import START_NOW
@@ -16,8 +18,6 @@ from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, Paus
 from gpu_tasks.provider.pauses import MEANING, OVERDUE, PauseNote, charged, resuming_risk, why_paused
 from provider_runner import Operator
 from runtime.encoding.types import GRAINS_PER_OGPU
-from wallet.commands import calls
-from wallet.session import SENT_FOLDER
 from wallet_runner import chain
 
 DEVICE = b"d" * 32

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cli.output import Output
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider import cli, telemetry
 from gpu_tasks.provider.commands import status
@@ -19,10 +20,10 @@ from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, 
 from provider_runner import Operator
 from runtime.cryptography.signatures import Scheme
 from wallet import keyfile
+from wallet.amounts import Grains
 from wallet.errors import WalletError
 from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
-from wallet.output import Grains, Output
 
 CHEAP = ScryptCost(1 << 15, 1, 8)
 NOWHERE = ["--url", "ws://127.0.0.1:1", "--key", "//Alice//provider"]

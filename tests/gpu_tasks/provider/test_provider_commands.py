@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from cli import calls
+from cli.wallet.program import main as wallet
 from genesis import dev_accounts
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.provider.cli import main
@@ -21,9 +23,7 @@ from provider_runner import Operator
 from runtime.cryptography import ss58
 from runtime.cryptography.signatures import Scheme
 from wallet.calls.node_keys import NodeKeys
-from wallet.cli import main as wallet
 from wallet.client import ChainClient
-from wallet.commands import calls
 from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring

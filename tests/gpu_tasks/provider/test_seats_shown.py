@@ -11,7 +11,7 @@ from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.leaf_checks_api import DisputeStatus
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
 from gpu_tasks.provider.commands.status import dispute_row, seat_row
-from wallet.output import Grains
+from wallet.amounts import Grains
 
 TERMS = CaseTerms(b"c" * 32, 100, 5, 100, 0, 1_900, 0, 3, 30, (), ())
 RULES = CaseRules(50_000, 33, 20, 12, 20)

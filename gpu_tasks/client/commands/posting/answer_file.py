@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.batches.record import BatchRecord, journal_of
 from gpu_tasks.client.commands.calls import other_command, this_command, told_nothing_was_sent, told_when_interrupted
 from gpu_tasks.client.commands.posting.follow import FollowedFile, follow_file, require_answers, show_end
@@ -21,7 +22,6 @@ from gpu_tasks.client.offers import ServiceError, form_of, open_service, usual_p
 from gpu_tasks.client.posting import Wish, check_terms
 from gpu_tasks.client.posting_record import PostingRecord
 from wallet.client import ChainClient, Payer
-from wallet.session import CallFailedError, WalletSession, note
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO, NoReturn
 
 import click
 
+from cli.calls import PlannedCall, SendingOptions, make, require_somebody_to_ask, sending_options
+from cli.session import CallFailedError, WalletSession
 from gpu_tasks.client.batches.lines import FileForm
 from gpu_tasks.client.batches.record import BatchRecord, RunPlan
 from gpu_tasks.client.batches.runs import INPUT, run_id, run_named, state_of
@@ -37,12 +39,10 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, is_open
 from runtime.cryptography import ss58
 from runtime.pallets.utility import Utility
+from wallet.amounts import Grains
 from wallet.client import ChainClient, Payer
-from wallet.commands.calls import PlannedCall, SendingOptions, make, require_somebody_to_ask, sending_options
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
-from wallet.output import Grains
-from wallet.session import CallFailedError, WalletSession
 
 
 @click.command()

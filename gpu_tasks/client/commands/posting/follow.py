@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as ProgressBar
 from rich.table import Column
 
+from cli.session import SENT_FOLDER, CallFailedError, WalletSession, note
 from gpu_tasks.client.batches.line_writer import LineWriter
 from gpu_tasks.client.batches.lines import FileForm
 from gpu_tasks.client.batches.record import BatchRecord
@@ -31,7 +32,6 @@ from runtime.frame.call import Call
 from wallet.client import ChainClient
 from wallet.keypair import Keypair
 from wallet.sent_notes import SentNotes
-from wallet.session import SENT_FOLDER, CallFailedError, WalletSession, note
 from wallet.submission import send_once
 
 UNITS_PER_DEVICE, UNITS_OPEN_LEAST = 8, 32

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
+from cli.session import WalletSession, explained, note
 from gpu_tasks.client.batches.runs import BatchState, run_named, runs_of, state_of
 from gpu_tasks.client.commands.posting.once import postings_option
 from gpu_tasks.client.unit_rows import COLUMNS as UNIT_COLUMNS
 from gpu_tasks.client.unit_rows import SHOWN, UNITS_LISTED_MAX, list_units, shown
 from wallet.client import ChainClient
-from wallet.session import WalletSession, explained, note
 
 COLUMNS = ("run", "status", "total", "completed", "failed", "cost", "results")
 

@@ -10,6 +10,9 @@ from typing import Any
 import click
 from rich.progress import Progress as ProgressBar
 
+from cli import calls
+from cli.output import Output
+from cli.session import explained, note
 from gpu_tasks.client.commands.units import counted
 from gpu_tasks.client.costs.estimates import Estimate, estimate_of
 from gpu_tasks.client.funds import require, spendable
@@ -19,12 +22,9 @@ from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
 from gpu_tasks.client.posting_record import DEFAULT_FOLDER, PostingRecord
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
-from wallet.amounts import format_amount
+from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient, Payer
-from wallet.commands import calls
 from wallet.keypair import Keypair
-from wallet.output import Grains, Output
-from wallet.session import explained, note
 
 postings_option = click.option(
     "--postings",

@@ -13,6 +13,8 @@ from typing import Any, BinaryIO, cast
 
 import click
 
+from cli.options import AMOUNT, dry_run_option, tip_option, yes_option
+from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.batches.line_forms import LineTerms
 from gpu_tasks.client.batches.lines import FILE_BYTES_MAX, FileForm
@@ -56,9 +58,7 @@ from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
 from gpu_tasks.market.inference.units import RACERS_MAX
 from wallet.amounts import format_amount
 from wallet.client import ChainClient, Payer
-from wallet.commands.options import AMOUNT, dry_run_option, tip_option, yes_option
 from wallet.keypair import Keypair
-from wallet.session import CallFailedError, WalletSession, note
 
 PRICE = 5_000_000
 PIECE_BYTES = 1024 * 1024

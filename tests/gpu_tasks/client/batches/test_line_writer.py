@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.output import plain
 from gpu_tasks.client.batches.line_writer import CANCELLED, EXPIRED, LineAnswer, LineWriter, UnitPlace
 from gpu_tasks.client.batches.lines import BatchLine, FileForm, LineError
 from gpu_tasks.client.batches.runs import ERRORS_SHOWN_MAX, BatchState, BatchStatus, RequestCounts, status_of
 from gpu_tasks.client.batches.sums import NOTHING, UnitSums
 from gpu_tasks.client.commands.posting.follow import BatchProgress
-from wallet.output import plain
 
 LINE = BatchLine(7, "a", "Once", 4, {}, bytes(32))
 NAMELESS = BatchLine(8, None, "Once", 4, {}, bytes(32))

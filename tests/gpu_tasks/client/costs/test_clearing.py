@@ -25,7 +25,7 @@ from runtime.pallets.system import System
 from simulation.chains.market_chain import OGPU, named_keys
 from task_chain import TaskChain, an_order, awarded, time_order
 from task_customer import ogpu
-from wallet.output import Grains
+from wallet.amounts import Grains
 from wallet_runner import answer
 
 EXAMPLES = Path(__file__).parents[4] / "examples"

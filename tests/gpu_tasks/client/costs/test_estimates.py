@@ -18,8 +18,7 @@ from gpu_tasks.client.costs.estimates import (
 )
 from gpu_tasks.client.posting import PostingCost, Wish
 from gpu_tasks.market.inference.services import ServiceTerms
-from wallet.amounts import format_amount
-from wallet.output import Grains
+from wallet.amounts import Grains, format_amount
 
 OGPU = 100_000_000
 TERMS = ServiceTerms(

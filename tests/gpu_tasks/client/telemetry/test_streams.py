@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from cli.output import Output
 from gpu_tasks.client.commands import logs
 from gpu_tasks.client.telemetry import streams as following_module
 from gpu_tasks.client.telemetry.brokers import BrokerBook, ToldSlot
@@ -16,7 +17,6 @@ from gpu_tasks.client.telemetry.streams import TaskHearings
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.telemetry.broker import BrokerAddress
 from gpu_tasks.telemetry.notes import NO_METER, ProgressNote
-from wallet.output import Output
 
 SLOTS = 8
 NOWHERE = BrokerAddress("mqtt", "127.0.0.1", 1)

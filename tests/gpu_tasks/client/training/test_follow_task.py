@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from cli.session import CallFailedError, WalletSession
 from gpu_tasks.client.commands import task_runs
 from gpu_tasks.client.training.progress import TaskFollower
 from gpu_tasks.data import market_reads, training_reads
@@ -16,7 +17,6 @@ from gpu_tasks.market.training.tasks import Task, TaskState
 from planted_tasks import BOB_KEY
 from priced_tasks import a_task
 from wallet.client import ChainClient
-from wallet.session import CallFailedError, WalletSession
 
 TASK = b"t" * 32
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cli.output import Account
 from gpu_tasks.client.training import stages
 from gpu_tasks.client.training.records import (
     HISTORY_COLUMNS,
@@ -22,7 +23,7 @@ from gpu_tasks.workloads.registry import form_named
 from replica_chain import replicated
 from simulation.chains.market_chain import OGPU
 from task_chain import WRONG, TaskChain, a_result, awarded, finish_and_accept, time_order, with_offers, work
-from wallet.output import Account, Grains
+from wallet.amounts import Grains
 
 
 def begun(**order: Any) -> TaskChain:

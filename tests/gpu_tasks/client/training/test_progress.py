@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cli.output import Output
 from gpu_tasks.client.training import progress
 from gpu_tasks.client.training.held_checkpoints import CheckpointKeeper
 from gpu_tasks.client.training.progress import Hand, TaskFollower, show_changes
@@ -26,7 +27,6 @@ from simulation.chains.market_chain import OGPU
 from task_chain import awarded, work
 from wallet.client import ChainClient, Outcome
 from wallet.errors import WalletError
-from wallet.output import Output
 from wallet.proved.refutation import NodeRefutedError
 
 # A task as a chain shows it, block after block, to somebody who follows it; calls are noted, and sent nowhere.

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from cli.output import Output
 from gpu_tasks.client.training.records import (
     HISTORY_SHOWN,
     auction_rows,
@@ -20,7 +21,6 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography import ss58
 from simulation.chains.market_chain import OGPU
 from task_chain import TaskChain, awarded, with_offers, work
-from wallet.output import Output
 
 
 def fates(chain: TaskChain) -> set[tuple[str, str]]:

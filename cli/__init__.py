@@ -1,0 +1,14 @@
+"""The parts that all programs' command lines share, and the command line of `ogpu-wallet`.
+
+In reading order:
+
+* `complaints`: errors and notes on standard error, for people or for programs
+* `deferred`: commands that are imported when they are called
+* `prompts`: questions to the person at the terminal
+* `tables`, `output`: tables that fit where they are shown, or JSON
+* `session`: the options before a command, and how a call is sent once
+* `options`: options and parameter types
+* `calls`: a call is shown, agreed to and sent
+* `chain_time`: when an epoch will begin, about
+* `wallet`: the commands of `ogpu-wallet`
+"""

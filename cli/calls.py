@@ -1,0 +1,183 @@
+"""How a command makes a call: whom it reaches and what it costs is shown, what must fail is refused, people are asked.
+
+Always: under `--dry-run` no key is unlocked, nothing is signed and nothing is sent; without `--yes` nothing is signed
+before somebody at a terminal agreed to what the chain will read.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from cli.options import dry_run_option, tip_option, yes_option
+from cli.output import Account, Output, as_text
+from cli.session import CallFailedError, WalletSession, explained, note
+from runtime.frame.call import Call
+from runtime.pallets.pots import STAKES
+from wallet.amounts import Grains
+from wallet.client import ChainClient, Outcome, Payer
+from wallet.errors import WalletError
+from wallet.trial import HeldChange, Trial, TrialError, attempt
+
+force_option = click.option("--force", is_flag=True, help="Send even what the chain would refuse; it costs the fee.")
+DUST_GRAINS = 1_000
+"""Fewer grains than these leave the pool of delegations by rounding alone; no account gets or loses them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendingOptions:
+    """What the options say about sending."""
+
+    dry_run: bool
+    is_agreed: bool
+    is_forced: bool
+    tip: int
+    """Grains."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call, what of it is shown before fee and total, and how many grains it moves beside the fee."""
+
+    call: Call
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    moves: int = 0
+    result: Callable[[Outcome], Mapping[str, Any]] = lambda _: {}
+    """What is shown, beside where it is, of the call once it did what it asked for."""
+    question: str = "Send it?"
+    """The question to a user at a terminal, after all the facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToSend:
+    """What was found out instead of a reason for a call: it is shown, nobody is asked, and all is well."""
+
+    facts: Mapping[str, Any]
+
+
+Plan = Callable[[ChainClient, Payer], Awaitable[PlannedCall | NothingToSend]]
+
+
+def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--dry-run`, `--yes`, `--force` and `--tip`, which arrive together as `sending`."""
+
+    @functools.wraps(command)
+    def with_sending(*given: Any, dry_run: bool, yes: bool, force: bool, tip: int, **named: Any) -> Any:
+        return command(*given, sending=SendingOptions(dry_run, yes, force, tip), **named)
+
+    return dry_run_option(yes_option(force_option(tip_option(with_sending))))
+
+
+def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Plan) -> None:
+    """Plan a call at the node, show it, ask, send it; see the head of this file."""
+    plans: list[PlannedCall] = []
+    facts: dict[str, Any] = {}
+
+    async def look(client: ChainClient) -> None:
+        payer = session.payer(sender)
+        planned = await plan(client, payer)
+        if isinstance(planned, NothingToSend):
+            facts.update(planned.facts)
+            return
+        require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
+        plans.append(planned)
+        facts.update(await _facts(client, planned, payer, sending.tip, as_json=session.output.as_json))
+
+    async def send(client: ChainClient) -> None:
+        (planned,) = plans
+        await session.make(client, planned.call, session.key(sender), tip=sending.tip, result=planned.result)
+
+    session.run(look)
+    if not plans:
+        session.output.facts({**facts, "sent": False})
+        return
+    is_refused = facts["refused"] is not None
+    if sending.dry_run or (is_refused and not sending.is_forced):
+        session.output.facts({**facts, "sent": False})
+        if is_refused:
+            explained(lambda: _refuse(facts["refused"]))
+        return
+    _ask(session.output, facts, sending, plans[0].question)
+    # A second connection: the first would be closed as dead while a person takes time to answer.
+    session.run(send)
+
+
+async def _facts(client: ChainClient, planned: PlannedCall, payer: Payer, tip: int, *, as_json: bool) -> dict[str, Any]:
+    fee = await client.fee(planned.call, payer, tip)
+    tried = await _tried(client, planned.call, payer, fee, tip)
+    fee -= tried.returned
+    held = _held(tried.held, payer.account, as_json=as_json)
+    return {
+        "call": planned.call.name,
+        "from": Account(payer.account),
+        **planned.facts,
+        **({"holds": held} if held else {}),
+        "fee": Grains(fee),
+        **({"tip": Grains(tip)} if tip else {}),
+        "total": Grains(max(planned.moves, tried.amount) + fee + tip),
+        "refused": tried.refusal,
+    }
+
+
+async def _tried(client: ChainClient, call: Call, payer: Payer, fee: int, tip: int) -> Trial:
+    """What the chain would say to the call now; nothing where that cannot be told, which is said."""
+    try:
+        return await attempt(client, [call], payer.account, fee, tip)
+    except TrialError as error:
+        note(f"whether the chain would take it could not be tried: {error}. The fee shown is the most that it can be")
+        return Trial()
+
+
+def _held(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any:
+    """What a call locks and frees, by reason: rows for programs, a line each for people."""
+    if as_json:
+        return [
+            {
+                "reason": str(change.reason),
+                "change": Grains(change.grains),
+                "account": Account(change.account),
+                "what": change.reason.doc,
+            }
+            for change in changes
+        ]
+    lines = []
+    for change in changes:
+        if change.account == STAKES and -DUST_GRAINS < change.grains < 0:
+            continue
+        sign = "+" if change.grains > 0 else ""
+        whose = "" if change.account == signer else f" of {as_text(Account(change.account))}"
+        if change.account == STAKES:
+            whose += " (where all delegations lie)"
+        lines.append(f"{sign}{as_text(Grains(change.grains))}{whose} for {change.reason}: {change.reason.doc}")
+    return "\n".join(lines)
+
+
+def _refuse(why: str) -> None:
+    told = why.removesuffix(".")
+    raise CallFailedError(f"the chain would refuse this: {told}. Nothing was sent; --force sends it all the same")
+
+
+def require_somebody_to_ask(*, is_asked: bool) -> None:
+    """WalletError if there is a question, and nobody who could answer it."""
+    if is_asked and not is_attended():
+        raise WalletError("nobody is here to be asked: a program that sends adds --yes, or looks first with --dry-run")
+
+
+def is_attended() -> bool:
+    """Whether somebody sits at the terminal."""
+    return sys.stdin.isatty()
+
+
+def _ask(output: Output, facts: Mapping[str, Any], sending: SendingOptions, question: str) -> None:
+    shown = {name: value for name, value in facts.items() if value is not None}
+    if not output.as_json:
+        output.facts(shown)
+    if not sending.is_agreed:
+        # Under --json standard output holds the result and nothing else, so the question says it all.
+        what = ", ".join(f"{name} {as_text(value)}" for name, value in shown.items() if name != "call")
+        click.confirm(f"Send {facts['call']} ({what})?" if output.as_json else question, abort=True, err=True)

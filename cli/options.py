@@ -1,0 +1,174 @@
+"""Options and parameter types that programs share. Light: command lines import it first.
+
+`session_options` are those before the commands of a program that works with keys; it imports what a session needs only
+when a command is called.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from wallet.amounts import SYMBOL, parse_amount, parse_percent
+from wallet.errors import AmountError
+from wallet.trust import DEFAULT_URL, Trust, hash_typed, socket_url
+
+DEFAULT_FOLDER = Path("~/.ogpu/wallet")
+KEYRING_VARIABLE = "OGPU_KEYRING"
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+_UNIT = re.compile(rf"\s*{SYMBOL}$", re.IGNORECASE)
+"""Amounts of options are in oGPU: whoever writes the unit says nothing else."""
+ALL = -1
+"""What an amount is that was given as `all`."""
+
+
+class NodeUrl(click.ParamType[str]):
+    """The address of a node's JSON-RPC, as a WebSocket address: HTTP has the same port."""
+
+    name = "URL"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the address with `ws://` or `wss://`."""
+        return socket_url(value)
+
+
+class BlockHash(click.ParamType[bytes]):
+    """0x and 64 hexadecimal digits on the command line, bytes in the program."""
+
+    name = "HASH"
+
+    def __init__(self, what: str) -> None:
+        """`what` the hash is of, for a person."""
+        self._what = what
+
+    def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        """32 bytes."""
+        if isinstance(value, bytes):
+            return value
+        found = hash_typed(value)
+        if found is None:
+            self.fail(f"{value!r} is no {self._what} hash: 0x and 64 hexadecimal digits", param, ctx)
+        return found
+
+
+class Amount(click.ParamType[int]):
+    """An amount in oGPU on the command line, grains in the program."""
+
+    name = "oGPU"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Grains."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_amount(_UNIT.sub("", value))
+        except AmountError as error:
+            self.fail(str(error), param, ctx)
+
+
+class AmountOrAll(Amount):
+    """An amount, or `all` of what there is."""
+
+    name = "oGPU|all"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Grains, or `ALL`."""
+        return ALL if value == "all" else super().convert(value, param, ctx)
+
+
+class Percent(click.ParamType[int]):
+    """A part in per cent on the command line, in millionths in the program, exactly."""
+
+    name = "%"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Millionths."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_percent(value)
+        except AmountError as error:
+            self.fail(str(error), param, ctx)
+
+
+AMOUNT = Amount()
+AMOUNT_OR_ALL = AmountOrAll()
+PERCENT = Percent()
+
+
+def keyring_folder() -> Path:
+    """Return the keyring's folder for a command without the option `--keyring`."""
+    return Path(os.environ.get(KEYRING_VARIABLE) or DEFAULT_FOLDER)
+
+
+url_option = click.option(
+    "--url",
+    type=NodeUrl(),
+    default=DEFAULT_URL,
+    show_default=True,
+    envvar="OGPU_URL",
+    help="The node's JSON-RPC address.",
+)
+keyring_option = click.option(
+    "--keyring",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    envvar=KEYRING_VARIABLE,
+    help="The folder of the key files.",
+)
+password_option = click.option(
+    "--password-file", type=click.Path(path_type=Path), help="Read the password here instead of asking."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+genesis_option = click.option(
+    "--genesis", type=BlockHash("genesis"), help="The chain's genesis hash: no other chain is accepted."
+)
+checkpoint_option = click.option(
+    "--checkpoint",
+    type=BlockHash("block"),
+    help="Of a recent final block, from somebody you trust: after two weeks away.",
+)
+trust_option = click.option("--trust-node", is_flag=True, help="Believe the node without proof; no chain is kept to.")
+from_option = click.option(
+    "--from", "sender", required=True, metavar="KEY", help="Name of a stored key, or a development key like //Alice."
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the exact cost and send nothing.")
+tip_option = click.option(
+    "--tip", type=AMOUNT, default=0, help="oGPU for the author of the block, to come before others.  [default: 0]"
+)
+yes_option = click.option("--yes", is_flag=True, help="Send without asking.")
+
+
+def session_options(program: Callable[[], None]) -> Callable[..., None]:
+    """Which node, which keys, what the node has to prove, and how results are shown: a `WalletSession` for commands."""
+
+    @functools.wraps(program)
+    def opened(
+        url: str, keyring: Path, password_file: Path | None, as_json: bool, genesis: bytes | None,
+        checkpoint: bytes | None, trust_node: bool,
+    ) -> None:  # fmt: skip
+        from cli.output import Output  # noqa: PLC0415
+        from cli.session import WalletSession  # noqa: PLC0415
+        from wallet.keyring import Keyring  # noqa: PLC0415  # here and below: the help of the program needs none of these
+
+        trust = Trust(keyring.expanduser(), genesis, trust_node, checkpoint)
+        session = WalletSession(url, Keyring(keyring), Output(as_json=as_json), password_file, trust)
+        click.get_current_context().obj = session
+        program()
+
+    options = (
+        url_option,
+        keyring_option,
+        password_option,
+        json_option,
+        genesis_option,
+        checkpoint_option,
+        trust_option,
+    )
+    return functools.reduce(lambda command, option: option(command), reversed(options), opened)

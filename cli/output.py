@@ -1,0 +1,90 @@
+"""What a command prints: a table for people, or JSON for programs, from the same rows.
+
+Always: a table holds nothing that a terminal would take for a command, since names on the chain are anybody's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from cli.tables import FittedTable, Record, console_for
+from runtime.cryptography import ss58
+from wallet.amounts import SYMBOL, BareGrains, Grains, format_amount
+from wallet.errors import harmless
+
+WIDTH_WITHOUT_TERMINAL = 180
+
+
+class Output:
+    """Where results go; `as_json` is `--json`."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Tables are as wide as the terminal, or as `COLUMNS` says, or wide enough."""
+        self.as_json = as_json
+        # A name is shown as it is: `:heart:` is not another's heart.
+        self.console = console_for(WIDTH_WITHOUT_TERMINAL, emoji=False)
+
+    def rows(self, title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """A list: each row maps every column to a value; amounts are `Grains`."""
+        if self.as_json:
+            found = [{name: plain(row[name]) for name in columns} for row in rows]
+            click.echo(json.dumps(found, indent=2))
+            return
+        at_right = [place for place, name in enumerate(columns) if _is_number(row[name] for row in rows)]
+        texts = [[as_text(row[name]) for name in columns] for row in rows]
+        self.console.print(FittedTable(title, [name.replace("_", " ") for name in columns], texts, at_right))
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """One thing: names and values."""
+        if self.as_json:
+            click.echo(json.dumps({name: plain(value) for name, value in facts.items()}, indent=2))
+            return
+        self.console.print(Record([name.replace("_", " ") for name in facts], list(map(as_text, facts.values()))))
+
+
+class Account(bytes):
+    """An account; shown as its address."""
+
+
+def _is_number(values: Iterable[Any]) -> bool:
+    """Tell whether a column holds numbers, by the first of its values."""
+    first = next((value for value in values if value is not None), None)
+    return isinstance(first, int) and not isinstance(first, bool)
+
+
+def as_text(value: Any) -> str:
+    """A value as a table shows it."""
+    match value:
+        case BareGrains():
+            return format_amount(value)
+        case Grains():
+            return f"{format_amount(value)} {SYMBOL}"
+        case Account():
+            return ss58.encode(value)
+        case bytes():
+            return "0x" + value.hex()
+        case bool():
+            return "yes" if value else "no"
+        case None:
+            return "-"
+        case _:
+            return harmless(str(value))
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    match value:
+        case Grains():
+            return {"grains": str(int(value)), "ogpu": format_amount(value)}
+        case bytes():
+            return as_text(value)
+        case dict():
+            return {name: plain(part) for name, part in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,176 @@
+"""`call`: any call of the chain, built from the declarations of its pallets.
+
+Invariant: what is shown before the question whether to send it is decoded from the bytes that will be signed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.session import WalletSession, explained
+from genesis.chain import DEVELOPMENT_PALLETS, PALLETS
+from runtime.encoding.scale import EncodeError
+from runtime.encoding.types import Signed
+from runtime.frame.call import Call
+from runtime.frame.pallet import Pallet
+from wallet.amounts import Grains
+from wallet.calls.declared import arguments_of, written_arguments
+from wallet.calls.directory import Directory, Method, full_name, require_pallets
+from wallet.calls.form import Style
+from wallet.calls.money import DEPOSITS, Moved, moved_by, posts_in
+from wallet.client import ChainClient
+from wallet.errors import CallInputError
+from wallet.proved.pins import read_pin
+
+ALL_PALLETS = (*PALLETS, *DEVELOPMENT_PALLETS)
+
+
+def _methods() -> dict[str, Method]:
+    """Every call by its full name."""
+    return {full_name(method): method for pallet in ALL_PALLETS for method in pallet.methods}
+
+
+def _complete_call(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Pallets until there is a point, then their calls."""
+    if "." in begun:
+        found = {name: method for name, method in _methods().items() if name.startswith(begun)}
+        return [CompletionItem(name, help=_summary(method)) for name, method in found.items()]
+    names = dict.fromkeys(name.partition(".")[0] for name in _methods())
+    return [CompletionItem(f"{name}.") for name in names if name.lower().startswith(begun.lower())]
+
+
+def _complete_argument(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Names of arguments, as `name=`."""
+    method = _methods().get(context.params.get("name") or "")
+    if method is None:
+        return []
+    fitting = [argument for argument in arguments_of(method) if argument.name.startswith(begun)]
+    return [CompletionItem(f"{argument.name}=", help=argument.form.type_name) for argument in fitting]
+
+
+# below the options, where each keeps its line: \b tells click not to join them
+EXAMPLES = """\b
+ogpu-wallet call InferenceMarket.cancel 0x1f.. --from savings
+ogpu-wallet call Balances.transfer_keep_alive dest=//Bob value=1.5oGPU --from //Alice --dry-run
+ogpu-wallet call Utility.batch '[{"TrustStake.chill": {}}, {"System.remark": {"remark": "bye"}}]' --from savings
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("name", required=False, metavar="[PALLET.CALL]", shell_complete=_complete_call)
+@click.argument("arguments", nargs=-1, metavar="[ARGUMENT]...", shell_complete=_complete_argument)
+@click.option("--from", "sender", metavar="KEY", help="Who signs: a stored key, or a development key like //Alice.")
+@sending_options
+@click.option("--help-args", is_flag=True, help="Show the arguments of the call with their types, and send nothing.")
+@click.pass_obj
+def call(
+    session: WalletSession,
+    name: str | None,
+    arguments: tuple[str, ...],
+    sender: str | None,
+    help_args: bool,
+    sending: SendingOptions,
+) -> None:
+    """Make any call of the chain: PALLET.CALL with its arguments, each `value` or `name=value`.
+
+    Without a call it lists all calls, with a pallet alone the calls of that pallet; a call that needs arguments and
+    gets none shows them.
+
+    Numbers are digits; amounts grains, or 1.5oGPU; accounts an address, 0x and hex digits, a name of the keyring or
+    //Alice; bytes 0x and hex digits, or text; nothing is null; structures and lists are JSON, and so are calls inside
+    calls: {"System.remark": {"remark": "hello"}}.
+    """
+
+    def act() -> None:
+        if name is None or "." not in name:
+            _list(session, Directory(_pallets_met(session), session.account), name or "")
+            return
+        directory = Directory(ALL_PALLETS, session.account)
+        method = directory.find(name)
+        if help_args or (arguments_of(method) and not arguments):
+            _show_arguments(session, method)
+            return
+        made = directory.build(method, arguments)
+        _require_signer(method)
+        if sender is None:
+            raise CallInputError("--from is missing: name the key that signs the call")
+        session.payer(sender)  # whether it is there is said before a node is asked
+        style = Style.PROGRAMS if session.output.as_json else Style.PEOPLE
+        make(session, sender, sending, lambda client, _: _plan(client, made, style))
+
+    explained(act)
+
+
+def _pallets_met(session: WalletSession) -> Sequence[type[Pallet]]:
+    """Return the pallets of the keyring's chain; all pallets if it has not met a chain yet."""
+    pin = None if session.trust is None or session.trust.is_blind else read_pin(session.trust.folder)
+    return PALLETS if pin is not None and not pin.is_development else ALL_PALLETS
+
+
+def _list(session: WalletSession, directory: Directory, pallet: str) -> None:
+    rows = [{"call": full_name(method), "what_it_does": _summary(method)} for method in directory.methods(pallet)]
+    session.output.rows("Calls", ("call", "what_it_does"), rows)
+
+
+def _show_arguments(session: WalletSession, method: Method) -> None:
+    rows = [
+        {"argument": each.name, "type": each.form.type_name, "how_to_write_it": each.form.how_to_write}
+        for each in arguments_of(method)
+    ]
+    title = f"{full_name(method)}: {_summary(method)}"
+    session.output.rows(title, ("argument", "type", "how_to_write_it"), rows)
+
+
+def _summary(method: Method) -> str:
+    return method.docs[0] if method.docs else ""
+
+
+def _require_signer(method: Method) -> None:
+    method.hints()  # settles the origins
+    if method.is_inherent:
+        raise CallInputError(f"{full_name(method)} is made by the authors of blocks only; nobody can sign it")
+    if Signed not in method.origins:
+        raise CallInputError(f"{full_name(method)} needs Root: on a development chain make it with Sudo.sudo")
+
+
+async def _plan(client: ChainClient, made: Call, style: Style) -> PlannedCall:
+    """The call as the chain will read it, and what it moves."""
+    require_pallets(made, client.runtime.pallets, client.chain)
+    try:
+        encoded = client.runtime.call_codec.encode(made)
+    except EncodeError as error:
+        raise CallInputError(f"{made.name} cannot be encoded: {error}") from None
+    arguments: Any = written_arguments(client.runtime.call_codec.decode(encoded), style)
+    if style is Style.PEOPLE:
+        arguments = "\n".join(f"{name} = {_as_word(value)}" for name, value in arguments.items()) or "none"
+    declared = client.runtime.parameters.parameters
+    deposits = {name: await client.read(declared[name].item) for name in DEPOSITS.values()}
+    moved = moved_by(made, deposits) + await _moved_by_posts(client, made)
+    money = {"sends": moved.sent, "locks": moved.locked, "prepays": moved.prepaid, "burns": moved.burned}
+    facts = {"arguments": arguments, "encoded": encoded}
+    facts |= {name: Grains(grains) for name, grains in money.items() if grains}
+    return PlannedCall(made, facts, moved.total)
+
+
+async def _moved_by_posts(client: ChainClient, made: Call) -> Moved:
+    """What units lock until they end, and prepay, at the terms of their service."""
+    moved = Moved()
+    for post in posts_in(made):
+        service, units = post.arguments
+        for terms in units:
+            asked = (service, terms.price_max, terms.racers, terms.requests)
+            quote = await client.query("GpuTasksApi_quote", *asked)
+            if quote is not None:
+                moved += Moved(locked=quote.locked, prepaid=quote.prepaid)
+    return moved
+
+
+def _as_word(value: Any) -> str:
+    """A value as it would stand on the command line."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,128 @@
+"""Stake behind others: put it there, move it, take it back."""
+
+from __future__ import annotations
+
+import click
+
+from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.options import AMOUNT, AMOUNT_OR_ALL, from_option
+from cli.output import Account
+from cli.session import WalletSession
+from cli.wallet.staking_facts import RISK_OF_LEAVING, RISK_OF_MOVING, RISK_OF_STAKE, open_view
+from cli.wallet.validator_names import known_validator
+from runtime.interface.staking_api import StakeSummary
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.amounts import Grains
+from wallet.client import ChainClient, Payer
+from wallet.refusals.refused_call import percent_text
+
+
+@click.command()
+@click.argument("validator")
+@click.argument("amount", type=AMOUNT)
+@from_option
+@sending_options
+@click.pass_obj
+def delegate(session: WalletSession, validator: str, amount: int, sender: str, sending: SendingOptions) -> None:
+    """Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."""
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        behind = await known_validator(session, client, validator, None, is_looked_at=is_looked_at(sending))
+        view = await open_view(client)
+        there = await view.staked(payer.account, behind)
+        least = await view.look(lambda bound: bound[TrustStake].delegation_min)
+        commission = await view.look(lambda bound: bound[TrustStake].commission_of(behind))
+        facts = {
+            "validator": Account(behind),
+            "amount": Grains(amount),
+            "behind_it_afterwards": Grains(there + amount),
+            "delegation_min": Grains(least),
+            "commission": None if commission is None else percent_text(commission),
+            **view.joining_facts(),
+            **await view.seat_fact(behind),
+            "can_go_wrong": RISK_OF_STAKE,
+        }
+        return PlannedCall(TrustStake.delegate(validator=behind, value=amount), facts, moves=amount)
+
+    make(session, sender, sending, plan)
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@click.argument("amount", type=AMOUNT_OR_ALL)
+@from_option
+@sending_options
+@click.pass_obj
+def redelegate(
+    session: WalletSession, source: str, target: str, amount: int, sender: str, sending: SendingOptions
+) -> None:
+    """Put AMOUNT oGPU (or `all`) from behind one validator behind another at once; for a time it answers for both."""
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        here = await _chosen_before(session, client, payer, source)
+        there = await known_validator(session, client, target, None, is_looked_at=is_looked_at(sending))
+        view = await open_view(client)
+        value = await view.amount(amount, payer.account, here)
+        staked = [await view.staked(payer.account, each) for each in (here, there)]
+        least = await view.look(lambda bound: bound[TrustStake].delegation_min)
+        facts = {
+            "from_behind": Account(here),
+            "behind": Account(there),
+            "amount": Grains(value),
+            "left_behind": Grains(max(0, staked[0] - value)),
+            "behind_it_afterwards": Grains(staked[1] + value),
+            "delegation_min": Grains(least),
+            **view.joining_facts(),
+            **await view.seat_fact(there),
+            "can_go_wrong": RISK_OF_MOVING,
+        }
+        return PlannedCall(TrustStake.redelegate(source=here, target=there, value=value), facts)
+
+    make(session, sender, sending, plan)
+
+
+@click.command()
+@click.argument("validator")
+@click.argument("amount", type=AMOUNT_OR_ALL)
+@from_option
+@sending_options
+@click.pass_obj
+def undelegate(session: WalletSession, validator: str, amount: int, sender: str, sending: SendingOptions) -> None:
+    """Begin to take AMOUNT oGPU (or `all`) back from behind a validator; it is free after the unbonding time."""
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        return await plan_leaving(session, client, payer, validator, amount)
+
+    make(session, sender, sending, plan)
+
+
+async def plan_leaving(
+    session: WalletSession, client: ChainClient, payer: Payer, validator: str, amount: int
+) -> PlannedCall:
+    """Take stake back from behind a validator."""
+    behind = await _chosen_before(session, client, payer, validator)
+    view = await open_view(client)
+    there, value = await view.staked(payer.account, behind), await view.amount(amount, payer.account, behind)
+    least = await view.look(lambda bound: bound[TrustStake].delegation_min)
+    facts = {
+        "validator": Account(behind),
+        "takes_back": Grains(value),
+        "left_behind": Grains(max(0, there - value)),
+        "delegation_min": Grains(least),
+        **view.leaving_facts(),
+        "can_go_wrong": RISK_OF_LEAVING,
+    }
+    return PlannedCall(TrustStake.undelegate(validator=behind, value=value), facts)
+
+
+def is_looked_at(sending: SendingOptions) -> bool:
+    """Whether somebody sees what is shown before anything is sent."""
+    return sending.dry_run or not sending.is_agreed
+
+
+async def _chosen_before(session: WalletSession, client: ChainClient, payer: Payer, text: str) -> bytes:
+    """A validator behind whom the signer has something: its own name is safe there."""
+    summary: StakeSummary = await client.query("OgpuApi_stakes", payer.account, at=await client.finalized())
+    among = {stake.validator for stake in summary.stakes}
+    return await known_validator(session, client, text, among, is_looked_at=True)

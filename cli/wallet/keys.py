@@ -1,0 +1,92 @@
+"""Keys: make, import, list.
+
+Always: a key is stored only after its phrase or address has been shown.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.output import Account
+from cli.prompts import typed_secret
+from cli.session import WalletSession, explained
+from runtime.cryptography.signatures import Scheme
+from wallet import mnemonic
+from wallet.errors import SuriError, WalletError
+from wallet.suri import keypair_from_suri
+
+SCHEMES = {"sr25519": Scheme.SR25519, "ed25519": Scheme.ED25519}
+scheme_option = click.option("--scheme", type=click.Choice(list(SCHEMES)), default="sr25519", show_default=True)
+
+
+@click.command()
+@click.argument("name")
+@scheme_option
+@click.option("--words", type=click.Choice(["12", "15", "18", "21", "24"]), default="12", show_default=True)
+@click.pass_obj
+def new(session: WalletSession, name: str, scheme: str, words: str) -> None:
+    """Make a key and store it, encrypted, under NAME. Shows the recovery phrase once."""
+
+    def make() -> None:
+        session.keyring.require_free(name)
+        phrase = mnemonic.generate(int(words))
+        keypair = keypair_from_suri(phrase, SCHEMES[scheme])
+
+        def show() -> None:
+            session.output.facts({"name": name, "address": Account(keypair.account), "recovery_phrase": phrase})
+
+        session.keyring.add(name, keypair, session.new_password(), before_stored=show)
+        click.echo("Write the phrase down: whoever has it owns the account, and it is not shown again.", err=True)
+
+    explained(make)
+
+
+@click.command("import")
+@click.argument("name")
+@scheme_option
+@click.option("--file", "path", type=click.Path(path_type=Path), help="A key file, such as one of polkadot.js.")
+@click.pass_obj
+def import_key(session: WalletSession, name: str, scheme: str, path: Path | None) -> None:
+    """Store a key under NAME: a recovery phrase or secret URI, typed at the prompt, or a key FILE."""
+
+    def add() -> None:
+        session.keyring.require_free(name)
+        if path is not None:
+            passwords = session.passwords(f"Password of {path.name}")
+            session.keyring.import_file(name, path, *passwords, before_stored=lambda file: show(file.account))
+            return
+        # Never as an argument: other users of the machine see arguments.
+        is_last = session.password_file is not None
+        secret = typed_secret("Recovery phrase or secret URI", "write it to standard input", is_last=is_last)
+        if "\n" in secret and "///" in secret:
+            raise SuriError("a secret with a password stands in one line, but there are several")
+        keypair = keypair_from_suri(secret, SCHEMES[scheme])
+        password = session.new_password()
+        session.keyring.add(name, keypair, password, before_stored=lambda: show(keypair.account))
+
+    def show(account: bytes) -> None:
+        session.output.facts({"name": name, "address": Account(account)})
+
+    explained(add)
+
+
+@click.command("list")
+@click.pass_obj
+def list_keys(session: WalletSession) -> None:
+    """Show the stored keys."""
+
+    def show() -> None:
+        rows: list[dict[str, Any]] = []
+        for name in session.keyring.names():
+            try:
+                file = session.keyring.get(name)
+            except WalletError as error:
+                rows.append({"name": name, "address": None, "scheme": str(error)})
+                continue
+            rows.append({"name": name, "address": Account(file.account), "scheme": file.scheme.name.lower()})
+        session.output.rows("Keys", ("name", "address", "scheme"), rows)
+
+    explained(show)

@@ -1,0 +1,117 @@
+"""What is locked of an account: for what, until when, what could take it, and how much of it at most."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+import click
+
+from cli.chain_time import DATE_FORMAT, ChainTime, moment, read_time
+from cli.output import Account
+from cli.session import WalletSession, note
+from gpu_tasks.market.devices.records import PROVIDER_DEPOSIT
+from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
+from runtime.interface.locks import Lock
+from runtime.pallets.staking.stakers import PROFILE, STAKE
+from wallet.amounts import SYMBOL, Grains, format_amount
+from wallet.client import ChainClient
+from wallet.errors import WalletError
+
+LOCKS_SHOWN_MAX = 4_096
+"""Of an account; whoever has more is told so."""
+SHOWN = ("amount", "what", "case", "until", "at_most", "taken_by")
+TOLD = ("reason", *SHOWN, "about", "until_epoch", "until_block")
+_ACCOUNTS = (STAKE, PROFILE, PROVIDER_DEPOSIT)
+
+
+@click.command()
+@click.argument("account", required=False, metavar="[ACCOUNT]")
+@click.pass_obj
+def locks(session: WalletSession, account: str | None) -> None:
+    """Show what is locked of an account: for what, until when, what could take how much of it.
+
+    Without ACCOUNT, of every stored key. All of it is of the newest final block.
+    """
+
+    async def show(client: ChainClient) -> None:
+        at = await client.finalized()
+        time = await read_time(client, at)
+        names = [account] if account else list(session.keyring.names())
+        if not names:
+            raise WalletError("there is no stored key to show: name an account")
+        rows = []
+        for name in names:
+            found = [lock async for lock in _found(client, session.account(name), at)]
+            if len(found) > LOCKS_SHOWN_MAX:
+                note(f"{name} has more than {LOCKS_SHOWN_MAX:,} locks: these are the first")
+            rows += [{"account": name, **_row(lock, time)} for lock in found[:LOCKS_SHOWN_MAX]]
+        whose = () if account else ("account",)
+        if session.output.as_json:
+            session.output.rows("", (*whose, *TOLD), rows)
+        else:
+            _tell(session, rows, (*whose, *SHOWN), time)
+
+    session.run(show)
+
+
+def _tell(session: WalletSession, rows: list[dict[str, Any]], names: tuple[str, ...], time: ChainTime) -> None:
+    """A paragraph for each lock: a table has no room for sentences beside addresses."""
+    locked = format_amount(sum(row["amount"] for row in rows))
+    click.echo(f"{locked} {SYMBOL} locked; it is block {time.height:,} now, epoch {time.epoch:,}")
+    for row in rows:
+        click.echo()
+        session.output.facts({name: row[name] for name in names})
+
+
+async def _found(client: ChainClient, who: bytes, at: bytes) -> AsyncIterator[Lock]:
+    """Delegations and what comes back of them, then what the account holds itself; one more than are shown, at most."""
+    count = 0
+    for part in ("entrusted", "held"):
+        behind: Any = None
+        while count <= LOCKS_SHOWN_MAX:
+            page = await client.query(f"LocksApi_{part}", who, behind, at=at)
+            for lock in page.locks:
+                count += 1
+                yield lock
+            behind = page.more_behind
+            if behind is None:
+                break
+
+
+def _row(lock: Lock, time: ChainTime) -> dict[str, Any]:
+    block = lock.until_block
+    if lock.until_epoch is not None:
+        block = time.block_of(lock.until_epoch)
+    about = None if block is None or block <= time.height else moment(time.block_ms(block))
+    return {
+        "reason": str(lock.reason),
+        "amount": Grains(lock.amount),
+        "what": lock.what,
+        "case": _case(lock),
+        "until": _until(lock, time, about),
+        "about": None if about is None else about.isoformat(timespec="seconds"),
+        "until_epoch": lock.until_epoch,
+        "until_block": lock.until_block,
+        "at_most": Grains(lock.at_most),
+        "taken_by": lock.taken_by,
+    }
+
+
+def _case(lock: Lock) -> Any:
+    if lock.reason in _ACCOUNTS:
+        return Account(lock.case)
+    return int.from_bytes(lock.case, "big") if lock.reason is SERVICE_DEPOSIT else lock.case
+
+
+def _until(lock: Lock, time: ChainTime, about: datetime | None) -> str:
+    """A height or an epoch with the date that it may have, and always what has to happen."""
+    if lock.until_epoch is not None:
+        place, now = f"epoch {lock.until_epoch:,}", f"it is {time.epoch:,} now"
+    elif lock.until_block is not None:
+        place, now = f"block {lock.until_block:,}", f"it is {time.height:,} now"
+    else:
+        return lock.until
+    when = "reached" if about is None else f"about {about.strftime(DATE_FORMAT)}"
+    return f"{when} ({place}; {now}): {lock.until}"

@@ -1,0 +1,110 @@
+"""The numbers that the chain goes by: what they are, and how whoever holds the powers of Root changes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.options import from_option
+from cli.session import WalletSession, explained
+from runtime.frame.call import Call
+from runtime.frame.parameter import ParameterChange
+from runtime.interface.parameters_api import ParameterStatus
+from runtime.pallets.chain_parameters import ChainParameters
+from runtime.pallets.sudo import Sudo
+from wallet.calls.declared import form_of
+from wallet.calls.directory import require_pallets
+from wallet.calls.form import ArgumentPlace
+from wallet.calls.parameter_form import ParameterForm
+from wallet.client import ChainClient, Payer
+from wallet.errors import WalletError
+
+PARAMETER_COLUMNS = ("name", "value", "unit", "least", "greatest", "frozen", "reason")
+
+
+@click.command()
+@click.argument("begun", required=False, default="", metavar="[NAME]")
+@click.pass_obj
+def parameters(session: WalletSession, begun: str) -> None:
+    """Show the numbers that the chain goes by and may change, all or those whose names begin with NAME."""
+
+    async def show(client: ChainClient) -> None:
+        rows = [_row(each) for each in await _statuses(client) if each.name.lower().startswith(begun.lower())]
+        if not rows:
+            raise WalletError(f"no parameter's name begins with {begun!r}: without a NAME all are shown")
+        session.output.rows("Parameters", PARAMETER_COLUMNS, rows)
+
+    session.run(show)
+
+
+def _row(status: ParameterStatus) -> dict[str, Any]:
+    return {
+        "name": status.name,
+        "value": status.value,
+        "unit": status.unit,
+        "least": status.least,
+        "greatest": status.greatest,
+        "frozen": status.is_frozen,
+        "reason": status.reason,
+    }
+
+
+@click.command("set-parameter")
+@click.argument("name")
+@click.argument("value")
+@from_option
+@sending_options
+@click.pass_obj
+def set_parameter(session: WalletSession, name: str, value: str, sender: str, sending: SendingOptions) -> None:
+    """Give the parameter NAME another VALUE, as Root; the holder of the sudo key signs (development chains only).
+
+    What is under way goes on by the values that it began with.
+    """
+    change = _typed(session, name, value)
+
+    async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
+        call = Sudo.sudo(call=ChainParameters.set_parameter(change=change))
+        require_pallets(call, client.runtime.pallets, client.chain)
+        statuses = await _statuses(client)
+        if not sending.is_forced:
+            _check(client, change, {each.name: each.value for each in statuses})
+        (now,) = [each for each in statuses if each.name == change.parameter.name]
+        facts = {"parameter": now.name, "from_value": now.value, "to_value": change.value, "unit": now.unit}
+        return PlannedCall(call, facts)
+
+    make(session, sender, sending, plan)
+
+
+async def _statuses(client: ChainClient) -> tuple[ParameterStatus, ...]:
+    found: tuple[ParameterStatus, ...] = await client.query("ParametersApi_parameters", at=await client.finalized())
+    return found
+
+
+def _typed(session: WalletSession, name: str, value: str) -> ParameterChange:
+    """What was typed, as the chain's declaration reads it."""
+    read: list[ParameterChange] = []
+    form = form_of(ParameterChange)
+    assert isinstance(form, ParameterForm)
+    at_name, at_value = (ArgumentPlace(where, session.account, _no_call) for where in ("NAME", "VALUE"))
+    explained(lambda: read.append(form.read({form.named(name, at_name): value}, at_value)))
+    return read[0]
+
+
+def _no_call(name: str, _arguments: Any, _place: ArgumentPlace) -> Call:
+    raise AssertionError(name)
+
+
+def _check(client: ChainClient, change: ParameterChange, values: Mapping[str, int]) -> None:
+    """WalletError for what the chain would refuse, with the numbers that are in the way."""
+    parameter, table = change.parameter, client.runtime.parameters
+    if parameter.is_frozen:
+        raise WalletError(f"{parameter.name} is frozen: no origin changes it")
+    if not parameter.holds(change.value):
+        bounds = f"{parameter.least} to {parameter.greatest} {parameter.unit}"
+        raise WalletError(f"{parameter.name} goes from {bounds}, {change.value} lies beyond")
+    changed = {**values, parameter.name: change.value}
+    for relation in table.broken(changed):
+        raise WalletError(f"{relation.explained({**table.fixed, **changed})}, which must hold: {relation.reason}")

@@ -1,0 +1,92 @@
+"""What stake earned: show it, claim it, put it to work."""
+
+from __future__ import annotations
+
+import click
+
+from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.output import Account, as_text
+from cli.session import WalletSession, note
+from cli.wallet.staking_facts import RISK_OF_STAKE, StakingView, open_view
+from cli.wallet.validator_names import names_of
+from runtime.interface.staking_api import PendingReward
+from runtime.pallets.staking.staking_events import Rewarded
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.utility import Utility
+from wallet.amounts import Grains
+from wallet.client import ChainClient, Outcome, Payer
+from wallet.errors import WalletError
+
+CLAIMS_PER_BATCH = 32
+
+
+@click.command()
+@click.argument("account")
+@click.option("--claim", is_flag=True, help="Pull them: the account signs.")
+@click.option("--compound", is_flag=True, help="Pull them, and put each behind the validator that it was earned with.")
+@sending_options
+@click.pass_obj
+def rewards(session: WalletSession, account: str, claim: bool, compound: bool, sending: SendingOptions) -> None:
+    """Show what an account has earned and not claimed, or claim it."""
+    if claim and compound:
+        raise click.UsageError("--claim pays out, --compound puts to work: give one of them")
+
+    async def show(client: ChainClient) -> None:
+        view = await open_view(client)
+        pending = await _unpaid(view, session.account(account))
+        names = await names_of(client, [reward.validator for reward in pending], view.at)
+        rows = [
+            {
+                "validator": Account(reward.validator),
+                "name": names.get(reward.validator) or None,
+                "amount": Grains(reward.amount),
+            }
+            for reward in pending
+        ]
+        session.output.rows("Unpaid rewards", ("validator", "name", "amount"), rows)
+        note(_next_turn(view))
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        view = await open_view(client)
+        pending = await _unpaid(view, payer.account)
+        if not pending:
+            raise WalletError(f"there is nothing to claim: {_next_turn(view)}")
+        paid, left = pending[:CLAIMS_PER_BATCH], pending[CLAIMS_PER_BATCH:]
+        pull = TrustStake.compound if compound else TrustStake.claim
+        batch = [pull(validator=reward.validator) for reward in paid]
+        facts = {
+            "to": Account(payer.account),
+            "claims": Grains(sum(reward.amount for reward in paid)),
+            "earned_with": "\n".join(
+                f"{as_text(Account(each.validator))}: {as_text(Grains(each.amount))}" for each in paid
+            ),
+            **({"left_for_a_second_time": Grains(sum(each.amount for each in left))} if left else {}),
+            **(view.joining_facts() if compound else view.present_facts()),
+            **({"can_go_wrong": RISK_OF_STAKE} if compound else {}),
+        }
+        call = batch[0] if len(batch) == 1 else Utility.batch_all(calls=tuple(batch))
+        return PlannedCall(call, facts, result=_claimed)
+
+    if claim or compound:
+        make(session, account, sending, plan)
+    else:
+        session.run(show)
+
+
+def _claimed(outcome: Outcome) -> dict[str, Grains]:
+    """The rewards that the call paid: an era may have ended since they were shown."""
+    return {"claimed": Grains(sum(each.amount for each in outcome.events if isinstance(each, Rewarded)))}
+
+
+async def _unpaid(view: StakingView, account: bytes) -> tuple[PendingReward, ...]:
+    found: tuple[PendingReward, ...] = await view.client.query("OgpuApi_pending_rewards", account, at=view.at)
+    return found
+
+
+def _next_turn(view: StakingView) -> str:
+    """When the present era will be paid."""
+    following = view.time.era_text(view.time.era + 1)
+    return (
+        f"it is {view.time.present_text}; this era is paid when {following} begins, and what joined in it earns from "
+        "then on"
+    )

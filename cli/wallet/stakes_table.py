@@ -1,0 +1,81 @@
+"""What an account has at stake: bond, delegations, what is on its way out and from when on it is free."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import click
+
+from cli.chain_time import ChainTime
+from cli.output import Account
+from cli.session import WalletSession, note
+from cli.wallet.staking_facts import StakingView, open_view
+from cli.wallet.validator_names import names_of
+from runtime.cryptography import ss58
+from runtime.interface.staking_api import StakeSummary, WaitingStake
+from runtime.pallets.staking.stakers import STAKE, Candidate, may_be_elected
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.amounts import Grains
+from wallet.client import ChainClient
+
+COLUMNS = ("kind", "behind", "name", "amount", "until_epoch", "free", "slash_waits")
+
+
+@click.command("stakes")
+@click.argument("account")
+@click.pass_obj
+def show_stakes(session: WalletSession, account: str) -> None:
+    """Show what an account has bonded, delegated, unstaked and held."""
+
+    async def show(client: ChainClient) -> None:
+        who, view = session.account(account), await open_view(client)
+        summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=view.at)
+        rows = [
+            _row("bond" if each.validator == who else "delegation", each.value, each.validator)
+            for each in summary.stakes
+        ]
+        rows += [_waiting_row(chunk, view.time) for chunk in summary.unlocking]
+        rows += [_row(f"held: {held.id}", held.amount) for held in summary.holds if held.id is not STAKE]
+        names = await names_of(client, [row["behind"] for row in rows if row["behind"]], view.at)
+        for row in rows:
+            row["name"] = names.get(row["behind"] or b"") or None
+        session.output.rows("Stakes", COLUMNS, rows)
+        note(f"it is {view.time.present_text}; dates go by {view.time.pace_text}")
+        for validator in await _idle(view, {each.validator for each in summary.stakes} - {who}):
+            note(
+                f"{ss58.encode(validator)} stopped to offer, may not after an offence, or has too little of its own: "
+                "what is behind it earns nothing; `redelegate` moves it, `undelegate` takes it out"
+            )
+
+    session.run(show)
+
+
+async def _idle(view: StakingView, behind: Collection[bytes]) -> list[bytes]:
+    """Those of some validators that cannot be elected."""
+    asked = sorted(behind)
+    items = (TrustStake.candidates, TrustStake.tombstones, TrustStake.bonds)
+    read = [await view.client.read_many(item, asked, at=view.at) for item in items] if asked else [()] * len(items)
+    least = await view.look(lambda bound: bound[TrustStake].validator_bond_min)
+    return [who for who, *said in zip(asked, *read, strict=True) if _is_idle(*said, least=least)]
+
+
+def _is_idle(offer: Candidate | None, tombstone: int | None, own: int, *, least: int) -> bool:
+    """Whether a validator earns nothing: it does not offer, may not, or has too little of its own left."""
+    return offer is None or not may_be_elected(is_tombstoned=tombstone is not None, own_stake=own, least=least)
+
+
+def _row(kind: str, amount: int, behind: bytes | None = None) -> dict[str, Any]:
+    account = None if behind is None else Account(behind)
+    empty = {"until_epoch": None, "free": None, "slash_waits": None}
+    return {"kind": kind, "behind": account, "amount": Grains(amount), **empty}
+
+
+def _waiting_row(chunk: WaitingStake, time: ChainTime) -> dict[str, Any]:
+    """A part on its way out: a slash that waits, or may be raised, keeps it, whatever the epoch."""
+    is_over, date = chunk.until_epoch <= time.epoch, time.date_of(chunk.until_epoch)
+    free = "now: `withdraw`" if is_over else date
+    if chunk.is_held:
+        free = "once no slash waits, nor can be raised" + ("" if is_over else f", and not before {date}")
+    more = {"until_epoch": chunk.until_epoch, "free": free, "slash_waits": chunk.is_held}
+    return {**_row("unstaking", chunk.value, chunk.validator), **more}

@@ -1,0 +1,135 @@
+"""`--json` stands anywhere, and then whatever goes wrong is an object on standard error."""
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.complaints import JsonAnywhereGroup, note
+from cli.wallet.program import SUBSTRATE_WORDS, main
+from gpu_tasks.client import cli as client_cli
+
+NOBODY = ("--url", "ws://127.0.0.1:9")
+
+
+def run(folder: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, ["--keyring", str(folder / "keys"), *words])
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_it_stands_anywhere(tmp_path: Path, place: int) -> None:
+    words = ["list"]
+    words.insert(min(place, 1), "--json")
+    result = run(tmp_path, *words)
+    assert (result.exit_code, json.loads(result.stdout)) == (0, [])
+    assert run(tmp_path, "list").stdout != result.stdout
+
+
+MISTAKES = {
+    "no node": ((*NOBODY, "balance", "//Alice", "--json"), 2, "no node answers"),
+    "no such command": (("--json", "bogus"), 2, "No such command"),
+    "no such option": (("list", "--jsonn", "--json"), 2, "No such option"),
+    "no amount": (("send", "//Bob", "1,5", "--from", "//Alice", "--json"), 2, "is not an amount"),
+    "an argument too few": (("send", "//Bob", "--json"), 2, "Missing argument"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_an_error_is_an_object(tmp_path: Path, name: str) -> None:
+    words, code, said = MISTAKES[name]
+    result = run(tmp_path, *words)
+    (line,) = result.stderr.splitlines()
+    told = json.loads(line)
+    assert (result.exit_code, told["exit_code"], result.stdout) == (code, code, "")
+    assert said in told["error"]
+    for_people = run(tmp_path, *(word for word in words if word != "--json"))
+    assert for_people.exit_code == code
+    assert for_people.stderr.splitlines()[-1].lower().startswith("error: ")
+
+
+PROGRAMS = {"ogpu": (client_cli.main, client_cli.FOREIGN_WORDS), "ogpu-wallet": (main, SUBSTRATE_WORDS)}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_command_of_another_system_is_answered_with_the_command_here(name: str) -> None:
+    program, words = PROGRAMS[name]
+    assert not words.keys() & program.commands.keys()
+    for word, here in words.items():
+        of_program, command = here.split()[:2]
+        assert command in PROGRAMS[of_program][0].commands
+        for more in ((), ("--json",)):
+            result = CliRunner().invoke(program, [word, *more])
+            assert (result.exit_code, here in result.stderr) == (2, True)
+
+
+def test_behind_a_lone_dash_dash_it_is_a_word_like_any(tmp_path: Path) -> None:
+    result = run(tmp_path, "new", "--", "--json")
+    assert "{" not in result.stderr
+    assert result.exit_code == 2
+
+
+def test_help_and_the_version_are_for_people(tmp_path: Path) -> None:
+    for words in (("--json", "--help"), ("list", "--help", "--json"), ("--version", "--json")):
+        result = run(tmp_path, *words)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout
+
+
+def test_a_refusal_of_the_person_is_an_object_too() -> None:
+    @click.command()
+    def stop() -> None:
+        raise click.Abort
+
+    group = JsonAnywhereGroup(commands={"stop": stop}, params=[click.Option(["--json"], is_flag=True)])
+    group.callback = lambda json: None  # noqa: ARG005
+    result = CliRunner().invoke(group, ["stop", "--json"])
+    assert (result.exit_code, json.loads(result.stderr)["exit_code"]) == (1, 1)
+    assert "sent" not in result.stderr, "who interrupts it after it was sent is told nothing wrong"
+
+
+def test_an_object_holds_nothing_that_a_terminal_would_take_for_a_command(tmp_path: Path) -> None:
+    result = run(tmp_path, "--json", "list", "\x9b31m\u202e")
+    assert "unexpected extra argument" in json.loads(result.stderr)["error"]
+    assert all(letter.isprintable() for letter in result.stderr.rstrip("\n")), ascii(result.stderr)
+
+
+@pytest.mark.parametrize("words", [("tell", "--json"), ("tell",)])
+def test_a_note_is_an_object_too(words: tuple[str, ...]) -> None:
+    @click.command()
+    def tell() -> None:
+        note("so")
+
+    group = JsonAnywhereGroup(commands={"tell": tell}, params=[click.Option(["--json"], is_flag=True)])
+    group.callback = lambda json: None  # noqa: ARG005
+    said = CliRunner().invoke(group, words).stderr
+    assert said == ('{"note": "so"}\n' if "--json" in words else "note: so\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "passed_on", "is_json"),
+    [
+        (["run", "x", "--json"], ("x", "--json"), False),
+        (["--json", "run", "x", "--json"], ("x", "--json"), True),
+        (["fail", "--json"], None, True),
+    ],
+)
+def test_the_words_of_a_program_are_its_own(words: list[str], passed_on: tuple[str, ...] | None, is_json: bool) -> None:
+    seen: list[object] = []
+
+    @click.command(context_settings={"ignore_unknown_options": True})
+    @click.argument("args", nargs=-1, type=click.UNPROCESSED)
+    def run_program(args: tuple[str, ...]) -> None:
+        seen.append(args)
+        raise click.UsageError("no")
+
+    group = JsonAnywhereGroup(
+        commands={"run": run_program, "fail": run_program},
+        params=[click.Option(["--json"], is_flag=True)],
+        program_commands=("run",),
+    )
+    group.callback = lambda json: seen.append(json)  # noqa: PLW0108  # it is passed by name
+    result = CliRunner().invoke(group, words)
+    assert seen == [is_json, passed_on or ()]
+    assert (result.exit_code, result.stderr.startswith("{")) == (2, is_json)

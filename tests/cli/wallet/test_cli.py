@@ -1,0 +1,203 @@
+"""The wallet's command line against a real RPC server with a played node behind it, and against nobody."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from cli.options import AMOUNT
+from cli.output import Output
+from cli.session import WalletSession
+from cli.wallet.money import _require_sense
+from cli.wallet.program import main
+from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKES, STAKING_REWARDS, TREASURY
+from wallet.errors import WalletError
+from wallet.keyring import Keyring
+from wallet.rpc import RpcConnection
+from wallet.trust import socket_url
+from wallet_runner import answer, chain, said, wallet
+
+ALICE_ADDRESS = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
+
+
+def test_new_key_receives_and_sends(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        made = answer(wallet(tmp_path, url, "new", "carol", typed="pass\npass\n"))
+        assert len(made["recovery_phrase"].split()) == 12
+        assert answer(wallet(tmp_path, url, "list"))[0]["address"] == made["address"]
+
+        planned = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--from", "//Alice", "--dry-run"))
+        assert planned["sent"] is False
+        sent = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--from", "//Alice", "--yes"))
+        assert sent["success"]
+        assert sent["fee"] == planned["fee"]
+        assert answer(wallet(tmp_path, url, "balance", "carol"))[0]["free"]["ogpu"] == "12.5"
+
+        answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "carol", "--yes", typed="pass\n"))
+        left = int(answer(wallet(tmp_path, url, "balance", "carol"))[0]["free"]["grains"])
+        assert 11 * 10**8 < left < 1150 * 10**6
+
+        explained = answer(wallet(tmp_path, url, "why", sent["extrinsic"]))
+        assert explained["status"] == "final"
+        assert "transfer_keep_alive" in explained["call"]
+
+
+def test_stake_delegate_unstake(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        assert answer(wallet(tmp_path, url, "validators"))[0]["stash"] == ALICE_ADDRESS
+        answer(wallet(tmp_path, url, "delegate", "//Alice", "50", "--from", "//Bob", "--yes"))
+        answer(wallet(tmp_path, url, "stake", "20", "--from", "//Bob", "--yes"))
+        answer(wallet(tmp_path, url, "unstake", "10", "--validator", "//Alice", "--from", "//Bob", "--yes"))
+        rows = answer(wallet(tmp_path, url, "stakes", "//Bob"))
+        assert {(row["kind"], row["amount"]["ogpu"]) for row in rows} == {
+            ("delegation", "40"),
+            ("bond", "20"),
+            ("unstaking", "10"),
+        }
+
+
+def test_a_failed_call_is_explained_and_costs_only_its_fee(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        result = wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--yes", "--force")
+        assert result.exit_code == 1
+        assert "TrustStake.NothingToWithdraw: Nothing that was unbonded is free yet." in result.stderr
+        extrinsic = json.loads(result.stdout)["extrinsic"]
+        assert answer(wallet(tmp_path, url, "why", extrinsic))["why"].startswith("TrustStake.NothingToWithdraw")
+
+
+def test_a_failure_without_a_pallet_is_explained_too(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        result = wallet(tmp_path, url, "send", "//Alice", "2000000", "--from", "//Bob", "--yes", "--force")
+        assert "Token.FundsUnavailable: The account's spendable balance does not cover the amount." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("send", "//Bob", "1,5", "--from", "//Alice", "--yes"), "is not an amount"),
+        (("send", "nobody", "1", "--from", "//Alice", "--yes"), "'nobody' is no account"),
+        (("send", "Bob", "1", "--from", "//Alice", "--yes"), "of a development chain's accounts one is //Bob"),
+        (("send", "//Bob", "1", "--from", "dave", "--yes"), "there is no key 'dave'"),
+        (("send", "//Bob", "0", "--from", "//Alice", "--yes"), "above 0"),
+        (("send", "//Alice", "1", "--from", "//Alice", "--yes"), "to itself"),
+        (("send", "0x" + "00" * 32, "1", "--from", "//Alice", "--yes"), "32 zero bytes"),
+        (("send", "0x" + RESERVE.hex(), "1", "--from", "//Alice", "--yes"), "the chain's reserve"),
+        (("send", "//Bob", "-5", "--from", "//Alice", "--yes"), "-5 begins with a minus"),
+        (("send", "5GrwvaEF5zXb26Fz9", "5", "--from", "//Alice", "--yes"), "characters are missing"),
+        (("profile", "Alice", "javascript:alert(1)", "--from", "//Alice", "--yes"), "is not a web address"),
+        (("why", "0x12"), "is not the hash of an extrinsic"),
+        (("why", "0x" + "00" * 32), "no extrinsic 0x00"),
+        (("rewards", "//Bob", "--claim"), "there is nothing to claim"),
+    ],
+)
+def test_mistakes_are_explained(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    with chain(tmp_path) as url:
+        result = wallet(tmp_path, url, *arguments)
+        assert result.exit_code == 2
+        assert sentence in result.stderr
+        assert "Traceback" not in result.output
+
+
+def test_what_makes_no_sense_is_sent_with_force(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        for to, amount in (("//Alice", "1"), ("//Bob", "0"), ("0x" + "00" * 32, "1")):
+            assert answer(wallet(tmp_path, url, "send", to, amount, "--from", "//Alice", "--yes", "--force"))["success"]
+
+
+def test_a_path_almost_like_a_known_one_is_another_key(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        asked = wallet(tmp_path, url, "balance", "//alice", "//Alice", "//alice")
+        assert sum("//alice" in told and "//Alice" in told for told in said(asked, "note")) == 1
+        assert "//Alice" not in wallet(tmp_path, url, "balance", "//Alice", "//Zoe").stderr
+        sends = wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//ferdi", "--yes")
+        assert sum("//Ferdie" in told for told in said(sends, "note")) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("//Alise", "Alice"), ("//alice", "Alice"), ("//alice//stash", "Alice"), ("//Bobb", "Bob"),
+        ("//Gracie", "Grace"),        ("//Alice//stash", None), ("//Carl", None), ("//Fernando", None), ("//0", None),
+    ],
+)  # fmt: skip
+def test_which_paths_are_almost_like_a_known_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str, meant: str | None
+) -> None:
+    """Signing and paying are told too, each once in a session."""
+    for use in ("account", "payer", "key"):
+        session = WalletSession("ws://nobody", Keyring(tmp_path), Output(as_json=False), None)
+        for _ in range(2):
+            getattr(session, use)(path)
+        told = capsys.readouterr().err
+        assert told.count("note: ") == (meant is not None), use
+        assert meant is None or f"//{meant}," in told
+
+
+@pytest.mark.parametrize("use", ["payer", "key"])
+def test_an_address_signs_nothing(tmp_path: Path, use: str) -> None:
+    session = WalletSession("ws://nobody", Keyring(tmp_path), Output(as_json=False), None)
+    with pytest.raises(WalletError, match="development path"):
+        getattr(session, use)(ALICE_ADDRESS)
+
+
+@pytest.mark.parametrize("pot", [bytes(32), RESERVE, TREASURY, STAKING_REWARDS, PROVIDER_REWARDS, STAKES])
+def test_nobody_has_the_key_of_a_pot(pot: bytes) -> None:
+    with pytest.raises(WalletError):
+        _require_sense(pot, 1, b"a" * 32)
+    _require_sense(b"b" * 32, 1, b"a" * 32)
+
+
+@pytest.mark.parametrize("text", ["1.5", "1.5oGPU", "1.5 oGPU", "1.5  ogpu", "1.5 OGPU"])
+def test_an_amount_may_have_its_unit(text: str) -> None:
+    assert AMOUNT.convert(text, None, None) == 150_000_000
+    with pytest.raises(click.UsageError):
+        AMOUNT.convert(text + "s", None, None)
+
+
+def test_an_address_of_the_web_reaches_the_node_behind_it(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        address = url.replace("ws://", "HTTP://", 1)
+        assert wallet(tmp_path, address, "balance", "//Alice").exit_code == 0
+
+        async def ask() -> None:
+            async with await RpcConnection.open(address) as connection:
+                assert connection.url == url
+
+        asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("https://node:1", "wss://node:1"),
+        ("http://node", "ws://node"),
+        ("wss://node/x", "wss://node/x"),
+        ("node:9944", "ws://node:9944"),
+    ],
+)
+def test_an_address_becomes_one_of_web_sockets(given: str, url: str) -> None:
+    assert socket_url(given) == url
+
+
+def test_no_node_is_said_plainly(tmp_path: Path) -> None:
+    result = wallet(tmp_path, "ws://127.0.0.1:9", "balance", "//Alice")
+    assert result.exit_code == 2
+    assert "no node answers at ws://127.0.0.1:9" in result.stderr
+
+
+def test_wrong_password_is_said_plainly(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        answer(wallet(tmp_path, url, "import", "dave", typed="//Dave\npass\npass\n"))
+        result = wallet(tmp_path, url, "send", "//Bob", "1", "--from", "dave", "--yes", typed="wrong\n")
+        assert result.exit_code == 2
+        assert "cannot unlock" in result.stderr
+
+
+def test_tables_are_for_people(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        result = CliRunner().invoke(main, ["--url", url, "validators"])
+        assert result.exit_code == 0
+        assert ALICE_ADDRESS in result.output.replace("\n", "")
