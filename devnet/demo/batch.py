@@ -11,7 +11,7 @@ from typing import Any
 
 from devnet.stage.actors.purchase import MAX_TOKENS, SERVICE, name_of, post_words, write_prompts
 from devnet.stage.network import CUSTOMER_KEY, Stage
-from gpu_tasks.client.results import winner_of
+from gpu_tasks.client.units.results import winner_of
 from gpu_tasks.data import market_reads
 from wallet.client import ChainClient
 

@@ -24,7 +24,7 @@ from devnet.stage.network import CUSTOMER_KEY, FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 from genesis import dev_accounts
 from gpu_tasks.batches.requests import REQUESTS_MAX
-from gpu_tasks.client.results import winner_of
+from gpu_tasks.client.units.results import winner_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of

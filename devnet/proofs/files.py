@@ -27,8 +27,7 @@ from devnet.stage.actors import purchase
 from devnet.stage.network import CUSTOMER, FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 from genesis import dev_accounts
-from gpu_tasks.client.batches.record import BatchRecord
-from gpu_tasks.client.batches.runs import runs_of
+from gpu_tasks.client.units.run_record import BatchRecord, runs_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of

@@ -13,13 +13,13 @@ from cli.deferred import add_deferred
 from cli.options import HELP_NAMES, session_options
 
 COMMANDS = {
-    "post": ("posting.post:post", "Post a request for each line of FILE."),
+    "post": ("post:post", "Post a request for each line of FILE."),
     "watch": ("units:watch", "Follow units (0x..), or one task (0x..), until they end."),
-    "units": ("posting.lists:units", "List the units of a key, open and ended, oldest first."),
+    "units": ("lists:units", "List the units of a key, open and ended, oldest first."),
     "result": ("units:result", "Print the answer of a unit, or the result of a task (0x..)."),
     "show": ("units:show", "Show how UNIT (0x..) stands, who raced and who was paid."),
-    "cancel": ("posting.cancel:cancel", "Take back queued units, early tasks, or the rest of a run."),
-    "batch": ("posting.lists:batch", "List the runs of files, or show how RUN stands."),
+    "cancel": ("cancel:cancel", "Take back queued units, early tasks, or the rest of a run."),
+    "batch": ("lists:batch", "List the runs of files, or show how RUN stands."),
     "appeal": ("units:appeal", "Appeal against what judges said of UNIT (0x..)."),
     "picture": ("picture:picture", "Buy a picture as tiles, and put them together."),
     "check": ("tasks:check", "Say what a task file asks for, or all that is wrong with it."),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpu_tasks.client.habits.compose import from_compose
-from gpu_tasks.client.habits.drafts import ProgramDraft
-from gpu_tasks.client.habits.foreign import Foreign
-from gpu_tasks.client.habits.sbatch import from_sbatch
-from gpu_tasks.client.habits.sdl import from_sdl
+from gpu_tasks.client.tasks.compose import from_compose
+from gpu_tasks.client.tasks.drafts import ProgramDraft
+from gpu_tasks.client.tasks.foreign import Foreign
+from gpu_tasks.client.tasks.sbatch import from_sbatch
+from gpu_tasks.client.tasks.sdl import from_sdl
 from gpu_tasks.tasks.container_task import ContainerTask
 from gpu_tasks.tasks.task_kinds import ContainerSource, read_any_task
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fake_engine import FakeEngine
-from gpu_tasks.client.tunnel.connection import open_tunnel
+from gpu_tasks.client.tasks.tunnel import open_tunnel
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider

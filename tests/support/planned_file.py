@@ -7,8 +7,8 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
-from gpu_tasks.client.file_runs.plan import FilePlan, FileWish, Sold, plan_file
-from gpu_tasks.client.posting import Wish
+from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file
+from gpu_tasks.client.units.posting import Wish
 from gpu_tasks.market.inference.services import ServiceTerms
 from gpu_tasks.workloads.registry import form_named
 

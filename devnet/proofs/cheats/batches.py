@@ -39,8 +39,8 @@ from genesis import dev_accounts
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.outcomes import BatchOutcome
 from gpu_tasks.batches.requests import encode_requests, price_of, work_of
-from gpu_tasks.client.batches.leaf_looks import WrongLeaf
-from gpu_tasks.client.posting import AskedUnit, Sealer, unit_posting
+from gpu_tasks.client.units.leaf_checks import WrongLeaf
+from gpu_tasks.client.units.posting import AskedUnit, Sealer, unit_posting
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, stores_for
 from gpu_tasks.data.market_reads import endpoints_of

@@ -19,7 +19,7 @@ from devnet.stage.actors.task_sale import right_states
 from devnet.stage.cheating.races import ACCEPTED
 from devnet.stage.network import CHEAT
 from genesis import dev_accounts
-from gpu_tasks.client.training.run_blobs import fetch_result
+from gpu_tasks.client.tasks.results import fetch_result
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.devices.devices import Devices

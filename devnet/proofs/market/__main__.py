@@ -27,7 +27,7 @@ from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 from genesis import dev_accounts
 from genesis.parameters import CONSENSUS
 from genesis.presets import ASK
-from gpu_tasks.client.results import winner_of
+from gpu_tasks.client.units.results import winner_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import Unit, UnitState
 from wallet.amounts import format_amount

@@ -18,7 +18,7 @@ from devnet.stage.actors.purchase import name_of
 from devnet.stage.measuring.task_ledger import TaskLedger
 from devnet.stage.network import CUSTOMER_KEY, Stage
 from genesis import dev_accounts
-from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.client.tasks.orders import load, load_input
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.tasks.canonical import prepare

@@ -6,13 +6,15 @@ In reading order:
   also to who interrupts it
 * `id_prefixes`: what an id that a person typed is
 * `program_words`: command lines that end with a program's own words
-* `secrets`: secrets, from the environment or files to who runs a task
-* `task_runs`: a task followed to its end, its result fetched and checked
+* `task_runs`: a task followed to its end, handed its secrets, its result fetched and checked
 * `task_decisions`: what customers decide about tasks: accept, amend, close, hold a checkpoint
-* `leaf_dispute`: an answer of a batch is computed again, and disputed
 * `dispute`: a result is wrong, and where
 * `units`: what was posted: follow it, read its result, appeal about a unit
-* `posting`: post units once, whatever breaks off; answer a file of requests; take back what waits
+* `once`: post units once, with bars for people, after the cost was shown
+* `lists`: how runs stand, by their records, and the units of a key
+* `follow`: a file of requests: its cost, its way, and what came of it
+* `post`: post units: what it costs and who could take it is known before anything is sent
+* `cancel`: take back a unit, a task, or what of a run still waits
 * `picture`: a picture bought as tiles, checked, and written as one file
 * `tasks`: task files: what one comes to, and the schema of all
 * `task_submission`: one task from its file to the chain, once

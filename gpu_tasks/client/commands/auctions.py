@@ -12,10 +12,9 @@ from cli.output import Output
 from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_market
 from gpu_tasks.client.funds import grains_of
-from gpu_tasks.client.training import stages
-from gpu_tasks.client.training.block_statements import LifeBlocks, TaskEvents, life_blocks, task_blocks, task_events
-from gpu_tasks.client.training.progress import open_case
-from gpu_tasks.client.training.records import (
+from gpu_tasks.client.tasks.payments import PAYMENT_COLUMNS, TaskAccount, payment_rows, payments_of_task
+from gpu_tasks.client.tasks.progress import open_case
+from gpu_tasks.client.tasks.records import (
     BID_COLUMNS,
     EXPLAINED_COLUMNS,
     HISTORY_COLUMNS,
@@ -33,10 +32,20 @@ from gpu_tasks.client.training.records import (
     slot_rows,
     task_facts,
     task_row,
+    why,
     with_bare_amounts,
 )
-from gpu_tasks.client.training.shifts import SHIFT_COLUMNS, WorkShift, shift_rows, shifts_of
-from gpu_tasks.client.training.task_payments import PAYMENT_COLUMNS, TaskAccount, payment_rows, payments_of_task
+from gpu_tasks.client.tasks.shifts import (
+    SHIFT_COLUMNS,
+    LifeBlocks,
+    TaskEvents,
+    WorkShift,
+    life_blocks,
+    shift_rows,
+    shifts_of,
+    task_blocks,
+    task_events,
+)
 from gpu_tasks.data import training_reads
 from gpu_tasks.data.proven_rates import unproven
 from gpu_tasks.data.sealing import SealKey
@@ -74,8 +83,8 @@ async def told_now(
     seconds: float,
 ) -> dict[str, Any] | None:  # fmt: skip
     """What is heard in so many seconds; None, with a note why, where that is nothing: the chain's facts stand."""
-    from gpu_tasks.client.telemetry.messages import BrokerTrouble  # noqa: PLC0415  # loads MQTT: for who listens alone
-    from gpu_tasks.client.telemetry.streams import live_table  # noqa: PLC0415  # as above
+    from gpu_tasks.client.tasks.streams import live_table  # noqa: PLC0415  # as above
+    from gpu_tasks.client.tasks.subscriber import BrokerTrouble  # noqa: PLC0415  # loads MQTT: for who listens alone
 
     key = session.key(key_text)
     if task.customer != key.account:
@@ -240,7 +249,7 @@ def bids(session: WalletSession, task: str, explain: bool, auction: int | None) 
         if explain and rows and not as_json:  # a sentence beside twelve columns would be a word a line
             session.output.rows("Why each won or lost", WHY_COLUMNS, rows)
         if not rows and not as_json:
-            note(f"nobody has bid: {stages.why(found)}")
+            note(f"nobody has bid: {why(found)}")
         if number == found.auction and found.state is TaskState.AWARDING:
             note("the beacon that breaks ties is not final yet: nothing is decided")
 

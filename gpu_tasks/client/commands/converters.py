@@ -12,15 +12,14 @@ import click
 
 from cli.session import WalletSession, explained
 from gpu_tasks.client.commands.tasks import ANY_SLOT_MS, TASK_PRICE
-from gpu_tasks.client.habits.compose import from_compose as compose_draft
-from gpu_tasks.client.habits.drafts import ProgramDraft
-from gpu_tasks.client.habits.foreign import Carrying, Foreign, ForeignFileError
-from gpu_tasks.client.habits.origins import DraftOrigin, in_own_words, option_origins, variable_key
-from gpu_tasks.client.habits.sbatch import SCRIPT_BYTES_MAX
-from gpu_tasks.client.habits.sbatch import from_sbatch as sbatch_draft
-from gpu_tasks.client.habits.sdl import from_sdl as sdl_draft
-from gpu_tasks.client.image_files import look_at_image
 from gpu_tasks.client.output_files import OutputFile
+from gpu_tasks.client.tasks.compose import from_compose as compose_draft
+from gpu_tasks.client.tasks.drafts import DraftOrigin, ProgramDraft, in_own_words, option_origins, variable_key
+from gpu_tasks.client.tasks.foreign import Carrying, Foreign, ForeignFileError
+from gpu_tasks.client.tasks.orders import look_at_image
+from gpu_tasks.client.tasks.sbatch import SCRIPT_BYTES_MAX
+from gpu_tasks.client.tasks.sbatch import from_sbatch as sbatch_draft
+from gpu_tasks.client.tasks.sdl import from_sdl as sdl_draft
 from gpu_tasks.market.devices.records import CLASS_NAMES
 from gpu_tasks.tasks.container_order import intervals_of
 from gpu_tasks.tasks.container_task import NETWORKS, RESOURCE_DEFAULTS, TIME_DEFAULT

@@ -11,8 +11,7 @@ import click
 from cli.output import Output
 from cli.session import WalletSession, note
 from gpu_tasks.client.commands.id_prefixes import named_id
-from gpu_tasks.client.events.rows import ToldEvent, UntoldBlocks
-from gpu_tasks.client.events.stream import BLOCKS_PROVED, EventFilter, EventStream
+from gpu_tasks.client.units.events import BLOCKS_PROVED, EventFilter, EventStream, ToldEvent, UntoldBlocks
 from wallet.trust import hash_typed
 
 BLOCK_MAX = 2**32 - 1

@@ -12,7 +12,7 @@ from enum import Enum
 
 from cli.session import WalletSession
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
-from gpu_tasks.client.outlook import sells_tasks
+from gpu_tasks.client.offers.outlook import sells_tasks
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import unit_id_of

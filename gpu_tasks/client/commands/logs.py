@@ -16,11 +16,17 @@ from cli.session import CallFailedError, WalletSession, note
 from cli.tables import FittedTable
 from gpu_tasks.client.commands.calls import key_option
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer, require_market
-from gpu_tasks.client.telemetry.messages import HeardNote, lines_row, shown_line
-from gpu_tasks.client.telemetry.progress import PROGRESS_COLUMNS, SHOWN_COLUMNS, WHOSE_WORD, ProgressTable
-from gpu_tasks.client.telemetry.streams import for_a_while, hearings_of, nothing_heard
-from gpu_tasks.client.training.program_outputs import fetch_lines, places_with_lines
-from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.client.tasks.results import RunBlobError, fetch_lines, places_with_lines
+from gpu_tasks.client.tasks.streams import (
+    PROGRESS_COLUMNS,
+    SHOWN_COLUMNS,
+    WHOSE_WORD,
+    ProgressTable,
+    for_a_while,
+    hearings_of,
+    nothing_heard,
+)
+from gpu_tasks.client.tasks.subscriber import HeardNote, lines_row, shown_line
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.program_left import ProgramLeft

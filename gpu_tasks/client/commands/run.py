@@ -15,28 +15,26 @@ from cli.options import dry_run_option, tip_option, yes_option
 from cli.session import CallFailedError, WalletSession, explained, note
 from gpu_tasks.client.commands.calls import key_option, told_nothing_was_sent
 from gpu_tasks.client.commands.id_prefixes import require_market
-from gpu_tasks.client.commands.posting.once import postings_option
+from gpu_tasks.client.commands.once import postings_option
 from gpu_tasks.client.commands.program_words import OF_DOCKER, ProgramCommand
-from gpu_tasks.client.commands.secrets import named_secrets, secret_option
 from gpu_tasks.client.commands.task_runs import (
     OTHER_AWAITED,
     after_options,
     file_name_of,
     follow_task,
+    named_secrets,
+    secret_option,
     waiting_for,
 )
 from gpu_tasks.client.commands.task_submission import TaskSubmission, again_option, asked_when_interrupted
 from gpu_tasks.client.commands.tasks import TASK_PRICE
-from gpu_tasks.client.habits.drafts import ProgramDraft
-from gpu_tasks.client.habits.origins import DraftOrigin, in_own_words, option_origins, variable_key
-from gpu_tasks.client.image_files import ArchiveFile, look_at_image
 from gpu_tasks.client.output_files import OutputFile
-from gpu_tasks.client.posting_record import ENDED, SUBMITTED
-from gpu_tasks.client.task_files import LoadedTask
-from gpu_tasks.client.training.held_checkpoints import DEFAULT_FOLDER as CHECKPOINTS
-from gpu_tasks.client.training.program_outputs import fetch_lines, fetch_outputs, places_with_lines
-from gpu_tasks.client.training.records import exit_code_of
-from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.client.tasks.drafts import DraftOrigin, ProgramDraft, in_own_words, option_origins, variable_key
+from gpu_tasks.client.tasks.orders import ArchiveFile, LoadedTask, look_at_image
+from gpu_tasks.client.tasks.records import exit_code_of
+from gpu_tasks.client.tasks.results import DEFAULT_FOLDER as CHECKPOINTS
+from gpu_tasks.client.tasks.results import RunBlobError, fetch_lines, fetch_outputs, places_with_lines
+from gpu_tasks.client.units.posting_record import ENDED, SUBMITTED
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.devices.records import CLASS_NAMES

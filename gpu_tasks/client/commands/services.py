@@ -15,8 +15,7 @@ from cli.output import Account, Output
 from cli.session import WalletSession, explained, note
 from gpu_tasks.client.commands.calls import key_option, planned
 from gpu_tasks.client.funds import grains_of
-from gpu_tasks.client.inventories import heard_inventories, reliability_of, with_claims
-from gpu_tasks.client.offers import ServiceError, form_named
+from gpu_tasks.client.offers.listing import ServiceError, form_named, heard_inventories, reliability_of, with_claims
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.proven_rates import proven_rates

@@ -15,11 +15,9 @@ from cli.session import WalletSession, note
 from gpu_tasks.client.commands.calls import key_option
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
 from gpu_tasks.client.commands.program_words import ProgramCommand
-from gpu_tasks.client.commands.secrets import secrets_of
-from gpu_tasks.client.training.run_blobs import RunBlobError, fetch_input
-from gpu_tasks.client.tunnel.connection import entered, hand_secrets
-from gpu_tasks.client.tunnel.copies import copy_in, copy_out
-from gpu_tasks.client.tunnel.terminal import SHELL, run_program
+from gpu_tasks.client.commands.task_runs import secrets_of
+from gpu_tasks.client.tasks.results import RunBlobError, fetch_input
+from gpu_tasks.client.tasks.tunnel import SHELL, copy_in, copy_out, entered, hand_secrets, run_program
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.tasks import Task

@@ -21,8 +21,7 @@ from gpu_tasks.client.commands.calls import (
     told_when_interrupted,
 )
 from gpu_tasks.client.commands.id_prefixes import require_market
-from gpu_tasks.client.commands.posting.once import postings_option
-from gpu_tasks.client.commands.secrets import named_secrets, secret_option
+from gpu_tasks.client.commands.once import postings_option
 from gpu_tasks.client.commands.task_runs import (
     CUT_OFF,
     OTHER_AWAITED,
@@ -32,18 +31,20 @@ from gpu_tasks.client.commands.task_runs import (
     after_options,
     checkpoints_option,
     follow_task,
+    named_secrets,
     run_again,
+    secret_option,
     waiting_for,
     was_cut_off,
 )
 from gpu_tasks.client.commands.task_submission import TaskSubmission, again_option, asked_when_interrupted
 from gpu_tasks.client.commands.tasks import file_argument
 from gpu_tasks.client.funds import require
-from gpu_tasks.client.habits.arrays import ArrayRecord, IndexSet, index_set, member_of
-from gpu_tasks.client.posting_record import ENDED, SUBMITTED
-from gpu_tasks.client.task_files import LoadedTask, load_any
-from gpu_tasks.client.training.held_checkpoints import DEFAULT_FOLDER as CHECKPOINTS
-from gpu_tasks.client.training.records import ended_well, exit_code_of
+from gpu_tasks.client.tasks.arrays import ArrayRecord, IndexSet, index_set, member_of
+from gpu_tasks.client.tasks.orders import LoadedTask, load_any
+from gpu_tasks.client.tasks.records import ended_well, exit_code_of
+from gpu_tasks.client.tasks.results import DEFAULT_FOLDER as CHECKPOINTS
+from gpu_tasks.client.units.posting_record import ENDED, SUBMITTED
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task

@@ -15,9 +15,8 @@ from cli.session import WalletSession
 from gpu_tasks.client.commands.calls import key_option, planned
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer
 from gpu_tasks.client.commands.task_runs import checkpoints_option
-from gpu_tasks.client.training import stages
-from gpu_tasks.client.training.held_checkpoints import CheckpointKeeper
-from gpu_tasks.client.training.run_blobs import no_result
+from gpu_tasks.client.tasks import records
+from gpu_tasks.client.tasks.results import CheckpointKeeper, no_result
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
@@ -58,16 +57,16 @@ def make_about(session: WalletSession, task: str, key_text: str, sending: Sendin
 
 def facts(task_id: bytes, task: Task) -> dict[str, Any]:
     """What each of these commands shows first."""
-    return {"task": task_id, "state": stages.progress(task)}
+    return {"task": task_id, "state": records.progress(task)}
 
 
 def require_result(task: Task) -> None:
     """TaskError for a task without a result to decide about."""
     if task.state is not TaskState.SUBMITTED:
         had = any(slot.result is not None for slot in task.slots)
-        raise TaskError(f"the task is {stages.progress(task)}: {stages.why(task)}" if had else no_result(task))
+        raise TaskError(f"the task is {records.progress(task)}: {records.why(task)}" if had else no_result(task))
     if task.accepted is not None:
-        raise TaskError(f"the result is accepted already: {stages.why(task)}")
+        raise TaskError(f"the result is accepted already: {records.why(task)}")
 
 
 CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
@@ -188,9 +187,9 @@ def hold(session: WalletSession, task: str, key_text: str, checkpoints: Path, se
 
     async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
         require_customer(found, payer.account)
-        number = stages.unheld(found)
+        number = records.unheld(found)
         if number is None:
-            raise TaskError(f"no checkpoint waits to be held: {stages.why(found)}")
+            raise TaskError(f"no checkpoint waits to be held: {records.why(found)}")
         final = await client.finalized()
         if not sending.dry_run:
             async with BlobClient(private=market_reads.is_development(client)) as blobs:
@@ -212,7 +211,7 @@ async def cancelled(
     require_customer(found, payer.account)
     if not _is_cancellable(found):
         helps = "`ogpu stop` ends it" if found.state is TaskState.RUNNING else "see `ogpu describe`"
-        raise TaskError(f"the task is {stages.progress(found)}: it cannot be taken back any more; {helps}")
+        raise TaskError(f"the task is {records.progress(found)}: it cannot be taken back any more; {helps}")
     call = TrainingMarket.cancel(task=task_id)
     ends = await end_facts(client, task_id, found, call, payer.account)
     return planned(session.output, call, {**facts(task_id, found), **ends})
@@ -231,7 +230,7 @@ async def ended_early(
     elif found.state is TaskState.RUNNING:
         planned_call = await _amended(session, client, payer, task_id, found, Stop())
     else:
-        return NothingToSend({**facts(task_id, found), "why": stages.why(found)})
+        return NothingToSend({**facts(task_id, found), "why": records.why(found)})
     return replace(planned_call, question="End the task now?")
 
 
@@ -255,12 +254,12 @@ async def _amended(
 def _require_running(task: Task) -> None:
     if task.state is not TaskState.RUNNING:
         helps = "`ogpu cancel` takes it back" if _is_cancellable(task) else "see `ogpu describe`"
-        raise TaskError(f"the task is {stages.progress(task)}: only one that runs is extended or stopped; {helps}")
+        raise TaskError(f"the task is {records.progress(task)}: only one that runs is extended or stopped; {helps}")
 
 
 def _require_raisable(task: Task, price_max: int) -> None:
     if task.state is not TaskState.COMMITTING or task.bids:
-        raise TaskError(f"the task is {stages.progress(task)}: a price is raised before the first bid only")
+        raise TaskError(f"the task is {records.progress(task)}: a price is raised before the first bid only")
     if price_max <= task.terms.price_max:
         now = format_amount(task.terms.price_max)
         raise TaskError(f"the task pays at most {now} oGPU now: a price is only raised; give --raise more than that")
@@ -275,7 +274,7 @@ def _is_cancellable(task: Task) -> bool:
 def _close_terms(task: Task, account: bytes, pay: int | None, back: int | None) -> tuple[int, int]:
     """What is offered or signed; TaskError where the account can do neither."""
     if task.state not in CLOSABLE or task.accepted is not None:
-        stands = stages.progress(task)
+        stands = records.progress(task)
         raise TaskError(f"the task is {stands}: another end is agreed on between award and acceptance only")
     if task.customer == account:
         if pay is None or back is None:

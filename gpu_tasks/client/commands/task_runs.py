@@ -1,8 +1,9 @@
-"""Following a task and fetching its result, for the commands that take a unit or a task, and for `submit --watch`."""
+"""Following a task to its end, handing it its secrets and fetching its result, for every command that does so."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,20 +13,29 @@ import click
 from cli.output import Account
 from cli.session import SENT_FOLDER, CallFailedError, WalletSession, note
 from gpu_tasks.client.commands.id_prefixes import TaskError, named_task, require_customer
-from gpu_tasks.client.commands.secrets import handing
 from gpu_tasks.client.output_files import OutputFile
-from gpu_tasks.client.training import stages
-from gpu_tasks.client.training.held_checkpoints import DEFAULT_FOLDER, CheckpointKeeper
-from gpu_tasks.client.training.program_outputs import fetch_outputs, names_in, stated_outputs
-from gpu_tasks.client.training.progress import TaskFollower, show_changes
-from gpu_tasks.client.training.records import DONE, ended_well, exit_code_of, metric_unit, workload_name
-from gpu_tasks.client.training.run_blobs import FetchedRun, fetch_result, last_stated
-from gpu_tasks.client.watch import moments
+from gpu_tasks.client.tasks import records
+from gpu_tasks.client.tasks.progress import TaskFollower, show_changes
+from gpu_tasks.client.tasks.records import DONE, ended_well, exit_code_of, metric_unit, workload_name
+from gpu_tasks.client.tasks.results import (
+    DEFAULT_FOLDER,
+    CheckpointKeeper,
+    FetchedRun,
+    fetch_outputs,
+    fetch_result,
+    last_stated,
+    names_in,
+    stated_outputs,
+)
+from gpu_tasks.client.tasks.tunnel import entered, hand_secrets
+from gpu_tasks.client.units.watch import moments
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time, runs_program
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, is_open
+from gpu_tasks.tunnel.frames import SECRETS_BYTES_MAX
+from gpu_tasks.tunnel.multiplexer import TunnelError
 from runtime.cryptography import ss58
 from runtime.frame.call import Call
 from wallet.amounts import Grains
@@ -33,6 +43,60 @@ from wallet.client import ChainClient, Outcome
 from wallet.keypair import Keypair
 from wallet.sent_notes import SentNotes
 from wallet.submission import send_once
+
+secret_option = click.option(
+    "--secret",
+    "secret_words",
+    multiple=True,
+    metavar="NAME[=FILE]",
+    help="A secret that is handed to the program: of the environment variable NAME, or of FILE; repeatable.",
+)
+
+
+def secrets_of(words: Iterable[str]) -> dict[str, bytes]:
+    """The values by name; UsageError for what is not there, or too long."""
+    values = {name: _value(name, path) for name, _, path in (word.partition("=") for word in words)}
+    if sum(map(len, values.values())) > SECRETS_BYTES_MAX:
+        raise click.UsageError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes together: name data as inputs")
+    return values
+
+
+def named_secrets(names: Iterable[str], words: Iterable[str]) -> dict[str, bytes]:
+    """The values of the secrets that a task file names, each from where `words` say, or from the environment."""
+    wanted, said = set(names), {word.partition("=")[0]: word for word in words}
+    foreign = sorted(said.keys() - wanted)
+    if foreign:
+        raise click.UsageError(f"--secret: the task file names no secret {foreign[0]!r} (`spec.run.secrets`)")
+    return secrets_of(said.get(name, name) for name in sorted(wanted))
+
+
+def handing(
+    client: ChainClient, key: Keypair, task_id: bytes, values: Mapping[str, bytes]
+) -> Callable[[Task, bytes], Awaitable[None]]:
+    """What hands them to who runs the task at a final block; TaskError where that fails."""
+
+    async def hand(task: Task, final: bytes) -> None:
+        try:
+            async with entered(client, key, task_id, task, final) as tunnel:
+                await hand_secrets(tunnel, values)
+        except (TunnelError, OSError) as error:
+            raise TaskError(str(error)) from None
+
+    return hand
+
+
+def _value(name: str, path: str) -> bytes:
+    if path:
+        try:
+            with Path(path).open("rb") as file:
+                return file.read(SECRETS_BYTES_MAX + 1)
+        except OSError as error:
+            raise click.UsageError(f"the secret {name} cannot be read from {path}: {error.strerror}") from None
+    value = os.environ.get(name)
+    if value is None:
+        raise click.UsageError(f"there is no environment variable {name}: set it, or name a file with {name}=FILE")
+    return value.encode(errors="surrogateescape")
+
 
 NO_SECRETS: Mapping[str, bytes] = MappingProxyType({})
 checkpoints_option = click.option(
@@ -105,7 +169,7 @@ async def follow_task(
     if last.outcome not in (*DONE, TaskOutcome.CLOSED):
         left = last_stated(last)
         helps = f"; `ogpu result` has its checkpoint of milestone {left.number}" if isinstance(left, Milestone) else ""
-        raise CallFailedError(f"the task ended without a result: {stages.how_ended(last)}{helps}")
+        raise CallFailedError(f"the task ended without a result: {records.how_ended(last)}{helps}")
     return last
 
 
@@ -134,9 +198,9 @@ async def wait_for_end(client: ChainClient, task_id: bytes, *, is_ok_needed: boo
             raise TaskError(f"the chain knows no task 0x{task_id.hex()}, or no more: how it ended is not known")
         if not is_open(task):
             if is_ok_needed and not ended_well(task):
-                raise DependencyError(f"0x{task_id.hex()} {stages.how_ended(task)}: nothing was submitted")
+                raise DependencyError(f"0x{task_id.hex()} {records.how_ended(task)}: nothing was submitted")
             return
-        state = stages.progress(task)
+        state = records.progress(task)
         if state != before:
             note(f"waiting for 0x{task_id.hex()[:8]}: {state}")
             before = state
@@ -194,7 +258,7 @@ def program_facts(task_id: bytes, task: Task, place: int | None, outputs: bytes,
     stated, slots = stated_outputs(task, place)[0], task.slots if place is None else task.slots[place : place + 1]
     return {
         "task": task_id,
-        "state": stages.progress(task),
+        "state": records.progress(task),
         "providers": ", ".join(ss58.encode(slot.provider) for slot in slots),
         "exit_code": stated.metric,
         "outputs": ", ".join(names_in(outputs)) or "none",
@@ -210,7 +274,7 @@ def _facts(
     milestones = task.order.milestones
     return {
         "task": task_id,
-        "state": stages.progress(task),
+        "state": records.progress(task),
         "milestone": f"{stated.number if isinstance(stated, Milestone) else milestones}/{milestones}",
         "workload": workload_name(task.order.workload),
         "providers": ", ".join(ss58.encode(slot.provider) for slot in task.slots),

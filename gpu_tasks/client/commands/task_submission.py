@@ -19,12 +19,11 @@ from gpu_tasks.client.commands.id_prefixes import TaskError, known_task
 from gpu_tasks.client.commands.task_decisions import ended_early
 from gpu_tasks.client.commands.tasks import TaskOutlook, facts_of, outlook_of
 from gpu_tasks.client.funds import require, spendable
-from gpu_tasks.client.posting import TASK_POSTING, PostingCost, Prompt
-from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
-from gpu_tasks.client.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, RecordBusyError
-from gpu_tasks.client.task_files import LoadedTask
-from gpu_tasks.client.training import stages
-from gpu_tasks.client.training.sealed_orders import ImageUpload, TaskDraft, TaskSealer
+from gpu_tasks.client.tasks import records
+from gpu_tasks.client.tasks.orders import ImageUpload, LoadedTask, TaskDraft, TaskSealer
+from gpu_tasks.client.units.posting import TASK_POSTING, PostingCost, Prompt
+from gpu_tasks.client.units.posting_once import Posted, PostingRun, Progress
+from gpu_tasks.client.units.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, RecordBusyError
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.tasks.plan import TaskPlan
@@ -135,7 +134,7 @@ class TaskSubmission:
             )
         if last.told and until in {last.told, SUBMITTED}:
             raise TaskError(
-                f"the same command bought this already, as task {name}, which is {stages.progress(task)}: "
+                f"the same command bought this already, as task {name}, which is {records.progress(task)}: "
                 f"`ogpu describe {name}` and `ogpu result {name}` show it. Nothing was sent. --again buys another"
             )
 

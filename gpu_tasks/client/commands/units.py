@@ -16,10 +16,8 @@ import click
 from cli.calls import PlannedCall, SendingOptions, make, sending_options
 from cli.output import Account, Output
 from cli.session import CallFailedError, WalletSession, note
-from gpu_tasks.client.batches.leaf_looks import why_checked
 from gpu_tasks.client.commands.calls import key_option, planned, this_command, told_when_interrupted
 from gpu_tasks.client.commands.id_prefixes import TaskError, named_id, named_unit, task_if_known
-from gpu_tasks.client.commands.secrets import secret_option, secrets_of
 from gpu_tasks.client.commands.task_runs import (
     accept_option,
     checkpoints_option,
@@ -27,26 +25,28 @@ from gpu_tasks.client.commands.task_runs import (
     follow_task,
     force_option,
     out_option,
+    secret_option,
+    secrets_of,
     show_result,
 )
-from gpu_tasks.client.costs.spent import SpentMoney
-from gpu_tasks.client.events.leaf_ends import CheckEnd, dispute_ended, leaves_ended, lost_by
 from gpu_tasks.client.output_files import OutputFile
-from gpu_tasks.client.payments import UnitPayment, payments_of
-from gpu_tasks.client.results import (
+from gpu_tasks.client.units.costs import SpentMoney
+from gpu_tasks.client.units.leaf_checks import CheckEnd, dispute_ended, leaves_ended, lost_by, why_checked
+from gpu_tasks.client.units.results import (
     NO_REQUEST,
     PaidOutput,
     ResultError,
+    UnitPayment,
     answer_rows,
     completions_of,
     paid_output,
+    payments_of,
     progress,
     why_refunded,
     winner_of,
 )
-from gpu_tasks.client.unit_rows import UNITS_LISTED_MAX
-from gpu_tasks.client.wait_reasons import look, why_heard, why_queued
-from gpu_tasks.client.watch import UNITS_WATCHED_MAX, follow, row_of, rows_of, standing
+from gpu_tasks.client.units.wait_reasons import look, why_heard, why_queued
+from gpu_tasks.client.units.watch import UNITS_LISTED_MAX, UNITS_WATCHED_MAX, follow, row_of, rows_of, standing
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.data.blob_client import BlobClient

@@ -20,7 +20,7 @@ from devnet.stage.actors.task_sale import TaskSale
 from devnet.stage.network import Stage
 from devnet.stage.report import Narrator
 from genesis import dev_accounts
-from gpu_tasks.client.task_files import load_any
+from gpu_tasks.client.tasks.orders import load_any
 from gpu_tasks.market.training.money import TaskOutcome
 
 CHARLIE = dev_accounts.stash("Charlie")

@@ -18,7 +18,7 @@ from devnet.proofs.auction import (
 from devnet.stage.actors.task_sale import People
 from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums
-from gpu_tasks.client.task_files import load
+from gpu_tasks.client.tasks.orders import load
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.money import TaskOutcome

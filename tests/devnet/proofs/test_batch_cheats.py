@@ -28,7 +28,7 @@ from devnet.stage.cheating.lies import RightAnswers, told_with
 from fake_work import FakeForm
 from gpu_tasks.batches.leaves import Leaf, leaves_of
 from gpu_tasks.batches.sum_tree import holds, path_claim
-from gpu_tasks.client.batches.leaf_looks import WrongLeaf
+from gpu_tasks.client.units.leaf_checks import WrongLeaf
 from gpu_tasks.market.courts.events import CaseEnded, OpinionOpened
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Statement

@@ -23,7 +23,7 @@ from devnet.stage.measuring.task_ledger import TaskLedger, TaskLoss, TaskMove, T
 from genesis import dev_accounts
 from genesis.chain import genesis_state, runtime_of
 from genesis.presets import load_spec
-from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.client.tasks.orders import load, load_input
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.training.events import FraudProven, MilestoneReported, SlotSettled
 from gpu_tasks.market.training.money import TaskOutcome

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_tasks.client.training import sealed_orders
+from gpu_tasks.client.tasks import orders
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.tasks.order import StoredInput
 from planted_tasks import stored_in
@@ -21,7 +21,7 @@ def stored_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def nothing_final(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inputs are sealed as of block 0: the played chain learns of no other that is final."""
-    monkeypatch.setattr(sealed_orders, "StoredInput", lambda root, blob, _: StoredInput(root, blob, 0))
+    monkeypatch.setattr(orders, "StoredInput", lambda root, blob, _: StoredInput(root, blob, 0))
 
 
 @pytest.fixture

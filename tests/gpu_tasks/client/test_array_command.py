@@ -14,9 +14,9 @@ from cli.session import CallFailedError
 from converted import IMAGE
 from gpu_tasks.client.commands import submit, task_runs, tasks
 from gpu_tasks.client.commands.submit import ArraySubmission
-from gpu_tasks.client.habits.arrays import ArrayRecord
-from gpu_tasks.client.habits.drafts import ProgramDraft
-from gpu_tasks.client.posting_record import RecordError
+from gpu_tasks.client.tasks.arrays import ArrayRecord
+from gpu_tasks.client.tasks.drafts import ProgramDraft
+from gpu_tasks.client.units.posting_record import RecordError
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy

@@ -19,13 +19,12 @@ import pytest
 
 from cli.session import CallFailedError
 from converted import IMAGE
-from gpu_tasks.client.commands import run, submit, task_runs, task_submission, tasks
-from gpu_tasks.client.commands.posting import post
+from gpu_tasks.client.commands import post, run, submit, task_runs, task_submission, tasks
 from gpu_tasks.client.commands.task_submission import TaskSubmission
 from gpu_tasks.client.funds import spendable
-from gpu_tasks.client.posting import Wish
-from gpu_tasks.client.task_files import load_any
-from gpu_tasks.client.willingness import Willingness
+from gpu_tasks.client.tasks.estimates import Willingness
+from gpu_tasks.client.tasks.orders import load_any
+from gpu_tasks.client.units.posting import Wish
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client import class_choice, posting
-from gpu_tasks.client.class_choice import ANY, USUAL, ClassWish, chosen, classes_for, fitting_classes
-from gpu_tasks.client.file_runs.plan import WISH, wish_of
-from gpu_tasks.client.offers import Suiting
-from gpu_tasks.client.posting import AskedUnit, Sealer, Wish
+from gpu_tasks.client.offers import listing
+from gpu_tasks.client.offers.listing import ANY, USUAL, ClassWish, Suiting, chosen, classes_for, fitting_classes
+from gpu_tasks.client.units import posting
+from gpu_tasks.client.units.file_plan import WISH, wish_of
+from gpu_tasks.client.units.posting import AskedUnit, Sealer, Wish
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.api import DeviceStatus, InputReader
@@ -104,7 +104,7 @@ def test_what_is_named_counts_and_else_several_race_in_one_class(
         assert (racers, rate_max, at) == (2, 70, b"block")
         return found(*DEVICES)
 
-    monkeypatch.setattr(class_choice, "suiting", suiting)
+    monkeypatch.setattr(listing, "suiting", suiting)
     wish = ClassWish(named, 70)
     class_of = asyncio.run(classes_for(cast("Any", None), 0, bytes(32), racers, wish, b"block"))
     assert {class_of() for _ in range(9)} == {kind}

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from cli import calls
 from gpu_tasks.client.cli import main
 from gpu_tasks.client.commands import services
-from gpu_tasks.client.posting import Sealer
+from gpu_tasks.client.units.posting import Sealer
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, MachineInventory, sign_inventory
 from gpu_tasks.market.devices.devices import Devices

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cli import calls
+from gpu_tasks.client.commands import dispute
 from gpu_tasks.client.commands import dispute as disputing
-from gpu_tasks.client.commands import leaf_dispute
 from gpu_tasks.client.commands.id_prefixes import known_task
 from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import Acceptance, Task, TaskResult, TaskState
@@ -150,7 +150,7 @@ def test_a_run_that_is_computed_first_waits_for_its_result(tmp_path: Path, monke
 
 
 def test_how_much_is_computed_is_said_by_the_tenth(capsys: pytest.CaptureFixture[str]) -> None:
-    said = leaf_dispute.Tenths(40, "segments")
+    said = dispute.Tenths(40, "segments")
     for done in range(41):
         said(done)
     lines = capsys.readouterr().err.splitlines()

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from gpu_tasks.client.commands.secrets import named_secrets, secrets_of
+from gpu_tasks.client.commands.task_runs import named_secrets, secrets_of
 from gpu_tasks.tunnel.frames import SECRETS_BYTES_MAX
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.wait_reasons import why_differing, why_heard, why_judging
+from gpu_tasks.client.units.wait_reasons import why_differing, why_heard, why_judging
 from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, ClaimKind, CourtCase, PartyClaim
 from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.inference.units import Unit, UnitTerms

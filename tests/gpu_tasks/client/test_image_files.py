@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from devnet.launcher.made_images import ImageFile, MadeImage, layer_of
-from gpu_tasks.client import image_files
-from gpu_tasks.client.image_files import ImageFileError, look_at_image
-from gpu_tasks.client.task_files import load_any
+from gpu_tasks.client.tasks import orders
+from gpu_tasks.client.tasks.orders import ImageFileError, load_any, look_at_image
 from gpu_tasks.tasks.problems import TaskFileError
 
 IMAGE = MadeImage((ImageFile("bin"), ImageFile("bin/a", b"a" * 300_000)))
@@ -31,7 +30,7 @@ def test_an_archive_is_compressed_in_parts_and_the_same_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, sha256 = saved(tmp_path)
-    monkeypatch.setattr(image_files, "IMAGE_PART_BYTES", 500)
+    monkeypatch.setattr(orders, "IMAGE_PART_BYTES", 500)
     image = look_at_image(path, sha256)
     parts = image.parts()
     assert len(parts) > 1
@@ -59,10 +58,10 @@ def test_an_archive_that_nobody_runs_is_refused_before_anything_is_sent(
     with pytest.raises(ImageFileError, match="2 images"):
         look_at_image(path, sha256)
     path, sha256 = saved(tmp_path)
-    monkeypatch.setattr(image_files, "PACKED_BYTES_MAX", 100)
+    monkeypatch.setattr(orders, "PACKED_BYTES_MAX", 100)
     with pytest.raises(ImageFileError, match="when it is compressed"):
         look_at_image(path, sha256).parts()
-    monkeypatch.setattr(image_files, "IMAGE_ARCHIVE_BYTES_MAX", path.stat().st_size - 1)
+    monkeypatch.setattr(orders, "IMAGE_ARCHIVE_BYTES_MAX", path.stat().st_size - 1)
     with pytest.raises(ImageFileError, match="push a larger image"):
         look_at_image(path, sha256)
 

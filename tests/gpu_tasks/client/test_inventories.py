@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from gpu_tasks.client import inventories
-from gpu_tasks.client.inventories import HeardInventories, heard_inventories, with_claims
+from gpu_tasks.client.offers import listing
+from gpu_tasks.client.offers.listing import HeardInventories, heard_inventories, with_claims
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, TransferRates
 from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, MachineInventory, sign_inventory
@@ -106,7 +106,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, handlers: dict[int, Handler | None]) 
 
 
 def test_each_that_lies_or_keeps_us_waiting_is_named_and_the_others_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inventories, "ASKED_SECONDS", 2.0)
+    monkeypatch.setattr(listing, "ASKED_SECONDS", 2.0)
     began = time.monotonic()
     found = heard(
         monkeypatch,
@@ -139,7 +139,7 @@ def test_nobody_is_sent_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_so_many_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inventories, "PROVIDERS_MAX", 1)
+    monkeypatch.setattr(listing, "PROVIDERS_MAX", 1)
     found = heard(monkeypatch, {1: answering(signed(1)), 2: answering(signed(2))})
     assert list(found.claims) == list(found.policies) == [name(1)]
     assert "was not asked" in found.left_out[name(2)]

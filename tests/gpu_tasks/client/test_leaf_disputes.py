@@ -15,10 +15,10 @@ from fake_work import FakeForm
 from genesis import dev_accounts
 from gpu_tasks.batches.leaves import leaves_of
 from gpu_tasks.batches.sum_tree import batch_root, leaf_claim, totals_of
-from gpu_tasks.client.batches import leaf_looks
-from gpu_tasks.client.batches.leaf_looks import first_wrong, require_disputable, why_checked
-from gpu_tasks.client.commands import leaf_dispute
-from gpu_tasks.client.results import PaidOutput, ResultError
+from gpu_tasks.client.commands import dispute
+from gpu_tasks.client.units import leaf_checks
+from gpu_tasks.client.units.leaf_checks import first_wrong, require_disputable, why_checked
+from gpu_tasks.client.units.results import PaidOutput, ResultError
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
@@ -63,7 +63,7 @@ def computer(monkeypatch: pytest.MonkeyPatch) -> Computer:
     return found
 
 
-def looked(indices: Sequence[int], found: PaidOutput | None = None) -> leaf_looks.WrongLeaf | None:
+def looked(indices: Sequence[int], found: PaidOutput | None = None) -> leaf_checks.WrongLeaf | None:
     return first_wrong(GENESIS, UNIT_ID, found or paid(), indices, "numpy", lambda _: None)
 
 
@@ -152,9 +152,9 @@ def url(tmp_path: Path, computer: Computer, monkeypatch: pytest.MonkeyPatch) -> 
         bound[InferenceMarket].units[UNIT_ID] = a_unit()
         bound[LeafChecks].checks[UNIT_ID] = a_check()
 
-    monkeypatch.setattr(leaf_dispute, "paid_output", fetched)
+    monkeypatch.setattr(dispute, "paid_output", fetched)
     # a state that holds its own genesis hash cannot be made
-    monkeypatch.setattr(leaf_dispute, "first_wrong", lambda _, *rest: first_wrong(GENESIS, *rest))
+    monkeypatch.setattr(dispute, "first_wrong", lambda _, *rest: first_wrong(GENESIS, *rest))
     with chain_with(tmp_path, plant) as found:
         yield found
 
@@ -178,7 +178,7 @@ def test_a_batch_that_is_right_is_said_to_be_and_nothing_is_sent(
     async def right(*_: object) -> PaidOutput:
         return paid(None)
 
-    monkeypatch.setattr(leaf_dispute, "paid_output", right)
+    monkeypatch.setattr(dispute, "paid_output", right)
     for words in (["--yes"], ["--dry-run"]):
         found = answer(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", *words))
         assert (found["computed"], found["agree"], found["sent"]) == (20, 20, False)
@@ -223,7 +223,7 @@ def test_who_computes_while_a_check_goes_on_waits_until_leaves_can_be_disputed(
             yield
 
     monkeypatch.setattr(market_reads, "check", looked_at)
-    monkeypatch.setattr(leaf_dispute, "moments", at_once)
+    monkeypatch.setattr(dispute, "moments", at_once)
     found = ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run")
     assert answer(found)["leaf"] == WRONG
     assert looks == stages
@@ -255,7 +255,7 @@ def test_a_dispute_whose_time_ends_while_this_machine_computes_is_not_sent(
     async def ended_since(*asked: Any) -> LeafCheck | None:
         return None if fetched else await read(*asked)
 
-    monkeypatch.setattr(leaf_dispute, "paid_output", slowly)
+    monkeypatch.setattr(dispute, "paid_output", slowly)
     monkeypatch.setattr(market_reads, "check", ended_since)
     said = refusal(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, "--compute", "--dry-run"))
     assert "the time to dispute a leaf of it is over: its check has ended" in said
@@ -271,7 +271,7 @@ def test_a_late_dispute_is_refused_before_anybody_is_asked_or_anything_is_fetche
     async def ended(*_: object) -> None:
         return None
 
-    monkeypatch.setattr(leaf_dispute, "paid_output", fetched)
+    monkeypatch.setattr(dispute, "paid_output", fetched)
     monkeypatch.setattr(market_reads, "check", ended)
     for words in (["--compute"], ["--leaf", "3"]):
         said = refusal(ogpu(tmp_path, url, "dispute", "0x" + UNIT_ID.hex(), *OF_BOB, *words))

@@ -14,7 +14,7 @@ from cli.options import AMOUNT, AMOUNT_OR_ALL, NodeUrl
 from converted import IMAGE
 from gpu_tasks.client.commands import shell
 from gpu_tasks.client.commands.tasks import TASK_PRICE
-from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.client.tasks.results import RunBlobError
 from planted_tasks import BOB
 from runtime.cryptography import ss58
 from runtime.encoding.codec import DecodeError

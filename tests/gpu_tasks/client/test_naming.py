@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.commands import id_prefixes, task_runs, units
-from gpu_tasks.client.commands.posting import cancel
+from gpu_tasks.client.commands import cancel, id_prefixes, task_runs, units
 from gpu_tasks.data import market_reads
 from planted_tasks import BOB_KEY
 from task_customer import OF_BOB, ogpu, refusal

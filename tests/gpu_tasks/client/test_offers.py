@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.offers import ServiceError, form_of, require_judges, require_owners, usual_price
+from gpu_tasks.client.offers.listing import ServiceError, form_of, require_judges, require_owners, usual_price
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.capacity.capacity import Capacity

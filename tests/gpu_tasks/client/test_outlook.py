@@ -10,7 +10,7 @@ import pytest
 from genesis.chain import runtime_of
 from genesis.parameters import CONSENSUS
 from genesis.presets import load_spec
-from gpu_tasks.client.outlook import auction_numbers, bidding_devices, slot_ms, standby_of
+from gpu_tasks.client.offers.outlook import auction_numbers, bidding_devices, slot_ms, standby_of
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.client.payments import OF_CUSTOMER, UnitPayment, payments_of
+from gpu_tasks.client.units.results import OF_CUSTOMER, UnitPayment, payments_of
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable

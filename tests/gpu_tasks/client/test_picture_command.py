@@ -13,13 +13,12 @@ from click.testing import CliRunner, Result
 
 from between import lose_after_submit, spoiled
 from genesis import dev_accounts
-from gpu_tasks.client import posting
-from gpu_tasks.client.class_choice import USUAL, ClassWish
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.file_runs import answers
-from gpu_tasks.client.pictures import PictureSaleError, PixelCheck
-from gpu_tasks.client.posting_once import PostingRun
-from gpu_tasks.client.results import ResultError
+from gpu_tasks.client.commands.picture import PictureSaleError, PixelCheck
+from gpu_tasks.client.offers.listing import USUAL, ClassWish
+from gpu_tasks.client.units import answers, posting
+from gpu_tasks.client.units.posting_once import PostingRun
+from gpu_tasks.client.units.results import ResultError
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState

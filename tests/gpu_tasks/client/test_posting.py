@@ -5,8 +5,8 @@ from typing import cast
 import pytest
 
 from gpu_tasks.batches.requests import REQUEST_BYTES_MAX, decode_requests
-from gpu_tasks.client.batches.line_forms import LineTerms
-from gpu_tasks.client.posting import (
+from gpu_tasks.client.units.line_reader import LineTerms
+from gpu_tasks.client.units.posting import (
     PROMPT_FILE_BYTES_MAX,
     PROMPTS_MAX,
     PostError,

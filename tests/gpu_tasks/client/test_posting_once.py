@@ -9,10 +9,10 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from gpu_tasks.client import posting_once
-from gpu_tasks.client.posting import AskedUnit, PostError, Prompt, Sealer
-from gpu_tasks.client.posting_once import Posted, PostingRun, Progress
-from gpu_tasks.client.posting_record import PostingRecord, RecordError
+from gpu_tasks.client.units import posting_once
+from gpu_tasks.client.units.posting import AskedUnit, PostError, Prompt, Sealer
+from gpu_tasks.client.units.posting_once import Posted, PostingRun, Progress
+from gpu_tasks.client.units.posting_record import PostingRecord, RecordError
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms
 from played_node import PlayedNode, growing, served

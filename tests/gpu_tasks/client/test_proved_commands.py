@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 from between import Spoil, lose_after_submit, lose_before_submit, spoiled
 from cli import calls
 from genesis.chain import GENESIS_KEYS
-from gpu_tasks.client import watch
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.posting import Sealer
+from gpu_tasks.client.units import watch
+from gpu_tasks.client.units.posting import Sealer
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.workloads import registry
@@ -252,7 +252,7 @@ def test_a_retry_asks_for_the_funds_of_what_is_not_posted_yet(tmp_path: Path, mo
         async def nothing(*_: Any) -> int:
             return 0
 
-        monkeypatch.setattr("gpu_tasks.client.commands.posting.once.spendable", nothing)
+        monkeypatch.setattr("gpu_tasks.client.commands.once.spendable", nothing)
         dry = answer(ogpu(tmp_path, url, *post_words(tmp_path), "--dry-run"))
         assert (dry["units"], dry["locked"]["grains"], dry["fees"]["grains"]) == (0, "0", "0")
         anew = ogpu(tmp_path, url, *post_words(tmp_path), "--again")

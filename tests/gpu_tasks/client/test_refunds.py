@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.client.results import REASONS, why_refunded
+from gpu_tasks.client.units.results import REASONS, why_refunded
 from gpu_tasks.market.inference.units import Refund, Unit, UnitState, UnitTerms
 
 REFUNDED = Unit(

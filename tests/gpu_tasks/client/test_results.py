@@ -11,8 +11,16 @@ from rich.console import Console
 
 from gpu_tasks.batches.outcomes import BatchOutcome, Completed, RefusedRequest, encode_outcomes
 from gpu_tasks.batches.requests import encode_requests
-from gpu_tasks.client.results import Completion, ResultError, answer_rows, completions_of, cost_of, progress, winner_of
-from gpu_tasks.client.watch import FIELDS, WHOLE_IDS_SHOWN, Row, _shortened, _table, whole_ids
+from gpu_tasks.client.units.results import (
+    Completion,
+    ResultError,
+    answer_rows,
+    completions_of,
+    cost_of,
+    progress,
+    winner_of,
+)
+from gpu_tasks.client.units.watch import FIELDS, WHOLE_IDS_SHOWN, Row, _shortened, _table, whole_ids
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.sealing import SealKey, address_of, seal

@@ -13,7 +13,7 @@ import pytest
 from converted import IMAGE
 from gpu_tasks.client.commands import run
 from gpu_tasks.client.output_files import OutputFile
-from gpu_tasks.client.training.run_blobs import RunBlobError
+from gpu_tasks.client.tasks.results import RunBlobError
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.program_left import ProgramLeft
 from gpu_tasks.market.devices.records import DeviceClass, Provider

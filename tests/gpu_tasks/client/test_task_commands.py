@@ -14,10 +14,7 @@ from between import lose_after_submit, lose_before_submit, spoiled
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.data.unit_input import commitment_of, decode_input
 from gpu_tasks.market.training.training_market import TrainingMarket
-from planted_tasks import (
-    BOB,
-    BOB_KEY,
-)
+from planted_tasks import BOB, BOB_KEY
 from runtime.cryptography import ss58
 from task_customer import OF_BOB, ogpu, refusal
 from wallet.client import ChainClient
@@ -176,7 +173,7 @@ def test_a_task_that_cannot_be_submitted_says_why(tmp_path: Path, monkeypatch: p
         assert "nobody could serve the task now: it takes 1 device, and 0 could bid" in unserved
         planned = refusal(ogpu(tmp_path, url, "plan", MINIMAL, "--key", "//Alice"), 1)
         assert "`why not`" in planned, "as the table heads its column"
-        monkeypatch.setattr("gpu_tasks.client.outlook.sells_tasks", lambda _: False)
+        monkeypatch.setattr("gpu_tasks.client.offers.outlook.sells_tasks", lambda _: False)
         monkeypatch.setattr("gpu_tasks.client.commands.id_prefixes.sells_tasks", lambda _: False)
         assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
         assert "this chain sells no tasks" in refusal(ogpu(tmp_path, url, "ps", *OF_BOB))
@@ -208,7 +205,7 @@ def test_intervals_that_the_chain_does_not_pay_in_are_refused_before_anything_is
 
 
 def test_what_no_store_takes_is_not_submitted(tmp_path: Path, blobs: dict[bytes, bytes]) -> None:
-    with chain(tmp_path) as url, patch("gpu_tasks.client.training.sealed_orders.stores_for", lambda *_: []):
+    with chain(tmp_path) as url, patch("gpu_tasks.client.tasks.orders.stores_for", lambda *_: []):
         refused = refusal(ogpu(tmp_path, url, "submit", MINIMAL, *OF_BOB, "--yes"))
         assert "an input could not be stored, so nothing was posted" in refused
         assert asyncio.run(count(url)) == 0

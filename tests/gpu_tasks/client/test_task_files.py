@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from a_task_file import SIX_LINES
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.client.tasks.orders import load, load_input
 from gpu_tasks.market.training.rules import DEFAULT_RULES
 from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX, prepare, terms_of
 from gpu_tasks.tasks.problems import TaskFileError

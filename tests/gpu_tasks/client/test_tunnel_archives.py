@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tasks.client.tunnel import copies
-from gpu_tasks.client.tunnel.copies import copy_out
+from gpu_tasks.client.tasks import tunnel
+from gpu_tasks.client.tasks.tunnel import copy_out
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.tunnel.handshake import SealedLine, TunnelName
 from gpu_tasks.tunnel.multiplexer import Multiplexer, StreamPurpose, TunnelError, TunnelStream
@@ -118,7 +118,7 @@ def test_names_of_any_length_and_letters_arrive(tmp_path: Path) -> None:
 
 
 def test_folders_are_counted_those_above_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "FILES_MAX", 12)
+    monkeypatch.setattr(tunnel, "FILES_MAX", 12)
     with pytest.raises(TunnelError, match="more than 12 files and folders"):
         fetched(b"".join(entry(f"{number}/a/b/c", tarfile.DIRTYPE) for number in range(4)) + END, tmp_path)
     assert fetched(b"".join(entry(f"a/{number}") for number in range(11)) + END, tmp_path / "back")

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client import unit_rows
-from gpu_tasks.client.batches.record import BatchRecord, RunPlan
-from gpu_tasks.client.batches.runs import run_id
-from gpu_tasks.client.batches.sums import UnitSums
-from gpu_tasks.client.file_runs.plan import ACCOUNT
-from gpu_tasks.client.unit_rows import FORGOTTEN
+from gpu_tasks.client.units import watch
+from gpu_tasks.client.units.costs import UnitSums
+from gpu_tasks.client.units.file_plan import ACCOUNT
+from gpu_tasks.client.units.run_record import BatchRecord, RunPlan, run_id
+from gpu_tasks.client.units.watch import FORGOTTEN
 from gpu_tasks.data import market_reads
 from planted_tasks import BOB
 from runtime.cryptography import ss58
@@ -90,12 +89,12 @@ def test_units_that_the_chain_has_forgotten_are_known_by_the_record_of_their_run
 def test_of_many_units_the_newest_are_listed_with_times_by_the_chain_s_slots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unit_rows, "slot_ms", lambda _: 86_400_000)
+    monkeypatch.setattr(watch, "slot_ms", lambda _: 86_400_000)
     with chain(tmp_path) as url:
         _, second = posted(tmp_path, url)
         answer(ogpu(tmp_path, url, "cancel", second, *OF_BOB, "--yes"))
         assert "older" not in ogpu(tmp_path, url, "units", *OF_BOB).stderr
-        monkeypatch.setattr(unit_rows, "UNITS_LISTED_MAX", 1)
+        monkeypatch.setattr(watch, "UNITS_LISTED_MAX", 1)
         listed = ogpu(tmp_path, url, "units", *OF_BOB)
         (row,) = answer(listed)
         assert row["unit"] == second
@@ -126,7 +125,7 @@ def test_who_watches_without_a_terminal_is_told_what_is_waited_for(
 
     with chain(tmp_path) as url:
         first, _ = posted(tmp_path, url)
-        monkeypatch.setattr("gpu_tasks.client.watch.moments", moments)
+        monkeypatch.setattr("gpu_tasks.client.units.watch.moments", moments)
         monkeypatch.setattr("cli.session.WAIT_SECONDS", 0.05)
         monkeypatch.setattr("cli.session.note", told.append)
         for as_json in (True, False):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client.offers import ServiceError, require_owners
+from gpu_tasks.client.offers.listing import ServiceError, require_owners
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import CapacityProof, WorkShape
 from gpu_tasks.market.capacity.roll_call import RollCall

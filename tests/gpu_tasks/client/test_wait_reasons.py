@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.client.offers import asks_of
-from gpu_tasks.client.wait_reasons import MarketView, why_queued
+from gpu_tasks.client.offers.listing import asks_of
+from gpu_tasks.client.units.wait_reasons import MarketView, why_queued
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import money

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.client import willingness as asking
 from gpu_tasks.client.commands import tasks
-from gpu_tasks.client.inventories import HeardInventories
-from gpu_tasks.client.task_files import load_any
-from gpu_tasks.client.willingness import RUNS_IT, Willingness, why_unfit, willingness
+from gpu_tasks.client.offers.listing import HeardInventories
+from gpu_tasks.client.tasks import estimates as asking
+from gpu_tasks.client.tasks.estimates import RUNS_IT, Willingness, why_unfit, willingness
+from gpu_tasks.client.tasks.orders import load_any
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError, TransferRates
 from gpu_tasks.data.inventory import (

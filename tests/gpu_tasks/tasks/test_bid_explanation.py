@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from auction_bids import MAX, SEED, bid, rounds, tasks, terms
 from cli.output import Account, as_text
-from gpu_tasks.client.training.records import EXPLAINED_COLUMNS, bid_rows
+from gpu_tasks.client.tasks.records import EXPLAINED_COLUMNS, bid_rows
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.selection import BidFate, select
 from gpu_tasks.market.training.terms import Bid, TaskTerms

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.client.task_files import load_any
+from gpu_tasks.client.tasks.orders import load_any
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy, interval_of, is_by_time
 from gpu_tasks.market.training.tasks import TaskState

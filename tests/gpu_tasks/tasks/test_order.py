@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tasks.client.task_files import load, load_input
+from gpu_tasks.client.tasks.orders import load, load_input
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import Award, TaskBid, auction_id
 from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX

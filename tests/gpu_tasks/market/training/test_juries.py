@@ -1,7 +1,7 @@
 """Disputes of what replicas agree on: a jury of replicas that are drawn anew, and what its word moves."""
 
 from gpu_tasks.client.commands.dispute import bonds_of
-from gpu_tasks.client.training.task_payments import jury_pay
+from gpu_tasks.client.tasks.payments import jury_pay
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome

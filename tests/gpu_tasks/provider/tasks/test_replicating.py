@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from fake_engine import FakeEngine
-from gpu_tasks.client.tunnel.connection import runner_of
+from gpu_tasks.client.tasks.tunnel import runner_of
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.money import TaskOutcome

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from entered_lease import SERVICE, Entered, enter
-from gpu_tasks.client.tunnel.copies import copy_out
+from gpu_tasks.client.tasks.tunnel import copy_out
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from entered_lease import Entered, enter
-from gpu_tasks.client.tunnel.connection import hand_secrets
+from gpu_tasks.client.tasks.tunnel import hand_secrets
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.life.leaving import Stop

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from entered_lease import Entered, enter, provider_of
 from gpu_tasks.client.commands.shell import forward
-from gpu_tasks.client.tunnel.copies import copy_in, copy_out
+from gpu_tasks.client.tasks.tunnel import copy_in, copy_out
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.tunnel import program_access, tunnel_server

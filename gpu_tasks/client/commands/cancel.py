@@ -1,0 +1,278 @@
+"""The command that takes back what was posted: a unit, a task, or what of a run of a file still waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import click
+
+from cli.calls import PlannedCall, SendingOptions, make, require_somebody_to_ask, sending_options
+from cli.session import CallFailedError, WalletSession
+from gpu_tasks.client.commands.calls import key_option, planned, this_command, told_when_interrupted
+from gpu_tasks.client.commands.follow import PostedRun, follow_file, post_units, require_answers, sender, show_end
+from gpu_tasks.client.commands.id_prefixes import TaskError, is_id, named_id, task_if_known
+from gpu_tasks.client.commands.once import postings_option
+from gpu_tasks.client.commands.task_decisions import cancelled
+from gpu_tasks.client.commands.units import known_unit
+from gpu_tasks.client.units.answers import CANCELS_PER_CALL, RunStop, cancel_call
+from gpu_tasks.client.units.file_plan import ACCOUNT, FORM, FileWish, identity, plan_file, postings_of, wish_of
+from gpu_tasks.client.units.lines import FileForm
+from gpu_tasks.client.units.posting import PostError, Prompt, Wish
+from gpu_tasks.client.units.posting_record import RecordBusyError, RecordError
+from gpu_tasks.client.units.results import ResultError, progress
+from gpu_tasks.client.units.run_record import INPUT, BatchRecord, RunPlan, run_id, run_named, state_of
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Unit, UnitState, is_open
+from runtime.cryptography import ss58
+from runtime.pallets.utility import Utility
+from wallet.amounts import Grains
+from wallet.client import ChainClient, Payer
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+
+
+@click.command()
+@click.argument("named", metavar="UNIT|TASK|RUN...", nargs=-1, required=True)
+@key_option
+@postings_option
+@sending_options
+@click.pass_obj
+def cancel(
+    session: WalletSession, named: tuple[str, ...], key_text: str, postings: Path, sending: SendingOptions
+) -> None:
+    """Take back queued units, early tasks, or the rest of a run.
+
+    A UNIT (0x..) must be queued, and a TASK (0x..) must not run yet. One call takes back several of them: all, or
+    none where one cannot be taken back.
+
+    The command shows the cost first. For a unit, and for a task before its award, a tenth of the bond burns. For an
+    awarded task the whole bond is lost. A RUN is named by its file of results, or its id: see `ogpu batch`. Units
+    that providers work on are awaited, and their answers are written. Every other line goes into the file of errors
+    as cancelled.
+    """
+    runs = [text for text in named if not is_id(text)]
+    if runs and len(named) > 1:
+        raise click.UsageError(f"{runs[0]!r} is a run, or unknown: cancel a run by itself")
+    if len(named) > CANCELS_PER_CALL:
+        raise click.UsageError(f"give at most {CANCELS_PER_CALL} units and tasks at once")
+    if runs:
+        cancel_run(session, runs[0], key_text, sending, postings)
+        return
+
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        typed = [await named_id(session, client, text, key_text) for text in named]
+        ids = list(dict.fromkeys(typed))
+        plans = [await _plan_of(session, client, payer, each) for each in ids]
+        if len(plans) == 1:
+            return plans[0]
+        facts = {name: _sum(plans, name) for name in ("comes_back", "comes_back_later")}
+        facts |= {"gone": _sum(plans, "gone", "burned")}  # of tasks, of units
+        call = Utility.batch_all(calls=tuple(each.call for each in plans))
+        return planned(session.output, call, {"taken_back": len(ids), **facts})
+
+    make(session, key_text, sending, plan)
+
+
+async def _plan_of(session: WalletSession, client: ChainClient, payer: Payer, thing_id: bytes) -> PlannedCall:
+    """Return the call that takes back a unit or a task; ResultError or TaskError, with its id, if it cannot be."""
+    final = await client.finalized()
+    task = await task_if_known(client, thing_id, final)
+    try:
+        if task is not None:
+            return await cancelled(session, client, payer, thing_id, task)
+        found = await known_unit(client, thing_id, final)
+        _check_cancellable(found, payer.account)
+    except (ResultError, TaskError) as error:
+        raise type(error)(f"0x{thing_id.hex()}: {error}") from None
+    return planned(session.output, InferenceMarket.cancel(unit=thing_id), _cancel_facts(thing_id, found))
+
+
+def _sum(plans: Sequence[PlannedCall], *names: str) -> Grains:
+    """Sum the amounts of these names over all plans."""
+    return Grains(sum(plan.facts.get(name, 0) for plan in plans for name in names))
+
+
+def _check_cancellable(unit: Unit, account: bytes) -> None:
+    """ResultError that says why the account cannot take the unit back."""
+    if unit.customer != account:
+        raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it can cancel it")
+    if not is_open(unit):
+        raise ResultError(f"the unit was {progress(unit)} in block {unit.ended_at}: there is nothing to cancel")
+    if unit.state is not UnitState.QUEUED:
+        raise ResultError(
+            f"the unit is {progress(unit)}: providers are at work, and only a queued unit can be cancelled"
+        )
+
+
+def _cancel_facts(unit_id: bytes, unit: Unit) -> dict[str, Any]:
+    burned = money.cancel_burn(unit)
+    back = unit.escrow + unit.bond - burned
+    later = Grains(unit.deposit)  # with the unit's record
+    return {"unit": unit_id, "burned": Grains(burned), "comes_back": Grains(back), "comes_back_later": later}
+
+
+# Of a cancelled run, waiting units are taken back and racing ones are awaited. Each line of the file says how it ended.
+# A process that is at the run already is told, and does the same.
+STOPPED = (
+    "the run stays stopped: nothing more is posted, what was taken back stays so, and what is worked on is answered "
+    "and paid for; only its answers are not written yet"
+)
+AT_WORK = "providers are at work on these units, or have answered: they cannot be taken back, and are paid"
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run that was begun, as its record has it."""
+
+    record: BatchRecord
+    plan: RunPlan
+    folder: Path
+
+    @property
+    def account(self) -> bytes:
+        """Whose it is."""
+        return bytes.fromhex(self.plan.settings[ACCOUNT])
+
+    @property
+    def source(self) -> str:
+        """Where its file lies; nothing for what came through a pipe."""
+        return self.plan.settings[INPUT]
+
+    @property
+    def form(self) -> FileForm | None:
+        """How its command said that the file is written."""
+        form = self.plan.settings[FORM]
+        return FileForm(form) if form else None
+
+    @property
+    def results(self) -> tuple[Path, Path]:
+        """The files of answers and of errors."""
+        return Path(self.plan.output), Path(self.plan.errors)
+
+    @property
+    def wish(self) -> Wish:
+        """What was asked of all lines."""
+        return wish_of(self.plan.settings)
+
+
+def cancel_run(session: WalletSession, text: str, key_text: str, sending: SendingOptions, folder: Path) -> None:
+    """Cancel the run that somebody names; what it costs is shown and asked."""
+    if sending.is_forced:
+        raise click.UsageError("--force is for a single unit or task: of a run only what waits is taken back")
+    folder = folder.expanduser()
+    facts: dict[str, Any] = {}
+    runs: list[_Run] = []
+
+    async def look(client: ChainClient) -> None:
+        record = run_named(folder, text)
+        assert record.plan is not None, "only runs that were begun are named"
+        run = _Run(record, record.plan, folder)
+        payer = session.payer(key_text)
+        _require_cancellable(run, payer.account)
+        require_somebody_to_ask(is_asked=not (sending.dry_run or sending.is_agreed))
+        runs.append(run)
+        facts.update(await _facts(client, run, payer, sending.tip))
+
+    async def send(client: ChainClient) -> None:
+        await _cancel(session, client, session.key(key_text), runs[0], sending.tip)
+
+    session.run(look)
+    if sending.dry_run:
+        session.output.facts({**facts, "sent": False})
+        return
+    if not session.output.as_json:
+        session.output.facts(facts)
+    if not sending.is_agreed:
+        click.confirm(f"Cancel {facts['run']}?", abort=True, err=True)
+    # A second connection: the first would be closed as dead while a person takes time to answer.
+    with told_when_interrupted(lambda: f"{STOPPED}. Go on with the same command: `{this_command()}`"):
+        session.run(send, tells=True)
+
+
+def _require_cancellable(run: _Run, account: bytes) -> None:
+    if run.account != account:
+        raise RecordError(f"the run is {ss58.encode(run.account)}'s: only the key that posts it can cancel it")
+    if run.record.is_whole:
+        status = state_of(run.record).status.value
+        raise RecordError(f"the run is {status}: there is nothing to cancel; its answers are in {run.plan.output}")
+
+
+async def _facts(client: ChainClient, run: _Run, payer: Payer, tip: int) -> dict[str, Any]:
+    """What becomes of its units if it is cancelled now, and what that costs."""
+    ids = [bytes.fromhex(run.record.posted[place]) for place in run.record.to_write()]
+    found = [unit for unit in await market_reads.units(client, ids, await client.finalized()) if unit is not None]
+    queued = [unit for unit in found if unit.state is UnitState.QUEUED]
+    at_work = sum(is_open(unit) for unit in found) - len(queued)
+    burned = sum(money.cancel_burn(unit) for unit in queued)
+    sizes = [min(CANCELS_PER_CALL, len(queued) - first) for first in range(0, len(queued), CANCELS_PER_CALL)]
+    fees = {size: await client.fee(cancel_call([bytes(32)] * size), payer, tip) for size in set(sizes)}
+    return {
+        "run": run_id(run.record.path),
+        "status": state_of(run.record).status.value,
+        "answered": sum(answered for answered, _ in run.record.written.values()),
+        "taken_back": len(queued),
+        "waited_for": at_work,
+        **({"waited_for_because": AT_WORK} if at_work else {}),
+        "not_posted": len(run.record.to_post()),
+        "burned": Grains(burned),
+        "comes_back": Grains(sum(unit.escrow + unit.bond for unit in queued) - burned),
+        "comes_back_later": Grains(sum(unit.deposit for unit in queued)),
+        "fees": Grains(sum(fees[size] + tip for size in sizes)),
+    }
+
+
+async def _cancel(session: WalletSession, client: ChainClient, key: Keypair, run: _Run, tip: int) -> None:
+    run.record.ask_to_cancel()
+    try:
+        with ExitStack() as opened:
+            try:
+                source = opened.enter_context(_opened(run.source))
+                wanted = FileWish(source, run.form, *run.results, run.folder)
+                file = await plan_file(client.genesis_hash, run.account, run.wish, wanted, _no, _no)
+            except (OSError, WalletError) as error:
+                await _take_back(session, client, key, run, tip)
+                raise CallFailedError(_without_file(run, error)) from None
+            end = await follow_file(session, client, key, file, wanted, tip)
+            show_end(session, end, file)
+            require_answers(end)
+    except RecordBusyError:
+        who = "the `ogpu post` that is at the run takes back what waits, and writes what was answered"
+        session.output.facts({"run": run_id(run.record.path), "status": "cancelling", "who": who})
+
+
+def _opened(source: str) -> BinaryIO:
+    return Path(source).open("rb")
+
+
+async def _no() -> NoReturn:
+    """Asked for where no record has the file: it is another one."""
+    raise PostError("is not the one that was posted")
+
+
+def _without_file(run: _Run, error: Exception) -> str:
+    why = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    return (
+        "what waited was taken back, and nothing more is posted; but the lines of the run's file are needed to write "
+        f"what was answered, and {run.source or 'it came through a pipe'} ({why}): repeat the `ogpu post` command with "
+        "the file as it was"
+    )
+
+
+async def _take_back(session: WalletSession, client: ChainClient, key: Keypair, run: _Run, tip: int) -> None:
+    """What of a run can be stopped without its file: nothing is posted, and what waits is cancelled."""
+    wish, digest = run.wish, bytes.fromhex(run.plan.file)
+    named_by = postings_of(identity(client.genesis_hash, run.account, wish, run.form, digest, run.results))
+    names = [Prompt(first + 1, f"{count} requests") for first, count in run.plan.units]
+    posted = PostedRun(run.folder, named_by, wish, tip, [], names)
+    with BatchRecord.open_path(run.record.path) as record:
+        stop = RunStop(record, sender(session, client, key, tip))
+        await post_units(session, client, key, record, stop, posted)
+        ids = [bytes.fromhex(record.posted[place]) for place in record.to_write()]
+        units = await market_reads.units(client, ids, await client.finalized())
+        await stop.take_back(list(zip(ids, units, strict=True)))

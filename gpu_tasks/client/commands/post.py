@@ -1,0 +1,348 @@
+"""The command that posts units: what is asked, what it costs and who could take it is known before anything is sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, cast
+
+import click
+
+from cli.options import AMOUNT, dry_run_option, tip_option, yes_option
+from cli.session import CallFailedError, WalletSession, note
+from gpu_tasks.batches.requests import REQUESTS_MAX
+from gpu_tasks.client.commands.calls import (
+    key_option,
+    other_command,
+    this_command,
+    told_nothing_was_sent,
+    told_when_interrupted,
+)
+from gpu_tasks.client.commands.follow import answer_file
+from gpu_tasks.client.commands.once import (
+    Manner,
+    PricedUnits,
+    post_once,
+    postings_option,
+    priced,
+    require_takers,
+    show_and_ask,
+)
+from gpu_tasks.client.commands.units import STAYS, counted, show_until_ended
+from gpu_tasks.client.offers.listing import CLASS_CHOICES, USUAL, form_of, open_service
+from gpu_tasks.client.units.file_plan import SEED_BYTES, FileWish
+from gpu_tasks.client.units.line_reader import LineTerms
+from gpu_tasks.client.units.lines import FILE_BYTES_MAX, FileForm
+from gpu_tasks.client.units.posting import (
+    PROMPT_FILE_BYTES_MAX,
+    AskedUnit,
+    PostError,
+    PostingCost,
+    Prompt,
+    Wish,
+    check_terms,
+    read_prompts,
+    units_of,
+)
+from gpu_tasks.client.units.posting_once import Posted
+from gpu_tasks.client.units.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, is_told_of
+from gpu_tasks.client.units.run_record import WindowError, window_seconds
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
+from gpu_tasks.market.inference.units import RACERS_MAX
+from wallet.amounts import format_amount
+from wallet.client import ChainClient, Payer
+from wallet.keypair import Keypair
+
+PRICE = 5_000_000
+PIECE_BYTES = 1024 * 1024
+UNITS_NAMED_MAX = 3
+"""The most earlier units of the same command that are named."""
+FILE = click.Path(path_type=Path, dir_okay=False)
+FORM = click.Choice([form.value for form in FileForm])
+
+
+class PromptFile(click.File):
+    """The file of prompts; the error for a prompt in its place shows the right command."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The open file."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            how = "prompts come a line each from FILE, or from standard input: `echo … | ogpu post -`"
+            raise click.BadParameter(f"{error.message}; {how}", ctx, param) from None
+
+
+class Setting(click.ParamType[tuple[str, str]]):
+    """`NAME=VALUE`; which names there are, the service's workload says."""
+
+    name = "NAME=VALUE"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Name and value."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name, text
+
+
+@click.command()
+@click.argument("file", type=PromptFile("rb"))
+@key_option
+@click.option("--service", default=0, show_default=True, help="Number of the service: see `ogpu services`.")
+@click.option(
+    "--max-tokens", default=64, show_default=True, help="Most that a request may cost, in the service's unit."
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1, REQUESTS_MAX),
+    help="Requests in one unit: so many, or with --out at most.  [default: 1; with --out what devices can answer for]",
+)
+@click.option(
+    "--set", "options", multiple=True, type=Setting(), help="An option of the workload, several times for more of them."
+)
+@click.option(
+    "--racers", default=2, show_default=True, type=click.IntRange(1, RACERS_MAX), help="Providers for each unit."
+)
+@click.option(
+    "--class",
+    "device_class",
+    type=click.Choice(CLASS_CHOICES),
+    default=USUAL,
+    help="Devices that race, until the price has risen.  [default: any for one racer, else one class that has enough]",
+)
+@click.option(
+    "--price",
+    type=AMOUNT,
+    default=PRICE,
+    help="oGPU per thousand tokens for the winner, at most.  [default: 0.05]",
+)
+@click.option("--anyway", is_flag=True, help="Even if too few owners can race for it now.")
+@click.option("--out", type=FILE, metavar="RESULTS", help="Follow the units, and write answers into this new file.")
+@click.option("--errors", type=FILE, help="Lines without an answer, with --out.  [default: RESULTS.errors]")
+@click.option("--form", type=FORM, help="Form of FILE; jsonl and openai need --out.  [default: by its first line]")
+@click.option(
+    "--completion-window",
+    "window",
+    metavar="24h",
+    help="With --out: after so long (s, m, h, d) what still waits is taken back.  [default: as long as it takes]",
+)
+@click.option("--watch", "is_watched", is_flag=True, help="Follow the units until they end.")
+@postings_option
+@click.option("--again", is_flag=True, help="Forget what an earlier try that broke off may have posted.")
+@tip_option
+@yes_option
+@dry_run_option
+@click.pass_obj
+def post(
+    session: WalletSession, file: BinaryIO, key_text: str, service: int, max_tokens: int, batch: int | None,
+    options: tuple[tuple[str, str], ...], racers: int, device_class: str, price: int, anyway: bool,
+    out: Path | None, errors: Path | None, form: str | None, window: str | None, is_watched: bool, postings: Path,
+    again: bool, tip: int, yes: bool, dry_run: bool,
+) -> None:  # fmt: skip
+    """Post a request for each line of FILE.
+
+    FILE - is standard input. --batch puts several requests into one unit. With --out, FILE holds up to 50,000
+    prompts, JSON objects, or lines of OpenAI's batch input, and RESULTS has the same form. Repeat the command after
+    an interruption: it posts nothing twice.
+    """
+    most = batch or (REQUESTS_MAX if out else 1)
+    wish = Wish(service, max_tokens, dict(options), racers, price, most, device_class)
+    if out is not None:
+        if is_watched or again:
+            raise click.UsageError("with --out units are followed anyway, and to ask once more name another RESULTS")
+        _require_window(window)
+        with _seekable(file) as stream:
+            beside = errors or out.with_name(f"{out.name}.errors")
+            as_form = None if form is None else FileForm(form)
+            wanted = FileWish(stream, as_form, out, beside, postings, _source(file), window)
+            answer_file(session, key_text, wish, wanted, Manner(tip, anyway, yes, dry_run))
+        return
+    if errors is not None or form not in {None, FileForm.LINES.value} or window is not None:
+        raise click.UsageError(
+            "--errors, --form jsonl or openai, and --completion-window need a file of results: add --out RESULTS"
+        )
+    _post_lines(session, file, key_text, wish, Manner(tip, anyway, yes, dry_run), postings, again=again,
+                is_watched=is_watched, is_told=form is not None)  # fmt: skip
+
+
+def _post_lines(
+    session: WalletSession, file: BinaryIO, key_text: str, wish: Wish, manner: Manner, postings: Path, *, again: bool,
+    is_watched: bool, is_told: bool,
+) -> None:  # fmt: skip
+    """Post the lines of a file, and show the units, or follow them."""
+    data = file.read(PROMPT_FILE_BYTES_MAX + 1)
+    prompts: list[Prompt] = []
+    plans: list[_Plan] = []
+    records: list[PostingRecord] = []
+    followed: list[Posted] = []
+
+    async def look(client: ChainClient) -> None:
+        payer = session.payer(key_text)
+        service = await open_service(client, wish.service)
+        form = form_of(wish.service, service)
+        check_terms(service, form, wish)
+        terms = LineTerms(
+            form, (), wish.cost_max, wish.cost_max, wish.options, os.urandom(SEED_BYTES), bytes_max=INPUT_BYTES_MAX
+        )
+        found, requests = read_prompts(data, terms, is_told=is_told)
+        prompts.extend(found)
+        units, named = units_of(prompts, requests, form, wish, service.terms)
+        known = set() if again else _to_go_on_with(postings, _identity(client, payer, wish, prompts), key_text)
+        missing = [unit for place, unit in enumerate(units) if place not in known]
+        if missing:
+            await require_takers(client, payer.account, wish, missing, manner)
+        plans.append(_Plan(units, named, await priced(client, payer, wish, missing, form.cost_unit, manner)))
+
+    async def send(client: ChainClient) -> None:
+        key, (plan,) = session.key(key_text), plans
+        identity = _identity(client, key, wish, prompts)
+        with PostingRecord.open(postings, *identity) as record:
+            records.append(record)
+            if again or is_told_of(record.parts):
+                record.forget()
+            posted = await post_once(session.output, client, record, key, wish, manner.tip, plan.units, plan.named)
+            followed.extend(posted)
+            if not is_watched:
+                _show_posted(session, posted, plan.found.cost)
+                record.note_told(SUBMITTED)
+        if is_watched:
+            await _watch(
+                session,
+                client,
+                key,
+                posted,
+                partial(_note_ended, postings, identity),
+                is_new=bool(plan.found.cost.units),
+            )
+
+    with told_nothing_was_sent():
+        session.run(look)
+    found, output = plans[0].found, session.output
+    estimate = None if found.estimate is None else found.estimate.facts(is_for_programs=output.as_json)
+    show_and_ask(output, found, manner, estimate)
+    if not manner.dry_run:
+        # A second connection: the first would be closed as dead while a person takes time to answer.
+        with told_when_interrupted(lambda: _so_far(len(plans[0].units), records, followed, key_text)):
+            session.run(send)
+
+
+def _note_ended(postings: Path, identity: tuple[bytes, ...]) -> None:
+    """Note that the purchase is over, so that the same command posts other units."""
+    with PostingRecord.open(postings, *identity) as record:
+        record.note_told(ENDED)
+
+
+def _to_go_on_with(postings: Path, identity: tuple[bytes, ...], key_text: str) -> set[int]:
+    """Return the prompts that an earlier try sent, or was about to send; of a purchase that is over, a note says so."""
+    parts = PostingRecord.look(postings, *identity)
+    if is_told_of(parts):
+        note(_bought_before(parts, key_text))
+        return set()
+    return {place for part in parts for place in part.places}
+
+
+def _bought_before(parts: list[PostedPart], key_text: str) -> str:
+    """A sentence about the units that the same command posted before, and how to follow them."""
+    ids = [f"0x{unit}" for part in parts for unit in part.units]
+    more = f" and {len(ids) - UNITS_NAMED_MAX} more" if len(ids) > UNITS_NAMED_MAX else ""
+    watching = other_command("watch", *ids[:UNITS_NAMED_MAX], "--key", key_text)
+    return (
+        f"the same command posted {counted(len(ids))} before, from block {parts[0].block} on, and this one posts the "
+        f"same once more. To follow the earlier ones{more and f' ({UNITS_NAMED_MAX}{more})'}: `{watching}`"
+    )
+
+
+async def _watch(
+    session: WalletSession, client: ChainClient, key: Keypair, posted: list[Posted], note_ended: Callable[[], None], *,
+    is_new: bool,
+) -> None:  # fmt: skip
+    """Follow units that this command or an earlier try posted. Note it once their end was shown.
+
+    PostError where the chain has forgotten some.
+    """
+    if not is_new:
+        note("an earlier try posted all of it: this command follows its units. --again posts the same once more")
+    if None in await market_reads.units(client, [unit.unit for unit in posted]):  # it would be waited for without end
+        raise PostError("an earlier try posted this, and the chain has forgotten its units. --again posts it once more")
+    try:
+        await show_until_ended(session, client, key, {unit.unit: unit.prompt for unit in posted})
+    except CallFailedError:  # they have ended, some without a result
+        note_ended()
+        raise
+    note_ended()
+
+
+@contextmanager
+def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
+    """The file, or what comes through a pipe, on the disk without a name: it is read several times."""
+    if file.seekable():
+        yield file
+        return
+    with TemporaryFile() as kept:
+        left = FILE_BYTES_MAX + 1  # a byte more, which is refused
+        while left and (piece := file.read(min(left, PIECE_BYTES))):
+            kept.write(piece)
+            left -= len(piece)
+        yield cast("BinaryIO", kept)
+
+
+def _source(file: BinaryIO) -> str:
+    """Where a file lies, if it has a name there."""
+    return str(Path(file.name).absolute()) if file.seekable() and isinstance(file.name, str) else ""
+
+
+def _require_window(text: str | None) -> None:
+    if text is not None:
+        try:
+            window_seconds(text)
+        except WindowError as error:
+            raise click.UsageError(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The units of a post, what stands for each, and what those that are missing cost."""
+
+    units: list[AskedUnit]
+    named: list[Prompt]
+    found: PricedUnits
+
+
+def _so_far(units: int, records: list[PostingRecord], followed: list[Posted], key_text: str) -> str:
+    """How far a post of so many units came that is interrupted, and how to go on."""
+    if followed:
+        watching = other_command("watch", "--key", key_text)
+        return f"all of {counted(len(followed))} are posted; {STAYS}. Go on with `{watching}`"
+    parts = [part for record in records for part in record.parts]
+    posted = sum(len(part.units) for part in parts if part.block is not None)
+    sent = sum(len(part.units) for part in parts) - posted
+    return (
+        f"of {counted(units)} {posted} are posted, and {sent} more may be. Nothing is lost: what was sent is written "
+        f"down. Go on with the same command, which posts nothing twice: `{this_command()}`"
+    )
+
+
+def _show_posted(session: WalletSession, posted: list[Posted], cost: PostingCost) -> None:
+    rows = [{"unit": unit.unit, "block": unit.block, "prompt": unit.prompt} for unit in posted]
+    session.output.rows(_title(len(posted), cost), ("unit", "block", "prompt"), rows)
+
+
+def _title(posted: int, cost: PostingCost) -> str:
+    now = "" if posted == cost.units else f", {cost.units} of them now"
+    return f"{counted(posted)} posted{now}, for at most {format_amount(cost.most)} oGPU"
+
+
+def _identity(client: ChainClient, payer: Payer, wish: Wish, prompts: list[Prompt]) -> tuple[bytes, ...]:
+    """What makes two postings the same: chain, account, what is wished for, and every prompt."""
+    return client.genesis_hash, payer.account, repr(wish).encode(), *(prompt.text.encode() for prompt in prompts)

@@ -1,0 +1,430 @@
+"""Services and offers as a customer reads them: their forms, owners, device classes and claimed machines.
+
+Always: a form is found by the service's workload id, so a further workload needs no change here. Who offers is read
+from the chain: pausing owners, the customer's own devices and dearer asks do not count, nor does an owner who must stay
+to judge the unit. An inventory is its provider's claim: a bounded number of providers and bytes is asked for in a fixed
+time, and an answer counts if the chain knows its key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, ClaimedPolicy, InventoryError, read_inventory
+from gpu_tasks.data.proven_rates import unproven
+from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
+from gpu_tasks.market.draws import Spare
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.judges_left import LEFT_MIN, JudgesLeft
+from gpu_tasks.market.inference.rules import UnitRules
+from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.training.reputation import PPM, failure_ppm, record_at
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.offers import DeviceClaims, OfferRow
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.form import WorkloadForm
+from runtime.encoding.types import GRAINS_PER_OGPU
+from runtime.frame.runtime import constant_value
+from runtime.pallets.balances import Balances
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+from wallet.errors import WalletError
+
+
+class ServiceError(WalletError):
+    """The service cannot be bought, offered or closed as asked."""
+
+
+async def open_service(client: ChainClient, number: int) -> Service:
+    """The service, if units may be posted; ServiceError names those that are open."""
+    service = await market_reads.service(client, number)
+    if service is None or not service.is_open:
+        services = await market_reads.services(client)
+        numbers = ", ".join(str(known) for known, found in services.items() if found.is_open) or "none"
+        raise ServiceError(f"there is no open service {number}; open: {numbers}; see `ogpu services`")
+    return service
+
+
+def form_of(number: int, service: Service) -> WorkloadForm:
+    """How requests of the service are written; ServiceError for a workload, or a model, that is unknown here."""
+    form = registry.form_of(service.terms.workload)
+    if form is None:
+        known = ", ".join(form.name for form in registry.FORMS)
+        raise ServiceError(
+            f"service {number} is of the workload 0x{service.terms.workload.hex()}, which this program does not know; "
+            f"it knows {known}: use a release that knows it"
+        )
+    # Anybody may sell a known workload with weights of his own, and be the only one who has them: then nobody judges.
+    if form.model_id != service.terms.model:
+        raise ServiceError(
+            f"service {number} computes {form.name} with the model 0x{service.terms.model.hex()}, which is not the "
+            f"published one, 0x{form.model_id.hex()}: its results could not be judged"
+        )
+    return form
+
+
+def form_named(name: str) -> WorkloadForm:
+    """The form of a workload by its name; ServiceError names those that are known."""
+    try:
+        return registry.form_named(name)
+    except LookupError as error:
+        raise ServiceError(str(error)) from None
+
+
+def asks_of(devices: Iterable[DeviceStatus], number: int) -> dict[bytes, int]:
+    """The lowest ask of each owner with a device that offers the service and is not paused, in grains."""
+    asks: dict[bytes, int] = {}
+    for status in devices:
+        for service, offer in status.offers:
+            if service == number and not status.device.is_paused:
+                owner = status.device.owner
+                asks[owner] = min(offer.ask, asks.get(owner, offer.ask))
+    return asks
+
+
+async def own_accounts(client: ChainClient, customer: bytes, at: bytes | None = None) -> set[bytes]:
+    """Owners whom the chain never draws for a unit of this customer: itself, and whom it works for."""
+    stash = await market_reads.stash_of(client, customer, at)
+    return {customer} if stash is None else {customer, stash}
+
+
+def too_few_judges(racers: int, racing: int, spare: Spare, judges: JudgesLeft) -> str:
+    """A sentence: who of those in office must stay outside a race to judge it, and what that leaves."""
+    if spare.count < 0:
+        return (
+            f"too few judges would be left: {judges.needed} validators in office must stay to judge it, "
+            f"and {judges.needed + spare.count} could, for the customer, decliners and later keys do not count"
+        )
+    owners = "1 owner" if racers == 1 else f"{racers} owners"
+    return (
+        f"too few judges would be left: needs {owners}, and {racing} of those that suit may race, "
+        f"for {judges.needed} validators in office must stay to judge it"
+        + (", with two thirds of the stake" if judges.needed >= LEFT_MIN else "")
+    )
+
+
+async def require_judges(client: ChainClient, number: int, customer: bytes, price_max: int) -> None:
+    """ServiceError if the chain would refuse a unit of this price, for nobody could judge it however few race."""
+    at = await client.finalized()
+    judges, spare = await judges_for(client, number, customer, 1, at)
+    if spare.count < 0:
+        raise ServiceError(
+            f"{too_few_judges(0, 0, spare, judges)}: the chain takes no unit of yours until more of them are providers"
+        )
+    if judges.needed:
+        await _require_seats(client, judges, await own_accounts(client, customer, at), price_max, at)
+
+
+async def _require_seats(client: ChainClient, judges: JudgesLeft, own: set[bytes], price_max: int, at: bytes) -> None:
+    """ServiceError unless those of two thirds of the stake that may judge can pay for a seat at this price."""
+    stashes = sorted(judges.since)
+    accounts = await client.read_many(System.account, stashes, at=at)
+    free = {stash: info.data.free for stash, info in zip(stashes, accounts, strict=True)}
+    judges, rules, sealed_at = replace(judges, free=free), await _judge_rules(client, at), await client.height(at)
+    deposit: int = constant_value(Balances, Balances.existential_deposit, client.runtime)
+
+    def is_covered(price: int) -> bool:
+        return judges.can_pay(sealed_at, own, money.judge_seat(rules, price) + deposit)
+
+    if is_covered(price_max):
+        return
+    # the highest price that is: what a seat takes grows with it
+    affordable = bisect_left(range(price_max), True, key=lambda below: not is_covered(below + 1))
+    dearest = f"--price {format_amount(affordable)} or less" if affordable else "no price"
+    raise ServiceError(
+        f"too few judges could pay for their seats: a judge of a unit at {format_amount(price_max)} oGPU must hold "
+        f"{format_amount(money.judge_seat(rules, price_max))} oGPU, and those of two thirds of the stake that may "
+        f"judge it must have that free: the chain takes {dearest} now"
+    )
+
+
+async def _judge_rules(client: ChainClient, at: bytes) -> UnitRules:
+    """What a unit that is posted now goes by, as far as its judges are concerned."""
+    return UnitRules(
+        judge_fee_ppm=await client.read(Courts.judge_fee_ppm.item, at=at),
+        judge_fee_min=await client.read(Courts.judge_fee_min.item, at=at),
+        audit_rate_ppm=await client.read(Courts.audit_rate_ppm.item, at=at),
+    )
+
+
+async def require_owners(
+    client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, kind: DeviceClass | None = None
+) -> None:
+    """ServiceError if a unit could not be matched with those who offer now: a race is of distinct owners.
+
+    `rate_max` in grains per thousand output tokens; `kind`: the class of devices that it names, if any.
+    """
+    own, at = await own_accounts(client, customer), await client.finalized()
+    devices = await market_reads.devices_for(client, number, at)
+    named = [status for status in devices if kind is None or status.device.kind is kind]
+    lacking = await unproven(client, [status.id for status in named], at)
+    asks = asks_of((status for status in named if status.id not in lacking), number)
+    offering = [ask for owner, ask in asks.items() if owner not in own]
+    taking = sum(ask <= rate_max for ask in offering)
+    if taking < racers:
+        having = "" if kind is None else f" with a device of class {kind.name.lower()}"
+        others = "" if kind is None else ", name another --class"
+        raise ServiceError(
+            f"a unit with --racers {racers} needs as many owners{having}; service {number} is offered by "
+            f"{len(offering)}, and by {taking} of them for {format_amount(rate_max)} oGPU per thousand or less"
+            f"{_lacking(lacking)}: ask for fewer racers, raise --price{others}, or post with --anyway and wait for more"
+        )
+    judges, spare = await judges_for(client, number, customer, racers, at)
+    racing = judges.racing({owner for owner, ask in asks.items() if owner not in own and ask <= rate_max}, spare)
+    if racing < racers:
+        raise ServiceError(
+            f"{too_few_judges(racers, racing, spare, judges)}: ask for fewer racers, or post with --anyway and wait "
+            "for providers who are no validators"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Suiting:
+    """The devices that suit a unit, busy or not, and who of those in office must stay to judge it."""
+
+    devices: list[DeviceStatus]
+    judges: JudgesLeft
+    spare: Spare
+
+    def racing(self, owners: Collection[bytes]) -> int:
+        """How many of the owners may race for one unit."""
+        return self.judges.racing(owners, self.spare)
+
+
+async def suiting(
+    client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
+) -> Suiting:
+    """The devices that work for a unit of this price, if their owners are not too many in office."""
+    own = await own_accounts(client, customer, at)
+    devices = await market_reads.devices_for(client, number, at)
+    lacking = await unproven(client, [status.id for status in devices], at)
+    found = [
+        status
+        for status in devices
+        if status.id not in lacking
+        and status.device.owner not in own
+        and any(ask <= rate_max for ask in asks_of([status], number).values())
+    ]
+    return Suiting(found, *await judges_for(client, number, customer, racers, at))
+
+
+async def drawable(
+    client: ChainClient, number: int, customer: bytes, *, racers: int, rate_max: int, at: bytes
+) -> list[DeviceStatus]:
+    """The devices that a unit could be matched with now, busy or not; none where their owners are too few to race."""
+    found = await suiting(client, number, customer, racers=racers, rate_max=rate_max, at=at)
+    return found.devices if found.racing({status.device.owner for status in found.devices}) >= racers else []
+
+
+async def usual_price(client: ChainClient, number: int, customer: bytes) -> int:
+    """The highest price of a unit for which half of the devices have the collateral free, in grains; ServiceError."""
+    own, at = await own_accounts(client, customer), await client.finalized()
+    devices = [status.device for status in await market_reads.devices_for(client, number, at)]
+    free = sorted(device.bond for device in devices if device.owner not in own and not device.is_paused)
+    if not free:
+        raise ServiceError(f"nobody else offers service {number} now: see `ogpu providers`")
+    median, rules = free[(len(free) - 1) // 2], await _judge_rules(client, at)
+    # what is locked for a price grows with it
+    return bisect_left(range(median), True, key=lambda below: money.collateral(rules, below + 1) > median)
+
+
+def _lacking(devices: Collection[bytes]) -> str:
+    """Who does not count although it offers, in words."""
+    if not devices:
+        return ""
+    number = "1 more device has" if len(devices) == 1 else f"{len(devices)} more devices have"
+    return f" ({number} proven too little at a roll call)"
+
+
+async def judges_for(
+    client: ChainClient, number: int, customer: bytes, racers: int, at: bytes
+) -> tuple[JudgesLeft, Spare]:
+    """Who may judge units for so many racers that this customer posts now, and who of them may race."""
+    judges = await market_reads.judges_left(client, await market_reads.readers(client, number, at), at)
+    return judges, judges.spare(await client.height(at), await own_accounts(client, customer, at), racers)
+
+
+USUAL, ANY = "usual", "any"
+CLASS_CHOICES = (USUAL, ANY, *CLASS_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassWish:
+    """What a customer asks for: `USUAL`, `ANY`, or a class by name; and what it pays, in grains per thousand tokens."""
+
+    named: str = ANY
+    rate_max: int = 0
+
+
+NO_CLASS = ClassWish()
+OWNERS_PER_RACER = 2
+"""A class is chosen that has so many owners for each racer. Of as many as race everybody knows who they will be; and
+whoever withdraws its devices where that leaves too few, when it knows the beacon, has another draw."""
+
+
+async def classes_for(
+    client: ChainClient, service: int, customer: bytes, racers: int, wish: ClassWish, at: bytes
+) -> Callable[[], DeviceClass | None]:
+    """What gives each unit that is posted now its class."""
+    if wish.named in CLASS_NAMES:
+        return lambda: CLASS_NAMES[wish.named]
+    if wish.named == ANY or racers == 1:
+        return lambda: None
+    found = await suiting(client, service, customer, racers=racers, rate_max=wish.rate_max, at=at)
+    fitting = fitting_classes(found, racers)
+    return lambda: chosen(fitting, secrets.randbelow)
+
+
+def fitting_classes(found: Suiting, racers: int) -> dict[DeviceClass, int]:
+    """The classes that have owners enough of whom enough may race, each with the bond of its devices in grains."""
+    owners: dict[DeviceClass, set[bytes]] = {}
+    bonds = Counter[DeviceClass]()
+    for status in found.devices:
+        owners.setdefault(status.device.kind, set()).add(status.device.owner)
+        bonds[status.device.kind] += status.device.bond
+    return {
+        kind: bonds[kind]
+        for kind in DeviceClass
+        if len(owners.get(kind, ())) >= OWNERS_PER_RACER * racers and found.racing(owners[kind]) >= racers
+    }
+
+
+def chosen(fitting: dict[DeviceClass, int], below: Callable[[int], int]) -> DeviceClass | None:
+    """One of the classes, each as likely as it has bond; None where there is none. `below(n)`: a number below n."""
+    if not fitting:
+        return None
+    place = below(sum(fitting.values()))
+    for kind, bond in fitting.items():
+        if place < bond:
+            return kind
+        place -= bond
+    raise AssertionError("a number below the sum falls into one of the parts")
+
+
+PROVIDERS_MAX = 512
+ASKED_SECONDS = 8.0
+"""For all of them together."""
+LOSS = GRAINS_PER_OGPU
+"""Of the task whose failure reliability is reckoned for."""
+
+
+@dataclass(slots=True)
+class HeardInventories:
+    """By provider what it says of each hardware, and why others are left out."""
+
+    claims: dict[bytes, dict[bytes, DeviceClaims]] = field(default_factory=dict)
+    policies: dict[bytes, ClaimedPolicy] = field(default_factory=dict)
+    """The claimed policies by provider."""
+    processors: dict[bytes, DeviceClaims] = field(default_factory=dict)
+    """By provider what it says of its CPU."""
+    left_out: dict[bytes, str] = field(default_factory=dict)
+
+
+async def reliability_of(client: ChainClient, owners: Sequence[bytes], at: bytes) -> dict[bytes, int]:
+    """How probable the chain holds it that each ends a task with a loss of 1 oGPU well, in millionths."""
+    if TrainingMarket not in client.runtime.pallets:
+        return {}
+    era = await client.read(TrustStake.current_era, at=at)
+    records = await client.read_many(TrainingMarket.records, list(owners), at=at)
+    pairs = zip(owners, records, strict=True)
+    return {owner: PPM - failure_ppm(record_at(record, era), LOSS) for owner, record in pairs}
+
+
+async def heard_inventories(
+    client: ChainClient, blobs: BlobClient, owners: Sequence[bytes], at: bytes
+) -> HeardInventories:
+    """What providers say of their machines now."""
+    found = HeardInventories()
+    providers = await market_reads.providers(client, at)
+    for owner in owners[PROVIDERS_MAX:]:
+        found.left_out[owner] = f"was not asked: {PROVIDERS_MAX} are, and it is dearer"
+    raw: dict[bytes, bytes] = {}
+
+    async def ask(owner: bytes) -> None:
+        provider = providers.get(owner)
+        endpoint = None if provider is None else market_reads.endpoint_of(provider)
+        if endpoint is None:
+            found.left_out[owner] = "has no endpoint on the chain"
+            return
+        try:
+            raw[owner] = await blobs.inventory_of(endpoint)
+        except BlobError as error:
+            found.left_out[owner] = str(error)
+
+    asking = {asyncio.create_task(ask(owner)): owner for owner in owners[:PROVIDERS_MAX]}
+    if asking:
+        _, late = await asyncio.wait(asking, timeout=ASKED_SECONDS)
+        for task in late:
+            task.cancel()
+            found.left_out[asking[task]] = "was too slow"
+        await asyncio.gather(*asking, return_exceptions=True)
+    for owner, data in raw.items():
+        await _take(client, found, owner, data, at)
+    return found
+
+
+async def _take(client: ChainClient, found: HeardInventories, owner: bytes, data: bytes, at: bytes) -> None:
+    """Take an answer in, or say why it does not count."""
+    try:
+        inventory = read_inventory(data, client.genesis_hash, time.time_ns() // 1_000_000)
+    except InventoryError as error:
+        found.left_out[owner] = str(error)
+        return
+    if await market_reads.stash_of(client, inventory.provider_key, at) != owner:
+        found.left_out[owner] = "sent an inventory that another key has signed"
+        return
+    found.left_out.pop(owner, None)
+    found.policies[owner] = inventory.policy
+    pairs = [(device, _claims(inventory.machine, device)) for device in inventory.devices]
+    found.claims[owner] = {device.uuid_hash: claims for device, claims in pairs}
+    processor = next((claims for device, claims in pairs if device.is_processor), None)
+    if processor is not None:
+        found.processors[owner] = processor
+
+
+def _claims(machine: ClaimedMachine, device: ClaimedDevice) -> DeviceClaims:
+    return DeviceClaims(
+        vendor=device.vendor,
+        model=device.model,
+        vram_mib=device.memory_mib,
+        driver=device.driver,
+        platform=device.platform,
+        platform_version=device.platform_version,
+        processor=machine.processor,
+        cores=machine.cores,
+        memory_mib=machine.memory_mib,
+        disk_free_mib=machine.disk_free_mib,
+        down_kbit=machine.down_kbit,
+        up_kbit=machine.up_kbit,
+    )
+
+
+def with_claims(rows: Sequence[OfferRow], heard: HeardInventories, devices: Iterable[DeviceStatus]) -> list[OfferRow]:
+    """The rows with what their providers claim: by the hash of the hardware's identifier, as the chain has it.
+
+    A CPU has no identifier of its own: a provider's only CPU device is its machine's, as its daemon takes it too.
+    """
+    known = {status.id: status.device for status in devices}
+    processors = Counter(device.owner for device in known.values() if device.kind is DeviceClass.CPU)
+
+    def claims_of(row: OfferRow) -> DeviceClaims | None:
+        device = known.get(row.device)
+        if device is None:
+            return None
+        found = heard.claims.get(row.provider, {}).get(device.uuid_hash)
+        is_only = device.kind is DeviceClass.CPU and processors[row.provider] == 1
+        return found or (heard.processors.get(row.provider) if is_only else None)
+
+    return [replace(row, claims=claims_of(row)) for row in rows]

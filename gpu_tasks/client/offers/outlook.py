@@ -1,0 +1,133 @@
+"""The providers that could bid for a task, and the numbers that its auction would go by.
+
+Always: all reads are of one final block.
+"""
+
+from __future__ import annotations
+
+from cli.session import CallFailedError
+from gpu_tasks.client.funds import spendable_of
+from gpu_tasks.client.offers.listing import own_accounts
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.proven_rates import proven_rates
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.numbers import task_rules
+from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy
+from gpu_tasks.market.training.terms import TaskTerms
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.plan import AuctionNumbers, BiddingDevice, TaskPlan
+from gpu_tasks.tasks.quantities import written_span
+from runtime.frame.runtime import constant_value
+from runtime.pallets.staking.stakers import may_be_elected
+from runtime.pallets.staking.trust_stake import TrustStake
+from runtime.pallets.system import System
+from runtime.pallets.timestamp import Timestamp
+from wallet.client import ChainClient
+
+
+def slot_ms(client: ChainClient) -> int:
+    """How long a slot of this chain is: its rules say so, and no node is asked."""
+    period: int = constant_value(Timestamp, Timestamp.minimum_period, client.runtime)
+    return 2 * period
+
+
+def standby_of(plan: TaskPlan) -> str:
+    """Whether somebody would stand by, in words."""
+    if plan.is_of_replicas:
+        return "none: of copies most decide"
+    return "yes" if plan.has_standby else "perhaps none"
+
+
+def sells_tasks(client: ChainClient) -> bool:
+    """Whether the chain has a market of tasks."""
+    return TrainingMarket in client.runtime.pallets
+
+
+async def auction_numbers(client: ChainClient, at: bytes, checked_by: CheckedBy = CheckedBy.EXECUTED) -> AuctionNumbers:
+    """What a task that is submitted now would go by; of a chain that sells none yet, what its market begins with.
+
+    Of what judges execute again, one with a trace: all that a file of a training task describes has one.
+    """
+    is_sold = sells_tasks(client)
+
+    numbers: dict[str, int] = {
+        name: await client.read(parameter.item, at=at) if is_sold else parameter.default
+        for name, parameter in TrainingMarket.parameters.items()
+    }
+    return AuctionNumbers(
+        rules=task_rules(numbers.__getitem__, has_trace=checked_by is CheckedBy.EXECUTED, checked_by=checked_by),
+        commit=numbers["commit_blocks"],
+        reveal=numbers["reveal_blocks"],
+        start=numbers["start_blocks"],
+        deposit=numbers["task_deposit"],
+        step_fee=numbers["step_fee"],
+        interval_max=numbers["interval_blocks_max"],
+    )
+
+
+def require_interval(terms: TaskTerms, intervals: int, numbers: AuctionNumbers, slot_ms: int) -> None:
+    """CallFailedError where time would be paid in longer intervals than the chain has: it takes no such task."""
+    each = terms.blocks_max // intervals if intervals else 0
+    longest = INTERVALS_MAX * numbers.interval_max
+    if each and terms.blocks_max > longest:
+        most = written_span(longest * slot_ms)
+        raise CallFailedError(f"spec.limits.time: this chain sells {most} to a task at most; give less")
+    if each > numbers.interval_max:
+        most = f"{numbers.interval_max} blocks ({numbers.interval_max * slot_ms // 1_000}s)"
+        raise CallFailedError(
+            f"spec.limits.interval: it comes to {each} blocks, and this chain pays for {most} at most; give less"
+        )
+
+
+async def bidding_devices(client: ChainClient, at: bytes) -> list[BiddingDevice]:
+    """Every device, with what decides whether it could bid."""
+    statuses = await market_reads.devices(client, at)
+    owners = sorted({status.device.owner for status in statuses})
+    providers = await market_reads.providers(client, at)
+    candidates = await _candidates(client, owners, at)
+    spendable = {
+        owner: spendable_of(account)
+        for owner, account in zip(owners, await client.read_many(System.account, owners, at=at), strict=True)
+    }
+    least = {
+        DeviceClass.CPU: await client.read(Devices.cpu_bond_min.item, at=at),
+        DeviceClass.CONSUMER: await client.read(Devices.consumer_bond_min.item, at=at),
+        DeviceClass.DATACENTER: await client.read(Devices.datacenter_bond_min.item, at=at),
+    }
+    rates = await proven_rates(client, [status.id for status in statuses], at)
+    return [
+        BiddingDevice(
+            device=status.id,
+            owner=status.device.owner,
+            kind=status.device.kind,
+            bond=status.device.bond,
+            bond_min=least[status.device.kind],
+            is_provider=status.device.owner in providers,
+            is_candidate=status.device.owner in candidates,
+            is_paused=status.device.is_paused,
+            is_busy=status.device.assignment is not None,
+            spendable=spendable[status.device.owner],
+            has_proven=not rates.why_not(status.id, status.device.kind),
+        )
+        for status in statuses
+    ]
+
+
+async def own(client: ChainClient, customer: bytes, at: bytes) -> frozenset[bytes]:
+    """The accounts that a customer acts for."""
+    return frozenset(await own_accounts(client, customer, at))
+
+
+async def _candidates(client: ChainClient, owners: list[bytes], at: bytes) -> set[bytes]:
+    """Those of `owners` who may be elected, and so bid."""
+    offered = await client.read_many(TrustStake.candidates, owners, at=at)
+    banned = await client.read_many(TrustStake.tombstones, owners, at=at)
+    staked = await client.read_many(TrustStake.bonds, owners, at=at)
+    least: int = await client.read(TrustStake.validator_bond_min.item, at=at)
+    rows = zip(owners, offered, banned, staked, strict=True)
+    return {
+        owner
+        for owner, candidate, tombstone, stake in rows
+        if candidate is not None and may_be_elected(is_tombstoned=tombstone is not None, own_stake=stake, least=least)
+    }

@@ -1,0 +1,128 @@
+"""One task for each index of an array, as Slurm has them, and which of them have been submitted.
+
+Always: a member is in the record before anything forgets that it was sent, so whoever repeats the command submits none
+twice; a member is its file's task with its index in the environment, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from gpu_tasks.client.tasks.orders import LoadedTask
+from gpu_tasks.client.units.posting_record import LockedRecord, RecordError, record_name
+from gpu_tasks.tasks.container_request import VARIABLES_MAX
+from gpu_tasks.tasks.file_words import NAME_MAX
+from gpu_tasks.tasks.task_kinds import ContainerSource
+from wallet.errors import WalletError
+from wallet.private_file import replace as replace_file
+
+MEMBERS_MAX = 64
+INDEX_MAX = 999_999
+INDEX_VARIABLES = ("OGPU_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID")
+SET_VARIABLES = ("SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX")
+"""What scripts of Slurm ask for beside."""
+RECORD_BYTES_MAX = 64 * 1024
+_RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,6}))?)?", re.ASCII)
+
+
+class ArrayError(WalletError):
+    """No array of tasks can be made of this; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSet:
+    """`0-9`, `1,3,5-7`, `0-100:10`, each with `%4` for how many run at once."""
+
+    indices: tuple[int, ...]
+    at_once: int | None = None
+
+
+def index_set(text: str) -> IndexSet:
+    """The indices of an array, rising, none twice; ArrayError."""
+    ranges, is_bounded, bound = text.partition("%")
+    if is_bounded and not (bound.isdecimal() and 1 <= len(bound) <= 3 and int(bound)):
+        raise ArrayError(f"--array {text!r:.40}: behind % stands how many run at once")
+    found: set[int] = set()
+    for part in ranges.split(","):
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            raise ArrayError(f"--array {text!r:.40}: write it like 0-9, 1,3,5-7 or 0-100:10, with %4 for four at once")
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if last < first or not step or (last - first) // step >= MEMBERS_MAX:
+            raise ArrayError(f"--array {text!r:.40}: a range rises, and an array has at most {MEMBERS_MAX} tasks")
+        found |= set(range(first, last + 1, step))
+    if len(found) > MEMBERS_MAX:
+        raise ArrayError(f"--array {text!r:.40}: an array has at most {MEMBERS_MAX} tasks")
+    return IndexSet(tuple(sorted(found)), int(bound) if is_bounded else None)
+
+
+def member_of(loaded: LoadedTask, asked: IndexSet, index: int) -> LoadedTask:
+    """The task of one index; ArrayError for tasks that have no environment, or one that is full."""
+    source = loaded.source
+    if not isinstance(source, ContainerSource):
+        raise ArrayError("--array is for jobs and leases: other tasks have no environment to find their index in")
+    task = source.file.task
+    others = (len(asked.indices), asked.indices[0], asked.indices[-1])
+    own = dict.fromkeys(INDEX_VARIABLES, str(index)) | dict(zip(SET_VARIABLES, map(str, others), strict=True))
+    environment = dict(task.environment) | own
+    if len(environment) > VARIABLES_MAX:
+        raise ArrayError(f"--array: its variables and the file's are more than {VARIABLES_MAX}: name fewer in the file")
+    tail = f"-{index}"
+    named = task.model_copy(update={"name": task.name[: NAME_MAX - len(tail)] + tail, "environment": environment})
+    return replace(loaded, source=replace(source, file=replace(source.file, task=named)))
+
+
+@dataclass(slots=True)
+class ArrayRecord(LockedRecord):
+    """Which members are on the chain."""
+
+    members: dict[int, str] = field(default_factory=dict)
+    """Tasks in hexadecimal, by index."""
+
+    @classmethod
+    def open(cls, folder: Path, *identity: bytes) -> Self:
+        """The record of an array, as earlier tries left it; RecordError if another process is at it."""
+        record = cls(folder.expanduser() / f"array-{record_name(*identity)}.json")
+        record.lock("the same array is being submitted by another `ogpu submit`: wait for it")
+        try:
+            record.members = _members(record.path)
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            record.close()
+            raise RecordError(f"{record.path} is damaged: look with `ogpu ps` what is there, then remove it") from None
+        return record
+
+    def note(self, index: int, task: bytes) -> None:
+        """A member is on the chain."""
+        self.members[index] = task.hex()
+        self._save()
+
+    def remove(self, index: int) -> None:
+        """A member has ended without anybody working on it, and is submitted again."""
+        self.members.pop(index, None)
+        self._save()
+
+    def _save(self) -> None:
+        replace_file(self.path, json.dumps({str(each): self.members[each] for each in sorted(self.members)}).encode())
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.members.clear()
+        self.path.unlink(missing_ok=True)
+
+
+def _members(path: Path) -> dict[int, str]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(RECORD_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return {}
+    if len(data) > RECORD_BYTES_MAX:
+        raise ValueError("too long")
+    found = json.loads(data)
+    if not all(len(bytes.fromhex(task)) == 32 for task in found.values()):
+        raise ValueError("no tasks")
+    return {int(index): task for index, task in found.items()}

@@ -1,0 +1,376 @@
+"""A service of a Compose file as a lease, or as a job.
+
+The keys are those of the Compose specification (https://github.com/compose-spec/compose-spec). Always: of the
+user's environment a value is taken where the user names it, and no other, whatever the file asks for: every bidder can
+read it; variables in braces are not filled in.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_tasks.client.tasks.drafts import ProgramDraft
+from gpu_tasks.client.tasks.foreign import (
+    SMALL_SHM,
+    VARIABLE_FORM,
+    Carrying,
+    Foreign,
+    ForeignFileError,
+    Tree,
+    cores_of,
+    image_for,
+    line_of,
+    only_key,
+    pairs_at,
+    refuse_other,
+    size_of,
+    table_at,
+    text_at,
+    texts_at,
+    tree_of,
+)
+from gpu_tasks.tasks.problems import shown
+from gpu_tasks.tasks.task_kinds import OtherFile
+
+UNNEEDED = dict.fromkeys(
+    ("container_name", "hostname", "labels", "logging", "healthcheck", "init", "stop_signal", "tty",
+     "stop_grace_period", "stdin_open", "pull_policy", "profiles"),
+    "nothing of a task depends on it",
+) | {
+    "cap_drop": "no container has capabilities anyway",
+    "read_only": "the image is read-only anyway; programs write to /workspace, /out and /tmp",
+}  # fmt: skip
+"""Keys without which a program runs the same."""
+WHY = {
+    "build": "an image is not built: push it to a registry, and name it with --image",
+    "entrypoint": "the image's own entry point runs: make an image with this one",
+    "volumes": "files go in by spec.run.inputs, `ogpu cp` or the network; /workspace is the task's own",
+    "env_file": "write its variables with --env, or into the file",
+    "privileged": "no container is privileged",
+    "cap_add": "no container has capabilities",
+    "user": "programs run as the container's own user",
+    "working_dir": "programs begin in /workspace",
+    "depends_on": "a task is one container; `ogpu submit --after-ok` waits for another task",
+    "networks": "there is no network between tasks",
+    "restart": "nobody begins a program anew when it ends: a lease lasts until its time is up",
+    "expose": "there is no network between tasks; name it in `ports` to reach it by `ogpu port-forward`",
+    "scale": "a task is one container; for several submit an --array",
+    "extends": "no other file is read: convert the output of `docker compose config`",
+    "devices": "GPUs alone go into containers",
+    "ulimits": "limits are the provider's",
+    "ipc": "a container has its own",
+    "platform": "most devices run linux/amd64: use an image for it",
+    "network_mode": "there is no network between tasks; --network outbound asks for public addresses",
+    "security_opt": "a container has the engine's own profiles, and no new privileges",
+    "tmpfs": "only /tmp is in memory",
+    "shm_size": SMALL_SHM,
+}
+FILLED_BY_COMPOSE = "no variable is filled in: convert the output of `docker compose config`"
+UNANCHORED = "convert the output of `docker compose config`, which has none"
+NO_LIMIT = "-1"
+SAME: dict[str, tuple[Tree, ...]] = {
+    "restart": ("no",),
+    "network_mode": ("none",),
+    "networks": ({"default": None}, ["default"]),
+    "platform": ("linux/amd64", "linux/x86_64"),
+    "runtime": ("runc",),
+    "security_opt": (["no-new-privileges:true"], ["no-new-privileges"], ["no-new-privileges=true"]),
+    "ipc": ("private",),
+    "tmpfs": ("/tmp", ["/tmp"]),  # noqa: S108
+}
+"""Values with which a program runs the same as in a task."""
+_PORT = re.compile(r"(?:(?:[0-9.:\[\]a-f-]|\$\{[^{}]{0,60}\}|\$[A-Za-z_][A-Za-z0-9_]{0,60})*:)?([0-9]{1,5})(?:/tcp)?")
+_GPU_DEVICE = re.compile(r"nvidia\.com/gpu=.{1,80}|/dev/nvidia[0-9]{1,2}(?::.*)?", re.ASCII)
+DOLLAR = "$$"
+"""How a Compose file writes one."""
+UNNEEDED_RESOURCES = "no task has such a resource"
+_VARIABLE = re.compile(r"\$(?:\{|[A-Za-z_])", re.ASCII)
+
+
+@dataclass(slots=True)
+class _Found:
+    environment: Mapping[str, str]
+    """Values that the user gives."""
+    carrying: Carrying = field(default_factory=Carrying)
+    fields: dict[str, Any] = field(default_factory=dict)
+    image: str = ""
+
+    def put(self, name: str, value: Any, words: str, tree: Tree) -> None:
+        """Carry a value over into a field of the draft."""
+        self.fields[name] = value
+        self.carrying.place(name, words, line_of(tree))
+
+
+def from_compose(
+    data: bytes, file: str, service: str | None, image: str | None, max_price: str, environment: Mapping[str, str], *,
+    is_job: bool = False, network: str = "", is_archived: bool = False,
+) -> Foreign:  # fmt: skip
+    """One service of the file; TaskFileError, ForeignFileError."""
+    refuse_other(data, OtherFile.COMPOSE)
+    tree = tree_of(data, file, UNANCHORED)
+    services = table_at(tree.get("services"), "services")
+    if not services:
+        raise ForeignFileError(_without_services(tree), 1)
+    name = only_key(services, service, "services", "--service")
+    found = _Found(environment)
+    _note_others(found, tree, services, name)
+    for key, value in table_at(services[name], f"services.{name}").items():
+        _take(found, key, value, is_job=is_job)
+    _fill_dollars(found)
+    if not network:
+        found.carrying.leave("the network", "none is open: --network outbound asks for public addresses", matters=False)
+    with found.carrying.named_beside_errors():
+        named = _image_of(found, image, is_archived=is_archived)
+    draft = ProgramDraft(
+        name=name, image=named, max_price=max_price, is_lease=not is_job, network=network, **found.fields
+    )
+    return Foreign(draft, found.carrying)
+
+
+def _without_services(tree: dict[str, Tree]) -> str:
+    parts = [value for value in tree.values() if isinstance(value, dict)]
+    if any("image" in part or "build" in part for part in parts):
+        return "this is a Compose file of version 1: write its services under `services:`, indented"
+    return "the file has no services: is it a Compose file?"
+
+
+def _image_of(found: _Found, given: str | None, *, is_archived: bool) -> str:
+    if given is None and _VARIABLE.search(found.image) is not None:
+        raise ForeignFileError(f"image: {FILLED_BY_COMPOSE}, or name it with --image", line_of(found.image))
+    return image_for(given, found.image, is_archived=is_archived)
+
+
+def _is_nothing(key: str, value: Tree) -> bool:
+    """Tell whether a key is empty or off, as `docker compose config` prints unused keys.
+
+    An empty entry point is neither: it removes the image's.
+    """
+    return value is None or (key != "entrypoint" and value in ([], {}, "", "false"))
+
+
+def _take(found: _Found, key: str, value: Tree, *, is_job: bool) -> None:
+    if _is_nothing(key, value):
+        return
+    if key == "ports" and is_job:
+        found.carrying.leave("ports", "a job has none: without --job it becomes a lease, whose ports are reached")
+    elif value in SAME.get(key, ()):
+        found.carrying.leave(key, "nothing of a task depends on it", matters=False)
+    elif key in _CARRIED:
+        _CARRIED[key](found, value)
+    elif key in UNNEEDED or key.startswith("x-"):
+        found.carrying.leave(key, UNNEEDED.get(key, "it is an extension"), matters=False)
+    else:
+        found.carrying.leave(key, WHY.get(key, "a task has nothing like it"))
+
+
+def _command(found: _Found, value: Tree) -> None:
+    if isinstance(value, str):
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            raise ForeignFileError("command: its quotes do not match", line_of(value)) from None
+    else:
+        words = texts_at(value, "command")
+    found.put("command", tuple(words), "command", value)
+
+
+def _environment(found: _Found, value: Tree) -> None:
+    env: dict[str, str] = {}
+    lines: dict[str, int | None] = {}
+    for name, text in pairs_at(value, "environment"):
+        lines[name] = line_of(name)
+        if text is not None:
+            env[name] = text
+        elif name in found.environment:
+            env[name] = found.environment[name]
+            why = "its value is the one that you gave, and every bidder can read it"
+            found.carrying.leave(f"environment {name} as a secret", why, matters=False)
+        else:
+            why = "it has no value here: --env NAME takes that of your environment, which every bidder can read then"
+            found.carrying.leave(f"environment {name}", why)
+    lent = {name: text for name, text in env.items() if name in found.environment}
+    own = {name: text for name, text in env.items() if name not in lent}
+    found.put("env", found.carrying.variables(own, "environment", lines) | lent, "environment", value)
+
+
+def _ports(found: _Found, value: Tree) -> None:
+    ports: list[str] = []
+    for item in value if isinstance(value, list) else [value]:
+        text = _port_of(item)
+        match = _PORT.fullmatch(text)
+        if match is not None and 1 <= int(match[1]) <= 65_535:
+            ports.append(match[1])
+        elif _VARIABLE.search(text) is not None:
+            found.carrying.leave(f"port {text}", FILLED_BY_COMPOSE)
+        else:
+            found.carrying.leave(f"port {text}", "one port of TCP is reached at a time")
+    found.put("ports", tuple(dict.fromkeys(ports)), "ports", value)
+
+
+def _port_of(item: Tree) -> str:
+    """Return a port of the container, with its protocol, from the short or the long form."""
+    if not isinstance(item, dict):
+        return text_at(item, "ports")
+    protocol = text_at(item.get("protocol"), "ports.protocol") or "tcp"
+    return f"{text_at(item.get('target'), 'ports.target')}/{protocol}"
+
+
+def _secrets(found: _Found, value: Tree) -> None:
+    names: list[str] = []
+    for item in value if isinstance(value, list) else [value]:
+        text = text_at(item.get("source"), "secrets.source") if isinstance(item, dict) else text_at(item, "secrets")
+        if VARIABLE_FORM.fullmatch(text):
+            names.append(text)
+        else:
+            found.carrying.leave(f"secret {text}", "a secret is named like a variable")
+    found.put("secrets", tuple(dict.fromkeys(names)), "secrets", value)
+    found.carrying.leave("where secrets lie", "in /secrets, and not in /run/secrets")
+
+
+def _deploy(found: _Found, value: Tree) -> None:
+    deploy = table_at(value, "deploy")
+    resources = table_at(deploy.get("resources"), "deploy.resources")
+    limits = table_at(resources.get("limits"), "deploy.resources.limits")
+    reserved = table_at(resources.get("reservations"), "deploy.resources.reservations")
+    for key, take in (("cpus", _cpus), ("memory", _memory)):
+        asked = limits.get(key, reserved.get(key))
+        if asked is not None:
+            take(found, asked)
+    if "pids" in limits:
+        _processes(found, limits["pids"])
+    _reservations(found, reserved)
+    for key in sorted({*limits, *reserved} - {"cpus", "memory", "pids", "devices", "generic_resources"}):
+        found.carrying.leave(f"deploy.resources {key}", UNNEEDED_RESOURCES)
+    if text_at(deploy.get("replicas"), "deploy.replicas") not in {"", "1"}:
+        found.carrying.leave("deploy.replicas", "a task is one container; for several submit an --array")
+    condition = text_at(table_at(deploy.get("restart_policy"), "restart_policy").get("condition"), "condition")
+    if "restart_policy" in deploy and condition != "none":
+        found.carrying.leave("deploy.restart_policy", WHY["restart"])
+    for key in sorted(deploy.keys() - {"resources", "replicas", "restart_policy"}):
+        found.carrying.leave(f"deploy.{key}", "nothing of a task depends on it", matters=False)
+
+
+def _reservations(found: _Found, reserved: dict[str, Tree]) -> None:
+    """Carry over GPUs, whether reserved as devices or as generic resources."""
+    devices, generic = reserved.get("devices"), reserved.get("generic_resources")
+    for item in devices if isinstance(devices, list) else []:
+        _device(found, table_at(item, "devices"))
+    for item in generic if isinstance(generic, list) else []:
+        asked = table_at(table_at(item, "generic_resources").get("discrete_resource_spec"), "discrete_resource_spec")
+        kind = text_at(asked.get("kind"), "kind")
+        if "gpu" in kind.lower():
+            _device(found, {"count": asked.get("value"), "capabilities": "gpu"})
+        else:
+            found.carrying.leave(f"generic_resources {kind}", UNNEEDED_RESOURCES)
+
+
+def _host_devices(found: _Found, value: Tree) -> None:
+    """Carry over GPUs that are named as CDI devices or as device files."""
+    named = [item for item in texts_at(value, "devices") if _GPU_DEVICE.fullmatch(item) is not None]
+    for item in texts_at(value, "devices"):
+        if item not in named:
+            found.carrying.leave(f"device {item}", WHY["devices"])
+    if named:
+        _one_gpu(found, "devices", value)
+    if len(named) > 1:
+        found.carrying.leave("more than one GPU", "a device is one GPU: one goes in")
+
+
+def _runtime(found: _Found, value: Tree) -> None:
+    """Take NVIDIA's runtime as a GPU; leave out any other."""
+    if value == "nvidia":
+        _one_gpu(found, "runtime", value)
+    else:
+        found.carrying.leave("runtime", "the provider's engine has its own")
+
+
+def _one_gpu(found: _Found, words: str, tree: Tree) -> None:
+    found.put("gpus", "1", words, tree)
+
+
+def _gpus(found: _Found, value: Tree) -> None:
+    """`all`, or a list as that of devices, each of which is a GPU."""
+    asked: list[Tree] = value if isinstance(value, list) else [{"count": value}]
+    for item in asked:
+        _device(found, {**table_at(item, "gpus"), "capabilities": "gpu"})
+
+
+def _device(found: _Found, device: dict[str, Tree]) -> None:
+    if "gpu" not in texts_at(device.get("capabilities"), "devices.capabilities"):
+        found.carrying.leave("a device", "GPUs alone go into containers")
+        return
+    count = _filled(device.get("count"), "devices.count") or "1"
+    named = texts_at(device.get("device_ids"), "devices.device_ids")
+    if count == "0":
+        return
+    if count != "1" or len(named) > 1:
+        found.carrying.leave("more than one GPU", "a device is one GPU: one goes in")
+    _one_gpu(found, "devices", device.get("count"))
+
+
+def _filled(value: Tree, where: str) -> str:
+    """Return a single value that is no variable of Compose."""
+    text = text_at(value, where)
+    if _VARIABLE.search(text) is not None:
+        raise ForeignFileError(f"{where}: {shown(text)}: {FILLED_BY_COMPOSE}", line_of(value))
+    return text
+
+
+def _cpus(found: _Found, value: Tree) -> None:
+    found.put("cpu", cores_of(_filled(value, "cpus"), "cpus"), "cpus", value)
+
+
+def _memory(found: _Found, value: Tree) -> None:
+    found.put("memory", size_of(_filled(value, "memory"), "memory"), "memory", value)
+
+
+def _processes(found: _Found, value: Tree) -> None:
+    pids = _filled(value, "pids")
+    found.put("processes", "" if pids in {"0", NO_LIMIT} else pids, "pids", value)
+
+
+def _image(found: _Found, value: Tree) -> None:
+    found.image = text_at(value, "image")
+    found.carrying.place("image", "image", line_of(value))
+
+
+def _fill_dollars(found: _Found) -> None:
+    """`$$` is one dollar to Compose, and `${NAME}` a variable, which is not filled in here."""
+    command, env = found.fields.get("command", ()), found.fields.get("env", {})
+    texts = [text.replace(DOLLAR, "") for text in (*command, *env.values())]  # one in an image's name names no digest
+    if any(_VARIABLE.search(text) for text in texts):
+        found.carrying.leave("${…}", FILLED_BY_COMPOSE)
+    if command:
+        found.fields["command"] = tuple(text.replace(DOLLAR, "$") for text in command)
+    if env:
+        found.fields["env"] = {name: text.replace(DOLLAR, "$") for name, text in env.items()}
+
+
+def _note_others(found: _Found, tree: dict[str, Tree], services: dict[str, Tree], name: str) -> None:
+    """What stands in the file beside the service."""
+    for key in services:
+        if key != name:
+            found.carrying.leave(f"service {key}", "it is a task of its own: --service names it", matters=False)
+    for key in tree:
+        if key not in {"version", "name", "services"} and not key.startswith("x-"):
+            found.carrying.leave(key, "what a service uses of it is said there", matters=False)
+
+
+_CARRIED: dict[str, Callable[[_Found, Tree], None]] = {
+    "image": _image,
+    "command": _command,
+    "environment": _environment,
+    "ports": _ports,
+    "secrets": _secrets,
+    "deploy": _deploy,
+    "cpus": _cpus,
+    "mem_limit": _memory,
+    "pids_limit": _processes,
+    "gpus": _gpus,
+    "devices": _host_devices,
+    "runtime": _runtime,
+}

@@ -1,0 +1,355 @@
+"""Somebody else's file: its YAML, times and sizes, what was carried over into a draft, and what was left out and why.
+
+Always: nothing is left out unsaid; what the program would run differently without is marked, and `--strict` refuses it.
+A shape is as asked for, or the error says that it is another.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from gpu_tasks.client.tasks.drafts import SPEC_KEYS, DraftOrigin, ProgramDraft, variable_key
+from gpu_tasks.tasks.container_request import is_loader_variable
+from gpu_tasks.tasks.problems import shown
+from gpu_tasks.tasks.quantities import QuantityError, written_span
+from gpu_tasks.tasks.task_kinds import OtherFile, other_file
+from gpu_tasks.tasks.yaml_tree import UNANCHORED, FileNode, Listing, Scalar, Table, parse
+from wallet.errors import WalletError
+
+SAID_MAX = 100
+"""Of what is left out, and as much again of what the program runs differently without: a file may name thousands."""
+DIGEST_HELP = (
+    "name it with --image NAME@sha256:…: a tag means something else tomorrow. "
+    "`docker buildx imagetools inspect {}` or `skopeo inspect docker://{}` says the digest of now"
+)
+HANDED_OVER = (
+    "it looks like a secret, and every bidder can read the task file: name {0} in spec.run.secrets, read /secrets/{0} "
+    "in the program, and hand it over with `ogpu submit --watch`; if it is no secret, add --env {0}=VALUE"
+)
+IMAGE_SHOWN_MAX = 200
+SMALL_SHM = "/dev/shm counts as memory, and has 16 MiB at providers"  # noqa: S108
+VARIABLE_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,126}", re.ASCII)
+GPU_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+_IMAGE_ID = re.compile("(sha256:)?[0-9a-f]{64}", re.ASCII)
+_SECRET_WORD = re.compile(
+    ".*(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|APIKEY|MNEMONIC|CREDENTIALS?)|SECRETS|PASS|PWD|KEY", re.ASCII
+)
+_NO_SECRET_WORDS = frozenset(
+    "PUBLIC FILE FILES PATH DIR URL URI HOST NAME USER ID LENGTH SIZE LIMIT MAX MIN TTL COUNT EXPIRY TYPE".split()
+)
+_PLAIN_VALUES = frozenset({"", "0", "1", "true", "false", "yes", "no", "on", "off", "none"})
+_PASSWORD_IN_ADDRESS = re.compile(r"://[^/\s:@]{0,100}:[^/\s:@]{1,100}@")
+
+
+class ForeignFileError(WalletError):
+    """A file that cannot be carried over; the text says why and what to do."""
+
+    def __init__(self, text: str, line: int | None = None) -> None:
+        """`line` is the faulty line of the file, if there is one."""
+        super().__init__(text)
+        self.line = line
+        self.left_out: Carrying | None = None
+        """What the file holds, up to the fault, that no task has."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Something of the file that no task has."""
+
+    what: str
+    why: str
+    matters: bool
+    """Whether the program runs differently without."""
+    variable: str = ""
+    """The name of a variable that is left out, and that its user may give."""
+
+    def __str__(self) -> str:
+        """A sentence."""
+        return f"{'!' if self.matters else '-'} {self.what}: {self.why}"
+
+
+@dataclass(slots=True)
+class Carrying:
+    """What is found on the way through a file."""
+
+    left_out: list[LeftOut] = field(default_factory=list)
+    more: int = 0
+    """Beyond those that are kept."""
+    origins: dict[str, DraftOrigin] = field(default_factory=dict)
+    """The origins of carried-over parts, by key of the task file."""
+
+    def leave(self, what: str, why: str, *, matters: bool = True, variable: str = "") -> None:
+        """Something is left out."""
+        if sum(each.matters == matters for each in self.left_out) < SAID_MAX:
+            self.left_out.append(LeftOut(shown(what), why, matters, variable))
+        else:
+            self.more += 1
+
+    def drop_given(self, variables: Collection[str]) -> None:
+        """Name no variable as left out that the user gives."""
+        self.left_out = [each for each in self.left_out if each.variable not in variables]
+
+    def place(self, name: str, words: str, line: int | None) -> None:
+        """Note the origin of a field of the draft."""
+        self.origins[SPEC_KEYS[name]] = DraftOrigin(words, line)
+
+    def variables(self, given: Mapping[str, str], where: str, lines: Mapping[str, int | None]) -> dict[str, str]:
+        """Return the variables that a container accepts; `where` is the file's word for them.
+
+        A value that looks like a secret is left out: every bidder reads the task file.
+        """
+        kept: dict[str, str] = {}
+        for name, value in given.items():
+            if name in GPU_VARIABLES:
+                self.leave(f"{where} {name}", "the task's GPU is visible anyway", matters=False)
+            elif is_loader_variable(name):
+                self.leave(f"{where} {name}", "loaders act on it, and no provider sets it: set it in the program")
+            elif VARIABLE_FORM.fullmatch(name) is None:
+                self.leave(f"{where} {name}", "use only letters, digits and _ in its name, or set it in the program")
+            elif looks_secret(name, value):
+                self.leave(f"{where} {name}", HANDED_OVER.format(name), variable=name)
+            else:
+                kept[name] = value
+                self.origins[variable_key(name)] = DraftOrigin(f"{where}.{name}", lines.get(name))
+        return kept
+
+    @contextmanager
+    def named_beside_errors(self) -> Iterator[None]:
+        """Let a ForeignFileError carry all that was left out until then."""
+        try:
+            yield
+        except ForeignFileError as error:
+            error.left_out = self
+            raise
+
+    @property
+    def losses(self) -> list[LeftOut]:
+        """What the program runs differently without."""
+        return [each for each in self.left_out if each.matters]
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A file that was carried over."""
+
+    draft: ProgramDraft
+    carrying: Carrying
+    hints: tuple[str, ...] = ()
+    """What to say to `ogpu submit` beside the file."""
+
+
+def refuse_other(data: bytes, *own: OtherFile) -> None:
+    """Raise ForeignFileError for a known file of another kind than `own`."""
+    other = other_file(data)
+    if other is not None and other not in own:
+        raise ForeignFileError(f"this is {other.value}", 1)
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Tell whether a variable holds a secret, by its name or by a password in an address."""
+    parted = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
+    words = frozenset(re.split("[^A-Z0-9]+", parted))
+    is_named = any(_SECRET_WORD.fullmatch(word) for word in words) and not words & _NO_SECRET_WORDS
+    is_value = value.lower() not in _PLAIN_VALUES and not value.startswith("$")
+    return (is_named and is_value) or _PASSWORD_IN_ADDRESS.search(value) is not None
+
+
+def image_for(given: str | None, named: str, *, is_archived: bool = False) -> str:
+    """Return the image: the option's, or the file's if it names a digest; else ForeignFileError.
+
+    `is_archived`: the image comes from an archive, so its id names it.
+    """
+    image = given or named
+    if is_archived:
+        return _archived(given)
+    if not image:
+        raise ForeignFileError("the file names no image: name one with --image NAME@sha256:…")
+    if _IMAGE_ID.fullmatch(image) is not None:
+        raise ForeignFileError(
+            "--image: this is the id of an image: add --archive FILE, which `docker save` wrote, or name that of a "
+            "registry by its digest, NAME@sha256:…"
+        )
+    if "@" in image and "@sha256:" not in image:
+        raise ForeignFileError(f"the image {shown(image)} is named by no SHA-256 digest: name it as NAME@sha256:…")
+    if "@sha256:" not in image:
+        name = shlex.quote(image[:IMAGE_SHOWN_MAX])
+        raise ForeignFileError(f"the image {shown(image)} is named by a tag: {DIGEST_HELP.format(name, name)}")
+    repository, _, digest = image.partition("@")
+    head, _, last = repository.rpartition("/")
+    return f"{head}{'/' if head else ''}{last.partition(':')[0]}@{digest}"
+
+
+def _archived(given: str | None) -> str:
+    if given is None or _IMAGE_ID.fullmatch(given) is None:
+        raise ForeignFileError(
+            "--archive: name the id of its image by --image sha256:…; `docker image inspect --format '{{.Id}}'` says it"
+        )
+    return given if given.startswith("sha256:") else f"sha256:{given}"
+
+
+DEPTH_MAX = 14
+"""Of Akash's files: the model of a GPU stands eleven deep."""
+
+
+Tree = str | None | list["Tree"] | dict[str, "Tree"]
+"""None: a key that says nothing, as `~` or `null` without quotes do."""
+
+
+def tree_of(data: bytes, file: str, unanchored: str = UNANCHORED) -> dict[str, Tree]:
+    """A file's keys; TaskFileError for what is no YAML, or too much of it; ForeignFileError for other shapes."""
+    return table_at(_plain(parse(data, file, DEPTH_MAX, unanchored)), file)
+
+
+def line_of(tree: Tree) -> int | None:
+    """The line that a text, or the first text of a list or a table, stands in."""
+    match tree:
+        case Scalar():
+            return tree.line
+        case list() | dict():
+            return line_of(next(iter(tree), None))
+        case _:
+            return None
+
+
+def table_at(tree: Tree, where: str) -> dict[str, Tree]:
+    """Keys; none where nothing stands; ForeignFileError."""
+    if tree is None or tree == "":
+        return {}
+    if not isinstance(tree, dict):
+        raise ForeignFileError(f"{where} is no table of keys: is this a file of another kind?", line_of(tree))
+    return tree
+
+
+def text_at(tree: Tree, where: str) -> str:
+    """A text; empty where nothing stands; ForeignFileError."""
+    if tree is None:
+        return ""
+    if not isinstance(tree, str):
+        raise ForeignFileError(f"{where} is no single value", line_of(tree))
+    return tree
+
+
+def texts_at(tree: Tree, where: str) -> list[str]:
+    """Texts of a list, or one alone; ForeignFileError."""
+    if tree is None or tree == "":
+        return []
+    items = tree if isinstance(tree, list) else [tree]
+    return [text_at(each, where) for each in items]
+
+
+def pairs_at(tree: Tree, where: str) -> Iterator[tuple[str, str | None]]:
+    """Names with their values, of a table or of a list of NAME=VALUE; None: taken from the environment."""
+    if isinstance(tree, dict):
+        for name, value in tree.items():
+            yield name, None if value is None else text_at(value, f"{where}.{name}")
+        return
+    for text in texts_at(tree, where):
+        name, is_set, value = text.partition("=")
+        yield placed_like(name, text), value if is_set else None
+
+
+def placed_like(part: str, text: str) -> str:
+    """A part of a text, in the line of the whole."""
+    return Scalar(part, text.line) if isinstance(text, Scalar) else part
+
+
+def only_key(table: dict[str, Tree], named: str | None, where: str, option: str) -> str:
+    """The key that was asked for, or the only one; ForeignFileError."""
+    if named is not None and named not in table:
+        raise ForeignFileError(f"{where} has no {shown(named)}: it has {_names(table)}")
+    if named is None and len(table) != 1:
+        raise ForeignFileError(
+            f"{where} has {len(table)} of them, and a task is one: name one with {option}: {_names(table)}"
+        )
+    return named if named is not None else next(iter(table))
+
+
+def _names(table: dict[str, Tree]) -> str:
+    return ", ".join(shown(name) for name in list(table)[:20]) or "none"
+
+
+def _plain(node: FileNode) -> Tree:
+    match node:
+        case Scalar():
+            return None if node.is_plain and node in {"", "~", "null"} else node
+        case Listing():
+            return [_plain(each) for each in node]
+        case Table():
+            return {key: _plain(value) for key, value in node.items()}
+
+
+MIB = 1 << 20
+DIGITS_MAX = 20
+_SIZE = re.compile(r"([0-9]+)(?:\.([0-9]+))? ?([kmgtKMGT]?)(i?)[bB]?", re.ASCII)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_CPU = re.compile(r"([0-9]{1,6})(m?)|([0-9]{0,3})\.([0-9]{1,9})", re.ASCII)
+_SLURM_TIME = re.compile(r"(?:([0-9]{1,3})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?", re.ASCII)
+
+
+def size_of(text: str, where: str, *, unit: str = "", is_decimal: bool = False) -> str:
+    """Whole mebibytes, rounded up; empty for 0, which means all there is, or no limit.
+
+    `unit` is that of a number without one; decimal: without an i, K is 1,000. ForeignFileError.
+    """
+    found = _SIZE.fullmatch(text)
+    is_milli = found is not None and is_decimal and found[3] == "m"  # to Kubernetes and Akash no million
+    if found is None or is_milli or len(text) > DIGITS_MAX:
+        raise ForeignFileError(f"{where}: {shown(text)} is no size", line_of(text))
+    whole, part, letter, binary = found.groups(default="")
+    power = _POWERS[(letter or unit).lower()]
+    base = 1_000 if is_decimal and not binary and power else 1_024
+    size = int(whole + part) * base**power
+    return f"{-(-size // (MIB * 10 ** len(part)))}Mi" if size else ""
+
+
+def cores_of(text: str, where: str) -> str:
+    """Return cores, in thousandths at the finest, rounded up: `2`, `0.5`, `.5`, `500m`; empty for 0, no limit."""
+    found = _CPU.fullmatch(text)
+    if found is None:
+        raise ForeignFileError(f"{where}: {shown(text)} is no number of cores", line_of(text))
+    number, milli, whole, part = found.groups(default="")
+    if number:
+        thousandths = int(number) if milli else int(number) * 1_000
+    else:
+        thousandths = int(whole or 0) * 1_000 + -(-int(part.ljust(9, "0")) // 1_000_000)
+    return f"{thousandths // 1_000}.{thousandths % 1_000:03}".rstrip("0").rstrip(".") if thousandths else ""
+
+
+def size_for_cores(size: str, cores: str) -> str:
+    """So much for each core, both as they were read here."""
+    whole, _, part = cores.partition(".")
+    thousandths = int(whole) * 1_000 + int(part.ljust(3, "0"))
+    return f"{-(-int(size.removesuffix('Mi')) * thousandths // 1_000)}Mi"
+
+
+def slurm_seconds(text: str) -> int:
+    """`90` (minutes), `90:00`, `2:00:00`, `1-12`, `1-12:30`, `1-12:30:00`; by sbatch's manual page, `--time`.
+
+    0 and Slurm's words for it mean no limit.
+    """
+    if text.upper() in {"UNLIMITED", "INFINITE"}:
+        return 0
+    found = _SLURM_TIME.fullmatch(text)
+    if found is None:
+        raise ForeignFileError(f"--time: {shown(text)} is no time; Slurm writes minutes, H:M:S or D-H:M:S")
+    days, *parts = found.groups()
+    given = [int(each) for each in parts if each is not None]
+    if days is not None:
+        hours, minutes, seconds = (*given, 0, 0)[:3]
+    elif len(given) == 3:
+        hours, minutes, seconds = given
+    else:
+        hours, (minutes, seconds) = 0, (*given, 0)[:2]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def written_time(seconds: int) -> str:
+    """As a task file has it."""
+    try:
+        return written_span(seconds * 1_000)
+    except QuantityError:
+        raise ForeignFileError("a time is at least a second") from None

@@ -1,0 +1,428 @@
+"""From a task file on the disk to the order that is submitted: inputs, images, and the request, sealed and stored.
+
+Always: no more is read than may be used; an input lies beside its task file or below it, wherever links lead, so a
+stranger's task file sends none of the reader's other files away. What no provider would take is said before anything is
+sent; the same image gives the same compressed bytes, so that an upload that broke off goes on where it was. As for a
+unit, an input is stored before its task is submitted; judges come first among the readers, for an input that one of
+them cannot read counts as bad; the customer can open it too, so that nothing has to be kept but its key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import tarfile
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gpu_tasks.client.units.posting import TASK_POSTING, PostError, PostingKind
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import COPIES, BlobClient, BlobError, stores_for
+from gpu_tasks.data.market_reads import endpoints_of, keys_at
+from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, seal
+from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.market.api import DeviceStatus, InputReader
+from gpu_tasks.market.devices.records import DeviceClass, Provider
+from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.rules import TaskRules
+from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX
+from gpu_tasks.tasks.container_order import PreparedContainer
+from gpu_tasks.tasks.container_request import IMAGE_ARCHIVE_BYTES_MAX, IMAGE_PART_BYTES, IMAGE_PARTS_MAX, ImagePart
+from gpu_tasks.tasks.container_task import SavedImage
+from gpu_tasks.tasks.order import StoredInput
+from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.task_kinds import AskedTask, TaskSource, TrainingSource, read_any_task
+from gpu_tasks.tasks.training_task import TaskFile, read_task
+from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
+from runtime.cryptography.hashing import blake2_256
+from wallet.client import ChainClient
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+from wallet.private_file import make_folder
+from wallet.private_file import replace as replace_file
+
+PACKED_BYTES_MAX = IMAGE_PART_BYTES * IMAGE_PARTS_MAX
+DOCUMENT_BYTES_MAX = 1 << 20
+"""Of manifest and configuration."""
+READ_BYTES = 1 << 20
+GZIP_WINDOW = 31
+LEVEL = 6
+PACKED_LAYERS = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+"""How layers begin that gzip or zstd packed."""
+
+
+class ImageFileError(WalletError):
+    """An archive that nobody would run; the text says why and what to do."""
+
+
+@dataclass(slots=True)
+class ArchiveFile:
+    """An archive that was looked at."""
+
+    path: Path
+    sha256: bytes
+    """The image's id."""
+    size: int
+    _parts: tuple[bytes, ...] = field(default=(), repr=False)
+
+    def parts(self) -> Sequence[bytes]:
+        """Compressed, in pieces; takes seconds, once. ImageFileError where that is too much."""
+        if not self._parts:
+            packed = _packed(self.path)
+            begins = range(0, len(packed), IMAGE_PART_BYTES)
+            self._parts = tuple(packed[begin : begin + IMAGE_PART_BYTES] for begin in begins)
+        return self._parts
+
+
+def look_at_image(path: Path, sha256: bytes) -> ArchiveFile:
+    """An archive with the image of this id; ImageFileError, OSError."""
+    size = path.stat().st_size
+    if size > IMAGE_ARCHIVE_BYTES_MAX:
+        raise ImageFileError(
+            f"{path.name} has {size >> 20} MiB, and an archive {IMAGE_ARCHIVE_BYTES_MAX >> 20}: push a larger image to "
+            "a registry, and name its digest"
+        )
+    try:
+        with tarfile.open(path, "r:") as archive:
+            _check(archive, path.name, sha256)
+    except (tarfile.TarError, KeyError, ValueError, TypeError, RecursionError, AttributeError) as error:
+        raise ImageFileError(
+            f"{path.name} is no archive of an image ({str(error)[:80]}): `docker save IMAGE -o FILE` writes one"
+        ) from None
+    return ArchiveFile(path, sha256, size)
+
+
+def _check(archive: tarfile.TarFile, name: str, sha256: bytes) -> None:
+    manifest = json.loads(_document(archive, "manifest.json"))
+    if len(manifest) != 1:
+        raise ImageFileError(f"{name} has {len(manifest)} images: save one")
+    config = _document(archive, manifest[0]["Config"])
+    found = hashlib.sha256(config).hexdigest()
+    if found != sha256.hex():
+        raise ImageFileError(f"{name} has the image sha256:{found}, and the file asks for sha256:{sha256.hex()}")
+    for layer in manifest[0]["Layers"]:
+        if _begin(archive, layer).startswith(PACKED_LAYERS):
+            raise ImageFileError(
+                f"{name} has layers that are compressed, which no provider loads: save it from an engine without "
+                "containerd's image store"
+            )
+
+
+def _document(archive: tarfile.TarFile, name: str) -> Any:
+    opened = archive.extractfile(name)
+    if opened is None or archive.getmember(name).size > DOCUMENT_BYTES_MAX:
+        raise ValueError(f"{name} is none")
+    return opened.read()
+
+
+def _begin(archive: tarfile.TarFile, name: str) -> bytes:
+    opened = archive.extractfile(name)
+    return b"" if opened is None else opened.read(4)
+
+
+def _packed(path: Path) -> bytes:
+    packer, pieces, length = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_WINDOW), [], 0
+    try:
+        with path.open("rb") as opened:
+            while piece := opened.read(READ_BYTES):
+                pieces.append(packer.compress(piece))
+                length += len(pieces[-1])
+                if length > PACKED_BYTES_MAX:
+                    break
+    except OSError as error:
+        raise ImageFileError(f"{path.name} cannot be read: {error.strerror}") from None
+    pieces.append(packer.flush())
+    packed = b"".join(pieces)
+    if len(packed) > PACKED_BYTES_MAX:
+        raise ImageFileError(
+            f"{path.name} has more than {PACKED_BYTES_MAX >> 20} MiB when it is compressed: push the image to a "
+            "registry, and name its digest"
+        )
+    return packed
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTask:
+    """A task file of any kind with its inputs."""
+
+    source: TaskSource
+    inputs: Mapping[str, bytes]
+    """By the paths that the file names."""
+    image: ArchiveFile | None = None
+    """Of an image that comes as an archive."""
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """The names of what is handed to who runs it."""
+        return self.source.secrets
+
+    def asked(self, seed: bytes, slot_ms: int) -> AskedTask:
+        """What it comes to; `seed` is 32 bytes of chance. TaskFileError."""
+        return self.source.prepared(self.inputs, seed, slot_ms)
+
+    def identity(self) -> tuple[bytes, ...]:
+        """What makes two submissions the same: what the file asks, and every byte of its inputs."""
+        return repr(self.source.file.task).encode(), *(self.inputs[path] for path in sorted(self.inputs))
+
+
+def load_any(path: Path) -> LoadedTask:
+    """The task of a file with its inputs; TaskFileError says all that is wrong, WalletError why it cannot be read."""
+    source = read_any_task(_bytes_of(path), str(path))
+    inputs = {name: _input(path, name, source.refused) for name in source.inputs}
+    return LoadedTask(source, inputs, None if source.image is None else _image(path, source.image, source.refused))
+
+
+def load(path: Path) -> TaskFile:
+    """The training task of a file; errors as `load_any`."""
+    return read_task(_bytes_of(path), str(path))
+
+
+def load_input(path: Path, file: TaskFile) -> bytes:
+    """The bytes of the input that the training task at `path` names; TaskFileError where it is none to be sent."""
+    return _input(path, file.task.input, TrainingSource(file).refused)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as opened:
+            return opened.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise WalletError(f"the task file {path} cannot be read: {_why(error)}; give the path of one") from None
+
+
+def _input(path: Path, name: str, refused: Callable[[str], TaskFileError]) -> bytes:
+    try:
+        with _beside(path, name, refused).open("rb") as opened:
+            return opened.read(INPUT_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        raise refused(f"{name} cannot be read: {_why(error)}; put it beside the task file, or name another") from None
+
+
+def _image(path: Path, saved: SavedImage, refused: Callable[[str], TaskFileError]) -> ArchiveFile:
+    try:
+        return look_at_image(_beside(path, saved.path, refused), saved.sha256)
+    except ImageFileError as error:
+        raise refused(str(error)) from None
+    except (OSError, ValueError) as error:
+        raise refused(f"{saved.path} cannot be read: {_why(error)}; put it beside the task file") from None
+
+
+def _beside(path: Path, name: str, refused: Callable[[str], TaskFileError]) -> Path:
+    """Where a file lies that a task file names; OSError, ValueError where there is none."""
+    folder = path.parent.resolve()
+    found = (folder / name).resolve(strict=True)
+    if not found.is_relative_to(folder):
+        raise refused(f"{name} leads out of the task file's folder; put the input beside the task file")
+    if not found.is_file():
+        raise refused(f"{name} is no file; name the file to learn")
+    return found
+
+
+def _why(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or "no such path"
+
+
+SALT_BYTES = 32
+NOT_STORED = StoredInput(bytes(32), bytes(32), 0)
+"""In an order that is only looked at: as long as one that is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDraft:
+    """A task that was read and prepared, and what the chain makes of it."""
+
+    asked: AskedTask
+    rules: TaskRules
+    slot_ms: int
+
+    def order(self, stored: StoredInput = NOT_STORED) -> TaskOrder:
+        """What is submitted; TaskFileError where this chain would refuse it."""
+        return self.asked.order(stored, self.rules, self.slot_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageUpload:
+    """The archive of a task's image, and where it is written down what of it is stored."""
+
+    image: ArchiveFile
+    folder: Path
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSealer:
+    """Seals and stores the input of one task. Implements `InputSealer`."""
+
+    client: ChainClient
+    blobs: BlobClient
+    key: Keypair
+    draft: TaskDraft
+    image: ImageUpload | None = None
+
+    @property
+    def kind(self) -> PostingKind:
+        """A task."""
+        return TASK_POSTING
+
+    async def terms(self, requests: Sequence[bytes], tell: Callable[[], None]) -> Sequence[TaskOrder]:
+        """Seal the request to all who may judge or bid, and to the customer; store it; the order.
+
+        BlobError if it could not be stored, PostError if there is nobody to seal it to.
+        """
+        client, orders = self.client, []
+        final = await client.finalized()
+        sealed_at = await client.height(final)
+        providers = await market_reads.providers(client, final)
+        judges = await market_reads.judging_readers(client, final)
+        bidders = bidders_of(await market_reads.devices(client, final), providers, self.draft.asked.classes)
+        keys = list(dict.fromkeys(keys_at([*judges, *bidders], sealed_at)))
+        if not keys:
+            raise PostError("nobody is registered who could run or judge the task: see `ogpu providers`")
+        own = SealKey.of(self.key).public
+        readers, endpoints, draft = [own, *keys[: READERS_MAX - 1]], endpoints_of(providers), self.draft
+        if self.image is not None and requests:
+            draft = await self._with_image(self.image, readers, endpoints)
+            requests = [draft.asked.request for _ in requests]
+        for request in requests:
+            content = encode_input(os.urandom(SALT_BYTES), own, request)
+            blob = seal(content, readers)
+            address = address_of(blob)
+            await self.blobs.put(blob, stores_for(address, endpoints), COPIES)
+            tell()
+            orders.append(draft.order(StoredInput(commitment_of(content), address, sealed_at)))
+        return orders
+
+    async def _with_image(self, upload: ImageUpload, readers: Sequence[bytes], endpoints: Sequence[str]) -> TaskDraft:
+        """The draft with where the parts of its image lie, once they do; BlobError."""
+        asked, identity = self.draft.asked, (self.client.genesis_hash, self.key.account)
+        assert isinstance(asked, PreparedContainer), "no other task has an image"
+        uploader = Uploader(self.blobs, readers, endpoints, upload.say)
+        try:
+            parts = await uploader.uploaded(upload.image, upload.folder, identity)
+        except OSError as error:
+            raise PostError(f"what of the image is stored cannot be written down: {error}") from None
+        return replace(self.draft, asked=asked.with_parts(upload.image.size, parts))
+
+
+def bidders_of(
+    devices: Iterable[DeviceStatus], providers: dict[bytes, Provider], classes: Iterable[DeviceClass]
+) -> list[InputReader]:
+    """The owners of devices that suit, by ascending account: whoever of them is busy now may be free in a minute."""
+    suiting = set(classes)
+    owners = {status.device.owner for status in devices if status.device.kind in suiting}
+    return [
+        InputReader(owner, providers[owner].seal_key, providers[owner].key_since)
+        for owner in sorted(owners)
+        if owner in providers
+    ]
+
+
+# Each part of an image is sealed to who may bid or judge, and to the customer. A stored part is written down before the
+# next one goes, so the same command continues behind it. The record counts for the same readers only, and for half as
+# long as stores keep blobs of strangers.
+AT_ONCE = 4
+FRESH_SECONDS = 12 * 3_600
+RECORD_BYTES_MAX = 64 * 1024
+
+
+@dataclass(slots=True)
+class UploadRecord:
+    """Which parts are stored, and since when; a damaged one is none."""
+
+    path: Path
+    began_at: float
+    parts: dict[int, ImagePart] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, folder: Path, identity: Sequence[bytes], now: float) -> UploadRecord:
+        """As an earlier try left it; OSError where none can be written."""
+        folder = folder.expanduser()
+        make_folder(folder)
+        path = folder / f"image-{blake2_256(b''.join(blake2_256(each) for each in identity)).hex()}.json"
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            began_at, parts = _read(path)
+            if 0 <= now - began_at < FRESH_SECONDS:
+                return cls(path, began_at, parts)
+        return cls(path, now)
+
+    def note(self, number: int, part: ImagePart) -> None:
+        """A part is stored. OSError."""
+        self.parts[number] = part
+        parts = {str(each): [stored.blob.hex(), stored.root.hex()] for each, stored in sorted(self.parts.items())}
+        replace_file(self.path, json.dumps({"began_at": self.began_at, "parts": parts}).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Uploader:
+    """Stores the parts of one image for some readers."""
+
+    blobs: BlobClient
+    readers: Sequence[bytes]
+    endpoints: Sequence[str]
+    say: Callable[[str], None]
+
+    async def uploaded(self, image: ArchiveFile, folder: Path, identity: Sequence[bytes]) -> list[ImagePart]:
+        """All of its parts, stored now or by an earlier try; BlobError, ImageFileError, OSError."""
+        parts = await asyncio.to_thread(image.parts)
+        record = UploadRecord.open(folder, (*identity, image.sha256, *sorted(self.readers)), time.time())
+        if record.parts and not await self._is_kept(record):
+            record.parts.clear()
+            record.began_at = time.time()
+        missing = [number for number in range(len(parts)) if not _is_of(record.parts.get(number), parts[number])]
+        if missing:
+            self.say(f"the image goes into the stores: {len(missing)} of {len(parts)} parts, up to a mebibyte each")
+        turn = asyncio.Semaphore(AT_ONCE)
+
+        async def store(number: int) -> None:
+            async with turn:
+                blob = await asyncio.to_thread(seal, parts[number], self.readers)
+                await self.blobs.put(blob, stores_for(address_of(blob), self.endpoints), COPIES)
+                record.note(number, ImagePart(address_of(blob), blake2_256(parts[number])))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in missing:
+                    group.create_task(store(number))
+        except* (BlobError, OSError) as errors:
+            stored = f"{len(record.parts)} of {len(parts)} parts of the image are stored, and the same command goes on"
+            raise BlobError(f"{_first(errors)}. {stored}") from None
+        return [record.parts[number] for number in range(len(parts))]
+
+    async def _is_kept(self, record: UploadRecord) -> bool:
+        """Whether a store still has the first part of an earlier try: those of another network have none."""
+        part = record.parts[min(record.parts)]
+        try:
+            await self.blobs.get(part.blob, stores_for(part.blob, self.endpoints))
+        except BlobError:
+            return False
+        return True
+
+
+def _is_of(stored: ImagePart | None, part: bytes) -> bool:
+    return stored is not None and stored.root == blake2_256(part)
+
+
+def _first(errors: BaseExceptionGroup[Any]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _read(path: Path) -> tuple[float, dict[int, ImagePart]]:
+    with path.open("rb") as file:
+        found = json.loads(file.read(RECORD_BYTES_MAX))
+    parts = {
+        int(number): ImagePart(bytes.fromhex(blob), bytes.fromhex(root))
+        for number, (blob, root) in found["parts"].items()
+    }
+    if len(parts) > IMAGE_PARTS_MAX or any(len(part.blob) != 32 or len(part.root) != 32 for part in parts.values()):
+        raise ValueError("no parts")
+    return float(found["began_at"]), parts

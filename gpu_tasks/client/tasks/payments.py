@@ -1,0 +1,461 @@
+"""What each party of a task was paid, what it lost, and what it has back, to the grain.
+
+Ends that follow from the record are reckoned by the money table out of it, for as long as the chain keeps it; others
+are read off the events of their blocks. Always: what cannot be told is None, with the reason, and never guessed; what
+leaves a purse arrives, or burns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cli.output import Account
+from gpu_tasks.client.funds import grains_of
+from gpu_tasks.client.tasks.shifts import TaskEvents, WorkShift
+from gpu_tasks.market.courts.cases import AUDIT_POT
+from gpu_tasks.market.courts.money import Purse
+from gpu_tasks.market.training import events, money
+from gpu_tasks.market.training.life.submitting import looks
+from gpu_tasks.market.training.money import TaskFlow, TaskMoney, TaskOutcome, TaskPayee, TaskPurse
+from gpu_tasks.market.training.orders import JURORS, is_by_time, is_replicated
+from gpu_tasks.market.training.tasks import JudgedFor, Task, TaskState, kept_step, slot_case, taken_by
+from gpu_tasks.market.training.terms import TaskTerms
+from gpu_tasks.market.training.time_paid import end_flows, interval_flows
+from gpu_tasks.tasks.task_check import AuctionRecords, selection_of
+from runtime.pallets.pots import TREASURY
+from runtime.pallets.staking.slashing import part
+
+PAYMENT_COLUMNS = ("party", "account", "paid", "lost", "returned", "for")
+BY_RECORD = (
+    TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.CANCELLED_BEFORE_START,
+    TaskOutcome.CANCELLED_RUNNING, TaskOutcome.INPUT_MISSING,
+)  # fmt: skip
+"""Ends of which the record of an ended task says all that the money table reads."""
+CUSTOMERS = (TaskPurse.ESCROW, TaskPurse.CUSTOMER_BOND, TaskPurse.DISPUTE_BOND)
+JUDGES = "what its judges were paid, and by whom"
+OF_CASES = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPARE)
+
+
+Purses = Mapping[TaskPurse, int]
+LEAVERS = (TaskOutcome.LEFT, TaskOutcome.DIED)
+AGREED = (TaskOutcome.CLOSED,)
+"""Ends of whose sums the record says nothing."""
+
+
+def time_flows(
+    task: Task, shift: WorkShift, terms: TaskTerms, told: TaskEvents, held: Purses
+) -> tuple[TaskFlow, ...] | None:
+    """Everything that moved for a shift that sold time; `held` is what was locked when its leg began."""
+    outcome = shift.outcome
+    assert outcome is not None, "it has ended somehow"
+    if shift.slot in task.slots:
+        end = _told_end(task, terms, shift) if outcome in AGREED else end_flows(task, shift.slot, outcome, held)
+        return None if end is None else (*interval_flows(task, shift.slot), *end)
+    if outcome not in LEAVERS:
+        return _told_end(task, terms, shift)
+    intervals, end = _told_intervals(task, shift, told), _told_end(task, terms, shift)
+    if intervals is not None and end is not None:
+        return (*intervals, *end)
+    return _left(task, shift, terms, held)
+
+
+def _left(task: Task, shift: WorkShift, terms: TaskTerms, held: Purses) -> tuple[TaskFlow, ...] | None:
+    """By the record of who was the first, and has a successor: the intervals behind that were its own."""
+    is_followed = bool(task.slots) or task.state is TaskState.ASKING
+    if shift.auction != 1 or task.auction != 1 or not is_followed:
+        return None
+    slot = replace(shift.slot, promised=terms.blocks_max)
+    leg = replace(task, terms=terms, milestones=task.order.milestones, owed=task.behind, slots=(slot,))
+    return (*interval_flows(leg, slot), *end_flows(leg, slot, TaskOutcome.LEFT, held))
+
+
+def _told_intervals(task: Task, shift: WorkShift, told: TaskEvents) -> tuple[TaskFlow, ...] | None:
+    """What events say of the intervals of a shift that ended; None where they do not reach back to its beginning."""
+    settled = [event for _, event in told.of(events.SlotSettled)]
+    if shift.event is None:
+        return None
+    flows: list[TaskFlow] = []
+    for event in settled[next(at for at, each in enumerate(settled) if each is shift.event) + 1 :]:
+        if event.outcome is not TaskOutcome.INTERVAL_PAID:
+            return tuple(flows)
+        flows += _earned(task, event.earned)
+    return tuple(flows) if told.is_whole else None
+
+
+def _told_end(task: Task, terms: TaskTerms, shift: WorkShift) -> tuple[TaskFlow, ...] | None:
+    """What the event of an end says."""
+    return None if shift.event is None else _sums_of(task, terms, shift.event)
+
+
+def _sums_of(task: Task, terms: TaskTerms, event: events.SlotSettled) -> tuple[TaskFlow, ...]:
+    """The two sums of an event, by the lines of its outcome."""
+    to_customer = event.lost
+    if event.outcome in LEAVERS:
+        to_customer = min(event.lost, terms.loss)
+    elif event.outcome in (TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED):
+        to_customer = event.lost // 2
+    flows = (
+        *_earned(task, event.earned),
+        TaskFlow(TaskPurse.COLLATERAL, TaskPayee.CUSTOMER, to_customer),
+        TaskFlow(TaskPurse.COLLATERAL, TaskPayee.BURNED, event.lost - to_customer),
+    )
+    return tuple(flow for flow in flows if flow.amount)
+
+
+def _earned(task: Task, amount: int) -> tuple[TaskFlow, ...]:
+    fee = part(amount, task.rules.settlement_fee)
+    flows = (
+        TaskFlow(TaskPurse.ESCROW, TaskPayee.PROVIDER, amount - fee), TaskFlow(TaskPurse.ESCROW, TaskPayee.FEE, fee),
+    )  # fmt: skip
+    return tuple(flow for flow in flows if flow.amount)
+
+
+@dataclass(slots=True)
+class PartySum:
+    """What one party has of a task. None: that cannot be told any more, or not yet."""
+
+    party: str
+    account: bytes | None
+    paid: int | None = 0
+    lost: int | None = 0
+    returned: int | None = None
+    why: str = ""
+
+
+@dataclass(slots=True)
+class TaskAccount:
+    """The parties of a task, and what of it cannot be told."""
+
+    task_id: bytes
+    task: Task
+    told: TaskEvents
+    price_most: int = 0
+    """The greatest price of all its legs."""
+    parties: list[PartySum] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    to_customer: int = 0
+    from_customer: int = 0
+    fees: int = 0
+    pot: int = 0
+    burned: int = 0
+
+    def take(self, flows: Iterable[TaskFlow]) -> tuple[int, int]:
+        """Note what flows move; what the provider among them was paid, and lost."""
+        paid = lost = 0
+        for flow in flows:
+            if flow.purse in CUSTOMERS:
+                self.from_customer += flow.amount
+            else:
+                lost += flow.amount
+            match flow.payee:
+                case TaskPayee.PROVIDER | TaskPayee.STANDBY:
+                    paid += flow.amount
+                case TaskPayee.CUSTOMER:
+                    self.to_customer += flow.amount
+                case TaskPayee.FEE:
+                    treasury, burned = money.fee_parts(flow.amount)
+                    self.fees, self.burned = self.fees + treasury, self.burned + burned
+                case TaskPayee.POT:
+                    self.pot += flow.amount
+                case TaskPayee.BURNED:
+                    self.burned += flow.amount
+        return paid, lost
+
+    def cost(self, step_fee: int) -> int | None:
+        """Return the customer's cost so far, prepaid amounts included, fees apart; None if some payment is unknown."""
+        if self.unknown:
+            return None
+        order = self.task.order
+        jurors = JURORS if is_replicated(order) else 0
+        prepaid = step_fee * looks(order.auctions, order.slots + jurors, order.milestones if is_by_time(order) else 0)
+        return prepaid + self.from_customer - self.to_customer
+
+    def miss(self, what: str) -> None:
+        """Note that something cannot be told any more."""
+        self.unknown.append(what)
+
+
+def payments_of_task(
+    task_id: bytes,
+    task: Task,
+    auctions: Sequence[AuctionRecords],
+    shifts: Sequence[WorkShift],
+    told: TaskEvents,
+    held: Mapping[int, int],
+) -> TaskAccount:
+    """Who was paid, lost and has back what; `held`: by auction, for how many milestones its customer signed."""
+    prices = (task.order.price_max, *(each.award.terms.price_max for each in auctions if each.award is not None))
+    found = TaskAccount(task_id, task, told, max(prices))
+    for shift in shifts:
+        found.parties.append(_of_shift(found, shift, auctions[shift.auction - 1], held))
+    for number, records in enumerate(auctions, 1):
+        _standby(found, number, records, [each for each in shifts if each.auction == number])
+        _unseen(found, number, records, shifts)
+        _unopened(found, records)
+    _challengers(found)
+    _judges(found)
+    _rest(found, auctions)
+    return found
+
+
+def payment_rows(found: TaskAccount) -> list[dict[str, Any]]:
+    """Parties as they are shown."""
+    return [
+        {
+            "party": each.party,
+            "account": None if each.account is None else Account(each.account),
+            **{name: grains_of(getattr(each, name)) for name in ("paid", "lost", "returned")},
+            "for": each.why,
+        }
+        for each in found.parties
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------- who worked
+
+
+def _of_shift(found: TaskAccount, shift: WorkShift, records: AuctionRecords, held: Mapping[int, int]) -> PartySum:
+    role = "provider, who took over" if shift.took_over else "provider"
+    party = PartySum(role, shift.provider)
+    if not shift.is_over:
+        party.why = "nothing yet: it works on it"
+        if is_by_time(found.task.order) and (paid := interval_flows(found.task, shift.slot)):
+            party.paid, _ = found.take(paid)
+            party.why = "intervals so far: it works on it"
+        return party
+    flows = None if shift.outcome is None else _flows(found, shift, records, held)
+    if shift.outcome is TaskOutcome.LIED and not is_replicated(found.task.order):
+        party.paid, party.lost = _liar(found, shift)
+    elif flows is None:
+        party.paid = party.lost = None
+    else:
+        party.paid, party.lost = found.take(flows)
+    name = "" if shift.outcome is None else shift.outcome.name.lower().replace("_", " ")
+    party.why = name or "gone"
+    if party.lost is None:
+        found.miss(f"how the work of place {shift.place} in auction {shift.auction} was settled")
+    else:
+        party.returned = shift.slot.collateral - party.lost
+    return party
+
+
+def _flows(
+    found: TaskAccount, shift: WorkShift, records: AuctionRecords, held: Mapping[int, int]
+) -> tuple[TaskFlow, ...] | None:
+    """What the end of a shift moved by the money table; None where what it reads is not known."""
+    outcome, task = shift.outcome, found.task
+    assert outcome is not None, "it has ended somehow"
+    terms = task.terms if records.award is None else records.award.terms
+    if is_by_time(task.order):
+        return time_flows(task, shift, terms, found.told, _purses(found, terms, shift))
+    # of replicas their places keep all that the money table reads
+    if shift.slot in task.slots and (outcome in BY_RECORD or is_replicated(task.order)):
+        return money.settle(outcome, _at_end(found, shift, terms))
+    if shift.event is not None:
+        return _told_flows(found, terms, shift, shift.event)
+    if outcome is TaskOutcome.DIED and shift.auction in held:
+        state = TaskMoney(
+            task.rules,
+            terms,
+            _purses(found, terms, shift),
+            price=shift.slot.price,
+            collateral=shift.slot.collateral,
+            promised=shift.slot.promised,
+            milestones=task.order.milestones,
+            done=held[shift.auction],
+        )
+        return money.settle(outcome, state)
+    return None
+
+
+def _at_end(found: TaskAccount, shift: WorkShift, terms: TaskTerms) -> TaskMoney:
+    """A slot of an ended task as the money table reads it."""
+    task, slot = found.task, shift.slot
+    height = task.deadline - task.windows.keep
+    until = slot.finished_at or height
+    return TaskMoney(
+        rules=task.rules,
+        terms=task.terms,
+        held=_purses(found, terms, shift),
+        price=slot.price,
+        collateral=slot.collateral,
+        promised=slot.promised,
+        added=slot.added,
+        elapsed=until - task.started_at if task.started_at else 0,
+        stated=kept_step(task),
+        taken=taken_by(task, slot, height),
+        milestones=task.milestones,
+        done=task.owed,
+    )
+
+
+def _purses(found: TaskAccount, terms: TaskTerms, shift: WorkShift) -> dict[TaskPurse, int]:
+    """What was locked for its leg; the bond is that of the greatest price that any leg had: it never shrinks."""
+    rules = found.task.rules
+    return {
+        TaskPurse.ESCROW: money.escrow(rules, terms.price_max),
+        TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, max(found.price_most, terms.price_max)),
+        TaskPurse.COLLATERAL: shift.slot.collateral,
+    }
+
+
+def _told_flows(
+    found: TaskAccount, terms: TaskTerms, shift: WorkShift, event: events.SlotSettled
+) -> tuple[TaskFlow, ...]:
+    """What an event's two sums are, by the lines of its outcome."""
+    task = found.task
+    if event.outcome is TaskOutcome.DISPUTED_FALSELY:
+        flows = money.settle(TaskOutcome.LATE, _at_end(found, shift, terms))
+        half = event.earned - sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
+        case = found.told.cases.get(slot_case(found.task_id, shift.place), ())
+        spent = sum(flow.amount for flow in case if flow.purse in OF_CASES)
+        left = max(0, money.dispute_bond(task.rules, task.terms.price_max, shift.slot.price) - spent)
+        rest = ((TaskPayee.PROVIDER, half), (TaskPayee.BURNED, left - half if case else half))
+        return (*flows, *(TaskFlow(TaskPurse.DISPUTE_BOND, payee, amount) for payee, amount in rest))
+    return _sums_of(task, terms, event)
+
+
+def _liar(found: TaskAccount, shift: WorkShift) -> tuple[int | None, int | None]:
+    """What a proven lie cost: the courts have taken it; or all of it, of who did not show what was drawn."""
+    if shift.event is None:
+        return 0, None
+    lost = shift.event.lost
+    if slot_case(found.task_id, shift.place) not in found.told.cases:
+        purse = {TaskPurse.COLLATERAL: lost}
+        state = TaskMoney(found.task.rules, found.task.terms, purse, collateral=shift.slot.collateral)
+        found.take(money.settle(TaskOutcome.LIED, state))
+    rewards = (each.reward for _, each in found.told.of(events.FraudProven) if each.place == shift.place)
+    return 0, lost + sum(rewards)
+
+
+# ---------------------------------------------------------------------------------------------------- everybody else
+
+
+def _standby(found: TaskAccount, number: int, records: AuctionRecords, shifts: Sequence[WorkShift]) -> None:
+    """Who stood by: paid once, from the price of the slot that it stood by for, or took over while it was bound."""
+    if records.award is None or records.award.seed is None or is_replicated(found.task.order):
+        return
+    placed = selection_of(records.award, records.bids).standby
+    if placed is None:
+        return
+    party = PartySum("standby", placed.bid.provider, why="standing by")
+    price = _stood_by_price(found, number, placed.bid.provider, shifts)
+    if price is None:
+        party.paid = None
+        if _is_over(found.task, number):
+            found.miss(f"what standing by in auction {number} paid")
+        else:
+            party.why = "nothing yet: it is bound"
+    else:
+        state = TaskMoney(found.task.rules, found.task.terms, {TaskPurse.ESCROW: price}, price)
+        party.paid, _ = found.take(money.settle(TaskOutcome.STOOD_BY, state))
+    found.parties.append(party)
+
+
+def _unseen(found: TaskAccount, number: int, records: AuctionRecords, shifts: Sequence[WorkShift]) -> None:
+    """Who stood by may have taken over, and be gone too: then neither award nor record says so, and events may."""
+    task = found.task
+    is_known = number == task.auction and (task.slots or task.standby is not None)
+    if is_known or is_replicated(task.order) or records.award is None or records.award.seed is None:
+        return
+    placed = selection_of(records.award, records.bids).standby
+    if placed is None:
+        return
+    who = placed.bid.provider
+    ends = sum(len(found.told.settled(who, place)) for place in range(task.order.slots))
+    if not found.told.is_whole or ends > sum(each.provider == who and each.is_over for each in shifts):
+        found.miss(f"whether who stood by in auction {number} took it over, and what it had of it")
+
+
+def _is_over(task: Task, number: int) -> bool:
+    return number < task.auction or task.state is TaskState.ENDED or task.standby is None or not task.standby.is_bound
+
+
+def _stood_by_price(found: TaskAccount, number: int, provider: bytes, shifts: Sequence[WorkShift]) -> int | None:
+    """The price of which standing by was paid a share; None: not yet, or that is not told any more."""
+    task = found.task
+    if not _is_over(task, number):
+        return None
+    released = sum(each.provider == provider for _, each in found.told.of(events.StandbyReleased))
+    successor = next((shift for shift in shifts if shift.took_over and shift.provider == provider), None)
+    first = min((shift for shift in shifts if not shift.took_over), key=lambda shift: shift.place, default=None)
+    if successor is None:
+        is_sold_on = number < task.auction or task.outcome is TaskOutcome.NO_AWARD
+        is_told = not is_sold_on or (released == 1 and (task.auction == 1 or found.told.is_whole))
+        return first.slot.price if first is not None and is_told else None
+    if number == 1 and task.behind:  # released when a milestone counted, before it took over
+        return None if first is None else first.slot.price
+    gone = next((shift for shift in shifts if shift.place == successor.place and not shift.took_over), None)
+    if gone is not None and gone.outcome is not None and successor.slot.started_at:
+        return gone.slot.price if released else successor.slot.price
+    return None
+
+
+def _unopened(found: TaskAccount, records: AuctionRecords) -> None:
+    """Bids that were not opened in time: their bonds burn."""
+    if records.award is None:
+        return
+    for bid in records.bids.values():
+        if bid.opened is None:
+            found.parties.append(PartySum("bidder", bid.provider, 0, bid.bond, 0, "its bid was not opened"))
+            found.burned += bid.bond
+
+
+def _challengers(found: TaskAccount) -> None:
+    for _, event in found.told.of(events.FraudProven):
+        found.parties.append(PartySum("prover of a lie", event.challenger, event.reward, 0, None, "a fraud proof"))
+    for _, shown in found.told.of(events.FraudNotShown):
+        found.parties.append(PartySum("claimant", shown.challenger, 0, shown.burned, 0, "a proof that was not opened"))
+        found.burned += shown.burned
+
+
+def _judges(found: TaskAccount) -> None:
+    """What the courts moved: to judges, to the customer of a liar, out of the bond of who was wrong."""
+    task = found.task
+    for flows in found.told.cases.values():
+        for flow in flows:
+            if flow.purse in OF_CASES and task.judged_for is not JudgedFor.FRAUD_PROOF:
+                found.from_customer += flow.amount
+            if flow.payee is None:
+                found.burned += flow.amount
+            elif flow.payee == task.customer:
+                found.to_customer += flow.amount
+            else:
+                found.parties.append(PartySum("judge", flow.payee, flow.amount, 0, None, f"out of {flow.purse.value}"))
+    if task.state is TaskState.ENDED and task.judged_for is not None and not found.told.cases:
+        found.miss(JUDGES)
+
+
+def jury_pay(task: Task) -> int:
+    """What a customer locked for the jury of its dispute of replicas; nothing where there is none."""
+    return JURORS * task.slots[0].price if task.jury_from else 0
+
+
+def _rest(found: TaskAccount, auctions: Sequence[AuctionRecords]) -> None:
+    """The customer, and where the fee went."""
+    task, rules = found.task, found.task.rules
+    award = auctions[0].award if auctions else None
+    price_max = task.terms.price_max if award is None else award.terms.price_max
+    locked = task.order.slots * (money.escrow(rules, price_max) + money.customer_bond(rules, price_max))
+    locked += jury_pay(task)
+    if task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD:
+        bond = {TaskPurse.CUSTOMER_BOND: money.customer_bond(rules, price_max)}
+        for _ in range(task.order.slots):
+            found.take(money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(rules, task.terms, bond)))
+    customer = PartySum("customer", task.customer, found.to_customer, found.from_customer, None, "all that it locked")
+    # Judges of an audit that leaves a result as it was stated are paid by the pot, or by each other.
+    is_audited = task.judged_for is JudgedFor.AUDIT and all(slot.outcome in BY_RECORD[:3] for slot in task.slots)
+    if task.state is TaskState.ENDED and found.unknown in ([], [JUDGES] if is_audited else []):
+        customer.returned = locked - found.from_customer
+    elif found.unknown:
+        customer.why = "at least: not all of it is shown"
+    found.parties.append(customer)
+    for party, account, grains in (
+        ("the treasury", TREASURY, found.fees),
+        ("the audit pot", AUDIT_POT, found.pot),
+        ("burned", None, found.burned),
+    ):
+        if grains:
+            found.parties.append(PartySum(party, account, grains, 0, None, ""))

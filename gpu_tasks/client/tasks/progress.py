@@ -1,0 +1,184 @@
+"""Following a task: a line for each change, with why it waits, until it has ended in the final chain.
+
+Whoever follows a task with its customer's key holds its checkpoints meanwhile, and hands them on when work changes
+hands. Always: what could not be held is said with its reason, and tried again; nothing else is sent, but for the
+acceptance of a checked result where that was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from cli.output import Output, plain
+from gpu_tasks.client.tasks import records
+from gpu_tasks.client.tasks.records import task_row
+from gpu_tasks.client.tasks.results import CheckpointKeeper, RunBlobError, fetch_outputs, fetch_result
+from gpu_tasks.client.units.watch import moments
+from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.training.orders import runs_program
+from gpu_tasks.market.training.tasks import Task, TaskState, is_open, slot_case
+from gpu_tasks.market.training.training_market import TrainingMarket
+from runtime.frame.call import Call
+from wallet.client import ChainClient, NotIncludedError, Outcome
+from wallet.errors import WalletError, harmless
+from wallet.proved.refutation import NodeRefutedError
+from wallet.rpc import RpcError
+
+BLOCKS_BETWEEN_TRIES = 3
+"""A checkpoint is a megabyte: a store that has none of it is not asked in every block."""
+
+Send = Callable[[Call], Awaitable[Outcome]]
+Hand = Callable[[Task, bytes], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class TaskFollower:
+    """Follows one task. `keeper` and `send` are there where the key is its customer's."""
+
+    client: ChainClient
+    task_id: bytes
+    keeper: CheckpointKeeper | None
+    send: Send
+    accepts: bool = False
+    """Whether a result that is what was stated is accepted at once."""
+    hand: Hand | None = None
+    """Hands its secrets to who runs the task at a block; None where there are none to hand."""
+    _next_try: int = 0
+    _problem: str | None = None
+    _hands: tuple[Any, ...] = field(default=())
+    _handed: tuple[Any, ...] = field(default=())
+    """Whose program has its secrets."""
+    _said: str | None = None
+    """What it was said to be about to do."""
+
+    async def changes(self) -> AsyncIterator[tuple[int, Task | None, dict[str, Any]]]:
+        """Whenever something has changed in the final chain: height, task and its row, until the task has ended."""
+        before: dict[str, Any] | None = None
+        async for _ in moments(self.client):
+            final = await self.client.finalized()
+            height = await self.client.height(final)
+            task = await training_reads.task(self.client, self.task_id, final)
+            if task is None:
+                yield height, None, {"task": self.task_id, "state": "not known any more", "why": None}
+                return
+            row = task_row(self.task_id, task, await open_case(self.client, self.task_id, task, final))
+            doing = self._next_step(task, height)
+            if doing is not None and doing != self._said:
+                self._said, before = doing, dict(row)
+                yield height, task, row | {"why": f"{row['why']}; {doing}"}
+            await self._do(task, final, height)
+            if self._problem is not None:
+                row["why"] = f"{row['why']}; {self._problem}"
+            if row != before:
+                before = row
+                yield height, task, row
+            if not is_open(task):
+                if self.keeper is not None:
+                    self.keeper.forget(self.task_id)
+                return
+
+    def _next_step(self, task: Task, height: int) -> str | None:
+        """What the customer's key is about to do, in words: fetching, storing and a final block take a while."""
+        if self.keeper is None or height < self._next_try:
+            return None
+        if self._hands and self._hands != _hands(task) and task.checkpoint is not None and is_open(task):
+            return f"storing the checkpoint of milestone {task.checkpoint.milestone.number} once more, for who goes on"
+        number = records.unheld(task)
+        if number is not None:
+            return f"holding milestone {number}: its checkpoint is fetched, checked, stored and signed for"
+        if self._is_to_hand(task):
+            return "its secrets are handed over, and its program begins"
+        return "the result is fetched and checked, to accept it" if self._is_to_accept(task) else None
+
+    def _is_to_accept(self, task: Task) -> bool:
+        """Not where a replica found something else: its customer has to look at both."""
+        is_there = task.state is TaskState.SUBMITTED and task.accepted is None
+        return self.accepts and is_there and not records.outvoted(task)
+
+    def _is_to_hand(self, task: Task) -> bool:
+        return self.hand is not None and task.state is TaskState.RUNNING and self._handed != _hands(task)
+
+    async def _do(self, task: Task, final: bytes, height: int) -> None:
+        """What the customer's key does for its task at a block."""
+        if self.keeper is None:
+            return
+        hands = _hands(task)
+        if height < self._next_try:
+            return
+        if self._hands and hands != self._hands:
+            handing = self.keeper.hand_on(self.task_id, task, final)
+            if not await self._tried(handing, height, "not handed on"):
+                return
+        self._hands = hands
+        if records.unheld(task) is not None:
+            await self._tried(self._hold(self.keeper, task, final), height, "not held")
+        elif self.hand is not None and self._is_to_hand(task):
+            if await self._tried(self.hand(task, final), height, "its secrets are not handed over"):
+                self._handed = _hands(task)
+        elif self._is_to_accept(task):
+            await self._tried(self._accept(self.keeper, task, final), height, "not accepted")
+        else:
+            self._problem = None
+
+    async def _tried(self, work: Awaitable[None], height: int, what: str) -> bool:
+        """Whether it could be done; if not, why is said with every change, and it waits a while."""
+        try:
+            await work
+        except NodeRefutedError:  # it lies: nothing that it says is of any use
+            raise
+        except (WalletError, RpcError, NotIncludedError) as error:
+            self._problem = f"{what}: {error}"
+            self._next_try = height + BLOCKS_BETWEEN_TRIES
+            return False
+        self._problem = None
+        return True
+
+    async def _hold(self, keeper: CheckpointKeeper, task: Task, final: bytes) -> None:
+        await self._send(await keeper.take(self.task_id, task, final))
+
+    async def _accept(self, keeper: CheckpointKeeper, task: Task, final: bytes) -> None:
+        providers = await market_reads.providers(self.client, final)
+        if runs_program(task.order):
+            await fetch_outputs(keeper.blobs, keeper.key, task, providers)
+        else:
+            await fetch_result(keeper.blobs, keeper.key, task, providers)
+        await self._send(TrainingMarket.accept(task=self.task_id))
+
+    async def _send(self, call: Call) -> None:
+        outcome = await self.send(call)
+        if not outcome.is_success:
+            raise RunBlobError(f"{call.name} failed in block {outcome.block_number}: {outcome.error}")
+
+
+def _hands(task: Task) -> tuple[Any, ...]:
+    """Who works on a task, and from where."""
+    return (task.auction, task.behind, *(slot.provider for slot in task.slots))
+
+
+async def show_changes(follower: TaskFollower, output: Output) -> Task | None:
+    """Follow a task to its end, a line for each change; what it ended as, None if the chain knows it no more."""
+    last: Task | None = None
+    async for height, task, row in follower.changes():
+        last = task
+        if output.as_json:
+            click.echo(json.dumps({"height": height, **plain(row)}))
+        else:
+            click.echo(harmless(f"block {height}  {row['state']}{'' if row['why'] is None else '  ' + row['why']}"))
+    return last
+
+
+async def open_case(client: ChainClient, task_id: bytes, task: Task, at: bytes) -> CaseStatus | None:
+    """The first case about a task that is open; None where there is none."""
+    if task.state is not TaskState.JUDGED:
+        return None
+    for place in range(len(task.slots)):
+        found = await market_reads.case(client, slot_case(task_id, place), at)
+        if found is not None:
+            return found
+    return None

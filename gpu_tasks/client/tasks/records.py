@@ -1,0 +1,547 @@
+"""A task and its auctions as sentences, rows and facts: how far it is, why it waits, and what the chain says of it.
+
+Always: texts name blocks and not how many are left, so that they change only when something does; every state of a
+task has a sentence, and one that has ended says how. What others have written on the chain is numbers, hashes and
+accounts here, never a text of theirs; a bid whose auction is not decided has no place and no fate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cli.output import Account
+from gpu_tasks.client.funds import grains_of
+from gpu_tasks.client.units.wait_reasons import what_judges_do
+from gpu_tasks.market.courts.benches import AUDIT_DELAYS
+from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.training.bids import Award, TaskBid
+from gpu_tasks.market.training.money import TABLE, TaskOutcome
+from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated, runs_program
+from gpu_tasks.market.training.tasks import (
+    Acceptance,
+    JudgedFor,
+    Slot,
+    Task,
+    TaskState,
+    agreed_milestone,
+    interval_end,
+    is_open,
+    kept_step,
+    panel,
+)
+from gpu_tasks.tasks.bid_explanation import ExplainedBid
+from gpu_tasks.tasks.container_request import CONTAINER_WORKLOAD
+from gpu_tasks.tasks.replica_check import agreed_results
+from gpu_tasks.tasks.task_check import explained_auction
+from gpu_tasks.workloads import registry
+from runtime.cryptography import ss58
+from wallet.amounts import BareGrains, Grains
+
+DISAGREEING = "its providers do not agree on the result"
+EXIT_STOPPED = 143
+"""Of a program that its provider has ended, as it does when the time is up."""
+CAUSES = {
+    JudgedFor.AUDIT: "the beacon drew its result for an audit",
+    JudgedFor.DISPUTE: "its customer disputes the result",
+    JudgedFor.FRAUD_PROOF: "somebody has shown a proof that the result is wrong",
+    JudgedFor.INPUT: "a provider says that its input is not to be had",
+}
+
+
+def progress(task: Task) -> str:
+    """The state with what has happened in it."""
+    name = task.state.name.lower()
+    match task.state:
+        case TaskState.COMMITTING:
+            return f"{name}, {counted(task.bids, 'bid')}"
+        case TaskState.REVEALING:
+            return f"{name}, {task.revealed} of {counted(task.bids, 'bid')} opened"
+        case TaskState.STARTING:
+            started = sum(bool(slot.started_at) for slot in task.slots)
+            return f"{name}, {started} of {counted(len(task.slots), 'slot')} started"
+        case TaskState.RUNNING:
+            is_time = is_by_time(task.order)
+            if is_replicated(task.order):
+                bound = sum(task.slots[place].commitment is not None for place in panel(task))
+                return f"{name}, {_of_panel(task, bound)} bound"
+            far = f"{task.behind + kept_step(task)} of {task.order.milestones}"
+            return f"{name}, interval {far} paid" if is_time else f"{name}, milestone {far}"
+        case TaskState.VOLUNTEERING:
+            return f"{name}, {counted(task.volunteers, 'device')} offered"
+        case TaskState.OPENING:
+            opened = sum(task.slots[place].result is not None for place in panel(task))
+            return f"{name}, {_of_panel(task, opened)} opened"
+        case TaskState.ENDED:
+            return f"{name}, {_outcome(task)}"
+        case _:
+            return name
+
+
+def why(task: Task, case: CaseStatus | None = None) -> str:
+    """A sentence: what the task waits for, and until which block; `case` is one that is open about it."""
+    match task.state:
+        case TaskState.COMMITTING | TaskState.REVEALING | TaskState.AWARDING:
+            return _why_bidding(task)
+        case TaskState.STARTING:
+            return _why_starting(task)
+        case TaskState.RUNNING:
+            return _why_running(task)
+        case TaskState.VOLUNTEERING | TaskState.OPENING:
+            return _why_replicating(task)
+        case TaskState.ASKING:
+            asked = "the runner-up" if task.standby is None else ss58.encode(task.standby.provider)
+            return f"who worked is gone: {asked} may take over up to block {task.deadline}, then the rest is auctioned"
+        case TaskState.SUBMITTED:
+            return _why_submitted(task)
+        case TaskState.SHOWING:
+            return _why_showing(task)
+        case TaskState.JUDGED:
+            return _cause(task) + (f"; {what_judges_do(case)}" if case is not None else "; its judges have said all")
+        case TaskState.ENDED:
+            return how_ended(task)
+
+
+def how_ended(task: Task) -> str:
+    """A sentence about a task that has ended."""
+    match task.outcome:
+        case None:
+            says = "It has ended"
+        case TaskOutcome.NO_AWARD:
+            says = _why_not_sold(task)
+        case TaskOutcome.TIME_OVER:
+            says = _how_time_ended(task)
+        case outcome:
+            says = TABLE[outcome].says
+    return f"{says}. Its record is kept up to block {task.deadline}"
+
+
+def _outcome(task: Task) -> str:
+    """Describe the outcome in a word or two; of bought time the program's own end, if it came first."""
+    if task.outcome is None:
+        return ""
+    result = task.slots[0].result if task.slots else None
+    if task.outcome is not TaskOutcome.TIME_OVER or result is None or result.metric == EXIT_STOPPED:
+        return task.outcome.name.lower().replace("_", " ")
+    return "program done" if result.metric == 0 else f"program failed with exit code {result.metric}"
+
+
+def _why_not_sold(task: Task) -> str:
+    if not task.bids:
+        suits = "runs its image within its limits" if runs_program(task.order) else "has the time for it"
+        return f"Nobody has bid: no provider that was free {suits} for this price. Nothing moves"
+    if is_replicated(task.order):
+        return "No bid could win, or too few owners offered a device for the other copies: nothing moves"
+    return TABLE[TaskOutcome.NO_AWARD].says
+
+
+def _how_time_ended(task: Task) -> str:
+    result = task.slots[0].result if task.slots else None
+    if result is None:
+        return TABLE[TaskOutcome.TIME_OVER].says
+    is_stopped = result.metric == EXIT_STOPPED
+    how = "Its time is up, and its program was stopped" if is_stopped else "Its program has ended"
+    return f"{how}, with exit code {result.metric}"
+
+
+def counted(count: int, noun: str) -> str:
+    """How many, in words."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def outvoted(task: Task) -> int:
+    """How many replicas of a task found something else than most."""
+    return sum(slot.outcome is TaskOutcome.OUTVOTED for slot in task.slots)
+
+
+def unheld(task: Task) -> int | None:
+    """The number of the milestone that all have stated and that its customer has not signed for; None: there is none.
+
+    What is asked of the customer is to hold its checkpoint: then it counts, and is paid for if its provider dies.
+    """
+    agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
+    return agreed.number if agreed is not None and agreed.number > task.behind + task.owed else None
+
+
+def _why_bidding(task: Task) -> str:
+    if task.state is TaskState.COMMITTING:
+        return f"{_auction(task)}: sealed bids are committed to up to block {task.deadline}"
+    if task.state is TaskState.REVEALING:
+        return f"{_auction(task)}: bids are opened up to block {task.deadline}; one that is not loses its bond"
+    return f"the beacon of block {task.beacon_at} breaks ties: it is awarded once that block is final"
+
+
+def _why_replicating(task: Task) -> str:
+    if task.state is TaskState.OPENING:
+        return f"all are bound to what they found: it is opened up to block {task.deadline}, and compared"
+    if not task.deadline:
+        return f"the beacon of block {task.beacon_at} draws who computes it too, once that block is final"
+    who = "a jury is" if task.jury_from else "replicas are"
+    return f"{who} sought: devices are offered up to block {task.deadline}"
+
+
+def _of_panel(task: Task, count: int) -> str:
+    who = "juror" if task.jury_from else "replica"
+    return f"{count} of {counted(len(panel(task)), who)}"
+
+
+def _auction(task: Task) -> str:
+    if task.auction == 1:
+        return "at auction"
+    rest = f"from milestone {task.behind}" if task.behind else "from its beginning"
+    return f"at auction {task.auction} of {task.order.auctions}, {rest}"
+
+
+def _why_starting(task: Task) -> str:
+    late = [ss58.encode(slot.provider) for slot in task.slots if not slot.started_at and slot.outcome is None]
+    if is_replicated(task.order):
+        return f"drawn: {', '.join(late[:3])} may start up to block {task.deadline}; else it pays for that, and is out"
+    then = "the runner-up takes its place" if task.standby is not None else "it is auctioned again"
+    return f"awarded: {', '.join(late[:3])} may start up to block {task.deadline}; else it pays for that, and {then}"
+
+
+def _why_running(task: Task) -> str:
+    number = task.behind + kept_step(task) + 1
+    if is_replicated(task.order):
+        who = "jurors" if task.jury_from else "replicas"
+        return f"{who} compute it: who is bound to no result by block {task.deadline} is out"
+    if is_by_time(task.order):
+        return (
+            f"the program runs: interval {number} of {task.order.milestones} is over with block {interval_end(task)}; "
+            f"who is silent after block {task.deadline} is gone (`ogpu stop` ends it, and pays that interval)"
+        )
+    what = "the result" if number == task.order.milestones else f"milestone {number}"
+    held = unheld(task)
+    asked = "" if held is None else f"; milestone {held} counts once its checkpoint is held (`ogpu hold`, or watch)"
+    return f"{_work(task)}: {what} is due by block {task.deadline}, and who is silent then is gone{asked}"
+
+
+def _work(task: Task) -> str:
+    """Who works where that is not who began, or where the rest of a task was sold."""
+    if not task.behind:
+        return "at work"
+    who = ", ".join(ss58.encode(slot.provider) for slot in task.slots[:3])
+    return f"{who} goes on from the checkpoint of milestone {task.behind}"
+
+
+def _why_submitted(task: Task) -> str:
+    chance = (task.beacon_at or task.finished_at) + AUDIT_DELAYS[-1]
+    known = "no audit is asked for" if task.is_checked else f"block {chance} is final and asks for no audit"
+    if task.accepted is not None and is_replicated(task.order):
+        return "accepted: paid with the next block"
+    if task.accepted is not None:
+        how = "by silence" if task.accepted is Acceptance.BY_SILENCE else "by its customer"
+        return f"accepted {how}: paid once {known}"
+    last = task.finished_at + task.windows.dispute
+    if is_replicated(task.order):
+        return _why_agreed(task, last)
+    return (
+        f"the result is there: `ogpu accept` it, or `ogpu dispute` it up to block {last}; "
+        f"after block {task.deadline} it counts as accepted, and is paid once {known}"
+    )
+
+
+def _why_agreed(task: Task, last: int) -> str:
+    """What most replicas agree on, and how many do not: the customer has what each of them found."""
+    others = outvoted(task)
+    differ = f", {counted(others, 'replica')} found something else: `ogpu result --place` shows it" if others else ""
+    return (
+        f"most replicas agree{differ}: `ogpu accept` it, or `ogpu dispute` it up to block {last} before a jury; "
+        f"after block {task.deadline} it is paid"
+    )
+
+
+def _why_showing(task: Task) -> str:
+    if not task.deadline:
+        return f"{_cause(task)}; the beacon of block {task.beacon_at} draws what is looked at, once it is final"
+    shown = sum(slot.is_shown for slot in task.slots)
+    return (
+        f"{_cause(task)}; its providers show the states that were drawn up to block {task.deadline} "
+        f"({shown} of {len(task.slots)} have), and who does not counts as having lied"
+    )
+
+
+def _cause(task: Task) -> str:
+    """Why it is looked at: the chain has one word for an audit that was drawn and for results that differ."""
+    if task.judged_for is None:
+        return "it is looked at"
+    if task.judged_for is JudgedFor.AUDIT and len({slot.result.root for slot in task.slots if slot.result}) > 1:
+        return DISAGREEING
+    cause = CAUSES[task.judged_for]
+    if task.challenge is not None:
+        return f"{cause}, in segment {task.challenge.segment}: {ss58.encode(task.challenge.challenger)}"
+    return cause if task.named is None else f"{cause}, and names segment {task.named}"
+
+
+BYTES_SHOWN = 4
+ACCOUNT_LETTERS = 8
+SHORTENED = ("device", "result")
+TAKEN_BACK = "the customer took the task back before the award"
+TASK_COLUMNS = ("task", "state", "auction", "milestones", "price_max", "deadline", "why")
+HISTORY_COLUMNS = (
+    "task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "milestones", "price",
+    "cost_before_fees", "outcome",
+)  # fmt: skip
+HISTORY_SHOWN = ("task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "cost_before_fees")
+"""For people."""
+HISTORY_STATES = ("pending", "running", "completed", "failed", "cancelled")
+DONE = (
+    TaskOutcome.ON_TIME, TaskOutcome.LATE, TaskOutcome.ACCEPTED_BY_SILENCE, TaskOutcome.DISPUTED_FALSELY,
+    TaskOutcome.TIME_OVER,
+)  # fmt: skip
+"""The customer has a result."""
+CANCELLED = (TaskOutcome.CANCELLED_BEFORE_AWARD, TaskOutcome.CANCELLED_BEFORE_START, TaskOutcome.CANCELLED_RUNNING)
+SLOT_COLUMNS = (
+    "place", "provider", "device", "price", "promised", "collateral", "started_in_block", "milestone", "exit_code",
+    "metric", "metric_unit", "result", "outcome", "why_no_work",
+)  # fmt: skip
+
+
+def task_row(task_id: bytes, task: Task, case: CaseStatus | None = None) -> dict[str, Any]:
+    """A task among others."""
+    return {
+        "task": task_id,
+        "state": progress(task),
+        "auction": f"{task.auction}/{task.order.auctions}",
+        "milestones": _milestones(task),
+        "price_max": Grains(task.terms.price_max),
+        "deadline": task.deadline or None if is_open(task) else None,
+        "why": why(task, case),
+    }
+
+
+def history_row(task_id: bytes, task: Task, cost: int | None = None) -> dict[str, Any]:
+    """Return a row of the task history: outcome, and cost in grains. Of several slots it shows the first."""
+    slot = task.slots[0] if task.slots else None
+    code = exit_code_of(task)
+    ended = None if slot is None else slot.finished_at or None
+    return {
+        "task": task_id,
+        "kind": _kind(task),
+        "state": _history_state(task, code),
+        "exit_code": code,
+        "provider": None if slot is None else Account(slot.provider),
+        "submitted": task.submitted_at,
+        "started": task.started_at or None,
+        "blocks": None if not ended or not task.started_at else ended - task.started_at,
+        "milestones": _milestones(task),
+        "price": None if not task.slots else Grains(sum(each.price for each in task.slots)),
+        "cost_before_fees": grains_of(cost),
+        "outcome": None if task.outcome is None else task.outcome.name.lower(),
+    }
+
+
+def history_shown(row: dict[str, Any]) -> dict[str, Any]:
+    """For people: a line has no room for all letters of an address."""
+    provider = row["provider"]
+    return row | {"provider": None if provider is None else ss58.encode(provider)[:ACCOUNT_LETTERS]}
+
+
+def exit_code_of(task: Task) -> int | None:
+    """What the program of a task ended with, by its provider's word; None where that was not stated."""
+    results = [slot.result for slot in task.slots if slot.result is not None]
+    if not runs_program(task.order) or not results:
+        return None
+    agreed = agreed_results(task) if is_replicated(task.order) else []
+    return agreed[0][1].metric if agreed else results[0].metric
+
+
+def ended_well(task: Task) -> bool:
+    """Whether its customer has a result, and, of a job, its exit code is 0.
+
+    What runs in a lease is ended when its time is up, with whatever exit code that has: time is what was bought.
+    """
+    is_job = runs_program(task.order) and task.order.checked_by is not CheckedBy.LEASED
+    return task.outcome in DONE and (not is_job or exit_code_of(task) == 0)
+
+
+def _kind(task: Task) -> str:
+    if not runs_program(task.order):
+        return workload_name(task.order.workload)
+    return "lease" if task.order.checked_by is CheckedBy.LEASED else "job"
+
+
+def _history_state(task: Task, code: int | None) -> str:
+    """As Slurm's accounting has them."""
+    if is_open(task):
+        return "running" if task.started_at else "pending"
+    if task.outcome in (*CANCELLED, TaskOutcome.TIME_STOPPED):
+        return "cancelled"
+    return "completed" if ended_well(task) or (task.outcome in DONE and code is None) else "failed"
+
+
+def devices_of_task(task: Task) -> list[bytes]:
+    """Those in its slots, and the runner-up's."""
+    return [slot.device for slot in task.slots] + ([] if task.standby is None else [task.standby.device])
+
+
+def task_facts(
+    task_id: bytes, task: Task, case: CaseStatus | None = None, unproven: Mapping[bytes, str] | None = None
+) -> dict[str, Any]:
+    """Everything about a task but its slots."""
+    order, terms, held = task.order, task.terms, task.checkpoint
+    classes = [kind.name.lower() for kind in DeviceClass if order.classes >> kind & 1]
+    return {
+        "task": task_id,
+        "state": progress(task),
+        "why": why(task, case),
+        "customer": Account(task.customer),
+        "workload": workload_name(order.workload),
+        "task_hash": order.task_hash,
+        "devices": order.slots,
+        "classes": ", ".join(classes) + (", all the same" * order.is_homogeneous),
+        "price_max": Grains(terms.price_max),
+        "value_of_a_block": Grains(terms.time_value),
+        "loss_on_failure": Grains(terms.loss),
+        "collateral_of_a_bid": Grains(terms.collateral_min),
+        "blocks_max": terms.blocks_max,
+        "submitted_in_block": task.submitted_at,
+        "auction": f"{task.auction} of {order.auctions}",
+        "bids": task.bids,
+        "bids_opened": task.revealed,
+        "milestones": _milestones(task),
+        "milestones_that_count": task.behind + task.done,
+        "checkpoint": None if held is None else held.milestone.number,
+        "checkpoint_root": None if held is None else held.milestone.root,
+        "checkpoint_holder": None if held is None else Account(held.holder),
+        "standby": None if task.standby is None else Account(task.standby.provider),
+        "standby_price": None if task.standby is None else Grains(task.standby.price),
+        "standby_why_no_work": None if task.standby is None else (unproven or {}).get(task.standby.device),
+        "standby_is_bound": None if task.standby is None else task.standby.is_bound,
+        "close_offered_pay": None if task.close is None else Grains(task.close.pay),
+        "close_offered_back": None if task.close is None else Grains(task.close.back),
+        "deadline_of_this_state": task.deadline or None if is_open(task) else None,
+        "record_kept_up_to_block": None if is_open(task) else task.deadline,
+        "judged_for": None if task.judged_for is None else task.judged_for.name.lower().replace("_", " "),
+        "disputed_segment": task.named,
+        "outcome": None if task.outcome is None else task.outcome.name.lower(),
+    }
+
+
+def slot_rows(task: Task, unproven: Mapping[bytes, str]) -> list[dict[str, Any]]:
+    """Who works, or has worked, on the newest leg, and why its device gets no other work where it has proven less."""
+    return [
+        _slot_row(task, place, slot) | {"why_no_work": unproven.get(slot.device)}
+        for place, slot in enumerate(task.slots)
+    ]
+
+
+def auction_rows(task: Task, auction: int, award: Award | None, bids: Mapping[bytes, TaskBid]) -> list[dict[str, Any]]:
+    """The bids of an auction, each with why it has its place; or how far it is, where nothing is decided."""
+    if award is not None and award.seed is not None:
+        return bid_rows(explained_auction(award, bids))
+    is_open = task.state is TaskState.AWARDING or task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
+    if award is not None and not (auction == task.auction and is_open):
+        return bid_rows(explained_auction(award, bids))  # too few were opened for anybody to win
+    return [_undecided(task, device, bid) for device, bid in sorted(bids.items())]
+
+
+def workload_name(workload: bytes) -> str:
+    """How people call it, or its id."""
+    if workload == CONTAINER_WORKLOAD:
+        return "container"
+    form = registry.form_of(workload)
+    return "0x" + workload.hex() if form is None else form.name
+
+
+def metric_unit(workload: bytes) -> str | None:
+    """Return the unit of a run's metric; None if this program does not know it."""
+    return registry.METRIC_UNITS.get(workload_name(workload))
+
+
+def _milestones(task: Task) -> str:
+    """Those that all have stated, who work or worked last: of time the intervals that are paid."""
+    last = [task.slots[place] for place in panel(task)]
+    is_over = all(slot.outcome is not None for slot in last)
+    stated = max((slot.reported for slot in last), default=0) if is_over else kept_step(task)
+    return f"{task.behind + stated}/{task.order.milestones}"
+
+
+def _slot_row(task: Task, place: int, slot: Slot) -> dict[str, Any]:
+    newest, result = slot.milestone, slot.result
+    said = result if result is not None else newest
+    number = None if said is None else said.metric
+    is_program = runs_program(task.order)
+    return {
+        "place": place,
+        "provider": Account(slot.provider),
+        "device": slot.device,
+        "price": Grains(slot.price),
+        "promised": slot.promised,
+        "collateral": Grains(slot.collateral),
+        "started_in_block": slot.started_at or None,
+        "milestone": None if newest is None else newest.number,
+        "exit_code": number if is_program else None,
+        "metric": None if is_program else number,
+        "metric_unit": None if is_program or number is None else metric_unit(task.order.workload),
+        "result": None if result is None else result.root,
+        "outcome": None if slot.outcome is None else slot.outcome.name.lower(),
+    }
+
+
+def _undecided(task: Task, device: bytes, bid: TaskBid) -> dict[str, Any]:
+    opened = bid.opened
+    row: dict[str, Any] = dict.fromkeys((*BID_COLUMNS, "why"))
+    row |= {"class": bid.device_class.name.lower(), "device": device, "provider": Account(bid.provider)}
+    is_taken_back = task.outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
+    if opened is not None:
+        row |= {"promised": opened.blocks, "collateral": Grains(opened.collateral), "price": Grains(opened.price)}
+        follows = "the award follows once all are opened, and the beacon is final"
+        return row | {"fate": "opened", "why": TAKEN_BACK if is_taken_back else follows}
+    if task.state in (TaskState.COMMITTING, TaskState.REVEALING):
+        when = " until the opening begins" if task.state is TaskState.COMMITTING else f" up to block {task.deadline}"
+        return row | {"fate": "sealed", "why": f"price, time and collateral are sealed{when}"}
+    why = f"it was never opened: {TAKEN_BACK}" if is_taken_back else "it was not opened in time: its bond burns"
+    return row | {"fate": "not opened", "why": why}
+
+
+def with_bare_amounts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows for people, under a title that names the unit of all amounts."""
+    return [
+        {name: BareGrains(value) if isinstance(value, Grains) else value for name, value in row.items()} for row in rows
+    ]
+
+
+def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows for people: of a device's id, and of a result's root, the beginning, which tells it from others."""
+    return [
+        {name: value[:BYTES_SHOWN] if name in SHORTENED and value is not None else value for name, value in row.items()}
+        for row in rows
+    ]
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> tuple[str, ...]:
+    """Of these columns those in which some row says something."""
+    return tuple(name for name in columns if any(row[name] is not None for row in rows))
+
+
+BID_COLUMNS = (
+    "place", "fate", "score", "price", "time", "risk", "promised", "collateral", "pay", "class", "device", "provider",
+)  # fmt: skip
+EXPLAINED_COLUMNS = (*BID_COLUMNS, "why")
+WHY_COLUMNS = ("place", "device", "fate", "why")
+
+
+def bid_rows(bids: Sequence[ExplainedBid]) -> list[dict[str, Any]]:
+    """A row for each bid, with every column."""
+    return [_row(bid) for bid in bids]
+
+
+def _row(bid: ExplainedBid) -> dict[str, Any]:
+    score = bid.score
+    return {
+        "place": bid.place,
+        "fate": "not opened" if bid.fate is None else bid.fate.name.lower().replace("_", " "),
+        "score": None if score is None else Grains(score.total),
+        "price": None if score is None else Grains(score.price),
+        "time": None if score is None else Grains(score.time),
+        "risk": None if score is None else Grains(score.risk),
+        "promised": bid.promised,
+        "collateral": grains_of(bid.collateral),
+        "pay": Grains(bid.pay) if bid.pay else None,
+        "class": bid.kind.name.lower(),
+        "device": bid.device,
+        "provider": Account(bid.provider),
+        "why": bid.why,
+    }

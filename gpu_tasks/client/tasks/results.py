@@ -1,0 +1,370 @@
+"""Checkpoints, results and programs' outputs: fetched from any store, opened with the customer's key, checked, kept.
+
+A milestone counts, and is paid for if its provider dies, only when its customer has signed that it holds the
+checkpoint; who takes over begins there. Always: a blob counts only if it is the one that was stated: its address, then
+the state's hash, then the root of all hashes up to there; who serves it does not matter. Outputs count only if they are
+the archive whose hash its provider has stated on the chain; the lines are its word. Nothing is signed for a blob that
+was not opened, checked, written down and stored where the provider's end does not reach; older checkpoints of the task
+go when a newer one is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import tarfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from gpu_tasks.client.tasks.records import unheld
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import COPIES, BlobClient, BlobError, stores_for
+from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
+from gpu_tasks.data.program_left import ProgramLeft, decode_left
+from gpu_tasks.data.run_states import RunState, WrongRunStateError, goes_on_from, read_run_state
+from gpu_tasks.data.sealing import BLOB_BYTES_MAX, SealError, SealKey, address_of
+from gpu_tasks.data.unit_input import commitment_of, decode_input
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.orders import is_replicated, runs_program
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.replica_check import agreed_results
+from runtime.encoding.codec import DecodeError
+from runtime.frame.call import Call
+from wallet.client import ChainClient
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+from wallet.private_file import make_folder, replace
+
+StatedRun = tuple[bytes, int, bytes]
+"""Address of a blob, and milestone and root that it is stated to hold."""
+
+
+class RunBlobError(WalletError):
+    """A checkpoint or a result cannot be had, or is not what was stated; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedRun:
+    """A blob with what is in it."""
+
+    blob: bytes
+    run: RunState
+
+
+async def fetch_checkpoint(
+    blobs: BlobClient, key: Keypair, task: Task, milestone: Milestone, providers: dict[bytes, Provider]
+) -> FetchedRun:
+    """The checkpoint of a milestone; RunBlobError."""
+    what = f"the checkpoint of milestone {milestone.number}"
+    stated = milestone.blob, milestone.number, milestone.root
+    found = await _fetched_run(blobs, key, task, stated, providers, what)
+    _check_with_checkpoint(task, found.run, what)
+    return found
+
+
+async def fetch_result(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> FetchedRun:
+    """The result of a task, of the first slot whose blob is what was stated; RunBlobError.
+
+    Of one that ended without: the newest checkpoint that counts, which its customer may have paid for.
+    """
+    newest = last_stated(task)
+    if newest is None:
+        raise RunBlobError(no_result(task))
+    if isinstance(newest, Milestone):
+        return await fetch_checkpoint(blobs, key, task, newest, providers)
+
+    async def checked(result: StatedRun) -> FetchedRun:
+        found = await _fetched_run(blobs, key, task, result, providers, "the result")
+        _check_with_checkpoint(task, found.run, "the result")
+        return found
+
+    return await _first_usable(_results(task), checked)
+
+
+async def stated_digests(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]
+) -> Sequence[bytes]:
+    """The hashes of all states of a run, as a result states them, whatever it goes on from; RunBlobError."""
+
+    async def fetched(result: StatedRun) -> FetchedRun:
+        return await _fetched_run(blobs, key, task, result, providers, "the result")
+
+    if not _results(task):
+        raise RunBlobError(no_result(task))
+    return (await _first_usable(_results(task), fetched)).run.digests
+
+
+def _results(task: Task) -> list[StatedRun]:
+    """What its providers state, each once: address, milestone and root."""
+    stated = [slot.result for slot in task.slots if slot.result is not None]
+    return list(dict.fromkeys((result.blob, task.order.milestones, result.root) for result in stated))
+
+
+async def _first_usable(
+    results: Sequence[StatedRun], fetch: Callable[[StatedRun], Awaitable[FetchedRun]]
+) -> FetchedRun:
+    refusals = []
+    for result in results:
+        try:
+            return await fetch(result)
+        except RunBlobError as error:
+            refusals.append(str(error))
+    raise RunBlobError("; ".join(refusals))
+
+
+async def fetch_input(blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider]) -> bytes:
+    """The request that a task computes; RunBlobError."""
+    address = task.order.input_blob
+    try:
+        content = SealKey.of(key).open(await blobs.get(address, _stores(task, address, providers)))
+        if commitment_of(content) != task.order.input_root:
+            raise RunBlobError("the input is another than was submitted")
+        return decode_input(content).request
+    except BlobError as error:
+        raise RunBlobError(f"the input cannot be had now: {error}; try again later") from error
+    except (SealError, DecodeError) as error:
+        raise RunBlobError(f"the input cannot be opened: {error}; is --key the customer's?") from error
+
+
+def last_stated(task: Task) -> TaskResult | Milestone | None:
+    """The result of a task; of one that ended without it the newest milestone that counts; None where neither is."""
+    held = task.checkpoint if task.state is TaskState.ENDED else None
+    return next((slot.result for slot in task.slots if slot.result), None if held is None else held.milestone)
+
+
+def no_result(task: Task) -> str:
+    """Why there is no result, in a sentence."""
+    if task.state is TaskState.ENDED:
+        return "the task ended without a result: `ogpu describe` says how, `ogpu submit` asks for it again"
+    return f"the task is {task.state.name.lower()}: there is no result yet; follow it with `ogpu watch`"
+
+
+async def _fetched_run(
+    blobs: BlobClient,
+    key: Keypair,
+    task: Task,
+    stated: StatedRun,
+    providers: dict[bytes, Provider],
+    what: str,
+) -> FetchedRun:
+    address, number, root = stated
+    blob, content = await opened_blob(blobs, key, task, address, providers, what)
+    try:
+        return FetchedRun(blob, read_run_state(content, task.order, number, root))
+    except WrongRunStateError as error:
+        raise RunBlobError(f"{what} is not what was stated: {error}") from error
+
+
+async def opened_blob(
+    blobs: BlobClient, key: Keypair, task: Task, address: bytes, providers: dict[bytes, Provider], what: str
+) -> tuple[bytes, bytes]:
+    """A blob of a task, and what is sealed in it; RunBlobError."""
+    try:
+        blob = await blobs.get(address, _stores(task, address, providers))
+    except BlobError as error:
+        raise RunBlobError(f"{what} cannot be had now: {error}; try again later") from error
+    try:
+        return blob, SealKey.of(key).open(blob)
+    except SealError as error:
+        kept = "; is --key the customer's? If so, it was kept from it"
+        judged = ": `ogpu dispute` a result, and judges refute what its customer cannot open"
+        then = kept if runs_program(task.order) else kept + judged
+        raise RunBlobError(f"{what} cannot be opened: {error}{then}") from error
+
+
+def _check_with_checkpoint(task: Task, run: RunState, what: str) -> None:
+    """Whatever comes later goes on from the newest checkpoint that counts: its hashes begin with those of that."""
+    held = task.checkpoint
+    if held is None or goes_on_from(run.digests, task.order, held.milestone):
+        return
+    raise RunBlobError(
+        f"{what} does not go on from milestone {held.milestone.number}, which counts: `ogpu dispute` the result"
+    )
+
+
+def _stores(task: Task, address: bytes, providers: dict[bytes, Provider]) -> Sequence[str]:
+    """Who made it first, then who keeps such a blob."""
+    of_slots = (endpoint_of(providers[slot.provider]) for slot in task.slots if slot.provider in providers)
+    makers = [endpoint for endpoint in of_slots if endpoint is not None]
+    return list(dict.fromkeys([*makers, *stores_for(address, endpoints_of(providers))]))
+
+
+NOTHING = bytes(32)
+NAMES_SHOWN = 20
+RECORD_BYTES_MAX = 4_096
+"""Of a pax header, which a long name has."""
+
+
+def stated_outputs(task: Task, place: int | None = None) -> list[TaskResult]:
+    """What was stated at the end of a program: of replicas what most agree on, once for each; or of the one at `place`.
+
+    RunBlobError where there is none.
+    """
+    if place is not None:
+        at_place = task.slots[place].result if place < len(task.slots) else None
+        found = [] if at_place is None else [at_place]
+    elif is_replicated(task.order):
+        found = [result for _, result in agreed_results(task)]
+        if not found and any(slot.result is not None for slot in task.slots):
+            raise RunBlobError("its replicas do not agree, or have not all opened: --place N shows what one found")
+    else:
+        found = [slot.result for slot in task.slots if slot.result is not None][:1]
+    if not found:
+        raise RunBlobError(no_result(task))
+    return found
+
+
+async def fetch_outputs(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], place: int | None = None
+) -> bytes:
+    """The archive of /out, a tar; RunBlobError where there is none, or it is another than was stated.
+
+    Replicas that agree have each sealed the same: the first that shows it is enough.
+    """
+    problems = []
+    for stated in stated_outputs(task, place):
+        try:
+            return await _fetched_outputs(blobs, key, task, providers, stated)
+        except RunBlobError as error:
+            problems.append(error)
+    raise problems[0]
+
+
+async def _fetched_outputs(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], stated: TaskResult
+) -> bytes:
+    if NOTHING in (stated.root, stated.blob):
+        raise RunBlobError(
+            f"the program left nothing that its provider could take out; it ended with exit code {stated.metric}; "
+            "`ogpu logs` shows what it wrote last"
+        )
+    left = await _opened(blobs, key, task, providers, stated, "the outputs")
+    if hashlib.blake2b(left.outputs, digest_size=32).digest() != stated.root:
+        raise RunBlobError("the outputs are not those whose hash was stated: the provider shows something else")
+    return left.outputs
+
+
+def places_with_lines(task: Task, place: int | None = None) -> list[int]:
+    """Where a program has ended and its last lines were kept; all places, or one alone."""
+    asked = range(len(task.slots)) if place is None else [place] * (place < len(task.slots))
+    results = ((each, task.slots[each].result) for each in asked)
+    return [each for each, result in results if result is not None and result.blob != NOTHING]
+
+
+async def fetch_lines(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], place: int
+) -> ProgramLeft:
+    """What the program at a place wrote last, by its provider's word; RunBlobError."""
+    result = task.slots[place].result
+    assert result is not None, "it is one of `places_with_lines`"
+    return await _opened(blobs, key, task, providers, result, f"the lines of place {place}")
+
+
+async def _opened(
+    blobs: BlobClient, key: Keypair, task: Task, providers: dict[bytes, Provider], stated: TaskResult, what: str
+) -> ProgramLeft:
+    _, content = await opened_blob(blobs, key, task, stated.blob, providers, what)
+    try:
+        return decode_left(content)
+    except DecodeError as error:
+        raise RunBlobError(f"{what} cannot be read: the provider sealed something else ({error})") from None
+
+
+def names_in(archive: bytes) -> list[str]:
+    """The first files of an archive; RunBlobError where it is none.
+
+    What a provider has sealed is anything, so no reader of all kinds of archives looks at it: packed, a megabyte would
+    be gigabytes, and a long or a nested header takes hours, or the stack.
+    """
+    try:
+        return list(islice(_files_of(archive), NAMES_SHOWN))
+    except tarfile.TarError as error:
+        raise RunBlobError(f"the outputs are no archive: {error}") from None
+
+
+def _files_of(archive: bytes) -> Iterator[str]:
+    """The names of plain files, as the headers of ustar and the records of pax say them."""
+    at, path = 0, ""
+    while at < len(archive):
+        header = archive[at : at + tarfile.BLOCKSIZE]
+        if not any(header):
+            return
+        entry = tarfile.TarInfo.frombuf(header, "utf-8", "replace")
+        begin, is_record = at + tarfile.BLOCKSIZE, entry.type == tarfile.XHDTYPE
+        if entry.size < 0 or (is_record and entry.size > RECORD_BYTES_MAX):
+            raise tarfile.HeaderError("a header is too long")
+        if entry.isfile():
+            yield path or entry.name
+        path = _path_in(archive[begin : begin + entry.size]) if is_record else ""
+        at = begin + -(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+
+
+def _path_in(records: bytes) -> str:
+    """The name that a pax header gives the entry behind it; none where it gives none."""
+    _, _, rest = records.partition(b" path=")
+    return rest.partition(b"\n")[0].decode(errors="replace")
+
+
+DEFAULT_FOLDER = Path("~/.ogpu/checkpoints")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointKeeper:
+    """Keeps the checkpoints of one customer's tasks in a folder: one file for each task that has any."""
+
+    client: ChainClient
+    blobs: BlobClient
+    key: Keypair
+    folder: Path
+
+    async def take(self, task_id: bytes, task: Task, at: bytes) -> Call:
+        """Have the newest checkpoint that all have stated; the call that says so. RunBlobError says why not."""
+        number, milestone = unheld(task), task.slots[0].milestone if task.slots else None
+        if number is None or milestone is None:
+            raise RunBlobError("no milestone waits to be held: all have to state it first, and each is held once")
+        providers = await market_reads.providers(self.client, at)
+        found = await fetch_checkpoint(self.blobs, self.key, task, milestone, providers)
+        self._write(task_id, found.blob)
+        await self._spread(task, found.blob, providers)
+        return TrainingMarket.hold_checkpoint(task=task_id, number=number, root=milestone.root)
+
+    async def hand_on(self, task_id: bytes, task: Task, at: bytes) -> None:
+        """Store the newest checkpoint once more: somebody else is to go on from it. RunBlobError says why not."""
+        held = task.checkpoint
+        if held is None:
+            return
+        try:
+            blob = self._path(task_id).read_bytes()
+        except OSError:
+            return  # somebody else holds it, or this customer on another machine
+        if address_of(blob) == held.milestone.blob:
+            await self._spread(task, blob, await market_reads.providers(self.client, at))
+
+    def forget(self, task_id: bytes) -> None:
+        """The task has ended."""
+        with contextlib.suppress(OSError):
+            self._path(task_id).unlink(missing_ok=True)
+
+    def _path(self, task_id: bytes) -> Path:
+        return self.folder.expanduser() / f"{task_id.hex()}.blob"
+
+    def _write(self, task_id: bytes, blob: bytes) -> None:
+        assert len(blob) <= BLOB_BYTES_MAX, "no longer answer is read"
+        try:
+            make_folder(self.folder.expanduser())
+            replace(self._path(task_id), blob)
+        except OSError as error:
+            why = f"the checkpoint cannot be kept in {self.folder}: {error}; name another folder"
+            raise RunBlobError(why) from None
+
+    async def _spread(self, task: Task, blob: bytes, providers: dict[bytes, Provider]) -> None:
+        own = {slot.provider for slot in task.slots}
+        others = {stash: provider for stash, provider in providers.items() if stash not in own}
+        stores = endpoints_of(others) or endpoints_of(providers)
+        try:
+            await self.blobs.put(blob, stores_for(address_of(blob), stores), COPIES)
+        except BlobError as error:
+            raise RunBlobError(f"no other store takes the checkpoint: {error}; try again later") from error

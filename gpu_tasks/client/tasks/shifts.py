@@ -1,0 +1,325 @@
+"""The blocks of a task's life: what was stated and signed about it, who worked on it, who took over, and why.
+
+An award and its bids say who won; the record says who has the slots now. Always: blocks are final ones, shown by hashes
+down from one that is certified; what is nested in other calls counts too, and what an author put in as an attestation,
+whose signature the chain has checked; who signed with a provider key stands for its stash. Why somebody is gone is
+claimed only where an event tells it, or where nothing else can have been: who is asked to take over after a milestone
+counted follows one that died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from cli.output import Account
+from gpu_tasks.client.units.results import moved_by
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.kinds import AnyAttestation
+from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation, StatedMilestone
+from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.courts.money import Flow
+from gpu_tasks.market.training import events
+from gpu_tasks.market.training.events import SlotSettled
+from gpu_tasks.market.training.money import TABLE, TaskOutcome
+from gpu_tasks.market.training.selection import Placed
+from gpu_tasks.market.training.tasks import Slot, Task, TaskState, slot_case
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.tasks.task_check import AuctionRecords, selection_of
+from gpu_tasks.tasks.task_statements import Holding, StatedStep, TaskBlocks
+from runtime.blocks.extrinsic import decode_extrinsic
+from runtime.encoding.codec import DecodeError
+from runtime.frame.call import Call
+from runtime.frame.runtime import Runtime
+from wallet.amounts import Grains
+from wallet.client import ChainClient
+from wallet.rpc import OddAnswerError, RpcError
+
+STATING = f"{TrainingMarket.__name__}.checkpoint"
+FINISHING = f"{TrainingMarket.__name__}.finish"
+ATTACHING = f"{Attestations.__name__}.attach"
+HOLDING = f"{TrainingMarket.__name__}.hold_checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class SignedStep:
+    """A milestone or a result that was stated, or a checkpoint that is held; and who signed that."""
+
+    signer: bytes
+    is_held: bool
+    place: int
+    number: int | None
+    """Of a milestone; None: the result."""
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LifeBlocks:
+    """Final blocks of a task's life, by ascending height; `is_whole`: all since it was submitted."""
+
+    first: int
+    last: int
+    is_whole: bool
+    ids: Sequence[bytes]
+
+
+async def life_blocks(client: ChainClient, task: Task, final: bytes, most: int) -> LifeBlocks:
+    """The newest `most` blocks of a task's life."""
+    last = await client.height(final)
+    if task.state is TaskState.ENDED:
+        last = min(last, task.deadline - task.windows.keep)
+    begin = task.submitted_at + 1
+    first = max(begin, last - most + 1)
+    ids = await client.final_ids(first, last) if first <= last else []
+    return LifeBlocks(first, last, first == begin, ids)
+
+
+async def task_blocks(client: ChainClient, task_id: bytes, life: LifeBlocks, final: bytes) -> TaskBlocks:
+    """What blocks of a task's life hold of it; RpcError where the node has them no more."""
+    statements, holdings = list[StatedStep](), list[Holding]()
+    stashes: dict[bytes, bytes] = {}
+    for height, block in enumerate(life.ids, life.first):
+        for step in steps_about(client.runtime, (await client.block(block)).extrinsics, task_id):
+            if step.is_held:
+                holdings.append(Holding(height, step.signer, step.number or 0))
+                continue
+            if step.signer not in stashes:
+                stashes[step.signer] = await market_reads.stash_of(client, step.signer, final) or step.signer
+            statements.append(StatedStep(height, step.place, stashes[step.signer], step.number, step.root))
+    return TaskBlocks(life.first, life.last, life.is_whole, statements, holdings)
+
+
+def steps_about(runtime: Runtime, extrinsics: Iterable[bytes], task_id: bytes) -> Iterator[SignedStep]:
+    """What these extrinsics of a block state or hold of a task."""
+    for raw in extrinsics:
+        try:
+            found = decode_extrinsic(runtime, raw)
+        except DecodeError:  # of later rules: it says nothing to this program
+            continue
+        if found.authorization is not None:
+            for call in _nested(found.call):
+                yield from _called(found.authorization.signer, call, task_id)
+        elif found.call.name == ATTACHING:
+            yield from attested_steps(found.call.named_arguments["attestations"], task_id)
+
+
+def attested_steps(attestations: Iterable[AnyAttestation], task_id: bytes) -> Iterator[SignedStep]:
+    """What the attestations of a block state of a task; those of units are about none."""
+    for each in attestations:
+        if isinstance(each, SignedTaskAttestation) and each.statement.task == task_id:
+            by, place, stated = each.statement.provider_key, each.statement.place, each.statement.stated
+            if isinstance(stated, StatedMilestone):
+                yield SignedStep(by, False, place, stated.milestone.number, stated.milestone.root)
+            else:
+                yield SignedStep(by, False, place, None, stated.result.root)
+
+
+def _called(signer: bytes, call: Call, task_id: bytes) -> Iterator[SignedStep]:
+    if call.name not in (STATING, FINISHING, HOLDING) or call.named_arguments["task"] != task_id:
+        return
+    said = call.named_arguments
+    if call.name == HOLDING:
+        yield SignedStep(signer, True, 0, said["number"], b"")
+    elif call.name == FINISHING:
+        yield SignedStep(signer, False, said["place"], None, said["result"].root)
+    else:
+        yield SignedStep(signer, False, said["place"], said["milestone"].number, said["milestone"].root)
+
+
+def _nested(call: Call) -> Iterator[Call]:
+    """A call, and those in it."""
+    yield call
+    for argument in call.arguments:
+        inner = argument if isinstance(argument, tuple | list) else (argument,)
+        for each in inner:
+            if isinstance(each, Call):
+                yield from _nested(each)
+
+
+# Blocks are final ones, read from the newest down until the node shows no older state. The chain's own rules over the
+# state before the end of a case say how much the case moved.
+BLOCKS_READ = 64
+"""A node proves the states of so many final blocks."""
+Told = TypeVar("Told")
+KINDS = (
+    events.TaskSubmitted, events.SlotSettled, events.StandbyReleased,
+    events.FraudProven, events.FraudNotShown,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class TaskEvents:
+    """Events of a task with their heights, the newest first, and what its cases moved, by case."""
+
+    told: list[tuple[int, Any]] = field(default_factory=list)
+    cases: dict[bytes, tuple[Flow, ...]] = field(default_factory=dict)
+
+    def of(self, kind: type[Told]) -> Iterator[tuple[int, Told]]:
+        """Those of a kind, the newest first."""
+        return ((height, event) for height, event in self.told if isinstance(event, kind))
+
+    def settled(self, provider: bytes, place: int) -> list[tuple[int, events.SlotSettled]]:
+        """How a provider's work on a slot was settled, the newest first: a task may go to auction several times.
+
+        That an interval of bought time was paid ends nothing.
+        """
+        ends = (each for each in self.of(events.SlotSettled) if each[1].outcome is not TaskOutcome.INTERVAL_PAID)
+        return [each for each in ends if (each[1].provider, each[1].place) == (provider, place)]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether they are all, since the task was submitted."""
+        return any(True for _ in self.of(events.TaskSubmitted))
+
+
+async def task_events(client: ChainClient, task_id: bytes, task: Task, final: bytes) -> TaskEvents:
+    """What the newest blocks of a task's life tell of it, as far as the node shows them."""
+    last = await client.height(final)
+    oldest = max(task.submitted_at, last - BLOCKS_READ + 1)
+    if task.state is TaskState.ENDED:
+        last = min(last, task.deadline - task.windows.keep)
+    found = TaskEvents()
+    cases = {slot_case(task_id, place) for place in range(task.order.slots)}
+    for height in range(last, oldest - 1, -1):
+        try:
+            records = await client.events(await client.block_id(height))
+        except (RpcError, OddAnswerError):
+            break
+        for event in reversed([record.event for record in records]):
+            if isinstance(event, KINDS) and event.task == task_id:
+                found.told.append((height, event))
+            elif isinstance(event, CaseEnded) and event.case in cases:
+                moved = await moved_by(client, height, event)
+                found.cases |= {} if moved is None else {event.case: moved[1]}
+    return found
+
+
+SHIFT_COLUMNS = ("auction", "place", "provider", "role", "from", "price", "why")
+
+
+@dataclass(frozen=True, slots=True)
+class WonSlot:
+    """A slot that an auction gave."""
+
+    auction: int
+    place: int
+    placed: Placed
+
+
+@dataclass(frozen=True, slots=True)
+class WorkShift:
+    """Somebody's work on a slot: `outcome` is None where it goes on, or nobody can tell how it ended."""
+
+    auction: int
+    place: int
+    slot: Slot
+    took_over: bool
+    behind: int | None
+    """Milestones that were done before it; None: that is not told any more."""
+    outcome: TaskOutcome | None
+    why: str
+    is_over: bool
+    event: SlotSettled | None = None
+    """What the block of its end says, where the node shows that."""
+
+    @property
+    def provider(self) -> bytes:
+        """Who worked."""
+        return self.slot.provider
+
+
+def shifts_of(task: Task, auctions: Sequence[AuctionRecords], told: TaskEvents) -> list[WorkShift]:
+    """All who had a slot, as far as award, record and events tell; `auctions` from the first one on."""
+    found = list[WorkShift]()
+    for number, records in enumerate(auctions, 1):
+        winners = _winners(records)
+        if number < task.auction or not task.slots:
+            found += [_gone(task, WonSlot(number, *each), found, told, None) for each in enumerate(winners)]
+            continue
+        for place, slot in enumerate(task.slots):
+            has_changed = place < len(winners) and winners[place].bid.device != slot.device
+            if has_changed:
+                found.append(_gone(task, WonSlot(number, place, winners[place]), found, told, slot))
+            found.append(_present(task, place, slot, told, has_changed=has_changed))
+    return found
+
+
+def shift_rows(shifts: Sequence[WorkShift], *, is_time: bool = False) -> list[dict[str, Any]]:
+    """Shifts as they are shown; of bought time, `is_time`, no checkpoint is handed over."""
+    return [
+        {
+            "auction": each.auction,
+            "place": each.place,
+            "provider": Account(each.provider),
+            "role": "took over" if each.took_over else "began" if not each.behind else "went on",
+            "from": None if each.behind is None else _origin(each.behind, is_time=is_time),
+            "price": Grains(each.slot.price),
+            "started_in_block": each.slot.started_at or None,
+            "outcome": None if each.outcome is None else each.outcome.name.lower(),
+            "why": each.why,
+        }
+        for each in shifts
+    ]
+
+
+def _origin(behind: int, *, is_time: bool) -> str:
+    if not behind:
+        return "the beginning"
+    return f"interval {behind + 1}, its program begun anew" if is_time else f"the checkpoint of milestone {behind}"
+
+
+def _winners(records: AuctionRecords) -> tuple[Placed, ...]:
+    award = records.award
+    return () if award is None or award.seed is None else selection_of(award, records.bids).winners
+
+
+def _present(task: Task, place: int, slot: Slot, told: TaskEvents, *, has_changed: bool) -> WorkShift:
+    is_over = task.state is TaskState.ENDED
+    outcome = (slot.outcome or task.outcome) if is_over else slot.outcome
+    why = "it works on it" if outcome is None else TABLE[outcome].says
+    if not is_over and not slot.started_at:
+        why = "it may start"
+    elif not is_over and slot.result is not None:
+        why = "it has stated its result"
+    events = told.settled(slot.provider, place)
+    event = events[0][1] if events and is_over else None
+    return WorkShift(task.auction, place, slot, has_changed, task.behind, outcome, why, is_over, event)
+
+
+def _gone(task: Task, won: WonSlot, before: Sequence[WorkShift], told: TaskEvents, successor: Slot | None) -> WorkShift:
+    """A winner that has its slot no more; `before`: all whose shifts ended earlier."""
+    bid = won.placed.bid
+    height, event = _end(task, won, before, told)
+    slot = Slot(bid.provider, bid.device, won.placed.pay, bid.blocks, bid.collateral)
+    outcome = event.outcome if event is not None else _inferred(task, won.auction, successor)
+    if outcome is not None:
+        why = TABLE[outcome].says + ("" if event is None else f", in block {height}")
+    elif successor is not None:
+        why = "it did not start, or stated no milestone that counted: the node does not show which any more"
+    else:
+        why = "it is gone: why, the node does not show any more"
+    behind = 0 if won.auction == 1 else None
+    return WorkShift(won.auction, won.place, slot, False, behind, outcome, why, True, event)
+
+
+def _end(task: Task, won: WonSlot, before: Sequence[WorkShift], told: TaskEvents) -> tuple[int, SlotSettled | None]:
+    """The event of the end of a shift with its height; of an earlier auction only where all events are there."""
+    provider = won.placed.bid.provider
+    events = told.settled(provider, won.place)
+    if won.auction == task.auction:
+        return events[0] if events else (0, None)
+    earlier = sum((each.provider, each.place) == (provider, won.place) for each in before)
+    return events[-1 - earlier] if told.is_whole and earlier < len(events) else (0, None)
+
+
+def _inferred(task: Task, number: int, successor: Slot | None) -> TaskOutcome | None:
+    """How a lone winner ended of whom only what follows is known.
+
+    While nothing counted it may as well not have started. Once a milestone counts the runner-up is bound no more, and
+    is asked only after a death.
+    """
+    is_asked = successor is not None or task.state is TaskState.ASKING
+    has_counted = number == 1 == task.auction and task.order.slots == 1 and task.behind > 0
+    return TaskOutcome.DIED if is_asked and has_counted else None

@@ -1,0 +1,438 @@
+"""One broker of providers' notes, as long as it is of use: which slots it tells of, and its messages, opened.
+
+Always: what a provider says of its broker is a stranger's word: it has to be a broker's address that may be connected
+to; a slot whose provider names none is said with its reason. Nothing that a broker hands over is believed unsigned; the
+keys of those who have the slots are looked up on the chain, those of others never; messages beyond a bounded rate are
+not looked at; a broker that is gone is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NoReturn
+
+import aiomqtt
+
+from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.data.blob_client import BlobClient, BlobError
+from gpu_tasks.data.endpoint import EndpointError
+from gpu_tasks.data.program_left import LogLine
+from gpu_tasks.data.sealing import SealError, SealKey
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.telemetry.broker import BROKER_ERRORS, BrokerAddress, broker_connection, parse_broker, take_overflow
+from gpu_tasks.telemetry.envelope import Channel, ProviderSubject, TaskSubject, TelemetryMessage, TelemetryTopics
+from gpu_tasks.telemetry.ledger import NOT_ITS, HeardMessage, TelemetryLedger, UnknownTellerError
+from gpu_tasks.telemetry.notes import (
+    NOTE,
+    BeatNote,
+    DeviceMeter,
+    EventNote,
+    LogNote,
+    PresenceNote,
+    ProgressNote,
+    TelemetryNote,
+)
+from runtime.encoding.codec import DecodeError
+from wallet.client import ChainClient
+
+SAID_EACH_MINUTE = 3
+"""Problems of one kind that are said; those beyond are counted."""
+MINUTE = 60.0
+KINDS_MAX = 64
+
+
+class BrokerTrouble(Enum):
+    """What is wrong with who carries notes, in a sentence; the name is for programs."""
+
+    LIES = "the broker lies: it hands over what this provider never told, or told before"
+    WITHHOLDS = "the broker loses notes, or holds them back"
+    SLOW = "the broker is slow, or a clock is wrong"
+    FLOODS = "the broker floods: not all is looked at"
+    GONE = "the broker is gone"
+    LEFT = "the broker says that the provider is gone"
+    SILENT = "nothing is heard of the provider"
+    NO_BROKER = "the provider names no broker"
+    THROWN_AWAY = "the provider threw notes away, which its broker did not take"
+    FOREIGN = "what is told is another customer's"
+
+
+LASTING = (BrokerTrouble.GONE, BrokerTrouble.LEFT, BrokerTrouble.SILENT, BrokerTrouble.NO_BROKER)
+"""Over once something is heard; of the others one note says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeardNote:
+    """A note of a slot, or a sentence of our own about a broker. Times in milliseconds since 1970, by who tells."""
+
+    task: bytes
+    place: int | None
+    at_ms: int
+    note: TelemetryNote | None = None
+    problem: str | None = None
+    trouble: BrokerTrouble | None = None
+    """What kind of problem it is."""
+
+    def lines(self) -> list[str]:
+        """For people; none for a beat."""
+        if self.problem is not None:
+            return [f"! {self.problem}"]
+        match self.note:
+            case EventNote():
+                details = " ".join(f"{each.name}={each.text}" for each in self.note.fields)
+                return [f"{self.note.event} {details}".rstrip()]
+            case LogNote():
+                left_out = f"... {self.note.left_out:,} lines that came too fast to be told"
+                return [*[left_out] * bool(self.note.left_out), *map(shown_line, self.note.lines)]
+            case ProgressNote():
+                return [_progress(self.note)]
+            case _:
+                return []
+
+    def row(self) -> dict[str, Any]:
+        """For programs."""
+        row: dict[str, Any] = {"task": "0x" + self.task.hex(), "place": self.place, "at_ms": self.at_ms}
+        if self.problem is not None:
+            trouble = None if self.trouble is None else self.trouble.name.lower()
+            return row | {"kind": "problem", "trouble": trouble, "says": self.problem}
+        match self.note:
+            case EventNote():
+                fields = {each.name: each.text for each in self.note.fields}
+                return row | {"kind": "event", "event": self.note.event, "fields": fields}
+            case LogNote():
+                return row | {"kind": "log", **lines_row(self.note.lines, self.note.left_out)}
+            case ProgressNote():
+                found = {"done": self.note.done, "total": self.note.total, "step_us": self.note.step_us}
+                return row | {"kind": "progress", **found, **meter_row(self.note.meter)}
+            case BeatNote():
+                return row | {"kind": "beat"}
+            case _:
+                return row | {"kind": "other"}
+
+
+def shown_line(line: LogLine) -> str:
+    """A line of a program, and where it wrote it."""
+    return f"{'err' if line.is_error else 'out'} {line.text}"
+
+
+def lines_row(lines: Sequence[LogLine], left_out: int) -> dict[str, Any]:
+    """Lines of a program, for programs."""
+    shown = [{"at_ms": line.at_ms, "error": line.is_error, "text": line.text} for line in lines]
+    return {"lines": shown, "left_out": left_out}
+
+
+def meter_row(meter: DeviceMeter) -> dict[str, int]:
+    """What a device is at."""
+    return {
+        "busy_percent": meter.busy_percent,
+        "memory_bytes": meter.memory_bytes,
+        "temperature_celsius": meter.temperature_celsius,
+        "power_milliwatts": meter.power_milliwatts,
+    }
+
+
+def seconds_left(note: ProgressNote) -> int | None:
+    """How long the rest takes at the pace of now; None while that is not known."""
+    return (note.total - note.done) * note.step_us // 1_000_000 if note.step_us and note.done <= note.total else None
+
+
+def _progress(note: ProgressNote) -> str:
+    share = f", {100 * note.done // note.total} %" if note.total else ""
+    left = seconds_left(note)
+    text = f"step {note.done:,} of {note.total:,}{share}" + ("" if left is None else f", {left:,} s left")
+    meter = note.meter
+    if not meter.memory_bytes:
+        return text
+    watts, gib = meter.power_milliwatts // 1_000, meter.memory_bytes / 1024**3
+    return f"{text}, GPU {meter.busy_percent} %, {gib:.1f} GiB, {meter.temperature_celsius} C, {watts} W"
+
+
+@dataclass(slots=True)
+class Complaints:
+    """Says a problem of each kind a few times a minute, and how many more there were."""
+
+    _since: float = field(default_factory=time.monotonic)
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def said(self, kind: str, text: str, now: float) -> list[str]:
+        """What is to be said of a problem now; `now` in seconds of any clock that only goes forward."""
+        told = []
+        if now - self._since >= MINUTE:
+            told = [f"{count - SAID_EACH_MINUTE} more: {kind}" for kind, count in self._counts.items()
+                    if count > SAID_EACH_MINUTE]  # fmt: skip
+            self._since, self._counts = now, {}
+        if len(self._counts) >= KINDS_MAX and kind not in self._counts:
+            return told
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        return [*told, text] if self._counts[kind] <= SAID_EACH_MINUTE else told
+
+
+TOLD = (
+    TaskState.STARTING, TaskState.RUNNING, TaskState.OPENING, TaskState.SUBMITTED, TaskState.SHOWING, TaskState.JUDGED,
+)  # fmt: skip
+"""States in which somebody has the slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldSlot:
+    """A slot of a task, who has it, and where that is heard; or why not."""
+
+    task: bytes
+    place: int
+    stash: bytes
+    broker: BrokerAddress | None
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class BrokerBook:
+    """Finds the brokers of tasks. `override` is the broker that the user names, for all of them."""
+
+    client: ChainClient
+    blobs: BlobClient
+    override: BrokerAddress | None = None
+
+    async def slots(self, tasks: Mapping[bytes, Task]) -> list[ToldSlot]:
+        """The slots of these tasks that somebody has."""
+        named = [
+            (task_id, place, slot.provider)
+            for task_id, task in tasks.items()
+            if task.state in TOLD
+            for place, slot in enumerate(task.slots)
+        ]
+        stashes = list(dict.fromkeys(stash for _, _, stash in named))
+        found = dict(zip(stashes, await asyncio.gather(*map(self._broker, stashes)), strict=True))
+        return [ToldSlot(task_id, place, stash, *found[stash]) for task_id, place, stash in named]
+
+    async def answers(self, stash: bytes) -> bool:
+        """Whether a provider answers at its endpoint."""
+        provider = await market_reads.provider(self.client, stash)
+        endpoint = None if provider is None else market_reads.endpoint_of(provider)
+        if endpoint is None:
+            return False
+        try:
+            await self.blobs.broker_of(endpoint)
+        except BlobError as error:
+            return str(error).startswith(("answered", "sent more"))
+        return True
+
+    async def _broker(self, stash: bytes) -> tuple[BrokerAddress | None, str | None]:
+        if self.override is not None:
+            return self.override, None
+        provider: Provider | None = await market_reads.provider(self.client, stash)
+        endpoint = None if provider is None else market_reads.endpoint_of(provider)
+        if endpoint is None:
+            return None, "its provider has no endpoint on the chain"
+        try:
+            text = await self.blobs.broker_of(endpoint)
+            return parse_broker(text.strip(), private=market_reads.is_development(self.client)), None
+        except BlobError as error:
+            return None, f"its provider names no broker: {endpoint} {error}"
+        except EndpointError as error:
+            return None, f"its provider names a broker that is none: {error}"
+
+
+async def known_tasks(client: ChainClient, task_ids: tuple[bytes, ...]) -> dict[bytes, Task]:
+    """The tasks that the final chain knows."""
+    final = await client.finalized()
+    found = {task_id: await training_reads.task(client, task_id, final) for task_id in task_ids}
+    return {task_id: task for task_id, task in found.items() if task is not None}
+
+
+RECONNECT_SECONDS = (1.0, 2.0, 5.0, 10.0)
+FLOOD_SECONDS = 5.0
+KEY_SECONDS = 5.0
+"""Before the key of a provider is looked up again, which may have changed it."""
+LOOKED_AT_MAX = 500
+"""Messages a second; a signature is checked in 45 us."""
+
+TakeHeard = Callable[[HeardNote], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class BrokerListener:
+    """Listens to one broker. `slots` may be changed while it does; `again` has it subscribe to what they are now."""
+
+    address: BrokerAddress
+    client: ChainClient
+    seal_key: SealKey
+    tell: TakeHeard
+    slots: dict[tuple[bytes, int], ToldSlot]
+    heard_at: dict[tuple[bytes, int], float]
+    """When a slot was last heard of, by `time.monotonic`."""
+    again: asyncio.Event = field(default_factory=asyncio.Event)
+    _owners: dict[bytes, bytes | None] = field(default_factory=dict)
+    _keys: dict[bytes, tuple[bytes | None, float]] = field(default_factory=dict)
+    """By stash the key that works for it, and when that was looked up."""
+    _complaints: Complaints = field(default_factory=Complaints)
+    _second: tuple[int, int] = (0, 0)
+    """A second, and how many messages were looked at in it."""
+
+    async def run(self) -> NoReturn:
+        """Listen for ever."""
+        topics = TelemetryTopics(self.client.genesis_hash)
+        ledger = TelemetryLedger(topics, self._owners)
+        failures = 0
+        while True:
+            try:
+                private = market_reads.is_development(self.client)
+                async with broker_connection(self.address, private=private) as connection:
+                    failures = 0
+                    await self._listen(connection, topics, ledger)
+            except BROKER_ERRORS as error:
+                await self._complain(
+                    BrokerTrouble.GONE, "gone", f"the broker {self.address.url} is gone ({error}); trying again"
+                )
+            await asyncio.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
+            failures += 1
+
+    async def _listen(self, connection: aiomqtt.Client, topics: TelemetryTopics, ledger: TelemetryLedger) -> None:
+        """Until the slots change, or the connection ends."""
+        self.again.clear()
+        filters = {topics.task(slot.task) for slot in self.slots.values()}
+        filters |= {topics.of(ProviderSubject(slot.stash), Channel.STATUS) for slot in self.slots.values()}
+        ledger.subscribed()
+        await connection.subscribe([(each, 1) for each in sorted(filters)])
+        changed = asyncio.create_task(self.again.wait())
+        reading = asyncio.create_task(self._read(connection, ledger))
+        try:
+            while not changed.done() and not reading.done():
+                await asyncio.wait((changed, reading), timeout=FLOOD_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                await self._notice_flood(connection)
+            if reading.done():
+                reading.result()
+        finally:
+            changed.cancel()
+            reading.cancel()
+            await asyncio.gather(changed, reading, return_exceptions=True)
+
+    async def _notice_flood(self, connection: aiomqtt.Client) -> None:
+        lost = take_overflow(connection)
+        if lost:
+            text = f"{self.address.url} floods: {lost:,} messages were not looked at"
+            await self._complain(BrokerTrouble.FLOODS, "flood", text)
+
+    async def _read(self, connection: aiomqtt.Client, ledger: TelemetryLedger) -> None:
+        async for message in connection.messages:
+            if not await self._has_room():
+                continue
+            await self._take(ledger, str(message.topic), bytes(message.payload), is_retained=bool(message.retain))
+
+    async def _has_room(self) -> bool:
+        """Whether one more message is looked at in this second."""
+        second = int(time.monotonic())
+        count = self._second[1] + 1 if self._second[0] == second else 1
+        self._second = (second, count)
+        if count == LOOKED_AT_MAX + 1:
+            text = f"{self.address.url} floods: beyond {LOOKED_AT_MAX} a second, messages are not looked at"
+            await self._complain(BrokerTrouble.FLOODS, "flood", text)
+        return count <= LOOKED_AT_MAX
+
+    async def _take(self, ledger: TelemetryLedger, topic: str, raw: bytes, *, is_retained: bool) -> None:
+        if not raw:
+            return  # a kept message that was taken back
+        now_ms = time.time_ns() // 1_000_000
+        teller = self._teller(ledger.topics, topic)
+        try:
+            heard = ledger.take(topic, raw, teller, now_ms, is_retained=is_retained)
+        except UnknownTellerError as error:
+            if teller is not None and await self._is_key_of(teller, error.provider_key):
+                heard = ledger.take(topic, raw, teller, now_ms, is_retained=is_retained)
+            else:
+                heard = HeardMessage(problem=NOT_ITS)
+        if heard is not None:
+            await self._tell_heard(heard, ledger)
+
+    async def _is_key_of(self, stash: bytes, provider_key: bytes) -> bool:
+        """Whether a key that was not known works for a stash: of strangers' keys, however many, none is looked up."""
+        known, looked_at = self._keys.get(stash, (None, -KEY_SECONDS))
+        if time.monotonic() - looked_at >= KEY_SECONDS:
+            key = await market_reads.provider_key_of(self.client, stash)
+            if key != known and known is not None:
+                self._owners.pop(known, None)
+            self._keys[stash] = (key, time.monotonic())
+            if key is not None:
+                self._owners[key] = stash
+        return self._owners.get(provider_key) == stash
+
+    def _teller(self, topics: TelemetryTopics, topic: str) -> bytes | None:
+        """Who alone may tell something there."""
+        parts = topic.removeprefix(topics.base + "/").split("/")
+        with contextlib.suppress(ValueError, IndexError):
+            if parts[0] == "tasks":
+                slot = self.slots.get((bytes.fromhex(parts[1]), int(parts[2])))
+                return None if slot is None else slot.stash
+            if parts[0] == "providers":
+                stash = bytes.fromhex(parts[1])
+                return stash if any(slot.stash == stash for slot in self.slots.values()) else None
+        return None
+
+    async def _tell_heard(self, heard: HeardMessage, ledger: TelemetryLedger) -> None:
+        if heard.problem is not None:
+            kind = heard.problem.partition(":")[0]
+            trouble = BrokerTrouble.FLOODS if kind == "not looked at" else BrokerTrouble.LIES
+            await self._complain(trouble, kind, f"{self.address.url}: {heard.problem}")
+        message = heard.message
+        if message is None:
+            return
+        note = self._opened(message)
+        subject = message.subject
+        if isinstance(subject, ProviderSubject):
+            if isinstance(note, PresenceNote) and not note.is_here:
+                text = f"{self.address.url} says that the provider's connection broke off"
+                await self._complain(BrokerTrouble.LEFT, "gone", text)
+            return
+        assert isinstance(subject, TaskSubject), "nothing else is subscribed to"
+        self.heard_at[subject.task, subject.place] = time.monotonic()
+        for trouble, text in _odd(heard, note, ledger):
+            await self._complain(trouble, text.lstrip("0123456789, "), f"{self.address.url}: {text}")
+        if note is None:
+            text = "a message is not sealed to this key: it is another customer's task"
+            await self._complain(BrokerTrouble.FOREIGN, "sealed", text)
+        else:
+            await self.tell(HeardNote(subject.task, subject.place, message.told_at_ms, note))
+
+    def _opened(self, message: TelemetryMessage) -> TelemetryNote | None:
+        """The note of a message; None where this key does not open it, or it is none."""
+        try:
+            is_sealed = isinstance(message.subject, TaskSubject)
+            note: TelemetryNote = NOTE.decode(
+                self.seal_key.open_note(message.payload) if is_sealed else message.payload
+            )
+        except (SealError, DecodeError):
+            return None
+        return note
+
+    async def _complain(self, trouble: BrokerTrouble, kind: str, text: str) -> None:
+        """Say it of each slot's task, not too often."""
+        now_ms = time.time_ns() // 1_000_000
+        for said in self._complaints.said(kind, text, time.monotonic()):
+            for task in dict.fromkeys(task for task, _ in self.slots):
+                await self.tell(HeardNote(task, None, now_ms, problem=said, trouble=trouble))
+
+
+def _odd(heard: HeardMessage, note: TelemetryNote | None, ledger: TelemetryLedger) -> list[tuple[BrokerTrouble, str]]:
+    """What is to be said of a message that counts."""
+    found = []
+    if heard.missing:
+        text = f"{heard.missing:,} messages before this one were not handed over"
+        found.append((BrokerTrouble.WITHHOLDS, text))
+    if heard.dropped:
+        text = f"{heard.dropped:,} notes before this one the provider itself threw away: its broker took none"
+        found.append((BrokerTrouble.THROWN_AWAY, text))
+    if heard.late_ms:
+        text = f"{heard.late_ms // 1_000:,} s late: the broker is slow, or a clock is wrong"
+        found.append((BrokerTrouble.SLOW, text))
+    message = heard.message
+    if isinstance(note, BeatNote) and message is not None and isinstance(message.subject, TaskSubject):
+        for channel, told in ((Channel.LOG, note.logs), (Channel.METRICS, note.progress)):
+            newest = ledger.newest(message.provider_key, message.subject, channel, message.session)
+            if newest and told > newest:
+                text = f"{told - newest:,} messages of the {channel.name.lower()} are held back"
+                found.append((BrokerTrouble.WITHHOLDS, text))
+    return found

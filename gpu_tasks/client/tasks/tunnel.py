@@ -1,0 +1,371 @@
+"""The customer's end of a tunnel into a task's container: the connection, a program on this terminal, files.
+
+Always: the provider is whom the final chain says that it is, and proves it; nothing is sent before it has. What comes
+from a provider is unpacked as strangers' archives are: plain files and folders with plain names, none over another
+file, within limits. The terminal is left as it was found; the program's exit code is this one's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import stat
+import sys
+import tarfile
+import tempfile
+import termios
+import tty
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import aiohttp
+
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import TUNNEL_PATH
+from gpu_tasks.data.endpoint import EndpointError, public_socket, reachable_endpoint
+from gpu_tasks.data.name_lookup import NameResolver
+from gpu_tasks.data.sealing import SealKey
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.training.orders import is_replicated
+from gpu_tasks.market.training.tasks import Task, TaskState
+from gpu_tasks.tunnel.frames import (
+    COPY_BYTES_MAX,
+    ERR,
+    HANDED,
+    SECRETS_BYTES_MAX,
+    CopyIn,
+    CopyOut,
+    HandedSecret,
+    RunProgram,
+    TakeSecrets,
+)
+from gpu_tasks.tunnel.handshake import READY, RECORD_BYTES_MAX, SealedLine, TunnelKeyError, TunnelName
+from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError, TunnelStream
+from runtime.cryptography import ss58
+from wallet.client import ChainClient
+from wallet.errors import harmless
+from wallet.keypair import Keypair
+
+CONNECT_SECONDS = 10.0
+PING_SECONDS = 30.0
+REFUSAL_BYTES_MAX = 300
+END_SECONDS = 2.0
+
+
+@contextlib.asynccontextmanager
+async def open_tunnel(
+    genesis: bytes, task_id: bytes, task: Task, key: SealKey, provider: Provider, *, is_private: bool
+) -> AsyncIterator[Multiplexer]:
+    """A tunnel to who runs a task now; TunnelError with the reason why there is none.
+
+    `is_private`: addresses of own networks are connected to, as on development chains.
+    """
+    stash = runner_of(task)
+    endpoint = reachable_endpoint(provider.endpoint.decode("ascii", errors="replace"), private=is_private).url
+    path = TUNNEL_PATH.format(task=task_id.hex())
+    connector = aiohttp.TCPConnector(socket_factory=None if is_private else public_socket, resolver=NameResolver())
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        try:
+            socket = await asyncio.wait_for(
+                session.ws_connect(
+                    f"{endpoint}{path}", max_msg_size=RECORD_BYTES_MAX, heartbeat=PING_SECONDS, compress=0
+                ),
+                CONNECT_SECONDS,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise TunnelError(f"the provider lets nobody in: {_refusal(error)}") from None
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise TunnelError(
+                f"the provider is not reached at {endpoint}: {harmless(str(error) or 'no answer')}"
+            ) from None
+        async with socket:
+            line = SealedLine(TunnelName(genesis, task_id, stash), key, provider.seal_key, is_customer=True)
+            await _agree(socket, line)
+            tunnel = Multiplexer(_Socket(socket), line)
+            running = asyncio.create_task(tunnel.run())
+            try:
+                yield tunnel
+            finally:
+                await socket.close()
+                await asyncio.wait({running}, timeout=END_SECONDS)
+                running.cancel()
+
+
+@contextlib.asynccontextmanager
+async def entered(
+    client: ChainClient, key: Keypair, task_id: bytes, task: Task, final: bytes
+) -> AsyncIterator[Multiplexer]:
+    """A tunnel to who runs a task by the final block; TunnelError, also where its address is none."""
+    stash = runner_of(task)
+    provider = (await market_reads.providers(client, final)).get(stash)
+    if provider is None:
+        raise TunnelError(f"{ss58.encode(stash)}, who runs it, is no provider any more")
+    is_private = market_reads.is_development(client)
+    try:
+        async with open_tunnel(
+            client.genesis_hash, task_id, task, SealKey.of(key), provider, is_private=is_private
+        ) as tunnel:
+            yield tunnel
+    except EndpointError as error:
+        raise TunnelError(str(error)) from None
+
+
+def runner_of(task: Task) -> bytes:
+    """Who runs a program of a task, or keeps what it left; TunnelError where nobody does."""
+    if is_replicated(task.order):
+        raise TunnelError("several compute this task, and what they find is compared: nobody enters their containers")
+    if task.state not in (TaskState.RUNNING, TaskState.ENDED) or not task.slots:
+        raise TunnelError(f"the task is {task.state.name.lower()}: only one that runs has a container to enter")
+    return task.slots[0].provider
+
+
+async def _agree(socket: aiohttp.ClientWebSocketResponse, line: SealedLine) -> None:
+    try:
+        await socket.send_bytes(line.hello())
+        answer = await asyncio.wait_for(socket.receive(), CONNECT_SECONDS)
+        if answer.type is not aiohttp.WSMsgType.BINARY:
+            raise TunnelError("the provider lets nobody in: is --key the key that submitted the task?")
+        line.hear(answer.data)
+        await socket.send_bytes(line.seal(READY))
+    except TunnelKeyError as error:
+        raise TunnelError(f"who answers is not the provider of the task: {error}") from None
+    except (aiohttp.ClientError, ConnectionError, TimeoutError):
+        raise TunnelError("the provider hung up while keys were agreed on") from None
+
+
+def _refusal(error: aiohttp.WSServerHandshakeError) -> str:
+    reasons = {404: "no program of this task runs there now", 503: "as many tunnels are open as may be; try again"}
+    return reasons.get(error.status, harmless(f"{error.status} {error.message}")[:REFUSAL_BYTES_MAX])
+
+
+class _Socket:
+    """A WebSocket as the tunnel's connection."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+
+    async def send(self, record: bytes) -> None:
+        try:
+            await self._socket.send_bytes(record)
+        except (aiohttp.ClientError, ConnectionError, RuntimeError) as error:
+            raise ConnectionError(str(error)) from None
+
+    async def receive(self) -> bytes | None:
+        message = await self._socket.receive()
+        return message.data if message.type is aiohttp.WSMsgType.BINARY else None
+
+
+# Secrets go to the provider that has the task by the final chain, once it has proved its key. They lie on no disk here.
+async def hand_secrets(tunnel: Multiplexer, secrets: Mapping[str, bytes]) -> None:
+    """Hand over all that a task names; TunnelError where they are not taken."""
+    if sum(map(len, secrets.values())) > SECRETS_BYTES_MAX:
+        raise TunnelError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
+    stream = await tunnel.open(TakeSecrets())
+    await stream.write(HANDED.encode(tuple(HandedSecret(name, secrets[name]) for name in sorted(secrets))))
+    await stream.end_input()
+    end = await stream.end
+    if end.problem:
+        raise TunnelError(end.problem)
+
+
+FILES_MAX = 10_000
+_ARCHIVE_PIECE = 1 << 20
+KEPT_IN_MEMORY = 1 << 20
+PAX_BYTES_MAX = 4_096
+"""Of a pax header, which a long name has."""
+PLAIN_FILES = (tarfile.REGTYPE, tarfile.AREGTYPE)
+
+
+async def copy_in(tunnel: Multiplexer, source: Path, path: str) -> int:
+    """Put a file or folder under a folder of the container; how many bytes went. TunnelError, OSError."""
+    with tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY) as spool:
+        await asyncio.to_thread(_packed, source, spool)
+        size = spool.tell()
+        spool.seek(0)
+        stream = await tunnel.open(CopyIn(path))
+        while piece := await asyncio.to_thread(spool.read, _ARCHIVE_PIECE):
+            await stream.write(piece)
+        await stream.end_input()
+        end = await stream.end
+    if end.problem:
+        raise TunnelError(end.problem)
+    return size
+
+
+async def copy_out(tunnel: Multiplexer, path: str, target: Path) -> list[str]:
+    """Fetch a file or folder of the container into a folder; the names that are there now. TunnelError, OSError."""
+    with tempfile.SpooledTemporaryFile(KEPT_IN_MEMORY) as spool:
+        stream = await tunnel.open(CopyOut(path))
+        size = 0
+        while (found := await stream.read()) is not None:
+            size += len(found[1])
+            if size > COPY_BYTES_MAX:
+                raise TunnelError("the provider sends more than a copy may have")
+            await asyncio.to_thread(spool.write, found[1])
+        end = await stream.end
+        if end.problem:
+            raise TunnelError(end.problem)
+        spool.seek(0)
+        return await asyncio.to_thread(_unpacked, spool, target)
+
+
+def _packed(source: Path, spool: IO[bytes]) -> None:
+    """An archive of a file, or of a folder under its name; links are left out, and named."""
+    with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        archive.add(source, source.resolve().name, filter=_plain)
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if not (entry.isfile() or entry.isdir()):
+        return None
+    plain = tarfile.TarInfo(entry.name)
+    plain.size, plain.mode, plain.type = entry.size, entry.mode & 0o755, entry.type
+    return plain
+
+
+def _unpacked(spool: IO[bytes], target: Path) -> list[str]:
+    target.mkdir(parents=True, exist_ok=True)
+    names: list[str] = []
+    there: set[Path] = set()
+    try:
+        for entry, name in _entries(spool):
+            place = _place(target, name)
+            there.update((place, *(above for above in place.parents if above != target and target in above.parents)))
+            if len(there) > FILES_MAX:
+                raise TunnelError(f"the archive has more than {FILES_MAX} files and folders")
+            if entry.isdir():
+                place.mkdir(parents=True, exist_ok=True)
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("xb") as file:
+                _write(spool, entry.size, file)
+            names.append(name)
+    except tarfile.TarError as error:
+        raise TunnelError(f"the provider sends what is no archive: {error}") from None
+    except FileExistsError as error:
+        raise TunnelError(f"{error.filename} is there already: name another folder") from None
+    return names
+
+
+def _entries(spool: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, str]]:
+    """The entries with their names, of plain headers and the long names of pax alone; TarError, TunnelError.
+
+    Who takes one has read its content before the next. No reader of all kinds of archives looks at what a provider
+    sends: in a few hundred bytes a sparse file has a terabyte, and a header takes hours, or the stack.
+    """
+    path = ""
+    while any(header := spool.read(tarfile.BLOCKSIZE)):
+        entry = tarfile.TarInfo.frombuf(header, "utf-8", "replace")
+        if entry.type == tarfile.XHDTYPE and not path and 0 <= entry.size <= PAX_BYTES_MAX:
+            path = _path_in(spool.read(-(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)[: entry.size])
+            continue
+        is_plain = entry.type in PLAIN_FILES and entry.size >= 0
+        if not is_plain and not (entry.type == tarfile.DIRTYPE and entry.size == 0):
+            raise TunnelError(f"the provider sends {entry.name[:80]!r}, which is no plain file")
+        yield entry, path.removesuffix("/") if path and entry.isdir() else path or entry.name
+        path = ""
+
+
+def _path_in(records: bytes) -> str:
+    """The name that a pax header gives the entry behind it; none where it gives none."""
+    _, _, rest = records.partition(b" path=")
+    return rest.partition(b"\n")[0].decode(errors="replace")
+
+
+def _write(spool: IO[bytes], size: int, file: IO[bytes]) -> None:
+    """The content of an entry, and what it is padded with; TunnelError where it breaks off."""
+    left = size
+    while left:
+        piece = spool.read(min(left, _ARCHIVE_PIECE))
+        if not piece:
+            raise TunnelError("the archive breaks off within a file")
+        file.write(piece)
+        left -= len(piece)
+    spool.read(-size % tarfile.BLOCKSIZE)
+
+
+def _place(target: Path, name: str) -> Path:
+    parts = name.split("/")
+    if any(part in {"", ".", ".."} or not part.isprintable() for part in parts):
+        raise TunnelError(f"the provider names a file {name[:80]!r}, which leads elsewhere")
+    place = target.joinpath(*parts)
+    for above in place.parents:
+        if above == target:
+            break
+        if above.is_symlink():
+            raise TunnelError(f"{above} is a link")
+    return place
+
+
+SHELL = ("/bin/sh",)
+_TERMINAL_PIECE = 32 * 1024
+
+
+async def run_program(tunnel: Multiplexer, command: Sequence[str], *, is_terminal: bool) -> int:
+    """Run it to its end; its exit code. TunnelError."""
+    columns, rows = shutil.get_terminal_size()
+    stream = await tunnel.open(RunProgram(tuple(command), is_terminal, rows, columns))
+    with _raw() if is_terminal else contextlib.nullcontext():
+        if is_terminal:
+            _follow_size(stream)
+        sending = asyncio.create_task(_send_input(stream))
+        try:
+            while (found := await stream.read()) is not None:
+                channel, data = found
+                out = sys.stderr.buffer if channel == ERR else sys.stdout.buffer
+                out.write(data)
+                out.flush()
+        finally:
+            sending.cancel()
+    end = await stream.end
+    if end.problem:
+        raise TunnelError(end.problem)
+    return end.code
+
+
+async def _send_input(stream: TunnelStream) -> None:
+    if _tells_of_more(sys.stdin.fileno()):
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(_TERMINAL_PIECE)
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while data := await reader.read(_TERMINAL_PIECE):
+            await stream.write(data)
+    else:
+        while data := await asyncio.to_thread(sys.stdin.buffer.read, _TERMINAL_PIECE):
+            await stream.write(data)
+    await stream.end_input()
+
+
+def _tells_of_more(descriptor: int) -> bool:
+    """Whether the kernel says when there is more to read: of a terminal, pipe or socket; of no file, nor /dev/null."""
+    mode = os.fstat(descriptor).st_mode
+    return os.isatty(descriptor) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _follow_size(stream: TunnelStream) -> None:
+    loop = asyncio.get_running_loop()
+
+    def changed() -> None:
+        columns, rows = shutil.get_terminal_size()
+        told = loop.create_task(stream.resize(rows, columns))
+        told.add_done_callback(lambda _: None)
+
+    loop.add_signal_handler(signal.SIGWINCH, changed)
+
+
+@contextlib.contextmanager
+def _raw() -> Iterator[None]:
+    """Every key goes to the program."""
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setraw(descriptor)
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        os.set_blocking(descriptor, True)

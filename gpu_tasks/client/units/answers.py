@@ -1,0 +1,373 @@
+"""The answers of a file's units as they end, and the end of a run that is stopped before all is answered.
+
+Always: the results of a unit are on the disk before the record says so, so whatever breaks off, none is lost and none
+stands twice; a unit whose answers no store serves now is left for the next run, never counted as failed. The record
+says that a run is stopped before anything is taken back; what waits for its draw is taken back, what races is waited
+for, since it is paid, and a unit that was drawn meanwhile fails in its batch alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from gpu_tasks.batches.outcomes import BatchOutcome, Completed
+from gpu_tasks.client.units.costs import paid_and_returned
+from gpu_tasks.client.units.file_plan import FilePlan, ReadAnswer, WrongAnswerError
+from gpu_tasks.client.units.lines import BatchLine
+from gpu_tasks.client.units.result_lines import CANCELLED, EXPIRED, LineAnswer, LineWriter, ResultFiles, UnitPlace
+from gpu_tasks.client.units.results import ResultError, outcomes_served, salt_of, why_refunded
+from gpu_tasks.client.units.run_record import BatchRecord, expires_at
+from gpu_tasks.client.units.wait_reasons import AWAITS_DRAW, look, reason_queued
+from gpu_tasks.client.units.watch import moments
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.data.side_by_side import all_side_by_side
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Refund, Unit, UnitState, is_open
+from runtime.frame.call import Call
+from runtime.pallets.utility import Utility
+from wallet.client import ChainClient
+from wallet.keypair import Keypair
+
+CANCELS_PER_CALL = 256
+"""A fourth of what a block may weigh."""
+TRIES_MAX = 3
+"""For each unit: whatever the chain has against it, no fee is paid for it without end."""
+CODES = {"cancelled": CANCELLED, "expired": EXPIRED}
+"""What a line says that has no answer, by why its run was stopped."""
+
+SendCall = Callable[[Call], Awaitable[int]]
+"""Sends a call once; its fee in grains, when it is final."""
+
+
+def cancel_call(units: Sequence[bytes]) -> Call:
+    """Takes units back, each for itself: one that was drawn meanwhile fails alone."""
+    return Utility.force_batch(calls=tuple(InferenceMarket.cancel(unit=unit) for unit in units))
+
+
+@dataclass(slots=True)
+class RunStop:
+    """Whether a run is to stop, and how what waits is taken back."""
+
+    record: BatchRecord
+    send: SendCall
+    _tries: dict[bytes, int] = field(default_factory=dict)
+
+    def is_due(self) -> bool:
+        """Whether nothing more is to be posted; the record says why, once and for all."""
+        if self.record.stopped is None and (why := self._why()) is not None:
+            self.record.note_stopped(why)
+        return self.record.stopped is not None
+
+    async def take_back(self, units: Sequence[tuple[bytes, Unit | None]]) -> None:
+        """Cancel those that wait for their draw."""
+        queued = [
+            unit_id
+            for unit_id, unit in units
+            if unit is not None and unit.state is UnitState.QUEUED and self._tries.get(unit_id, 0) < TRIES_MAX
+        ]
+        for unit_id in queued:
+            self._tries[unit_id] = self._tries.get(unit_id, 0) + 1
+        for first in range(0, len(queued), CANCELS_PER_CALL):
+            self.record.note_fee(await self.send(cancel_call(queued[first : first + CANCELS_PER_CALL])))
+
+    def code_of(self, unit: Unit | None) -> str | None:
+        """What the lines of a unit without a result say where that is because the run was stopped."""
+        if self.record.stopped is None or unit is None:
+            return None
+        return CODES[self.record.stopped] if unit.refund in {Refund.CANCELLED, Refund.EXPIRED} else None
+
+    def _why(self) -> str | None:
+        assert self.record.plan is not None, "a run that was begun"
+        if self.record.is_whole:
+            return None
+        if self.record.is_cancel_asked:
+            return "cancelled"
+        over = expires_at(self.record.plan)
+        return "expired" if over is not None and time.time() >= over else None
+
+
+FORGOTTEN = "the chain has forgotten this unit: its answers were not fetched in time"
+REFUTED = "an audit found its result wrong, and the price came back"
+
+
+# The outcomes that units of a file were paid for: whom to ask now, and what is asked for once.
+#
+# Always: a unit that nobody serves is asked for more and more seldom, whatever the others are at, and is left for the
+# next run after `TRIES`; of its input, which a try needs to check what is served, only the salt is kept.
+FETCHED_AT_ONCE = 8
+"""Units: a store that drips holds the others up no more."""
+INPUTS_AT_ONCE = 2
+"""Of these: one of 16 MiB takes 64 MiB while it is read."""
+TRIES = 6
+"""How often an output is asked for, before it is left for the next run: over 31 final blocks."""
+
+
+# Why of a file nothing more is done yet: how many of its units race, are opened, are judged, or wait, and for what.
+#
+# Always: of one final block.
+async def standing_of(client: ChainClient, units: Sequence[Unit], not_posted: int, final: bytes) -> str:
+    """A sentence about the units of a file that are open, and how many are still to be posted."""
+    said = [*_at_work(units)]
+    if not_posted:
+        said.append(f"{not_posted:,} not posted yet")
+    queued = [unit for unit in units if unit.state is UnitState.QUEUED]
+    view = await look(client, queued[:1], final)  # of one: the others ask the same of the same market
+    if view is not None:
+        why = reason_queued(queued[0], view)
+        said.append(f"{len(queued):,} waiting for a draw{'' if why == AWAITS_DRAW else f' ({why})'}")
+    return f"units: {', '.join(said)}" if said else ""
+
+
+def stopped_standing(said: str) -> str:
+    """The same of a run that was stopped: why it has not ended by that."""
+    return f"what waits is taken back; what is worked on cannot be, is paid, and is waited for; {said}" if said else ""
+
+
+def _at_work(units: Sequence[Unit]) -> list[str]:
+    racing = [unit for unit in units if unit.state is UnitState.RACING]
+    opening = [unit for unit in racing if unit.round is not None and unit.round.closed_at]
+    computed = [unit for unit in racing if unit not in opening]
+    judged = sum(unit.state is UnitState.JUDGING for unit in units)
+    said = []
+    if computed:
+        devices = len({racer.device for unit in computed for racer in unit.racers})
+        said.append(f"{len(computed):,} racing on {devices:,} {'device' if devices == 1 else 'devices'}")
+    if opening:
+        said.append(f"{len(opening):,} being opened and settled")
+    if judged:
+        said.append(f"{judged:,} before judges")
+    return said
+
+
+@dataclass(slots=True)
+class _Trying:
+    """One unit: how often it was not served, and the look at the chain from which on it is asked for again."""
+
+    failed: int = 0
+    next_look: int = 0
+    salt: bytes | None = None
+
+
+class PaidOutcomes:
+    """Fetches the outcomes of one file's units, by their places."""
+
+    def __init__(self, client: ChainClient, key: Keypair) -> None:
+        self._client, self._key = client, key
+        self._trying: dict[int, _Trying] = {}
+        self._inputs = asyncio.Semaphore(INPUTS_AT_ONCE)
+        self._look = 0
+
+    @property
+    def given_up(self) -> set[int]:
+        """The units that were asked for often enough, in this run."""
+        return {place for place, trying in self._trying.items() if trying.failed >= TRIES}
+
+    def begin_look(self) -> None:
+        """One more look at the chain, as blocks become final: by these it is counted how long a unit waits."""
+        self._look += 1
+
+    def is_due(self, place: int) -> bool:
+        """Whether a unit is asked for now."""
+        trying = self._trying.get(place, _Trying())
+        return trying.failed < TRIES and self._look >= trying.next_look
+
+    async def of(
+        self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, providers: dict[bytes, Provider]
+    ) -> tuple[BatchOutcome, ...] | None:
+        """What a unit was paid for; None where nobody serves it now, or its input: then it waits twice as long."""
+        trying = self._trying.setdefault(place, _Trying())
+        try:
+            if trying.salt is None:
+                async with self._inputs:
+                    trying.salt = await salt_of(blobs, self._key, unit, providers)
+            found = await outcomes_served(self._client, blobs, self._key, unit_id, unit, trying.salt, providers)
+        except ResultError:
+            trying.next_look = self._look + 2**trying.failed
+            trying.failed += 1
+            return None
+        del self._trying[place]
+        return found
+
+
+@dataclass(slots=True)
+class AnswersSoFar:
+    """What came of a file so far, in this run."""
+
+    answered: int = 0
+    failed: int = 0
+    given_up: int = 0
+    """Of those that failed: because the run was stopped."""
+    tokens: int = 0
+    units: int = 0
+
+
+class FileAnswers:
+    """Follows the posted units of one file until all have ended."""
+
+    def __init__(
+        self, client: ChainClient, key: Keypair, plan: FilePlan, record: BatchRecord, files: ResultFiles,
+        writer: LineWriter, stop: RunStop, tell: Callable[[AnswersSoFar, str], None], read: ReadAnswer | None = None,
+    ) -> None:  # fmt: skip
+        """`tell` hears of each look at the chain what came, and what the open units are at; `read` as in `FileWish`."""
+        self._client, self._plan, self._stop, self._read = client, plan, stop, read
+        self._record, self._files, self._writer, self._tell = record, files, writer, tell
+        self._outcomes = PaidOutcomes(client, key)
+        self.found = AnswersSoFar()
+
+    @property
+    def unserved(self) -> set[int]:
+        """The units that are paid for, and whose answers nobody serves now."""
+        return self._outcomes.given_up - self._record.written.keys()
+
+    async def follow(self, enough: int = 0) -> list[int]:
+        """Write the answers of each unit when it has ended, until at most `enough` are open; those that are left."""
+        waiting = self._record.to_write()
+        async with BlobClient(private=market_reads.is_development(self._client)) as blobs:
+            async for _ in moments(self._client) if waiting else _nothing():
+                waiting = await self._look(blobs, waiting)
+                if len(set(waiting) - self.unserved) <= enough:
+                    break
+        for place in self._record.to_give_up():
+            self._write_stopped(place)
+        return waiting
+
+    async def _look(self, blobs: BlobClient, waiting: Sequence[int]) -> list[int]:
+        """Write what has ended in the final chain; what is left."""
+        is_stopped = self._stop.is_due()
+        final = await self._client.finalized()
+        ids = [bytes.fromhex(self._record.posted[place]) for place in waiting]
+        units = await market_reads.units(self._client, ids, final)
+        if is_stopped:
+            await self._stop.take_back(list(zip(ids, units, strict=True)))
+        if not self._record.to_post() and not any(unit is not None and is_open(unit) for unit in units):
+            self._record.note_ended()
+        self._outcomes.begin_look()
+        paid = []
+        for place, unit_id, unit in zip(waiting, ids, units, strict=True):
+            if unit is None or (not is_open(unit) and (unit.state is not UnitState.SETTLED or unit.is_refuted)):
+                self._write_failed(place, unit_id, unit)
+            elif not is_open(unit) and self._outcomes.is_due(place):
+                paid.append((place, unit_id, unit))
+        if paid:
+            providers = await market_reads.providers(self._client, final)
+            writes = [partial(self._write_paid, blobs, *each, providers) for each in paid]
+            await all_side_by_side(writes, at_once=FETCHED_AT_ONCE)
+        standing = [unit for unit in units if unit is not None and is_open(unit)]
+        said = await standing_of(self._client, standing, len(self._record.to_post()), final)
+        self._tell(self.found, stopped_standing(said) if is_stopped else said)
+        return [place for place in waiting if place not in self._record.written]
+
+    async def _write_paid(
+        self, blobs: BlobClient, place: int, unit_id: bytes, unit: Unit, providers: dict[bytes, Provider]
+    ) -> None:
+        """Fetch and write the answers of a unit, unless nobody serves them now."""
+        outcomes = await self._outcomes.of(blobs, place, unit_id, unit, providers)
+        if outcomes is None:
+            return
+        lines = self._plan.lines_of(place)
+        answers, errors = [], []
+        for index, (line, outcome) in enumerate(zip(lines, outcomes, strict=True)):
+            where = UnitPlace(unit_id, index)
+            if not isinstance(outcome, Completed):
+                errors.append(self._writer.rejected(line, where))
+                continue
+            self.found.tokens += outcome.tokens_out
+            try:
+                text = await self._text_of(line, outcome.output)
+            except WrongAnswerError as error:
+                errors.append(self._writer.failed(line, where, str(error)))
+            else:
+                answers.append(
+                    self._writer.answered(line, LineAnswer(text, outcome.tokens_in, outcome.tokens_out), where)
+                )
+        self._write(place, answers, errors, unit)
+
+    async def _text_of(self, line: BatchLine, output: bytes) -> str:
+        return self._plan.terms.form.show_output(output) if self._read is None else await self._read(line, output)
+
+    def _write_failed(self, place: int, unit_id: bytes, unit: Unit | None) -> None:
+        code, lines = self._stop.code_of(unit), self._plan.lines_of(place)
+        if code is not None:
+            self._write(place, [], [self._writer.stopped(line, code) for line in lines], unit, is_given_up=True)
+            return
+        why = FORGOTTEN if unit is None else REFUTED if unit.is_refuted else why_refunded(unit)
+        errors = [self._writer.failed(line, UnitPlace(unit_id, index), why) for index, line in enumerate(lines)]
+        self._write(place, [], errors, unit)
+
+    def _write_stopped(self, place: int) -> None:
+        """The lines of a unit that was never posted, and will not be."""
+        assert self._record.stopped is not None, "of a run that was stopped"
+        code = CODES[self._record.stopped]
+        errors = [self._writer.stopped(line, code) for line in self._plan.lines_of(place)]
+        self._write(place, [], errors, None, is_given_up=True)
+
+    def _write(
+        self, place: int, answers: Sequence[bytes], errors: Sequence[bytes], unit: Unit | None, *,
+        is_given_up: bool = False,
+    ) -> None:  # fmt: skip
+        """Of a unit that was never posted, or that the chain has forgotten, nothing is known to be paid or back."""
+        ends, money = self._files.add(answers, errors), (0, 0) if unit is None else paid_and_returned(unit)
+        self._record.note_written(place, len(answers), len(errors), ends, money, is_given_up=is_given_up)
+        self.found.given_up += len(errors) if is_given_up else 0
+        self.found.answered += len(answers)
+        self.found.failed += len(errors)
+        self.found.units += 1
+
+
+async def _nothing() -> AsyncIterator[None]:
+    """No moments at all."""
+    for _ in ():
+        yield
+
+
+# A result is paid, and its answers are fetched, before its leaves are looked at. The file of results stays as it is.
+# Each of its lines that does not count any more has one line in the file of errors.
+@dataclass(frozen=True, slots=True)
+class LookedBack:
+    """What became of written answers: requests whose answers were found wrong since the last look; units in doubt."""
+
+    found_wrong: int = 0
+    still_checked: int = 0
+    """Units that may yet be found wrong."""
+
+
+async def look_back(
+    client: ChainClient, plan: FilePlan, record: BatchRecord, files: ResultFiles, writer: LineWriter
+) -> LookedBack:
+    """Look at every unit whose answers are written, in the final chain; mark those of a result that was refuted."""
+    places = [place for place, (answered, _) in record.written.items() if answered and place in record.posted]
+    places = [place for place in places if place not in record.refuted]
+    if not places:
+        return LookedBack()
+    ids = [bytes.fromhex(record.posted[place]) for place in places]
+    units = await market_reads.units(client, ids, await client.finalized())
+    known = [(place, unit) for place, unit in zip(places, units, strict=True) if unit is not None]
+    refuted = [(place, unit) for place, unit in known if unit.is_refuted]
+    found_wrong = 0
+    there = _names_of(files) if refuted else set[str]()
+    for place, unit in refuted:
+        unit_id = bytes.fromhex(record.posted[place])
+        lines = [(line, UnitPlace(unit_id, index)) for index, line in enumerate(plan.lines_of(place))]
+        # a line that is no request has its error already
+        errors = [writer.refuted(line, where) for line, where in lines if writer.name_of(line, where) in there]
+        found_wrong += len(errors)
+        record.note_refuted(place, files.add([], errors), paid_and_returned(unit))
+    return LookedBack(found_wrong, sum(unit.is_watched for _, unit in known))
+
+
+def _names_of(files: ResultFiles) -> set[str]:
+    """By what the lines of the file of results are told apart."""
+    found = set()
+    for line in files.results():
+        try:
+            found.add(LineWriter.name_in(json.loads(line)))
+        except (ValueError, TypeError, KeyError):
+            continue  # not ours: somebody wrote into the file
+    return found

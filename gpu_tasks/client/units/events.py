@@ -1,0 +1,424 @@
+"""The market's events block after block, over connections that break, as sentences for people and rows for programs.
+
+Always: blocks are final ones, in order; a block is told whole or, where the connection broke within it, begun anew
+from the first event that was not told; blocks that the node cannot show any more are named. A row has every field of
+the event, whole; a sentence nothing that a terminal would take for a command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import IntEnum
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from cli.output import Account, plain
+from gpu_tasks.client.offers.outlook import sells_tasks
+from gpu_tasks.client.units.watch import moments
+from gpu_tasks.data import market_reads, training_reads
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.training.tasks import slot_case
+from gpu_tasks.market.training.terms import SLOTS_MAX
+from runtime.cryptography import ss58
+from runtime.encoding.types import AccountId, Balance
+from wallet.amounts import SYMBOL, Grains, format_amount
+from wallet.client import ChainClient
+from wallet.errors import harmless
+from wallet.rpc import NodeUnreachableError, OddAnswerError, RpcError
+
+MARKET = "gpu_tasks.market."
+"""Where the market's events are declared."""
+ACCOUNT_LETTERS, HASH_DIGITS = 8, 8
+NAMED = re.compile(r"\{([a-z_.]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ToldEvent:
+    """An event of a final block."""
+
+    block: int
+    block_id: bytes
+    index: int
+    """Among all events of the block, of other pallets too: with the block's number it names the event."""
+    event: Any
+
+    def row(self) -> dict[str, Any]:
+        """For programs: as JSON has it."""
+        return {
+            "kind": "event",
+            "block": self.block,
+            "block_hash": "0x" + self.block_id.hex(),
+            "index": self.index,
+            "event": type(self.event).__name__,
+            "fields": plain(values(self.event)),
+            "says": self.says(),
+        }
+
+    def says(self) -> str:
+        """For people."""
+        shown = {name: _in_words(value) for name, value in _leaves(values(self.event))}
+        name = type(self.event).__name__
+        template = SENTENCES.get(f"{name}: {shown.get('outcome')}", SENTENCES.get(name))
+        if template is None:
+            about = (type(self.event).__doc__ or type(self.event).__name__).strip().split("\n")[0].rstrip(".")
+            told = ", ".join(f"{name} {text}" for name, text in shown.items())
+            return harmless(f"{about}: {told}" if told else about)
+        return harmless(NAMED.sub(lambda found: shown.get(found[1], "-"), template))
+
+
+@dataclass(frozen=True, slots=True)
+class UntoldBlocks:
+    """Blocks of which the node shows no events any more."""
+
+    first: int
+    last: int
+
+    def row(self) -> dict[str, Any]:
+        """For programs."""
+        return {"kind": "gap", "from": self.first, "to": self.last, "says": self.says()}
+
+    def says(self) -> str:
+        """For people."""
+        blocks = f"block {self.first}" if self.first == self.last else f"blocks {self.first} to {self.last}"
+        return f"{blocks}: the node cannot show these events, because no node keeps states for so long"
+
+
+def is_of_market(event: Any) -> bool:
+    """Whether it is an event of units, tasks, courts or devices."""
+    return type(event).__module__.startswith(MARKET)
+
+
+def values(event: Any) -> dict[str, Any]:
+    """The fields of an event or a record, with accounts and amounts told apart from other bytes and numbers."""
+    kind: Any = type(event)
+    kinds = _kinds(kind)
+    return {each.name: _value(getattr(event, each.name), kinds[each.name]) for each in fields(event)}
+
+
+def accounts_of(event: Any) -> set[bytes]:
+    """Every account that it names."""
+    return {bytes(value) for _, value in _leaves(values(event)) if isinstance(value, Account)} | {
+        bytes(each)
+        for _, value in _leaves(values(event))
+        if isinstance(value, tuple)
+        for each in value
+        if isinstance(each, Account)
+    }
+
+
+@cache
+def _kinds(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
+
+
+def _value(value: Any, kind: Any) -> Any:
+    """A value as its declared type says what it is."""
+    inner = get_args(kind)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, IntEnum):
+        return value.name.lower().replace("_", " ")
+    if isinstance(value, bytes):
+        return Account(value) if AccountId in (kind, *inner) else value
+    if isinstance(value, int):
+        return Grains(value) if Balance in (kind, *inner) else value
+    if isinstance(value, tuple):
+        of_each = get_args(inner[0])[0] if inner and get_args(inner[0]) else None
+        return tuple(_value(each, of_each) for each in value)
+    return values(value) if is_dataclass(value) else str(value)
+
+
+def _leaves(found: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value by its name, those of records inside with a point between."""
+    for name, value in found.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _in_words(value: Any) -> str:
+    """Short: accounts and hashes by how they begin."""
+    match value:
+        case None:
+            return "-"
+        case tuple():
+            return ", ".join(map(_in_words, value)) or "nobody"
+        case Account():
+            return ss58.encode(value)[:ACCOUNT_LETTERS]
+        case bytes() if value.isascii() and value.decode("ascii").isprintable():
+            return value.decode("ascii")
+        case bytes():
+            return "0x" + value.hex()[:HASH_DIGITS]
+        case Grains():
+            return f"{format_amount(value)} {SYMBOL}"
+        case _:
+            return str(value)
+
+
+# Each kind of event is a sentence, with the names of its fields in place of their values. A sentence for one outcome
+# has the outcome behind a colon. An event without a sentence is told by its docstring and all of its fields.
+SENTENCES = {
+    # services and units
+    "ServiceCreated": "{owner} sells service {service}",
+    "ServiceClosed": "service {service} takes no more units",
+    "Offered": "device {device} offers service {service} from {ask} on",
+    "OfferWithdrawn": "device {device} offers service {service} no more",
+    "UnitPosted": "{customer} posts unit {unit} of service {service}, for {price_max} at most, to {racers} racers",
+    "UnitMatched": "unit {unit} is raced for by {racers}, at {price}",
+    "ResultCommitted": "{provider} has an answer to unit {unit}",
+    "ResultRevealed": "{provider} opens its answer to unit {unit}",
+    "RaceDeclined": "{provider} cannot open the input of unit {unit}",
+    "PlaceRefilled": "{provider} races for unit {unit} in a place that came free",
+    "RacerRecalled": "{provider} races no more for unit {unit}, which waited on its device: others do",
+    "RaceMissed": "{provider} was late with unit {unit}, and loses {amount}",
+    "UnitRequeued": "unit {unit} had no result in its race, and waits for another draw",
+    "UnitDisputed": "unit {unit} has different answers, or none that is believed: judges decide",
+    "ProviderSlashed": "{provider} loses {amount} for unit {unit}: it {fault}",
+    "ResultRefuted": "an audit finds the result of unit {unit} wrong: its customer has the price back",
+    "UnitSettled": "unit {unit} is answered: {winner} is paid {price}; its customer paid {paid} in all",
+    "UnitRefunded": "unit {unit} ends without a result ({refund}); its customer lost {lost}",
+    "ProviderRebated": "{provider} gets {amount} of its fee back from the emission",
+    "Attested": "the attestation of {provider} about unit {unit} is part of the chain",
+    # leaves of batches
+    "LeavesDrawn": "{leaves} leaves of unit {unit} are looked at; who answered shows them up to block {show_until}",
+    "LeavesShown": "{provider} shows the {leaves} leaves of unit {unit} that were drawn",
+    "AuditorDrawn": "{auditor} computes the drawn leaves of unit {unit}, up to block {check_until}",
+    "AuditorSilent": "{auditor} said nothing of the leaves of unit {unit}: another one is asked",
+    "LeavesPassed": "{auditor} finds the drawn leaves of unit {unit} right",
+    "LeafDoubted": "leaf {doubt.shown.index} of unit {unit} is called wrong by {doubt.doubter}: judges decide",
+    "LeafCheckEnded": "the leaves of unit {unit} are looked at no more ({outcome})",
+    "NodesAsked": "the answers to unit {unit} differ: each side shows its tree up to block {show_until}",
+    "NodesShown": "{provider} shows its tree of unit {unit}",
+    "TreeWithheld": "nobody showed the tree of answer {root} to unit {unit}: who gave it loses",
+    "LeafDisputed": "answers to unit {unit} differ first in leaf {leaf}: judges decide that",
+    # tasks
+    "TaskSubmitted": "{customer} puts task {task} to auction, for {price_max} at most; {locked} is locked",
+    "BidCommitted": "{provider} bids for task {task} with device {device}",
+    "BidsClosed": "task {task} has {bids} bids, which are opened up to block {reveal_until}",
+    "BidRevealed": "{provider} opens its bid for task {task}: {offer.price}, {offer.blocks} blocks, collateral "
+    "{offer.collateral}",
+    "TaskAwarded": "{provider} wins slot {place} of task {task} for {price}, and starts before block {start_until}",
+    "StandbyNamed": "{provider} stands by for task {task}, at {price} for the whole",
+    "StandbyReleased": "{provider} stands by for task {task} no more",
+    "BidEnded": "the bid of {provider} for task {task} did not win; {burned} of its bond burned",
+    "SlotStarted": "{provider} starts slot {place} of task {task}",
+    "TaskRunning": "task {task} runs",
+    "TaskAttested": "the attestation of {provider} about slot {place} of task {task} is part of the chain",
+    "MilestoneReported": "slot {place} of task {task} states milestone {milestone.number}, metric {milestone.metric}",
+    "MilestoneCounted": "milestone {number} of task {task} counts: {holder} holds its checkpoint",
+    "ResultStated": "slot {place} of task {task} states its result, metric or exit code {result.metric}",
+    "ResultAccepted": "the result of task {task} is taken ({how})",
+    "StandbyAsked": "who worked on task {task} is gone: {provider} may take over up to block {until}",
+    "TaskReopened": "task {task} goes to auction {auction}, for {price_max} at most and {milestones} milestones",
+    "SegmentsDrawn": "states of task {task} have to be shown up to block {show_until} ({why})",
+    "StatesShown": "slot {place} of task {task} has shown the states that were drawn",
+    "FraudClaimed": "{challenger} says that it can prove task {task} wrong, with a bond of {bond}",
+    "FraudNotShown": "{challenger} did not show its proof about task {task}, and loses {burned}",
+    "FraudShown": "{challenger} shows a proof against slot {place} of task {task}: judges compute its segment",
+    "FraudProven": "{challenger} was right about slot {place} of task {task}, and gets {reward}",
+    "TaskJudged": "the courts have task {task} ({why})",
+    "TaskAmended": "task {task} is amended: {price_max} at most, {more_blocks} more blocks",
+    "CloseOffered": "its customer offers to end task {task}: {pay} for each slot, {back} of its collateral back",
+    "SlotSettled": "slot {place} of task {task} has ended ({outcome}): {provider} earned {earned}, lost {lost}",
+    "SlotSettled: interval paid": "an interval of slot {place} of task {task} is paid: {provider} earned {earned}",
+    "TaskEnded": "task {task} has ended ({outcome}), after {auctions} auctions",
+    "ReplicasSought": "task {task} seeks {wanted} devices more, at {price} each, up to block {until}",
+    "Volunteered": "{provider} offers device {device} to compute task {task} too",
+    "ResultBound": "slot {place} of task {task} is bound to what it found, and opens it once all are",
+    "ReplicasCompared": "{votes} of the {places} that computed task {task} agree, from slot {first} on: {root}",
+    # courts
+    "CaseOpened": "case {case} waits for judges ({kind})",
+    "BenchDrawn": "case {case} is judged by {judges}",
+    "OpinionCommitted": "judge {judge} knows what it says of case {case}",
+    "OpinionOpened": "judge {judge} says of case {case}: {statement.opinion}",
+    "CaseDecided": "case {case} is decided; anybody may appeal up to block {appealable_until}",
+    "CaseAppealed": "{appellant} appeals against the verdict of case {case}, with {bond}",
+    "CourtCalled": "case {case} goes before the court",
+    "CaseEnded": "case {case} is over ({outcome})",
+    "JudgeCharged": "judge {judge} of case {case} loses {amount}",
+    # devices
+    "ProviderRegistered": "{provider} is a provider, at {endpoint}",
+    "ProviderUnregistered": "{provider} is a provider no more",
+    "DeviceRegistered": "{owner} registers device {device} ({kind}), bonded with {bond}",
+    "DeviceUnregistered": "{owner} takes device {device} out of the market",
+    "DeviceBonded": "the bond of device {device} grows by {amount}",
+    "DeviceAssigned": "device {device} works on {unit}",
+    "DevicePaused": "device {device} gets no work until it resumes",
+    "DeviceQueueSet": "device {device} takes {queue} units while it works on one",
+    "DeviceResumed": "device {device} takes work again",
+}
+
+
+BLOCKS_PROVED = 64
+"""A node shows the states of so many final blocks."""
+FIRST_WITH_EVENTS = 1
+"""Nothing happens in block 0."""
+RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+
+Connect = Callable[[], Awaitable[ChainClient]]
+
+
+@dataclass
+class EventStream:
+    """Events from a block on; use once."""
+
+    connect: Connect
+    wanted: EventFilter
+    first: int | None
+    """Block; None: the newest `BLOCKS_PROVED`, or with `is_followed` what comes from now on."""
+    is_followed: bool
+    say: Callable[[str], None]
+    _next: int = -1
+    _told: int = 0
+    """How many events of the block `_next` were told."""
+    _failures: int = 0
+
+    async def told(self) -> AsyncIterator[ToldEvent | UntoldBlocks]:
+        """Up to the newest final block, or for ever. NodeUnreachableError if there never was a connection."""
+        is_begun = False
+        while True:
+            try:
+                async with await self.connect() as client:
+                    is_begun = True
+                    async for each in self._up_to_now(client):
+                        yield each
+                    if not self.is_followed:
+                        return
+                    async for _ in moments(client):
+                        async for each in self._up_to_now(client):
+                            yield each
+            except (NodeUnreachableError, RpcError) as error:
+                if not is_begun or (not self.is_followed and self._failures >= len(RETRY_SECONDS)):
+                    raise
+                await self._wait(error)
+
+    @property
+    def next_block(self) -> int:
+        """Where to go on later: every block before it was told."""
+        return self._next
+
+    async def _wait(self, error: Exception) -> None:
+        """Before the next connection: longer after each failure."""
+        seconds = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
+        self._failures += 1
+        where = f"; block {self._next} is next" if self._next >= 0 else ""
+        self.say(f"the connection broke ({error}): trying again{where}")
+        await asyncio.sleep(seconds)
+
+    async def _up_to_now(self, client: ChainClient) -> AsyncIterator[ToldEvent | UntoldBlocks]:
+        """What has become final since."""
+        height = await client.height(await client.finalized())
+        if self._next < 0:
+            self._next = self._begin(height)
+        while self._next <= height:
+            oldest = max(0, height - BLOCKS_PROVED + 1)
+            try:
+                async for each in self._block(client, self._next):
+                    yield each
+            except (RpcError, OddAnswerError):
+                height = await client.height(await client.finalized())  # more of them, while it was asked
+                oldest = max(0, height - BLOCKS_PROVED + 1)
+                if self._next >= oldest:
+                    raise  # it has to be there: another try
+                yield UntoldBlocks(self._next, oldest - 1)
+                self._next = oldest - 1
+            self._next, self._told, self._failures = self._next + 1, 0, 0
+
+    def _begin(self, height: int) -> int:
+        if self.first is not None:
+            return max(FIRST_WITH_EVENTS, self.first)
+        return height + 1 if self.is_followed else max(FIRST_WITH_EVENTS, height - BLOCKS_PROVED + 1)
+
+    async def _block(self, client: ChainClient, number: int) -> AsyncIterator[ToldEvent]:
+        """Those of a block that were not told; the others of them are counted."""
+        block_id = await client.block_id(number)
+        records = await client.events(block_id)
+        for index, record in enumerate(records):
+            if index < self._told:
+                continue
+            if is_of_market(record.event) and await self.wanted.wants(client, record.event, block_id):
+                self._told = index + 1  # before it is handed over: it is never told again
+                yield ToldEvent(number, block_id, index, record.event)
+
+
+# The subject of an event is read in the state of its own block, so later blocks change nothing.
+KNOWN_MAX = 4_096
+"""Ids whose owners are remembered: a unit's customer never changes."""
+
+
+@dataclass
+class EventFilter:
+    """Which events are wanted: of an account, about units and tasks, or all."""
+
+    account: bytes | None = None
+    about: Sequence[bytes] = ()
+    """Units and tasks; their cases count."""
+    _owners: dict[bytes, bytes | None] = field(default_factory=dict)
+
+    async def wants(self, client: ChainClient, event: Any, at: bytes) -> bool:
+        """Whether an event of the block `at` is one."""
+        if self.about and not self._is_about(event):
+            return False
+        if self.account is None:
+            return True
+        own = await self._own(client, at)
+        if accounts_of(event) & own:
+            return True
+        for kind in ("unit", "task", "case", "device"):
+            name = getattr(event, kind, None)
+            if isinstance(name, bytes) and await self._owner(client, kind, name, at) in own:
+                return True
+        return False
+
+    def _is_about(self, event: Any) -> bool:
+        names = {getattr(event, kind, None) for kind in ("unit", "task", "case")}
+        return any(each in names or names & set(_cases(each)) for each in self.about)
+
+    async def _own(self, client: ChainClient, at: bytes) -> set[bytes]:
+        """The account, and the stash that it works for if it is a provider's key."""
+        assert self.account is not None, "asked for one account"
+        key = b"own" + self.account
+        if key not in self._owners:
+            self._owners[key] = await market_reads.stash_of(client, self.account, at)
+        stash = self._owners[key]
+        return {self.account} if stash is None else {self.account, stash}
+
+    async def _owner(self, client: ChainClient, kind: str, name: bytes, at: bytes) -> bytes | None:
+        """Who posted a unit or a task, or owns a device; None where the chain does not know it any more."""
+        if name not in self._owners:
+            found = await self._read_owner(client, kind, name, at)
+            if found is None:
+                return None
+            while len(self._owners) >= KNOWN_MAX:
+                del self._owners[next(iter(self._owners))]
+            self._owners[name] = found
+        return self._owners[name]
+
+    async def _read_owner(self, client: ChainClient, kind: str, name: bytes, at: bytes) -> bytes | None:
+        if kind == "device":
+            device = await client.read(Devices.devices, name, at=at)
+            return None if device is None else bytes(device.owner)
+        (unit,) = await market_reads.units(client, [name], at)  # a case of a unit has its name
+        if unit is not None:
+            return unit.customer
+        if not sells_tasks(client):
+            return None
+        task = await training_reads.task(client, name, at)
+        if task is not None:
+            return task.customer
+        assert self.account is not None, "asked for one account"
+        return self.account if kind == "case" and await self._has_case(client, name, at) else None
+
+    async def _has_case(self, client: ChainClient, case: bytes, at: bytes) -> bool:
+        """Whether it is about a slot of one of the account's tasks."""
+        assert self.account is not None, "asked for one account"
+        tasks = await training_reads.tasks_of(client, self.account, at)
+        return any(case in _cases(name) for name, _ in tasks)
+
+
+def _cases(task_id: bytes) -> list[bytes]:
+    return [slot_case(task_id, place) for place in range(SLOTS_MAX)]

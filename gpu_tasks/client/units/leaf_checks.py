@@ -1,0 +1,345 @@
+"""Checks of a batch by its leaves: answers computed again here, how a check stands, and what became of one.
+
+Who lost what stands in the unit's record for as long as there is one. Who looked, and at which leaf, stands in the
+state before the block of the end and in that block's events. The block is found by halving, since a check is there
+until it is over. Always: a leaf is called wrong only where the same request gives something else on this machine; only
+what the node proves is told; of blocks that it shows no more, that this is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cli.output import Account
+from gpu_tasks.batches.leaves import Leaf, leaf_of, leaves_of
+from gpu_tasks.batches.sum_tree import leaf_claim, leaf_path, totals_of
+from gpu_tasks.client.units.events import BLOCKS_PROVED
+from gpu_tasks.client.units.results import PaidOutput, ResultError, UnitPayment, case_payments, moved_by, winner_of
+from gpu_tasks.market.courts.cases import AUDIT_POT, CourtCase
+from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.courts.money import CaseOutcome, Flow
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.units import Racer, Unit, UnitState
+from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafCheck, LeafStage
+from gpu_tasks.market.leaf_checks.events import LeafCheckEnded
+from gpu_tasks.market.leaf_checks.fees import withheld_shares
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.form import outcomes_of
+from gpu_tasks.workloads.workload import NonConformingBackendError, Workload
+from runtime.cryptography import ss58
+from runtime.frame.call import Call
+from wallet.amounts import SYMBOL, format_amount
+from wallet.client import ChainClient
+from wallet.rpc import OddAnswerError, RpcError
+
+WORDS = {
+    LeafStage.AWAITED: "which leaves are looked at is drawn once the next blocks are final",
+    LeafStage.SHOWING: "who answered shows the leaves that were drawn, up to block {deadline}",
+    LeafStage.CHECKING: "an auditor computes the leaves that were drawn, up to block {deadline}",
+    LeafStage.PROVING: "an auditor has passed the leaves that were drawn; courts may look at that",
+    LeafStage.DOUBTED: "judges compute leaf {leaf}, which was called wrong",
+    LeafStage.OPEN: "its customer may dispute any leaf, up to block {deadline}",
+}
+
+
+def why_checked(check: LeafCheck) -> str:
+    """A sentence: how far the check of a batch is."""
+    leaf = "" if check.doubt is None else check.doubt.shown.index
+    return WORDS[check.stage].format(deadline=check.deadline, leaf=leaf)
+
+
+def is_early(check: LeafCheck | None) -> bool:
+    """Whether a check goes on whose leaves its customer may dispute later."""
+    return check is not None and check.stage is not LeafStage.OPEN
+
+
+def require_disputable(unit: Unit, check: LeafCheck | None, height: int) -> LeafCheck:
+    """The check of a batch whose leaves may be disputed in the next block; ResultError says why not, and what then."""
+    if check is None and not unit.leaf_audit_ppm:
+        raise ResultError(
+            "its leaves are not checked: it has too few requests, or the chain had fewer than six in office when it "
+            "was posted; it is audited as a whole, now and then, without anybody's word"
+        )
+    if check is None:
+        since = f", and the unit ended in block {unit.ended_at}" if unit.ended_at else ""
+        raise ResultError(f"the time to dispute a leaf of it is over: its check has ended{since}")
+    assert not is_early(check), "who is early waits"
+    if height >= check.deadline:
+        raise ResultError(f"the time to dispute a leaf of it was over after block {check.deadline}")
+    return check
+
+
+@dataclass(frozen=True, slots=True)
+class WrongLeaf:
+    """A leaf of a result that this machine does not find, and what it found instead."""
+
+    index: int
+    said: tuple[Leaf, ...]
+    found: Leaf
+
+    def dispute(self, unit_id: bytes) -> Call:
+        """The call that brings it before the courts."""
+        return LeafChecks.dispute_leaf(
+            unit=unit_id,
+            totals=totals_of(self.said),
+            path=leaf_path(self.said, self.index),
+            found=leaf_claim(self.index, self.found),
+        )
+
+
+def first_wrong(
+    genesis: bytes,
+    unit_id: bytes,
+    paid: PaidOutput,
+    indices: Sequence[int],
+    backend: str,
+    tell: Callable[[int], None],
+) -> WrongLeaf | None:
+    """The first of these leaves that is another one than was paid for; `tell` hears how many are computed."""
+    form = paid.form
+    if form is None:
+        raise ResultError("this program does not know the workload, so it cannot compute it")
+    if indices and max(indices) >= len(paid.requests):
+        raise ResultError(f"the batch has {len(paid.requests)} requests, counted from 0")
+    chosen = [paid.requests[index] for index in indices]
+    outputs: list[bytes | None] = [None] * len(chosen)
+    workload = _opened(form.name, backend)
+    for done, (place, output) in enumerate(workload.run_many(chosen), 1):
+        outputs[place] = output
+        tell(done)
+    said = leaves_of(genesis, unit_id, paid.salt, paid.outcomes)
+    for index, outcome in zip(indices, outcomes_of(form, chosen, outputs), strict=True):
+        found = leaf_of(genesis, unit_id, paid.salt, index, outcome)
+        if found != said[index]:
+            return WrongLeaf(index, said, found)
+    return None
+
+
+def _opened(name: str, backend: str) -> Workload:
+    try:
+        return registry.open_workload(name, backend)
+    except (LookupError, ImportError, ValueError, NonConformingBackendError) as error:
+        raise ResultError(f"nothing can be computed here: {error}; name another --backend") from None
+
+
+LOOKED_BACK = BLOCKS_PROVED - 8
+"""So many final blocks, where the node has no older ones: fewer than it keeps, for some come while it is asked."""
+ACCOUNT_LETTERS = 8
+NOT_SHOWN = f"who looked, and at what, is proved for the last {BLOCKS_PROVED} final blocks only"
+BY_COURT = (
+    CaseOutcome.COURT_DECIDED, CaseOutcome.APPEAL_LOST, CaseOutcome.APPEAL_WON, CaseOutcome.APPEAL_UNDECIDED,
+)  # fmt: skip
+UNDECIDED = (CaseOutcome.UNDECIDED, CaseOutcome.UNHEARD)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEnd:
+    """The end of a check: its block, what that told, and the check as it stood before."""
+
+    block: int
+    told: LeafCheckEnded
+    check: LeafCheck
+    case: CaseEnded | None = None
+    """What judges said of the leaf that was doubted last."""
+    moved: tuple[CourtCase, tuple[Flow, ...]] | None = None
+    """What that case moved; None also where the node does not show it."""
+
+    def facts(self) -> dict[str, Any]:
+        """For programs."""
+        doubt = self.check.doubt
+        return {
+            "outcome": self.told.outcome.name.lower(),
+            "ended_in_block": self.block,
+            "leaves": [leaf.index for leaf in self.check.shown],
+            "auditor": None if self.check.auditor is None else Account(self.check.auditor),
+            "silent": [Account(who) for who in self.check.silent],
+            "doubted_leaf": None if doubt is None else doubt.shown.index,
+            "doubted_by": None if doubt is None else Account(doubt.doubter),
+            "judged": None if self.case is None else self.case.outcome.name.lower(),
+        }
+
+    def says(self, unit: Unit) -> str:
+        """A sentence for people: who found what, and who lost and got what for it."""
+        said = {
+            CheckOutcome.PASSED: self._passed,
+            CheckOutcome.UNLOOKED: self._unlooked,
+            CheckOutcome.REFUTED: self._refuted,
+            CheckOutcome.WITHHELD: self._withheld,
+        }[self.told.outcome]()
+        silent = f"{_names(self.check.silent)} said nothing" if self.check.silent else ""
+        return "; ".join(
+            filter(None, (f"ended in block {self.block}: {said}", silent, self._dismissed(), *_lost_and_back(unit)))
+        )
+
+    def payments(self, unit: Unit) -> list[UnitPayment]:
+        """Everything that the end moved, and whose it was."""
+        terms, earner = self.check.terms, self.told.earner
+        fee_to = "audit pot" if earner is None else "auditor"
+        found = [UnitPayment(fee_to, earner or AUDIT_POT, terms.fee, terms.customer)]
+        if earner is not None:
+            found += [UnitPayment("burned", None, terms.fee, who, "a silent auditor") for who in self.check.silent]
+        if self.told.outcome is CheckOutcome.WITHHELD:
+            held = [(each.account, each.held) for each in terms.answerers]
+            for who, shares in withheld_shares(terms.price, terms.customer, held):
+                for share in shares:
+                    role = "burned" if share.payee is None else "the customer, its price back"
+                    found.append(UnitPayment(role, share.payee, share.amount, who, "who showed no leaves"))
+        return found + ([] if self.moved is None else case_payments(unit, *self.moved))
+
+    def _passed(self) -> str:
+        assert self.check.auditor is not None, "somebody passed"
+        them = "it" if len(self.check.shown) == 1 else "them"
+        found = f"{_names([self.check.auditor])} computed the {_drawn(self.check)} and found {them} right"
+        return found + self._not_upheld()
+
+    def _unlooked(self) -> str:
+        return f"no auditor's word stands about the {_drawn(self.check)}, so the settlement does" + self._not_upheld()
+
+    def _refuted(self) -> str:
+        assert self.check.doubt is not None, "a leaf was doubted"
+        by = "a court" if self.case is not None and self.case.outcome in BY_COURT else "judges"
+        return f"leaf {self.check.doubt.shown.index} is wrong, as {by} found after {self._doubter()} had doubted it"
+
+    def _withheld(self) -> str:
+        return "who answered did not show the leaves that were drawn"
+
+    def _not_upheld(self) -> str:
+        """Of a leaf that was doubted in vain."""
+        if self.check.doubt is None:
+            return ""
+        leaf = f"; leaf {self.check.doubt.shown.index}, which {self._doubter()} had doubted,"
+        if self.case is None:
+            return f"{leaf} was not found wrong"
+        if self.case.outcome is CaseOutcome.INPUT_BAD:
+            return f"{leaf} could not be judged: judges found that its input cannot be used"
+        undecided = self.case.outcome in UNDECIDED
+        return f"{leaf} {'was judged without a decision' if undecided else 'is right, as judges found'}"
+
+    def _doubter(self) -> str:
+        assert self.check.doubt is not None, "looked at by who asks"
+        who = self.check.doubt.doubter
+        return "its customer" if who == self.check.terms.customer else _names([who])
+
+    def _dismissed(self) -> str:
+        """Auditors before, whose word did not stand."""
+        others = [who for who in self.check.drawn if who != self.check.auditor and who not in self.check.silent]
+        return f"the word of {_names(others)}, asked before, did not stand" if others else ""
+
+
+async def check_end(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> CheckEnd | None:
+    """How the check of a settled batch ended that is over at a block; None where no block shows it, or none was."""
+    last = await client.height(final)
+    for first in (unit.ended_at, max(unit.ended_at, last - LOOKED_BACK)):
+        try:
+            found = await _last_of(client, unit_id, first, last)
+            return None if found is None else await _end_after(client, unit_id, *found)
+        except (RpcError, OddAnswerError):
+            continue  # a node that keeps no older states may yet show newer ones
+    return None
+
+
+async def leaves_ended(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes) -> tuple[str, CheckEnd | None]:
+    """A sentence about a check that is over, and its end as far as the node shows it."""
+    end = await check_end(client, unit_id, unit, final)
+    if end is not None:
+        return end.says(unit), end
+    said = "found wrong, or not shown" if unit.is_refuted else "not found wrong"
+    return "; ".join((f"looked at no more: {said}", *_lost_and_back(unit), NOT_SHOWN)), None
+
+
+async def dispute_ended(client: ChainClient, unit_id: bytes, unit: Unit) -> str | None:
+    """A sentence about the racers of a settled unit who answered otherwise than it was settled; None without any."""
+    if unit.state is not UnitState.SETTLED or unit.output_root is None:
+        return None
+    others = [racer for racer in unit.racers if racer.reveal and racer.reveal.output_root != unit.output_root]
+    if not others:
+        return None
+    said = await _how_decided(client, unit_id, unit, others)
+    back = f"its customer has {_amount(unit.price)} back out of that"
+    return "; ".join((said, *_lost(unit, others), back))
+
+
+def lost_by(unit: Unit, racer: Racer) -> int:
+    """What a racer lost of what it stood for, in grains."""
+    return max(0, money.collateral(unit.rules, unit.price) - racer.collateral) if unit.price else 0
+
+
+async def _how_decided(client: ChainClient, unit_id: bytes, unit: Unit, others: list[Racer]) -> str:
+    dispute = await _dispute_before(client, unit_id, unit) if unit.leaf_audit_ppm else None
+    if dispute is None:
+        return f"its racers gave different answers; that of {_names(racer.owner for racer in others)} does not stand"
+    if dispute.stage is DisputeStage.JUDGED:
+        return f"its racers differed first in leaf {dispute.leaf}, which judges computed"
+    silent = [who for side in dispute.sides if not side.has_shown for who in side.accounts]
+    return f"its racers differed, and {_names(silent)} did not show its tree"
+
+
+async def _dispute_before(client: ChainClient, unit_id: bytes, unit: Unit) -> LeafDispute | None:
+    """As it stood before the block in which its unit was settled."""
+    try:
+        before = await client.block_id(unit.ended_at - 1)
+        found: LeafDispute | None = await client.read(LeafDisputes.disputes, unit_id, at=before)
+    except (RpcError, OddAnswerError):
+        return None
+    return found
+
+
+async def _last_of(client: ChainClient, unit_id: bytes, first: int, last: int) -> tuple[int, LeafCheck] | None:
+    """The last block after which a check was there that is over by `last`, and the check; None: not even `first`."""
+    found = await _check_after(client, unit_id, first)
+    if found is None:
+        return None
+    there = first
+    while last - there > 1:
+        middle = (there + last) // 2
+        check = await _check_after(client, unit_id, middle)
+        if check is None:
+            last = middle
+        else:
+            there, found = middle, check
+    return there, found
+
+
+async def _check_after(client: ChainClient, unit_id: bytes, height: int) -> LeafCheck | None:
+    found: LeafCheck | None = await client.read(LeafChecks.checks, unit_id, at=await client.block_id(height))
+    return found
+
+
+async def _end_after(client: ChainClient, unit_id: bytes, height: int, check: LeafCheck) -> CheckEnd | None:
+    events = [record.event for record in await client.events(await client.block_id(height + 1))]
+    told = next((each for each in events if isinstance(each, LeafCheckEnded) and each.unit == unit_id), None)
+    if told is None:
+        return None
+    case = next((each for each in events if isinstance(each, CaseEnded) and each.case == check.case), None)
+    moved = None if case is None else await moved_by(client, height + 1, case)
+    return CheckEnd(height + 1, told, check, case, moved)
+
+
+def _lost_and_back(unit: Unit) -> list[str]:
+    """Of a result that was refuted: who answered so and lost what, and what its customer has back."""
+    winner = winner_of(unit)
+    if not unit.is_refuted or winner is None:
+        return []
+    answered = [racer for racer in unit.racers if racer.reveal and racer.reveal.output_root == unit.output_root]
+    return [*_lost(unit, answered), f"its customer has {_amount(money.due(unit, winner))} back"]
+
+
+def _lost(unit: Unit, racers: Iterable[Racer]) -> list[str]:
+    return [f"{_names([racer.owner])} lost {_amount(lost_by(unit, racer))}" for racer in racers]
+
+
+def _drawn(check: LeafCheck) -> str:
+    return "leaf that was drawn" if len(check.shown) == 1 else f"{len(check.shown)} leaves that were drawn"
+
+
+def _names(accounts: Iterable[bytes]) -> str:
+    return ", ".join(ss58.encode(who)[:ACCOUNT_LETTERS] for who in accounts)
+
+
+def _amount(grains: int) -> str:
+    return f"{format_amount(grains)} {SYMBOL}"

@@ -1,0 +1,491 @@
+"""A file as a stream of lines in one of three forms: each a request of the workload, or the reason why it is none.
+
+Always: a field that neither the form nor the workload knows is refused, never ignored. One line of the file is in
+memory at a time, and of those before only a hash of their ids. The place of a line is told beside it, so that it can be
+read once more, and a changed line is noticed then.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain
+from typing import Any, BinaryIO
+
+from gpu_tasks.batches.requests import REQUEST_BYTES_MAX
+from gpu_tasks.client.units.lines import (
+    CUSTOM_ID_CHARS_MAX,
+    FILE_BYTES_MAX,
+    LINE_BYTES_MAX,
+    LINES_MAX,
+    OPENAI_NAMES,
+    BatchFileError,
+    BatchLine,
+    FileForm,
+    JsonNumber,
+    LineError,
+    LineRefusal,
+    encoding_fault,
+    first_line_fault,
+    json_object,
+    later_line_fault,
+    line_text,
+    not_utf8,
+    shown,
+    text_of,
+    unmarked,
+    whole_of,
+)
+from gpu_tasks.workloads.form import RequestError, WorkloadForm
+from runtime.cryptography.hashing import blake2_256
+
+COMPLETIONS = "/v1/completions"
+CHAT_COMPLETIONS = "/v1/chat/completions"
+ENDPOINTS = (COMPLETIONS, CHAT_COMPLETIONS)
+SEED_LEAST, SEED_MOST = -(2**63), 2**63 - 1
+_COST_NAMES = ("max_tokens", "max_completion_tokens")
+_TAKEN_FOR = {"custom_id": "id"}
+"""What people write in place of a field of OpenAI's form: the other form here has it."""
+
+
+# Messages of a chat as a prompt, for workloads that continue a text and know no roles.
+#
+# The template, as `docs/batches_customer.md` shows it: each message as `role: content` and a line break, then
+# `assistant:`. It is plain text: a content that looks like a message of another role is read as one.
+MESSAGES_MAX = 1_024
+ROLES = ("system", "developer", "user", "assistant")
+_FIELDS = ("role", "content")
+_PARAM = "body.messages"
+
+
+def prompt_of(messages: Any) -> str:
+    """The prompt that asks for the next message; LineRefusal."""
+    if not isinstance(messages, list):
+        raise LineRefusal("invalid_type", f"{_PARAM} must be a list, not {shown(messages)}", _PARAM)
+    if not 1 <= len(messages) <= MESSAGES_MAX:
+        raise LineRefusal("invalid_value", f"{_PARAM} holds {len(messages)} messages: give 1 to {MESSAGES_MAX}", _PARAM)
+    lines = [_line_of(message, f"{_PARAM}[{place}]") for place, message in enumerate(messages)]
+    return "\n".join([*lines, "assistant:"])
+
+
+def _line_of(message: Any, param: str) -> str:
+    if not isinstance(message, dict):
+        raise LineRefusal("invalid_type", f"{param} must be an object with role and content", param)
+    for name in message:
+        if name not in _FIELDS:
+            raise LineRefusal(
+                "unsupported_parameter",
+                f"{shown(name)} of a message is not supported, and nothing is ignored: leave it out",
+                f"{param}.{name}" if name.isidentifier() and name.isascii() else param,
+            )
+    for name in _FIELDS:
+        if name not in message:
+            raise LineRefusal("missing_required_parameter", f"{param} has no {name}", f"{param}.{name}")
+    role, content = message["role"], message["content"]
+    if role not in ROLES:
+        raise LineRefusal(
+            "invalid_value", f"{param}.role is one of {', '.join(ROLES)}, not {shown(role)}", f"{param}.role"
+        )
+    if isinstance(content, list):
+        raise LineRefusal(
+            "invalid_type",
+            f"{param}.content must be a string: parts, images and sound are not supported",
+            f"{param}.content",
+        )
+    return f"{role}: {text_of(content, f'{param}.content')}"
+
+
+@dataclass(frozen=True, slots=True)
+class LineTerms:
+    """What all lines of a file are read with."""
+
+    form: WorkloadForm
+    models: tuple[str, ...]
+    """The names by which a line may call the model of the service."""
+    cost_default: int
+    """What a line asks that does not say how much; in the workload's unit of cost."""
+    cost_most: int
+    """What a line may ask at most."""
+    options: Mapping[str, str]
+    """What is set for all lines; a line may set it otherwise."""
+    run_seed: bytes
+    """32 random bytes of the run: lines without a seed get theirs from it, the same ones when it is taken up again."""
+    bytes_max: int = REQUEST_BYTES_MAX
+    """Of a request: in a batch at most so many, and alone as many as an input holds."""
+
+    def request(self, line: BatchLine) -> bytes:
+        """The workload's request; RequestError if there is none."""
+        return self.form.encode(line.text, line.cost_max, {**self.options, **line.options}, line.seed)
+
+
+def plain_line(text: str, number: int, terms: LineTerms) -> BatchLine | LineError:
+    r"""A prompt as it stands; `\n` in it is a line break."""
+    line = BatchLine(number, None, text.replace("\\n", "\n"), terms.cost_default, {}, _own_seed(number, terms))
+    return _checked(line, terms)
+
+
+def object_line(data: bytes, number: int, terms: LineTerms) -> BatchLine | LineError:
+    """A line such as `{"prompt": "Once", "max_tokens": 16, "id": "a"}`."""
+    custom_id = None
+    try:
+        found = json_object(data)
+        custom_id = _custom_id(found, ("id", "custom_id"))
+        _only(found, ("prompt", "max_tokens", "seed", "id", "custom_id", *_option_names(terms)), "")
+        text = text_of(_needed(found, "prompt", ""), "prompt")
+        line = _asked(found, text, number, custom_id, terms, "")
+    except LineRefusal as refusal:
+        return refusal.at(number, custom_id)
+    return _checked(line, terms)
+
+
+def endpoint_of(data: bytes) -> str | None:
+    """What a line of OpenAI's batch input asks, if that is known."""
+    try:
+        url = json_object(data).get("url")
+    except LineRefusal:
+        return None
+    return url if url in ENDPOINTS else None
+
+
+def openai_line(data: bytes, number: int, terms: LineTerms, endpoint: str | None) -> BatchLine | LineError:
+    """A line of OpenAI's batch input, of the endpoint of its file: None while no line has named one."""
+    custom_id = None
+    try:
+        found = json_object(data)
+        custom_id = _custom_id(found, ("custom_id",))
+        _needed(found, "custom_id", "")
+        _only(found, ("custom_id", "method", "url", "body"), "")
+        _check_target(found, endpoint)
+        line = _of_body(_body(found), number, custom_id, terms, endpoint)
+    except LineRefusal as refusal:
+        return refusal.at(number, custom_id)
+    return _checked(line, terms)
+
+
+def undecodable(error: UnicodeDecodeError, number: int) -> LineError:
+    """A plain line that is no text."""
+    return not_utf8(error).at(number, None)
+
+
+def _body(found: Mapping[str, Any]) -> dict[str, Any]:
+    body = _needed(found, "body", "")
+    if not isinstance(body, dict):
+        raise LineRefusal("invalid_type", f"body must be an object, not {shown(body)}", "body")
+    return body
+
+
+def _check_target(found: Mapping[str, Any], endpoint: str | None) -> None:
+    method, url = _needed(found, "method", ""), _needed(found, "url", "")
+    if method != "POST":
+        raise LineRefusal("invalid_method", f"method must be POST, not {shown(method)}", "method")
+    if url not in ENDPOINTS:
+        raise LineRefusal("invalid_url", f"url is one of {', '.join(ENDPOINTS)}, not {shown(url)}", "url")
+    if url != endpoint:
+        raise LineRefusal("invalid_url", f"the lines of this file ask {endpoint}: {url} needs a file of its own", "url")
+
+
+def _of_body(
+    body: Mapping[str, Any], number: int, custom_id: str | None, terms: LineTerms, endpoint: str | None
+) -> BatchLine:
+    is_chat = endpoint == CHAT_COMPLETIONS
+    asked = "messages" if is_chat else "prompt"
+    names = _COST_NAMES if is_chat else _COST_NAMES[:1]
+    _only(body, ("model", asked, "seed", *names, *_option_names(terms)), "body.")
+    model = text_of(_needed(body, "model", "body."), "body.model")
+    if model not in terms.models:
+        raise LineRefusal(
+            "mismatched_model",
+            f"model {shown(model)} is not the service's: {', '.join(dict.fromkeys(terms.models))}",
+            "body.model",
+        )
+    content = _needed(body, asked, "body.")
+    text = prompt_of(content) if is_chat else text_of(content, "body.prompt")
+    return _asked(body, text, number, custom_id, terms, "body.")
+
+
+def _asked(
+    found: Mapping[str, Any], text: str, number: int, custom_id: str | None, terms: LineTerms, above: str
+) -> BatchLine:
+    """The fields that the JSON forms share; `null` is as if it were not there."""
+    given = {name: value for name, value in found.items() if value is not None}
+    costs = [name for name in _COST_NAMES if name in given]
+    if len(costs) > 1:
+        raise LineRefusal("invalid_value", f"give {costs[0]} or {costs[1]}, not both", f"{above}{costs[1]}")
+    cost = whole_of(given[costs[0]], f"{above}{costs[0]}", 1, terms.cost_most) if costs else terms.cost_default
+    options = {name: _option(given[name], f"{above}{name}") for name in _option_names(terms) if name in given}
+    seed = _own_seed(number, terms)
+    if "seed" in given:
+        seed = _given_seed(whole_of(given["seed"], f"{above}seed", SEED_LEAST, SEED_MOST))
+    return BatchLine(number, custom_id, text, cost, options, seed)
+
+
+def _checked(line: BatchLine, terms: LineTerms) -> BatchLine | LineError:
+    """The line, if it is a request."""
+    try:
+        size = len(terms.request(line))
+    except RequestError as error:
+        return LineError(line.number, line.custom_id, "invalid_request", str(error), None)
+    if size > terms.bytes_max:
+        return LineError(
+            line.number,
+            line.custom_id,
+            "request_too_large",
+            f"the request has {size:,} bytes, and here {terms.bytes_max:,} are allowed: shorten the prompt",
+            None,
+        )
+    return line
+
+
+def _custom_id(found: Mapping[str, Any], names: Collection[str]) -> str | None:
+    given = [name for name in names if found.get(name) is not None]
+    if len(given) > 1:
+        raise LineRefusal("invalid_value", f"give {' or '.join(given)}, not both", given[1])
+    if not given:
+        return None
+    custom_id = text_of(found[given[0]], given[0])
+    if not 1 <= len(custom_id) <= CUSTOM_ID_CHARS_MAX:
+        raise LineRefusal(
+            "invalid_value",
+            f"{given[0]} has {len(custom_id)} characters: give 1 to {CUSTOM_ID_CHARS_MAX}",
+            given[0],
+        )
+    return custom_id
+
+
+def _only(found: Mapping[str, Any], names: Collection[str], above: str) -> None:
+    for name in found:
+        if name not in names:
+            raise LineRefusal(
+                "unsupported_parameter",
+                f"{shown(f'{above}{name}')} is not supported, and nothing is ignored: leave it out; "
+                f"there are: {', '.join(sorted(names))}",
+                f"{above}{name}"[:CUSTOM_ID_CHARS_MAX] if name.isascii() and name.isprintable() else None,
+            )
+
+
+def _needed(found: Mapping[str, Any], name: str, above: str) -> Any:
+    if found.get(name) is None:
+        other = _TAKEN_FOR.get(name)
+        wrote = f": you wrote {other}; the format wants {name}" if other is not None and other in found else ""
+        raise LineRefusal("missing_required_parameter", f"{above}{name} is missing{wrote}", f"{above}{name}")
+    return found[name]
+
+
+def _option(value: Any, param: str) -> str:
+    if isinstance(value, JsonNumber):
+        return str(value)
+    return text_of(value, param)
+
+
+def _option_names(terms: LineTerms) -> list[str]:
+    return [option.name for option in terms.form.options]
+
+
+def _own_seed(number: int, terms: LineTerms) -> bytes:
+    return blake2_256(b"ogpu/batch-line-seed/1" + terms.run_seed + number.to_bytes(4, "little"))
+
+
+def _given_seed(seed: int) -> bytes:
+    """The same for the same number, in every file: so that who asks the same gets the same."""
+    return blake2_256(b"ogpu/batch-given-seed/1" + seed.to_bytes(8, "little", signed=True))
+
+
+_HASH_BYTES = 16
+_EMPTY = "the file holds no request: write one a line"
+_PIECE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RawPlace:
+    """Where in a file a line stands, with its line feed."""
+
+    start: int
+    size: int
+    number: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    """A line with its line feed, and its first byte; None for one that is too long, which is not kept."""
+
+    start: int
+    data: bytes | None
+
+
+class BatchReader:
+    """One reading of a file. Iterate it once: it gives what each line that is not empty became, in their order.
+
+    BatchFileError on the way if the file as a whole is too large, or holds nothing.
+    """
+
+    def __init__(self, stream: BinaryIO, terms: LineTerms, form: FileForm | None = None) -> None:
+        """`form` None: as the first line has it."""
+        self._stream = stream
+        self._terms = terms
+        self._hash = blake2b(digest_size=32)
+        self._bytes = 0
+        self._ids: dict[bytes, int] = {}
+        """By the hash of an id, in which line it stands."""
+        lines = self._raw_lines()
+        before, first = _first_of(lines)
+        self.form = form or _form_of(first)
+        self._is_told = form is not None
+        self.endpoint: str | None = None
+        """What OpenAI's lines ask, all of them: as the first says that names something known."""
+        self.place = RawPlace(0, 0, 1, b"")
+        """Where the line stands that was given last."""
+        self._raw = chain(before, [first], lines)
+
+    def __iter__(self) -> Iterator[BatchLine | LineError]:
+        """What the lines became."""
+        count = blank = 0
+        for found in self._lines():
+            if found is None:
+                blank += 1
+                if blank > LINES_MAX:
+                    raise BatchFileError(f"the file has more than {LINES_MAX:,} empty lines: remove them")
+                continue
+            count += 1
+            if count > LINES_MAX:
+                raise BatchFileError(f"the file has more than {LINES_MAX:,} requests: split it")
+            yield self._once(found)
+        if not count:
+            raise BatchFileError(_EMPTY)
+
+    @property
+    def digest(self) -> bytes:
+        """32 bytes: the file's hash, once all of it was read. It tells whether the file is still what it was."""
+        return self._hash.digest()
+
+    def _lines(self) -> Iterator[BatchLine | LineError | None]:
+        """None for an empty line."""
+        for number, raw in enumerate(self._raw, 1):
+            if raw.data is None:
+                yield _too_long(number)
+                continue
+            self.place = RawPlace(raw.start, len(raw.data), number, _hash_of(raw.data))
+            if self.form is FileForm.OPENAI and self.endpoint is None:
+                self.endpoint = endpoint_of(_content(raw.data, raw.start).strip())
+            if self.form is FileForm.LINES and not self._is_told and (fault := later_line_fault(raw.data)):
+                raise BatchFileError(f"line {number} {fault}, or give --form lines if it is a prompt")
+            yield _parsed(raw.data, self.place, self.form, self.endpoint, self._terms)
+
+    def _once(self, found: BatchLine | LineError) -> BatchLine | LineError:
+        """As it is, unless its id stands in an earlier line; a line that is refused has taken its id too."""
+        if found.custom_id is None:
+            return found
+        key = blake2b(found.custom_id.encode(), digest_size=_HASH_BYTES).digest()
+        earlier = self._ids.setdefault(key, found.number)
+        if earlier == found.number:
+            return found
+        message = f"the custom_id stands in line {earlier} already: each line needs its own"
+        return LineError(found.number, found.custom_id, "duplicate_custom_id", message, "custom_id")
+
+    def _raw_lines(self) -> Iterator[_Raw]:
+        """The lines, each with its line feed."""
+        while data := self._chunk():
+            start = self._bytes - len(data)
+            if len(data) <= LINE_BYTES_MAX:
+                yield _Raw(start, data)
+                continue
+            while not data.endswith(b"\n") and (data := self._chunk()):
+                pass
+            yield _Raw(start, None)
+
+    def _chunk(self) -> bytes:
+        data = self._stream.readline(LINE_BYTES_MAX + 1)
+        if (fault := encoding_fault(data, is_first=not self._bytes)) is not None:
+            raise BatchFileError(fault)
+        self._hash.update(data)
+        self._bytes += len(data)
+        if self._bytes > FILE_BYTES_MAX:
+            raise _too_large()
+        return data
+
+
+def digest_of(stream: BinaryIO) -> bytes:
+    """The hash that a reading of the whole file ends with; BatchFileError where it is too large."""
+    whole, size = blake2b(digest_size=32), 0
+    while piece := stream.read(_PIECE_BYTES):
+        whole.update(piece)
+        size += len(piece)
+        if size > FILE_BYTES_MAX:
+            raise _too_large()
+    return whole.digest()
+
+
+def read_again(
+    stream: BinaryIO, place: RawPlace, form: FileForm, endpoint: str | None, terms: LineTerms
+) -> BatchLine | LineError | None:
+    """What a reading of the file found at a place; BatchFileError where something else stands there now."""
+    stream.seek(place.start)
+    data = stream.read(place.size)
+    if _hash_of(data) != place.hash:
+        raise BatchFileError(
+            "the file was changed while it was in use: leave it as it is until its answers are written"
+        )
+    return _parsed(data, place, form, endpoint, terms)
+
+
+def _parsed(
+    raw: bytes, place: RawPlace, form: FileForm, endpoint: str | None, terms: LineTerms
+) -> BatchLine | LineError | None:
+    """Return the request of a line; None for an empty line."""
+    content = _content(raw, place.start)
+    if form is FileForm.LINES:
+        return _plain(content, place.number, terms)
+    if not (data := content.strip()):
+        return None
+    if form is FileForm.OBJECTS:
+        return object_line(data, place.number, terms)
+    return openai_line(data, place.number, terms, endpoint)
+
+
+def _hash_of(raw: bytes) -> bytes:
+    return blake2b(raw, digest_size=_HASH_BYTES).digest()
+
+
+def _too_large() -> BatchFileError:
+    return BatchFileError(f"the file has more than {FILE_BYTES_MAX:,} bytes: split it")
+
+
+def _first_of(lines: Iterator[_Raw]) -> tuple[list[_Raw], _Raw]:
+    """The first line that is not empty, and those before it."""
+    before: list[_Raw] = []
+    for raw in lines:
+        if raw.data is None or _content(raw.data, raw.start).strip():
+            return before, raw
+        before.append(raw)
+        if len(before) > LINES_MAX:
+            break
+    raise BatchFileError(_EMPTY)
+
+
+def _form_of(first: _Raw) -> FileForm:
+    """Return the form that a first line shows; BatchFileError for JSON that is no request."""
+    if first.data is None:
+        return FileForm.LINES
+    line = _content(first.data, first.start).strip()
+    if (fault := first_line_fault(line)) is not None:
+        raise BatchFileError(f"the first line {fault}, or give --form lines if it is a prompt")
+    if not line.startswith(b"{"):
+        return FileForm.LINES
+    return FileForm.OPENAI if any(name in json_object(line) for name in OPENAI_NAMES) else FileForm.OBJECTS
+
+
+def _plain(content: bytes, number: int, terms: LineTerms) -> BatchLine | LineError | None:
+    try:
+        text = line_text(content)
+    except UnicodeDecodeError as error:
+        return undecodable(error, number)
+    return plain_line(text, number, terms) if text.strip() else None
+
+
+def _content(raw: bytes, start: int) -> bytes:
+    """A line that begins at this byte of its file, without the mark of UTF-8."""
+    return raw if start else unmarked(raw)
+
+
+def _too_long(number: int) -> LineError:
+    message = f"the line has more than {LINE_BYTES_MAX:,} bytes: shorten its prompt"
+    return LineError(number, None, "line_too_long", message, None)

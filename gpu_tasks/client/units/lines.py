@@ -1,0 +1,392 @@
+"""The lines of a customer's file, and the units that they are split into.
+
+A provider locks the price of a unit as its collateral, so a unit whose price is above what devices have free finds
+nobody. Always: the limits here bound what a file may cost its reader; the order of the file is kept, no unit exceeds
+its room, and the same requests and room split alike.
+"""
+
+import codecs
+import json
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from typing import Any, Never
+
+from gpu_tasks.batches.outcomes import FRAME_BYTES
+from gpu_tasks.batches.requests import BATCH_BYTES_MAX, PRICED, REQUEST_BYTES_MAX, REQUESTS_MAX, price_of, work_of
+from gpu_tasks.data.unit_output import ANSWERS_BYTES_MAX, answers_bytes
+from gpu_tasks.workloads.form import WorkloadForm
+from wallet.errors import WalletError
+
+LINES_MAX = 50_000
+"""Requests of a file; and as many empty lines beside them."""
+FILE_BYTES_MAX = 200_000_000
+LINE_BYTES_MAX = 512 * 1024
+"""Of one line: the longest request of a batch, with every character of it escaped, and what stands around it."""
+CUSTOM_ID_CHARS_MAX = 512
+
+
+class BatchFileError(WalletError):
+    """The file as a whole cannot be used; the text says why and what to do."""
+
+
+class FileForm(StrEnum):
+    """How a file says what it asks."""
+
+    LINES = "lines"
+    """A prompt a line."""
+    OBJECTS = "jsonl"
+    """A plain JSON object a line."""
+    OPENAI = "openai"
+    """A line of OpenAI's batch input."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLine:
+    """What one line asks."""
+
+    number: int
+    """From 1, as editors count."""
+    custom_id: str | None
+    text: str
+    cost_max: int
+    """In the workload's unit of cost."""
+    options: Mapping[str, str]
+    """What the line sets for the workload, over what is set for all lines."""
+    seed: bytes
+    """32 bytes: of whatever chance is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineError:
+    """Why a line asks nothing that can be bought: in OpenAI's words, so that its programs understand."""
+
+    number: int
+    custom_id: str | None
+    code: str
+    message: str
+    param: str | None
+    """The field that is at fault, if it is one."""
+
+
+class LineRefusal(Exception):
+    """Raised while a line is read; its number and id are added where they are known."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.param = param
+
+    def at(self, number: int, custom_id: str | None) -> LineError:
+        """As what the line became."""
+        return LineError(number, custom_id, self.code, self.message, self.param)
+
+
+# Of a JSON object no two readers may take anything differently. Numbers stay as they were written, so that no float
+# rounds a temperature. A name that stands twice, `NaN`, and half a surrogate pair are refused.
+NUMBER_CHARS_MAX = 32
+SHOWN_CHARS_MAX = 60
+
+
+class JsonNumber(str):
+    """A number, as it was written."""
+
+    __slots__ = ()
+
+
+def json_object(line: bytes) -> dict[str, Any]:
+    """The object of a line; LineRefusal if it is none."""
+    try:
+        found = json.loads(
+            line.decode("utf-8"),
+            object_pairs_hook=_each_once,
+            parse_int=_number,
+            parse_float=_number,
+            parse_constant=_constant,
+        )
+    except UnicodeDecodeError as error:
+        raise not_utf8(error) from None
+    except RecursionError:
+        raise _invalid("it is nested too deeply") from None
+    except ValueError as error:
+        raise _invalid(str(error)) from None
+    if not isinstance(found, dict):
+        raise _invalid("it is no object: write {...}")
+    return found
+
+
+def not_utf8(error: UnicodeDecodeError) -> LineRefusal:
+    """The refusal of a line that is no text."""
+    return LineRefusal("invalid_encoding", f"the line is not UTF-8 at its byte {error.start}: save the file as UTF-8")
+
+
+def text_of(value: Any, param: str) -> str:
+    """`value` as a text that UTF-8 can write; LineRefusal."""
+    if not isinstance(value, str) or isinstance(value, JsonNumber):
+        raise LineRefusal("invalid_type", f"{param} must be a string, not {shown(value)}", param)
+    if not _is_text(value):
+        raise LineRefusal("invalid_value", f"{param} holds half of a surrogate pair, which no text has", param)
+    return value
+
+
+def whole_of(value: Any, param: str, least: int, most: int) -> int:
+    """`value` as a whole number from `least` to `most`; LineRefusal."""
+    digits = value.removeprefix("-") if isinstance(value, JsonNumber) else ""
+    if not digits.isdigit():
+        raise LineRefusal("invalid_type", f"{param} must be a whole number, not {shown(value)}", param)
+    if not least <= int(value) <= most:
+        raise LineRefusal("invalid_value", f"{param} is {least} to {most}, not {shown(value)}", param)
+    return int(value)
+
+
+def shown(value: Any) -> str:
+    """A value that was refused, short enough for a message and free of control characters."""
+    if isinstance(value, JsonNumber):
+        return str(value)
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return ascii(value if len(value) <= SHOWN_CHARS_MAX else f"{value[:SHOWN_CHARS_MAX]}...")
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise ValueError(f"{shown(name)} stands in it twice")
+            seen.add(name)
+    return found
+
+
+def _number(digits: str) -> JsonNumber:
+    if len(digits) > NUMBER_CHARS_MAX:
+        raise ValueError(f"a number of {len(digits)} characters, where {NUMBER_CHARS_MAX} are allowed")
+    return JsonNumber(digits)
+
+
+def _constant(name: str) -> Never:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _is_text(value: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in value) if not value.isascii() else True
+
+
+def _invalid(why: str) -> LineRefusal:
+    return LineRefusal("invalid_json_line", f"the line is no JSON object: {why}")
+
+
+# A line ends at a line feed, with or without a carriage return before it, as editors, `wc` and `sed` count. A mark of
+# UTF-8 at the start of the file is no part of its first line.
+WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+"""Of UTF-16 and UTF-32; little-endian UTF-32 begins as UTF-16 does."""
+OPENAI_NAMES = ("method", "url", "body")
+REQUEST_NAMES = (*OPENAI_NAMES, "prompt", "messages", "custom_id")
+"""A field of one of these names makes an object a request, and no prompt."""
+_BROKEN = "begins as JSON, but {}; correct it"
+_LIST = "is a JSON list: write one object a line, as `jq -c '.[]'` prints them"
+_AMONG_PROMPTS = "is a request in JSON, and the first line of the file is a prompt: write all lines in one form"
+
+
+def encoding_fault(data: bytes, *, is_first: bool) -> str | None:
+    """Return the reason why bytes are no UTF-8 prompts, or None; `is_first`: they begin the file."""
+    if is_first and data.startswith(WIDE_MARKS):
+        return "the file is UTF-16 or UTF-32: save it as UTF-8"
+    if b"\0" in data:
+        return "the file has zero bytes, as UTF-16 and UTF-32 do: save it as UTF-8"
+    return None
+
+
+def unmarked(data: bytes) -> bytes:
+    """Strip the UTF-8 byte order mark from the start of a file."""
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def line_text(raw: bytes) -> str:
+    """A line without its end; UnicodeDecodeError."""
+    return raw.decode("utf-8").removesuffix("\n").removesuffix("\r")
+
+
+def first_line_fault(line: bytes) -> str | None:
+    """Return the fault of a file's first line if it is JSON, but no request; None for objects and prompts."""
+    line = line.strip()
+    if line.startswith(b"{"):
+        try:
+            json_object(line)
+        except LineRefusal as refusal:
+            return _BROKEN.format(refusal.message)
+    return _LIST if _is_list(line) else None
+
+
+def later_line_fault(line: bytes) -> str | None:
+    """Return the reason why a line is no prompt; None for texts, also those that only look like JSON."""
+    line = line.strip()
+    if not line.startswith(b"{"):
+        return None
+    try:
+        found = json_object(line)
+    except LineRefusal:
+        return None
+    return _AMONG_PROMPTS if any(name in found for name in REQUEST_NAMES) else None
+
+
+def _is_list(line: bytes) -> bool:
+    """Tell whether a line is a JSON list, or opens one; `[INST]` opens a prompt."""
+    if not line.startswith(b"["):
+        return False
+    if line[1:].lstrip()[:1] in (b"", b"{"):
+        return True
+    try:
+        return isinstance(json.loads(line), list)
+    except (ValueError, RecursionError):
+        return False
+
+
+LIST_BYTES = 4
+"""What stands before a list of requests, and before each of them, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineLoad:
+    """What one request weighs."""
+
+    number: int
+    """Its line in the file."""
+    request_bytes: int
+    tokens_in: int
+    tokens_out: int
+    """At most."""
+    output_bytes: int
+    """At most."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRoom:
+    """What one unit may hold. Prices are grains."""
+
+    rate: int
+    """The most that is paid for a thousand output tokens."""
+    input_share: int
+    """Of the service: what an input token counts, in millionths of an output token."""
+    bond_free: int
+    """What a device has free for a collateral, usually: the median of those of the service."""
+    requests_max: int = REQUESTS_MAX
+    bytes_max: int = BATCH_BYTES_MAX
+    """Of all requests, encoded."""
+    answers_max: int = ANSWERS_BYTES_MAX
+    """Bytes of all answers together, encoded."""
+
+    @property
+    def work_max(self) -> int:
+        """The most work whose price the bond covers."""
+        return self.bond_free * PRICED // self.rate
+
+
+@dataclass(frozen=True, slots=True)
+class UnitLines:
+    """The requests of one unit: `count` of them from the one at place `first`, from 0 and without refused lines."""
+
+    first: int
+    count: int
+
+
+def load_of(number: int, request: bytes, form: WorkloadForm) -> LineLoad:
+    """What a request weighs."""
+    return LineLoad(number, len(request), form.cost_in(request), form.cost_asked(request), form.output_bytes(request))
+
+
+def split(loads: Sequence[LineLoad], room: UnitRoom) -> list[UnitLines]:
+    """The units of a file, in order; BatchFileError names the line that alone exceeds a unit."""
+    for load in loads:
+        _check_alone(load, room)
+    sums = _Sums.of(loads, room)
+    fewest = len(sums.cut(room.work_max))
+    low, high = 0, room.work_max
+    while low < high:
+        middle = (low + high) // 2
+        if sums.fits(middle, fewest):
+            high = middle
+        else:
+            low = middle + 1
+    return sums.cut(high)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """What all requests before a place weigh; so a unit's end is found without adding."""
+
+    room: UnitRoom
+    work: Sequence[int]
+    encoded: Sequence[int]
+    answers: Sequence[int]
+
+    @classmethod
+    def of(cls, loads: Sequence[LineLoad], room: UnitRoom) -> "_Sums":
+        return cls(
+            room,
+            list(accumulate((_work(load, room) for load in loads), initial=0)),
+            list(accumulate((load.request_bytes + LIST_BYTES for load in loads), initial=0)),
+            list(accumulate((load.output_bytes + FRAME_BYTES for load in loads), initial=0)),
+        )
+
+    def cut(self, work_max: int) -> list[UnitLines]:
+        """Each unit as full as it may be with so much work at most."""
+        units, first, count = [], 0, len(self.work) - 1
+        while first < count:
+            end = self._end(first, work_max)
+            assert end > first, "each request fits a unit of its own"
+            units.append(UnitLines(first, end - first))
+            first = end
+        return units
+
+    def fits(self, work_max: int, units: int) -> bool:
+        """Whether so many units are enough if none has more work."""
+        first, count = 0, len(self.work) - 1
+        for _ in range(units):
+            if first == count:
+                break
+            end = self._end(first, work_max)
+            if end == first:
+                return False
+            first = end
+        return first == count
+
+    def _end(self, first: int, work_max: int) -> int:
+        room = self.room
+        return min(
+            first + room.requests_max,
+            bisect_right(self.work, self.work[first] + work_max) - 1,
+            bisect_right(self.encoded, self.encoded[first] + room.bytes_max - LIST_BYTES) - 1,
+            bisect_right(self.answers, self.answers[first] + room.answers_max - FRAME_BYTES) - 1,
+            len(self.work) - 1,
+        )
+
+
+def _work(load: LineLoad, room: UnitRoom) -> int:
+    return work_of(room.input_share, load.tokens_in, load.tokens_out)
+
+
+def _check_alone(load: LineLoad, room: UnitRoom) -> None:
+    assert load.request_bytes <= REQUEST_BYTES_MAX, "reading refuses such a line"
+    where = f"line {load.number} alone"
+    if _work(load, room) > room.work_max:
+        price = price_of(room.rate, _work(load, room))
+        raise BatchFileError(
+            f"{where} costs up to {price:,} grains, and a device of the service usually has {room.bond_free:,} free to "
+            "answer for it: ask for fewer tokens, or pay less for each"
+        )
+    if load.request_bytes + 2 * LIST_BYTES > room.bytes_max:
+        raise BatchFileError(
+            f"{where} has {load.request_bytes:,} bytes, and a unit holds {room.bytes_max:,}: shorten its prompt"
+        )
+    if answers_bytes([load.output_bytes]) > room.answers_max:
+        raise BatchFileError(
+            f"{where} asks for up to {load.output_bytes:,} bytes, and a unit's answers have {room.answers_max:,}: "
+            "ask for less"
+        )

@@ -1,0 +1,374 @@
+"""What is posted once, units and tasks; and from lines to what units are posted with: written, sealed, stored.
+
+Always: what a request is, the form of the service's workload says; an input is stored before its unit is posted, so no
+racer is drawn for what cannot be had; what is locked and what may be spent is known, to the grain, before anything is
+sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from io import BytesIO
+from typing import Any, Protocol, Self
+
+from gpu_tasks.batches.requests import encode_requests, price_of, work_of
+from gpu_tasks.client.offers.listing import NO_CLASS, USUAL, ClassWish, classes_for
+from gpu_tasks.client.units.line_reader import BatchReader, LineTerms
+from gpu_tasks.client.units.lines import LIST_BYTES, BatchFileError, FileForm, LineError
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import COPIES, BlobClient, stores_for
+from gpu_tasks.data.market_reads import endpoints_of, keys_at
+from gpu_tasks.data.pieces import in_pieces
+from gpu_tasks.data.sealing import CONTENT_BYTES_MAX, LARGE_CONTENT_BYTES_MAX, READERS_MAX, SealKey, address_of, seal
+from gpu_tasks.data.side_by_side import all_side_by_side
+from gpu_tasks.data.unit_input import INPUT_BYTES_MAX, commitment_of, encode_input
+from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
+from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
+from gpu_tasks.market.inference.services import Service, ServiceTerms
+from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, UnitTerms, unit_id_of
+from gpu_tasks.market.training.orders import TaskOrder
+from gpu_tasks.market.training.tasks import Task, task_id_of
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.workloads.form import RequestError, WorkloadForm, settings
+from runtime.frame.call import Call
+from runtime.frame.runtime import Runtime, constant_value
+from runtime.frame.storage import StorageItem
+from wallet.amounts import format_amount
+from wallet.client import ChainClient, Payer
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+
+PROMPTS_MAX = 4_096
+SEALED_AT_ONCE = 8
+PROMPT_FILE_BYTES_MAX = 4 * 1024 * 1024
+TASKS_LOOKED_AT = 64
+"""A task's record is a kibibyte or two."""
+
+PostedInput = tuple[bytes, int]
+"""The hash of a sealed input, and the block in which it was posted."""
+
+
+class SealedTerms(Protocol):
+    """What is posted, whatever it asks. Its input's hash tells it apart from every other posting."""
+
+    @property
+    def input_root(self) -> bytes:
+        """The hash of its input."""
+
+    @property
+    def sealed_at(self) -> int:
+        """The height as of which the input was sealed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostingKind:
+    """What can be posted once, as the chain has it."""
+
+    noun: str
+    counter: StorageItem
+    """How many of them an account has posted, ever."""
+    looked_at_max: int
+    """How many of an account's newest are looked through for one, if a node lied about their number."""
+    sealed_age_max: Callable[[Runtime], int]
+    """How many blocks old a seal may be."""
+    id_of: Callable[[bytes, bytes, int], bytes]
+    """By genesis, account and number from 0."""
+    call: Callable[[Sequence[Any]], Call]
+    """The call that posts terms."""
+    inputs: Callable[[ChainClient, Sequence[bytes], bytes], Awaitable[list[PostedInput | None]]]
+    """Reads the inputs of ids at a block; None for one that the chain does not know."""
+
+
+async def _unit_inputs(client: ChainClient, ids: Sequence[bytes], at: bytes) -> list[PostedInput | None]:
+    units = await market_reads.units(client, ids, at)
+    return [None if unit is None else (unit.terms.input_root, unit.posted_at) for unit in units]
+
+
+async def _task_inputs(client: ChainClient, ids: Sequence[bytes], at: bytes) -> list[PostedInput | None]:
+    tasks: list[Task | None] = await client.read_many(TrainingMarket.tasks, ids, at=at)
+    return [None if task is None else (task.order.input_root, task.submitted_at) for task in tasks]
+
+
+def unit_posting(service: int) -> PostingKind:
+    """Return how units of a service are posted: several in a call."""
+    return PostingKind(
+        "unit",
+        InferenceMarket.posted,
+        UNITS_OPEN_MAX,
+        partial(constant_value, InferenceMarket, InferenceMarket.sealed_age_max),
+        unit_id_of,
+        lambda terms: InferenceMarket.post(service=service, units=tuple(terms)),
+        _unit_inputs,
+    )
+
+
+def _submit_call(terms: Sequence[TaskOrder]) -> Call:
+    (order,) = terms
+    return TrainingMarket.submit(order=order)
+
+
+TASK_POSTING = PostingKind(
+    "task",
+    TrainingMarket.submitted,
+    TASKS_LOOKED_AT,
+    partial(constant_value, TrainingMarket, TrainingMarket.sealed_age_max),
+    task_id_of,
+    _submit_call,
+    _task_inputs,
+)
+
+
+class PostError(WalletError):
+    """The units cannot be posted as asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the customer asks of every request, and how requests are put into units."""
+
+    service: int
+    cost_max: int
+    """Of a request, in the workload's unit of cost."""
+    options: Mapping[str, str]
+    """What is set for the workload, by name."""
+    racers: int
+    rate_max: int
+    """Grains per thousand output tokens, at most."""
+    batch: int = 1
+    """Requests of a unit, at most."""
+    device_class: str = field(default=USUAL, repr=False)
+    """Of its racers (`CLASS_CHOICES`). Not in what names a posting: who asks otherwise posts nothing twice."""
+
+    @property
+    def classes(self) -> ClassWish:
+        """The class of racers, and the price that decides which has enough of them."""
+        return ClassWish(self.device_class, self.rate_max)
+
+    @property
+    def named_class(self) -> DeviceClass | None:
+        """The class that it names; None where it is left to the program, or any may race."""
+        return CLASS_NAMES.get(self.device_class)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedUnit:
+    """What one unit asks; tokens and price are the most of all its requests."""
+
+    read: Callable[[], bytes]
+    """Returns its requests as its input holds them. Those of a file are read when they are needed, and not kept."""
+    size: int
+    """Of the requests in bytes, or a little less."""
+    count: int
+    tokens_in: int
+    tokens_max: int
+    price_max: int
+    """In grains."""
+
+    @classmethod
+    def of(cls, request: bytes, count: int, tokens_in: int, tokens_max: int, price_max: int) -> Self:
+        """Return a unit whose requests are in memory."""
+        return cls(lambda: request, len(request), count, tokens_in, tokens_max, price_max)
+
+    @property
+    def request(self) -> bytes:
+        """Its requests, as its input holds them."""
+        return self.read()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a request asks, and in which line of the file it stands; or what stands for those of a unit."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PostingCost:
+    """What posting costs, in grains."""
+
+    units: int
+    locked: int
+    """Held until the units end: price, premium, customer's bond; for a witness or two judges where two or more race.
+
+    And a deposit, which is held until the record of the unit is dropped.
+    """
+    prepaid: int
+    """Gone at once, for the duty calls that the units cause."""
+    fees: int
+    """Transaction fees and tips."""
+    most: int
+    """The most that can be gone in the end."""
+
+    @property
+    def needed(self) -> int:
+        """What the account must be able to spend when it posts."""
+        return self.locked + self.prepaid + self.fees
+
+
+def read_prompts(data: bytes, terms: LineTerms, *, is_told: bool = False) -> tuple[list[Prompt], list[bytes]]:
+    """Return the prompt of each line that is not empty, and its request; PostError names a line that is none.
+
+    `is_told`: somebody said that its lines are prompts, also those that are JSON.
+    """
+    if len(data) > PROMPT_FILE_BYTES_MAX:
+        raise PostError(f"the file has {len(data):,} bytes: at most {PROMPT_FILE_BYTES_MAX:,}; split it")
+    try:
+        reader = BatchReader(BytesIO(data), terms, FileForm.LINES if is_told else None)
+        if reader.form is not FileForm.LINES:
+            raise PostError(
+                "the lines are requests in JSON: add --out RESULTS, which answers files of such lines, or give "
+                "--form lines if they are prompts"
+            )
+        lines = list(reader)
+    except BatchFileError as error:
+        raise PostError(str(error)) from None
+    if len(lines) > PROMPTS_MAX:
+        raise PostError(f"the file has {len(lines):,} prompts: give 1 to {PROMPTS_MAX:,}, one a line")
+    prompts, requests = [], []
+    for line in lines:
+        if isinstance(line, LineError):
+            raise PostError(f"line {line.number}: {line.message}")
+        prompts.append(Prompt(line.number, line.text))
+        requests.append(terms.request(line))
+    return prompts, requests
+
+
+def units_of(
+    prompts: Sequence[Prompt], requests: Sequence[bytes], form: WorkloadForm, wish: Wish, sold: ServiceTerms
+) -> tuple[list[AskedUnit], list[Prompt]]:
+    """The units that ask all requests, in their order, and what stands for each; PostError where one is too large."""
+    units, named = [], []
+    for first in range(0, len(requests), wish.batch):
+        part, lines = requests[first : first + wish.batch], prompts[first : first + wish.batch]
+        units.append(_unit_of(part, lines, form, wish, sold))
+        several = Prompt(lines[0].line, f"{len(lines)} requests, lines {lines[0].line} to {lines[-1].line}")
+        named.append(lines[0] if len(lines) == 1 else several)
+    return units, named
+
+
+def _unit_of(
+    part: Sequence[bytes], lines: Sequence[Prompt], form: WorkloadForm, wish: Wish, sold: ServiceTerms
+) -> AskedUnit:
+    size = sum(map(len, part))
+    if size + (len(part) + 1) * LIST_BYTES > INPUT_BYTES_MAX:
+        raise PostError(
+            f"lines {lines[0].line} to {lines[-1].line} have {size:,} bytes of requests, and a unit holds "
+            f"{INPUT_BYTES_MAX:,}: give a smaller --batch"
+        )
+    request = part[0] if len(part) == 1 else encode_requests(part)
+    tokens_in = sum(form.cost_in(each) for each in part)
+    tokens_max = sum(form.cost_asked(each) for each in part)
+    price = price_of(wish.rate_max, work_of(sold.input_share, tokens_in, tokens_max))
+    return AskedUnit.of(request, len(part), tokens_in, tokens_max, price)
+
+
+def check_terms(service: Service, form: WorkloadForm, wish: Wish, price_from: str = "--price") -> None:
+    """PostError where the service does not sell what is wished: each limit in the terms of its option."""
+    terms = service.terms
+    if not terms.price_min <= wish.rate_max <= terms.price_max:
+        raise PostError(
+            f"{price_from} is {format_amount(terms.price_min)} to {format_amount(terms.price_max)} oGPU per thousand "
+            f"{form.cost_unit}s for service {wish.service}, not {format_amount(wish.rate_max)}"
+        )
+    if not 1 <= wish.cost_max <= terms.tokens_max:
+        raise PostError(
+            f"--max-tokens is 1 to {terms.tokens_max} for service {wish.service}, in {form.cost_unit}s, "
+            f"not {wish.cost_max}"
+        )
+    try:
+        settings(form.options, wish.options)
+    except RequestError as error:
+        raise PostError(f"--set: {error}") from None
+
+
+async def cost_of(
+    client: ChainClient, payer: Payer, service: int, racers: int, units: Sequence[AskedUnit], tip: int = 0
+) -> PostingCost:
+    """The exact cost of the units, with a tip for each extrinsic."""
+    counts = Counter((unit.price_max, unit.count) for unit in units)
+    quotes = []
+    for (price, requests), count in counts.items():
+        quote = await market_reads.quote(client, service, price, racers, requests)
+        if quote is None:
+            raise PostError(f"there is no service {service}")
+        quotes.append((count, quote))
+    dummy = UnitTerms(max((unit.price_max for unit in units), default=0), racers, bytes(32), bytes(32), 0, 1)
+    sizes = [len(part) for part in parts_of(range(len(units)))]
+    calls = {size: unit_posting(service).call([dummy] * size) for size in sorted(set(sizes))}
+    fee_of = {size: await client.fee(call, payer, tip) for size, call in calls.items()}
+    fees = sum(fee_of[size] + tip for size in sizes)
+    return PostingCost(
+        units=len(units),
+        locked=sum(count * quote.locked for count, quote in quotes),
+        prepaid=sum(count * quote.prepaid for count, quote in quotes),
+        fees=fees,
+        most=sum(count * quote.cost_max for count, quote in quotes) + fees,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sealer:
+    """Seals and stores inputs for one customer and service, and says who shall race."""
+
+    client: ChainClient
+    blobs: BlobClient
+    key: Keypair
+    service: int
+    racers: int
+    classes: ClassWish = NO_CLASS
+
+    @property
+    def kind(self) -> PostingKind:
+        """Units of the service that is wished for."""
+        return unit_posting(self.service)
+
+    async def terms(self, requests: Sequence[AskedUnit], tell: Callable[[], None]) -> Sequence[UnitTerms]:
+        """Seal each unit's input to all who may race or judge, and to the customer; store it; the terms to post.
+
+        BlobError if some input could not be stored. Several go side by side, so a slow store holds none of them up.
+        """
+        client = self.client
+        final = await client.finalized()
+        sealed_at = await client.height(final)
+        keys = keys_at(await market_reads.readers(client, self.service, final), sealed_at)
+        if not keys:
+            raise PostError(
+                f"service {self.service} has no provider that inputs could be sealed to; see `ogpu providers`"
+            )
+        endpoints = endpoints_of(await market_reads.providers(client, final))
+        class_of = await classes_for(client, self.service, self.key.account, self.racers, self.classes, final)
+        large = asyncio.Lock()  # these one by one, for their memory
+
+        async def sealed(unit: AskedUnit) -> UnitTerms:
+            async with large if unit.size > CONTENT_BYTES_MAX else nullcontext():
+                own = SealKey.of(self.key).public
+                content = encode_input(os.urandom(32), own, unit.request)
+                blobs = in_pieces(seal(content, [own, *keys[: READERS_MAX - 1]], LARGE_CONTENT_BYTES_MAX))
+                for blob in blobs:
+                    await self.blobs.put(blob, stores_for(address_of(blob), endpoints), COPIES)
+                tell()
+            return UnitTerms(
+                price_max=unit.price_max,
+                racers=self.racers,
+                input_root=address_of(blobs[-1]),
+                input_commitment=commitment_of(content),
+                sealed_at=sealed_at,
+                tokens_max=unit.tokens_max,
+                requests=unit.count,
+                tokens_in=unit.tokens_in,
+                device_class=class_of(),
+            )
+
+        return await all_side_by_side([partial(sealed, unit) for unit in requests], at_once=SEALED_AT_ONCE)
+
+
+def parts_of(places: Sequence[int]) -> list[Sequence[int]]:
+    """What goes into one extrinsic each."""
+    return [places[start : start + UNITS_PER_POST_MAX] for start in range(0, len(places), UNITS_PER_POST_MAX)]

@@ -1,0 +1,290 @@
+"""Posting, each prompt once: what was begun before a crash or a lost connection is looked for before anything is sent.
+
+Always: an extrinsic is in the record before a node sees it; a part is signed anew only where the final chain shows that
+the earlier extrinsic is not in it and never will be: its nonce is used or its time is over, and no block of that time
+holds it (or it failed there), by headers that a certificate covers; nothing is posted if some input could not be
+stored; inputs that wait for their turn until their seal is old are sealed anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from gpu_tasks.client.units.posting import PostError, PostingKind, Prompt, SealedTerms, parts_of
+from gpu_tasks.client.units.posting_record import PostedPart, PostingRecord
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobError
+from runtime.cryptography.hashing import blake2_256
+from runtime.pallets.system import System
+from wallet.client import ERA_BLOCKS, ChainClient, NotIncludedError
+from wallet.keypair import Keypair
+from wallet.rpc import NodeUnreachableError, RpcError
+from wallet.submission import block_with
+
+POLL_SECONDS = 0.5
+SEAL_MARGIN_BLOCKS = 2 * ERA_BLOCKS
+"""Inputs whose seal would be too old this many blocks from now are sealed anew."""
+
+Say = Callable[[str], None]
+Asked = TypeVar("Asked")
+
+
+Asked_contra = TypeVar("Asked_contra", contravariant=True)
+
+
+class InputSealer(Protocol[Asked_contra]):
+    """Seals and stores the inputs of one customer, for one kind of posting: whatever it asks for each of them."""
+
+    @property
+    def client(self) -> ChainClient:
+        """Where it is posted."""
+
+    @property
+    def key(self) -> Keypair:
+        """Who posts."""
+
+    @property
+    def kind(self) -> PostingKind:
+        """What is posted."""
+
+    async def terms(self, requests: Sequence[Asked_contra], tell: Callable[[], None]) -> Sequence[SealedTerms]:
+        """Seal and store each request; the terms to post it with. BlobError if some could not be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A unit or a task on the chain, with what it asks."""
+
+    unit: bytes
+    prompt: str
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Who hears of it: after each input, after each part, and sentences for people."""
+
+    sealed: Callable[[], None]
+    posted: Callable[[], None]
+    say: Say
+
+
+class PostingRun(Generic[Asked]):
+    """One set of prompts on its way to the chain."""
+
+    def __init__(
+        self, sealer: InputSealer[Asked], record: PostingRecord, prompts: Sequence[Prompt], requests: Sequence[Asked],
+        progress: Progress, tip: int = 0,
+    ) -> None:  # fmt: skip
+        """`record` says what earlier tries did; the tip, in grains, is for each extrinsic."""
+        self._sealer = sealer
+        self._client = sealer.client
+        self._kind = sealer.kind
+        self._account = sealer.key.account
+        self._record = record
+        self._prompts = prompts
+        self._requests = requests
+        self._progress = progress
+        self._tip = tip
+
+    async def run(
+        self, is_over: Callable[[], bool] = lambda: False, places: Sequence[int] | None = None
+    ) -> list[Posted]:
+        """Post what is not posted; every unit of the prompts, all in final blocks. PostError, BlobError.
+
+        With `places` these of them, and what earlier tries posted. Once `is_over` says so nothing more is sent, and
+        what was posted until then is all there is.
+        """
+        await self._settle_earlier()
+        wanted = range(len(self._prompts)) if places is None else places
+        missing = [place for place in wanted if place not in self._record.recorded]
+        sealed = await self._sealed(missing)
+        for part in parts_of(missing):
+            if is_over():
+                break
+            await self._post(part, sealed)
+        return sorted_by_prompt(self._record.parts, self._prompts)
+
+    async def settle_alone(self) -> list[Posted]:
+        """Learn what earlier tries posted, without sending anything: of what is not in a block yet its time is waited.
+
+        All that is posted, in final blocks.
+        """
+        for part in list(self._record.parts):
+            if part.block is None:
+                self._progress.say(
+                    f"an earlier try may have posted {self._named(part)}: looking for it, sending nothing"
+                )
+                final = await self._client.finalized()
+                while not await self._is_settled(part, final):
+                    await asyncio.sleep(POLL_SECONDS)
+                    final = await self._client.finalized()
+        return sorted_by_prompt(self._record.parts, self._prompts)
+
+    # -------------------------------------------------------------------------------------------------- earlier tries
+
+    async def _settle_earlier(self) -> None:
+        """Learn what became of each part that an earlier try sent, or was about to send."""
+        for part in list(self._record.parts):
+            if part.block is None:
+                await self._settle(part)
+            self._progress.posted()
+
+    async def _settle(self, part: PostedPart) -> None:
+        self._progress.say(f"an earlier try may have posted {self._named(part)}: looking for it")
+        final = await self._client.finalized()
+        if not await self._is_settled(part, final):
+            await self._send_again(part)
+            while not await self._is_settled(part, final):
+                await asyncio.sleep(POLL_SECONDS)
+                final = await self._client.finalized()
+
+    async def _is_settled(self, part: PostedPart, final: bytes) -> bool:
+        """Whether the final chain tells what became of a part; the record says it then."""
+        if not await self._is_as_noted(part, final):
+            if not await self._is_over(part, final):
+                return False
+            if not await self._is_found(part, final):
+                await self._require_lost(part, final)
+                self._record.parts.remove(part)
+        self._record.save()
+        return True
+
+    async def _is_found(self, part: PostedPart, final: bytes) -> bool:
+        """Whether the final chain holds the part's units: known by their inputs, whatever numbers they got."""
+        if await self._is_as_noted(part, final):
+            return True
+        count = await self._client.read(self._kind.counter, self._account, at=final)
+        # The node that was asked for the first number may have lied: the newest units are looked at whatever it said.
+        most = self._kind.looked_at_max
+        newest = range(max(0, count - most), count)
+        noted = range(part.first_number, min(count, part.first_number + most))
+        return await self._is_among(part, sorted({*noted, *newest}), final)
+
+    async def _is_as_noted(self, part: PostedPart, final: bytes) -> bool:
+        """Whether the part's units have the numbers that they were to get: a few reads instead of thousands."""
+        return await self._is_among(part, range(part.first_number, part.first_number + len(part.places)), final)
+
+    async def _is_among(self, part: PostedPart, numbers: Sequence[int], final: bytes) -> bool:
+        """Whether the units of these numbers are the part's, which then says so."""
+        ids = [self._kind.id_of(self._client.genesis_hash, self._account, number) for number in numbers]
+        known = await self._kind.inputs(self._client, ids, final) if ids else []
+        found = {each[0].hex(): (name, each[1]) for name, each in zip(ids, known, strict=True) if each is not None}
+        if not all(root in found for root in part.input_roots):
+            return False
+        part.units = [found[root][0].hex() for root in part.input_roots]
+        part.block = found[part.input_roots[0]][1]
+        return True
+
+    async def _is_over(self, part: PostedPart, final: bytes) -> bool:
+        """Whether the part's extrinsic is in the chain now or never: its nonce is used, or its time is over."""
+        height = await self._client.height(final)
+        account = await self._client.read(System.account, self._account, at=final)
+        if height < part.signed_at and market_reads.is_development(self._client):
+            # Or the node shows an old block of the same chain, for us to post a second time.
+            raise PostError(
+                f"an earlier try was signed at block {part.signed_at:,}, and the newest final block is {height:,}: the "
+                "node shows an old one, or this development chain was begun anew, and then --again posts once more"
+            )
+        return bool(account.nonce > part.nonce or height > part.expires_at)
+
+    async def _require_lost(self, part: PostedPart, final: bytes) -> None:
+        """PostError if the part's extrinsic was in the chain: the chain forgets units a while after their end."""
+        client, extrinsic = self._client, bytes.fromhex(part.extrinsic)
+        last = min(await client.height(final), part.expires_at)
+        lived = await client.final_ids(part.signed_at + 1, last) if part.signed_at < last else []
+        block = await block_with(client, lived, extrinsic)
+        if block is None:
+            return
+        try:
+            outcome = await client.outcome(block, blake2_256(extrinsic))
+        except RpcError as error:
+            what = f"and the node no longer tells what it did there ({error})"
+        else:
+            if not outcome.is_success:
+                return
+            what = f"and the chain has forgotten its {self._kind.noun}s since"
+        raise PostError(
+            f"the extrinsic of an earlier try, with {self._named(part)}, is in the final block 0x{block.hex()}, {what}"
+            ". It is not posted again: --again posts the same once more"
+        )
+
+    async def _send_again(self, part: PostedPart) -> None:
+        try:
+            await self._client.rpc.call("author_submitExtrinsic", "0x" + part.extrinsic)
+        except RpcError as error:
+            self._progress.say(f"the node does not take it again ({error}): waiting for block {part.expires_at}")
+
+    # --------------------------------------------------------------------------------------------------------- posting
+
+    async def _sealed(self, places: Sequence[int]) -> dict[int, SealedTerms]:
+        """Everything is stored before anything is posted."""
+        try:
+            terms = await self._sealer.terms([self._requests[place] for place in places], self._progress.sealed)
+        except BlobError as error:
+            raise PostError(f"an input could not be stored, so nothing was posted: {error}") from error
+        return dict(zip(places, terms, strict=True))
+
+    async def _post(self, places: Sequence[int], sealed: dict[int, SealedTerms]) -> None:
+        client = self._client
+        age_max = self._kind.sealed_age_max(client.runtime)
+        if await client.height() > sealed[places[0]].sealed_at + age_max - SEAL_MARGIN_BLOCKS:
+            self._progress.say("the inputs were sealed a while ago: sealing those that are left anew")
+            left = [place for place in sealed if place >= places[0]]
+            sealed.update(await self._sealed(left))
+        part = await self._signed(places, [sealed[place] for place in places])
+        self._record.parts.append(part)
+        self._record.save()
+        self._progress.say(f"posting {self._named(part)}; written down in {self._record.path}")
+        await self._sent(part)
+        self._record.save()
+        self._progress.posted()
+
+    async def _signed(self, places: Sequence[int], terms: Sequence[SealedTerms]) -> PostedPart:
+        client, key, kind = self._client, self._sealer.key, self._kind
+        nonce = await client.nonce(key.account)
+        number = await client.read(kind.counter, key.account)
+        extrinsic = await client.sign(kind.call(terms), key, nonce=nonce, tip=self._tip)
+        signed_at = await client.height(await client.finalized())
+        ids = [kind.id_of(client.genesis_hash, key.account, number + place).hex() for place in range(len(terms))]
+        roots = [term.input_root.hex() for term in terms]
+        expires_at = signed_at + ERA_BLOCKS
+        return PostedPart(list(places), extrinsic.hex(), nonce, signed_at, expires_at, number, roots, ids)
+
+    async def _sent(self, part: PostedPart) -> None:
+        try:
+            outcome = await self._client.send(bytes.fromhex(part.extrinsic))
+        except (NodeUnreachableError, RpcError, NotIncludedError) as error:
+            raise PostError(
+                f"{error}. {self._named(part)} may have been sent: repeat the same command, which looks for it first "
+                "and posts nothing twice"
+            ) from error
+        if not outcome.is_success:
+            self._record.parts.remove(part)
+            self._record.save()
+            done = sum(len(known.units) for known in self._record.parts)
+            why = (outcome.error or "").rstrip(".")
+            raise PostError(
+                f"posting failed in block {outcome.block_number} after {done} {self._kind.noun}s: {why}. "
+                "The same command posts what is missing"
+            )
+        if not await self._is_found(part, outcome.block_hash):
+            raise PostError(f"block {outcome.block_number} does not hold {self._named(part)}: ask another node")
+
+    def _named(self, part: PostedPart) -> str:
+        """What is in it, by their ids."""
+        first, count, noun = part.units[0], len(part.units), self._kind.noun
+        return f"{noun} 0x{first}" if count == 1 else f"{count} {noun}s, from 0x{first} on"
+
+
+def sorted_by_prompt(parts: Sequence[PostedPart], prompts: Sequence[Prompt]) -> list[Posted]:
+    """All that was posted with its prompt, in the prompts' order."""
+    found = {
+        place: Posted(bytes.fromhex(unit), prompts[place].text, part.block or 0)
+        for part in parts
+        for place, unit in zip(part.places, part.units, strict=True)
+    }
+    return [found[place] for place in sorted(found)]

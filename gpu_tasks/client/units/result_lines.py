@@ -1,0 +1,282 @@
+"""Results and errors as lines in the form of the file that asked, and the two files of a run that hold them.
+
+Always: a line depends on nothing but what is given, so that writing it again gives the same bytes; no clock is read. No
+file of somebody else is written to, and what a crash left behind the end that the record knows is cut off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gpu_tasks.client.units.line_reader import CHAT_COMPLETIONS
+from gpu_tasks.client.units.lines import BatchLine, FileForm, LineError
+from gpu_tasks.client.units.run_record import FileEnds
+from runtime.cryptography.hashing import blake2_256
+from wallet.errors import WalletError
+from wallet.private_file import OWNER_ONLY, sync_folder
+
+EXPIRED = "batch_expired"
+CANCELLED = "batch_cancelled"
+FAILED = "request_failed"
+REFUTED = "answer_refuted"
+_STOPPED = {
+    EXPIRED: "This request could not be executed before the batch ended.",
+    CANCELLED: "This request was cancelled before it was executed.",
+}
+_ID_CHARS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class LineAnswer:
+    """What came of a request that was computed."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPlace:
+    """Where on the chain a request stands: a unit's id, and the request's place in it."""
+
+    unit: bytes
+    index: int
+
+    def name(self, prefix: str) -> str:
+        """An id that is the same whenever this is written."""
+        return prefix + blake2_256(self.unit + self.index.to_bytes(4, "little")).hex()[:_ID_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class LineWriter:
+    """Writes the lines of one run."""
+
+    form: FileForm
+    endpoint: str | None
+    """Of OpenAI's form."""
+    model: str
+    created: int
+    """Unix seconds: when the run began."""
+
+    def answered(self, line: BatchLine, answer: LineAnswer, place: UnitPlace) -> bytes:
+        """A line of the output file."""
+        if self.form is not FileForm.OPENAI:
+            return _line(
+                {
+                    **_named(line.number, line.custom_id),
+                    "text": answer.text,
+                    "tokens_in": answer.tokens_in,
+                    "tokens_out": answer.tokens_out,
+                }
+            )
+        response = _response(200, place.name("req_"), self._body(line, answer, place))
+        return _openai(place.name("batch_req_"), line.custom_id, response, None)
+
+    def refused(self, error: LineError) -> bytes:
+        """A line of the error file: it was never posted, because it asks nothing that can be bought."""
+        if self.form is not FileForm.OPENAI:
+            return _line(
+                {
+                    **_named(error.number, error.custom_id),
+                    "error": {"code": error.code, "message": error.message, "param": error.param},
+                }
+            )
+        place = UnitPlace(b"refused", error.number)
+        body = {
+            "error": {
+                "message": error.message,
+                "type": "invalid_request_error",
+                "param": error.param,
+                "code": error.code,
+                "line": error.number,
+            }
+        }
+        return _openai(place.name("batch_req_"), error.custom_id, _response(400, place.name("req_"), body), None)
+
+    def rejected(self, line: BatchLine, place: UnitPlace) -> bytes:
+        """A line of the error file: whoever computed its unit found that it is no request of the workload."""
+        why = "The provider could not read this as a request of the model; nothing is paid for it."
+        return self._error(line, place.name("batch_req_"), "invalid_request", why)
+
+    def failed(self, line: BatchLine, place: UnitPlace, why: str) -> bytes:
+        """A line of the error file: its unit ended without a result."""
+        return self._error(line, place.name("batch_req_"), FAILED, why)
+
+    def refuted(self, line: BatchLine, place: UnitPlace) -> bytes:
+        """A line of the error file: it was answered, and the result of its unit was found wrong after that."""
+        why = (
+            "The result of its unit was found wrong after this was answered, and the price came back: do not rely on "
+            "the answer in the file of results. To ask once more, name another --out."
+        )
+        return self._error(line, place.name("batch_req_"), REFUTED, why)
+
+    def name_of(self, line: BatchLine, place: UnitPlace) -> str:
+        """By what the line of the file of results is told apart that answers it."""
+        return place.name("batch_req_") if self.form is FileForm.OPENAI else str(line.number)
+
+    @staticmethod
+    def name_in(row: Mapping[str, Any]) -> str:
+        """The same, of a line of that file, whichever form it has."""
+        return str(row["index"] if "index" in row else row["id"])
+
+    def stopped(self, line: BatchLine, code: str) -> bytes:
+        """A line of the error file: the run was cancelled, or its time was up, before an answer came."""
+        return self._error(line, UnitPlace(b"stopped", line.number).name("batch_req_"), code, _STOPPED[code])
+
+    def _error(self, line: BatchLine, name: str, code: str, message: str) -> bytes:
+        if self.form is not FileForm.OPENAI:
+            error = {"code": code, "message": message, "param": None}
+            return _line({**_named(line.number, line.custom_id), "error": error})
+        return _openai(name, line.custom_id, None, {"code": code, "message": message})
+
+    def _body(self, line: BatchLine, answer: LineAnswer, place: UnitPlace) -> dict[str, Any]:
+        is_chat = self.endpoint == CHAT_COMPLETIONS
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        return {
+            "id": place.name("chatcmpl-" if is_chat else "cmpl-"),
+            "object": "chat.completion" if is_chat else "text_completion",
+            "created": self.created,
+            "model": self.model,
+            "choices": [
+                {
+                    "index": 0,
+                    **({"message": message} if is_chat else {"text": answer.text}),
+                    "logprobs": None,
+                    "finish_reason": "length" if answer.tokens_out >= line.cost_max else "stop",
+                }
+            ],
+            "usage": {
+                "prompt_tokens": answer.tokens_in,
+                "completion_tokens": answer.tokens_out,
+                "total_tokens": answer.tokens_in + answer.tokens_out,
+            },
+        }
+
+
+def _named(number: int, custom_id: str | None) -> dict[str, Any]:
+    return {"index": number} if custom_id is None else {"index": number, "id": custom_id}
+
+
+def _response(status: int, request_id: str, body: dict[str, Any]) -> dict[str, Any]:
+    return {"status_code": status, "request_id": request_id, "body": body}
+
+
+def _openai(name: str, custom_id: str | None, response: dict[str, Any] | None, error: dict[str, str] | None) -> bytes:
+    return _line({"id": name, "custom_id": custom_id, "response": response, "error": error})
+
+
+def _line(found: dict[str, Any]) -> bytes:
+    """One line, whatever line breaks are in its texts: JSON escapes them; and ASCII, so that no reader splits it."""
+    return json.dumps(found, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+class ResultFilesError(WalletError):
+    """A file of the run cannot be written; the text says why and what to do."""
+
+
+@dataclass(slots=True)
+class ResultFiles:
+    """Both files, open; use as a context manager."""
+
+    output: Path
+    errors: Path
+    _descriptors: tuple[int, int]
+
+    @classmethod
+    def create(cls, output: Path, errors: Path) -> Self:
+        """For a run that begins: new files, or empty ones, as a crash before its first entry leaves them."""
+        return cls._opened(output, errors, None)
+
+    @classmethod
+    def take_up(cls, output: Path, errors: Path, ends: FileEnds) -> Self:
+        """For a run that goes on: cut off where its record says that they are whole."""
+        return cls._opened(output, errors, ends)
+
+    @classmethod
+    def _opened(cls, output: Path, errors: Path, ends: FileEnds | None) -> Self:
+        first = _open(output, None if ends is None else ends.output)
+        try:
+            second = _open(errors, None if ends is None else ends.errors)
+        except ResultFilesError:
+            os.close(first)
+            raise
+        return cls(output, errors, (first, second))
+
+    def __enter__(self) -> Self:
+        """Already open."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """What was written stays."""
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+
+    def results(self) -> Iterator[bytes]:
+        """The lines of results so far."""
+        return _read_lines(self._descriptors[0])
+
+    def add(self, results: Sequence[bytes], errors: Sequence[bytes]) -> FileEnds:
+        """Write lines to both; where they end, once that is on the disk. ResultFilesError: the record keeps the old."""
+        output, second = self._descriptors
+        return FileEnds(_add(output, self.output, results), _add(second, self.errors, errors))
+
+
+def _read_lines(descriptor: int) -> Iterator[bytes]:
+    with os.fdopen(os.dup(descriptor), "rb") as stream:
+        stream.seek(0)
+        yield from stream
+
+
+def _open(path: Path, end: int | None) -> int:
+    """Its descriptor, at `end`; None: there must be nothing in it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags, OWNER_ONLY)
+    except OSError as error:
+        raise ResultFilesError(f"{path} cannot be written: {error.strerror}; name another file") from None
+    try:
+        _prepare(descriptor, path, end)
+        sync_folder(path.parent)
+    except (OSError, ResultFilesError) as error:
+        os.close(descriptor)
+        if isinstance(error, ResultFilesError):
+            raise
+        raise ResultFilesError(f"{path} cannot be written: {error.strerror}; name another file") from None
+    return descriptor
+
+
+def _prepare(descriptor: int, path: Path, end: int | None) -> None:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise ResultFilesError(f"{path} is no plain file: name another file")
+    if end is None and found.st_size:
+        raise ResultFilesError(f"{path} is there already, and is no file of this run: name a new file")
+    if end is not None and found.st_size < end:
+        raise ResultFilesError(
+            f"{path} has {found.st_size:,} bytes where this run wrote {end:,}: put it back, or fetch what the units "
+            "gave with `ogpu result`"
+        )
+    os.ftruncate(descriptor, end or 0)
+    os.fsync(descriptor)
+
+
+def _add(descriptor: int, path: Path, lines: Sequence[bytes]) -> int:
+    data = memoryview(b"".join(lines))
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+        return os.lseek(descriptor, 0, os.SEEK_END)
+    except OSError as error:
+        raise ResultFilesError(
+            f"{path} cannot be written ({error.strerror}): make room, then run the same command again"
+        ) from None

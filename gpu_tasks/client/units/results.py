@@ -1,0 +1,394 @@
+"""What became of a unit: its state in words, its cost, its checked completion, and who was paid what for it.
+
+Racers, fees and premium follow from the unit's record. What a case about it moved, and what the emission gave back to
+the winner, is reckoned by the chain's own rules over the state before the block of the end, and that block's events:
+proved, and there for as long as the node keeps both. Always: a completion is shown only if it is the one that the chain
+paid for: its hash, with unit and salt, is the settled `output_root`. What came out of the customer's money adds up to
+what the chain says that a settled unit cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from gpu_tasks.batches.outcomes import BatchOutcome, Completed
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.appeals import flows_at_end
+from gpu_tasks.data.blob_client import FETCH_SECONDS, PATIENCE_SECONDS, BlobClient, BlobError, stores_for
+from gpu_tasks.data.market_reads import endpoint_of, endpoints_of
+from gpu_tasks.data.pieces import PiecesError, gathered
+from gpu_tasks.data.sealing import SealError, SealKey
+from gpu_tasks.data.side_by_side import side_by_side
+from gpu_tasks.data.unit_input import UnitInput, commitment_of, content_max, decode_input
+from gpu_tasks.data.unit_output import UnitOutput, read_output, requests_of
+from gpu_tasks.market.courts.cases import AUDIT_POT, CourtCase
+from gpu_tasks.market.courts.events import CaseEnded
+from gpu_tasks.market.courts.money import Flow, Purse
+from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference import money, race_results
+from gpu_tasks.market.inference.events import ProviderRebated, UnitRefunded, UnitSettled
+from gpu_tasks.market.inference.money import due
+from gpu_tasks.market.inference.race_results import result
+from gpu_tasks.market.inference.units import Racer, Refund, Unit, UnitState
+from gpu_tasks.workloads import registry
+from gpu_tasks.workloads.form import WorkloadForm
+from runtime.cryptography import ss58
+from runtime.encoding.codec import DecodeError
+from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
+from wallet.client import ChainClient
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+from wallet.rpc import OddAnswerError, RpcError
+from wallet.trial import TrialError, over_state
+
+NO_REQUEST = "this is no request of the workload: nothing was computed, and nothing is paid for it"
+
+
+class ResultError(WalletError):
+    """The completion cannot be shown; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A prompt and what the network answered, as the form of the workload shows them; None where it is no request."""
+
+    prompt: str
+    output: str | None
+
+
+def answer_rows(found: Sequence[Completion]) -> list[dict[str, Any]]:
+    """The answers of a batch for programs, in the order of its requests."""
+    return [{"index": index, **asdict(each)} for index, each in enumerate(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class PaidOutput:
+    """What was asked and what was paid for, byte for byte; no form where this program does not know the workload."""
+
+    requests: tuple[bytes, ...]
+    outcomes: tuple[BatchOutcome, ...]
+    form: WorkloadForm | None
+    salt: bytes
+    """Of the sealed input: with it leaves are hashed."""
+
+    @property
+    def outputs(self) -> tuple[bytes | None, ...]:
+        """What each request gave; None for one that is none."""
+        return tuple(outcome.output if isinstance(outcome, Completed) else None for outcome in self.outcomes)
+
+    def shown(self) -> tuple[Completion, ...]:
+        """As the form shows them, in hexadecimal digits without one."""
+        return tuple(
+            Completion(_shown_request(self.form, request), _shown_output(self.form, output))
+            for request, output in zip(self.requests, self.outputs, strict=True)
+        )
+
+
+def winner_of(unit: Unit) -> Racer | None:
+    """Who was paid the price; None before the end, or without a result."""
+    if unit.state is not UnitState.SETTLED or unit.output_root is None:
+        return None
+    outcome = result(unit.racers, unit.output_root)
+    return outcome.winner if outcome else None
+
+
+def cost_of(unit: Unit) -> int:
+    """What a settled unit cost beside fees: price and premium, and a witness or the judges of a lone answer.
+
+    Whose result an audit refuted paid the price back, and so did whom a case found to lie before it was settled.
+    """
+    if _has_liar(unit):
+        return unit.paid - unit.price
+    winner = winner_of(unit)
+    return unit.paid - due(unit, winner) if unit.is_refuted and winner is not None else unit.paid
+
+
+def _has_liar(unit: Unit) -> bool:
+    """Whether a case settled the unit, and found wrong what a racer answered or never opened."""
+    if unit.output_root is None:
+        return False
+    reveals = [racer.reveal.output_root for racer in unit.racers if racer.reveal is not None]
+    if any(root != unit.output_root for root in reveals):
+        return True
+    # an answer that stayed alone is looked at: who committed to another, and never opened it, counts as a liar
+    withheld = any(racer.commitment is not None and racer.reveal is None for racer in unit.racers)
+    return len(reveals) == 1 and withheld
+
+
+def attested_at(unit: Unit) -> int | None:
+    """The block with the winner's attestation."""
+    winner = winner_of(unit)
+    return winner.reveal.revealed_at if winner and winner.reveal else None
+
+
+def progress(unit: Unit) -> str:
+    """A unit's state with what has happened in it."""
+    if unit.is_refuted:
+        return "settled, and refuted by an audit"
+    if unit.state is not UnitState.RACING:
+        return unit.state.name.lower()
+    committed = sum(racer.commitment is not None for racer in unit.racers)
+    revealed = sum(racer.reveal is not None for racer in unit.racers)
+    refilling = ", a declined place is drawn again" if unit.is_refilling else ""
+    return f"racing, {committed} committed, {revealed} revealed{refilling}"
+
+
+async def completions_of(
+    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
+) -> tuple[Completion, ...]:
+    """The completions of a settled unit, whose stores are known at a block; ResultError, with what to do next."""
+    return (await paid_output(client, blobs, key, unit_id, unit, at)).shown()
+
+
+async def paid_output(
+    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None = None
+) -> PaidOutput:
+    """The bytes that a settled unit was paid for, fetched, opened and checked; ResultError, with what to do next."""
+    _require_result(unit, key)
+    providers = await market_reads.providers(client, at)
+    asked = await _input(blobs, key, unit, endpoints_of(providers))
+    form = await _form_of(client, unit, at)
+    outcomes = await outcomes_served(client, blobs, key, unit_id, unit, asked.salt, providers)
+    return PaidOutput(_requests(asked, unit), outcomes, form, asked.salt)
+
+
+async def salt_of(blobs: BlobClient, key: Keypair, unit: Unit, providers: dict[bytes, Provider]) -> bytes:
+    """Of the input of a settled unit: with it what is served is checked, so the input is fetched once; ResultError."""
+    _require_result(unit, key)
+    return (await _input(blobs, key, unit, endpoints_of(providers))).salt
+
+
+async def outcomes_served(
+    client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, salt: bytes,
+    providers: dict[bytes, Provider],
+) -> tuple[BatchOutcome, ...]:  # fmt: skip
+    """What a settled unit was paid for, of whichever of its racers serves it; ResultError where none does now."""
+
+    async def served(blob: bytes, endpoint: str) -> UnitOutput | None:
+        content = await _fetched(blobs, SealKey.of(key), blob, endpoint)
+        if content is None:
+            return None
+        output = read_output(client.genesis_hash, unit_id, salt, content, unit.terms.requests)
+        # any racer may serve other bytes than it was paid for: only what hashes to the settled root is shown
+        return output if output is not None and output.root == unit.output_root else None
+
+    tries = [partial(served, blob, endpoint) for blob, endpoint in _outputs(unit, providers)]
+    found = await side_by_side(tries, wanted=1, patience_seconds=PATIENCE_SECONDS, deadline_seconds=FETCH_SECONDS)
+    if not found:
+        raise ResultError("no provider serves the output that was paid for now; try again later")
+    return found[0].outcomes
+
+
+def _require_result(unit: Unit, key: Keypair) -> None:
+    """ResultError for a unit that has no result, or none that the key opens."""
+    if unit.state is not UnitState.SETTLED or unit.output_root is None:
+        raise ResultError(f"the unit is {progress(unit)}: it has no result; follow it with `ogpu watch`")
+    if unit.is_refuted:
+        raise ResultError("an audit found its result wrong, and the price came back: post it again")
+    if unit.customer != key.account:
+        raise ResultError(f"the unit is {ss58.encode(unit.customer)}'s: only the key that posted it opens its result")
+
+
+def _outputs(unit: Unit, providers: dict[bytes, Provider]) -> Iterator[tuple[bytes, str]]:
+    """Which blobs the racers who were right have, and where."""
+    for racer in unit.racers:
+        endpoint = endpoint_of(providers[racer.owner]) if racer.owner in providers else None
+        if endpoint is not None and racer.reveal is not None and racer.reveal.output_root == unit.output_root:
+            yield racer.reveal.output_blob, endpoint
+
+
+async def _input(blobs: BlobClient, key: Keypair, unit: Unit, endpoints: list[str]) -> UnitInput:
+    """What was sealed for the racers, as the chain's hash says."""
+    try:
+
+        async def fetched(address: bytes) -> bytes:
+            return await blobs.get(address, stores_for(address, endpoints))
+
+        stored = await gathered(await fetched(unit.terms.input_root), fetched, content_max(unit.terms.requests))
+        content = SealKey.of(key).open(stored)
+        if commitment_of(content) != unit.terms.input_commitment:
+            raise ResultError("the stored input is another than the one that was posted")
+        return decode_input(content)
+    except SealError as error:
+        raise ResultError(f"the input cannot be opened: {error}; is --key the customer's?") from error
+    except (BlobError, DecodeError, PiecesError) as error:
+        raise ResultError(f"the input is gone: {error}") from error
+
+
+async def _form_of(client: ChainClient, unit: Unit, at: bytes | None) -> WorkloadForm | None:
+    """The form of the unit's workload. None if this program does not know it, or the chain forgot a closed service."""
+    service = await market_reads.service(client, unit.service, at)
+    return None if service is None else registry.form_of(service.terms.workload)
+
+
+def _shown_request(form: WorkloadForm | None, request: bytes) -> str:
+    if form is None:
+        return _in_hex(request)
+    try:
+        return form.show_request(request)
+    except DecodeError:  # posted by another program, and declined by those who read it
+        return _in_hex(request)
+
+
+def _requests(asked: UnitInput, unit: Unit) -> tuple[bytes, ...]:
+    try:
+        return requests_of(asked, unit.terms.requests)
+    except DecodeError as error:
+        raise ResultError(f"the input is not what the unit says: {error}") from error
+
+
+def _shown_output(form: WorkloadForm | None, output: bytes | None) -> str | None:
+    if output is None:
+        return None
+    return _in_hex(output) if form is None else form.show_output(output)
+
+
+def _in_hex(data: bytes) -> str:
+    return "0x" + data.hex()
+
+
+async def _fetched(blobs: BlobClient, own: SealKey, address: bytes, endpoint: str) -> bytes | None:
+    try:
+        return own.open(await blobs.get(address, [endpoint]))
+    except (BlobError, SealError):
+        return None
+
+
+REASONS = {
+    Refund.CANCELLED: "cancelled by the key that posted it",
+    Refund.EXPIRED: "no result in the time that a unit may wait for one",
+    Refund.INPUT_BAD: "a committee found that its input cannot be used",
+    Refund.INCONCLUSIVE: "no committee could decide; the bond is gone if hardly a judge had its input",
+}
+
+
+def why_refunded(unit: Unit) -> str:
+    """A sentence: in which block a refunded unit ended, and why."""
+    assert unit.refund is not None, "a refunded unit says why"
+    return f"refunded in block {unit.ended_at}: {REASONS[unit.refund]}"
+
+
+OF_CUSTOMER = "the customer"
+CUSTOMER_PURSES = (Purse.CUSTOMER_BOND, Purse.CUSTOMER_PRICE, Purse.CUSTOMER_SPARE)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPayment:
+    """Grains that an account got, or that burned, and whose they were, as an account and in words."""
+
+    role: str
+    account: bytes | None
+    grains: int
+    payer: bytes
+    source: str = OF_CUSTOMER
+
+
+@dataclass(frozen=True, slots=True)
+class UnitEnd:
+    """What the block of the end says beside the record: its events, and what a case about the unit moved."""
+
+    events: tuple[object, ...]
+    case: CourtCase | None = None
+    flows: tuple[Flow, ...] = ()
+
+
+async def payments_of(client: ChainClient, unit_id: bytes, unit: Unit) -> tuple[list[UnitPayment], bool]:
+    """Everything that was paid for an ended unit, and whether all of it is known."""
+    paid = _by_record(unit) if unit.state is UnitState.SETTLED else []
+    ending = await _ending(client, unit_id, unit)
+    if ending is None:
+        rest = unit.paid - sum(payment.grains for payment in paid)
+        if rest:
+            paid.append(UnitPayment(_unnamed(unit), None, rest, unit.customer))
+        return paid, unit.refund in (Refund.CANCELLED, Refund.EXPIRED)
+    aside = _for_the_auditor(unit) if paid and ending.case is None else []
+    return [*paid, *aside, *case_payments(unit, ending.case, ending.flows), *_of_events(unit_id, unit, ending)], True
+
+
+def _by_record(unit: Unit) -> list[UnitPayment]:
+    winner = winner_of(unit)
+    assert winner is not None, "who was settled with is in the record"
+    assert unit.output_root is not None, "a settled unit has a result"
+    outcome = race_results.result(unit.racers, unit.output_root)
+    witness = outcome.witness if outcome is not None else None
+    shares = money.settlement(unit, unit.escrow + unit.bond, winner=winner, witness=witness, treasury=TREASURY)
+    roles: dict[bytes | None, str] = {None: "burned", TREASURY: "fee", AUDIT_POT: "premium of audits"}
+    roles[winner.owner] = "winner"
+    if witness is not None:
+        roles[witness.owner] = "witness"
+    sums: dict[bytes | None, int] = {}
+    for share in shares:
+        if share.payee != unit.customer:
+            sums[share.payee] = sums.get(share.payee, 0) + share.amount
+    return [UnitPayment(roles[payee], payee, grains, unit.customer) for payee, grains in sums.items()]
+
+
+def _for_the_auditor(unit: Unit) -> list[UnitPayment]:
+    """Of a batch that is checked by its leaves: held for its auditor, or the audit pot, when its check ends."""
+    if not unit.leaf_audit_ppm:
+        return []
+    fee = money.check_fee(unit.rules, unit.price, unit.terms.requests)
+    return [UnitPayment("auditor of its leaves, or the audit pot", None, fee, unit.customer)]
+
+
+def _unnamed(unit: Unit) -> str:
+    """Who got what the customer paid beside what the record tells."""
+    if unit.state is UnitState.SETTLED:
+        return "judges, or the auditor of its leaves" if unit.leaf_audit_ppm else "judges"
+    return "burned" if unit.refund is Refund.CANCELLED else "judges, or burned"
+
+
+def case_payments(unit: Unit, case: CourtCase | None, flows: Sequence[Flow]) -> list[UnitPayment]:
+    """What a case about a unit, or about its leaves, moved."""
+    roles = {unit.customer: "the customer, its price back"}
+    if case is not None and case.appeal is not None:
+        roles[case.appeal.appellant] = "appellant"
+    found = []
+    for flow in flows:
+        role = "burned" if flow.payee is None else roles.get(flow.payee, "judge")
+        source = OF_CUSTOMER if flow.purse in CUSTOMER_PURSES else flow.purse.value
+        found.append(UnitPayment(role, flow.payee, flow.amount, flow.source, source))
+    return found
+
+
+def _of_events(unit_id: bytes, unit: Unit, ending: UnitEnd) -> list[UnitPayment]:
+    """What the end itself moved and no record says: a rebate comes right before the event of a settlement."""
+    found, before = [], None
+    for event in ending.events:
+        if isinstance(event, UnitSettled) and event.unit == unit_id and isinstance(before, ProviderRebated):
+            found.append(
+                UnitPayment("winner, of its fee", before.provider, before.amount, PROVIDER_REWARDS, "the emission")
+            )
+        if isinstance(event, UnitRefunded) and event.unit == unit_id:
+            burned = unit.paid - sum(flow.amount for flow in ending.flows if flow.purse in CUSTOMER_PURSES)
+            found += [UnitPayment("burned", None, burned, unit.customer)] if burned else []
+        before = event
+    return found
+
+
+async def _ending(client: ChainClient, unit_id: bytes, unit: Unit) -> UnitEnd | None:
+    """What the block of the end and the state before it say; None if the node has not both any more."""
+    try:
+        block = await client.block_id(unit.ended_at)
+        events = tuple(record.event for record in await client.events(block))
+        ended = next((event for event in events if isinstance(event, CaseEnded) and event.case == unit_id), None)
+        if not any(isinstance(event, UnitSettled | UnitRefunded) and event.unit == unit_id for event in events):
+            return None  # of another block than the record says
+        if ended is None:
+            return UnitEnd(events)
+    except (RpcError, OddAnswerError):
+        return None
+    moved = await moved_by(client, unit.ended_at, ended)
+    return None if moved is None else UnitEnd(events, *moved)
+
+
+async def moved_by(client: ChainClient, height: int, ended: CaseEnded) -> tuple[CourtCase, tuple[Flow, ...]] | None:
+    """Return a case that ended in a block, with what it moved; None where the node has not the state before."""
+    try:
+        before = await client.block_id(height - 1)
+        return await over_state(client, before, lambda bound: flows_at_end(bound, ended.case, ended))
+    except (RpcError, OddAnswerError, TrialError):
+        return None
