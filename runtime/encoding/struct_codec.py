@@ -5,12 +5,15 @@ constant length that follow each other are read with one check of the length.
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import groupby
 from struct import Struct
+from types import CodeType
 from typing import Any
 
 from runtime.encoding.scale import SPANS, DecodeError, Wire
 
+SOURCES_MAX = 4096
 Part = tuple[str, Wire]
 """An expression of `value`, such as `value.nonce`, and how it is encoded."""
 
@@ -30,8 +33,14 @@ def struct_wire(parts: list[Part], build: Callable[..., Any], prefix: bytes = b"
         f"def encode(value):\n    return {' + '.join(terms) or 'prefix'}\n"
         f"def decode(data, at):\n{statements}    return build({values}), at\n"
     )
-    exec(source, scope)  # noqa: S102  # deterministic: the source is built from our own declarations only
+    exec(_compiled(source), scope)  # noqa: S102  # deterministic: the source is built from our own declarations only
     return scope["encode"], scope["decode"]
+
+
+@lru_cache(maxsize=SOURCES_MAX)
+def _compiled(source: str) -> CodeType:
+    """Code of a struct's two functions. Compiling takes most of the time, and many structs have the same source."""
+    return compile(source, "<string>", "exec")  # deterministic: as above
 
 
 def _encoding(number: int, part: Part) -> str:

@@ -18,6 +18,7 @@ relations        what must hold between numbers
 parameter_book   all parameters of a runtime together
 context          one execution as its pallets see it
 pallet           the class that holds all of these
+runtime_codecs   the codecs of calls, events, origins and hold reasons of a list of pallets
 runtime          pallets put together, and bound to a state
 api              typed questions to a state
 """

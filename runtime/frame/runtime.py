@@ -9,19 +9,14 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, TypeVar
 
-from runtime.encoding import scale
-from runtime.encoding import type_info as info
-from runtime.encoding.codec import Codec, Codecs
-from runtime.encoding.type_info import TypeInfo
+from runtime.encoding.codec import Codec
 from runtime.encoding.types import PalletOrigin, RuntimeVersion
-from runtime.frame.call import CALL_DEPTH_MAX, CHAIN_ORIGINS, Call, CallMethod
+from runtime.frame.call import CHAIN_ORIGINS, CallMethod
 from runtime.frame.context import BaseFilter, ExecutionContext
-from runtime.frame.holds import HOLD_REASONS_MAX, HoldReason, reason_codec
-from runtime.frame.origins import RuntimeOrigin, origin_codec
 from runtime.frame.pallet import Constant, Pallet
-from runtime.frame.parameter import ParameterChange, change_codec
 from runtime.frame.parameter_book import ParameterBook, ParameterTable
 from runtime.frame.relations import Relation
+from runtime.frame.runtime_codecs import RuntimeEvent, runtime_codecs
 from runtime.frame.storage import StorageItem
 from runtime.frame.storage_version import version_key, version_value
 from runtime.state.overlay import Changes, Memory, StateReader
@@ -30,10 +25,6 @@ P = TypeVar("P", bound=Pallet)
 I = TypeVar("I", bound=StorageItem)  # noqa: E741 - an item
 RESERVED_INDICES = (0x6F,)
 """Pallet indices that no pallet may have: signing domains begin with this byte (runtime.cryptography.signing)."""
-
-
-class RuntimeEvent:
-    """Stands for "an event of any pallet" in annotations; the runtime gives its codec."""
 
 
 class Runtime:
@@ -58,7 +49,7 @@ class Runtime:
         self.base_filter = base_filter
         self.version = version
         self._check_indices()
-        self.codecs, self.call_codec = self._outer_codecs()
+        self.codecs, self.call_codec = runtime_codecs(self.pallets)
         self._check_origins()
         given = {"System.version": version, **(numbers or {})}
         self.items = {pallet: self._compile_items(pallet, given) for pallet in self.pallets}
@@ -110,13 +101,6 @@ class Runtime:
         """The codec of any pallet's event."""
         return self.codecs.of(RuntimeEvent)
 
-    @cached_property
-    def _reasons(self) -> Codec[HoldReason]:
-        reasons = tuple(reason for pallet in self.pallets for reason in pallet.hold_reasons)
-        if len(reasons) > HOLD_REASONS_MAX:
-            raise ValueError("more reasons to hold money than an account may list")
-        return reason_codec(reasons)
-
     def _check_indices(self) -> None:
         for first, second in combinations(self.pallets, 2):
             if first.index == second.index:
@@ -156,44 +140,6 @@ class Runtime:
                 if isinstance(value, int):
                     fixed[f"{pallet.__name__}.{attribute}"] = value
         return ParameterTable(parameters, items, fixed, relations)
-
-    def _outer_codecs(self) -> tuple[Codecs, Codec[Call]]:
-        """One call codec for each level of nesting: the innermost level knows no calls inside calls."""
-        event_codec = Codec(*self._event_wire(), TypeInfo(info.ReferenceShape("RuntimeEvent")), "RuntimeEvent")
-        call_info = TypeInfo(info.ReferenceShape("RuntimeCall"))
-        inner = Codec(_refuse_encode, _refuse_decode, call_info, "RuntimeCall")
-        changes = change_codec(self.pallets)
-        reasons = {HoldReason: self._reasons}
-        origins = origin_codec(self.pallets, Codecs(reasons))
-        given: dict[Any, Codec[Any]] = {RuntimeEvent: event_codec, ParameterChange: changes, RuntimeOrigin: origins}
-        given.update(reasons)
-        codecs = Codecs({**given, Call: inner})
-        for _ in range(CALL_DEPTH_MAX):
-            inner = Codec(*self._call_wire(codecs), call_info, "RuntimeCall")
-            codecs = Codecs({**given, Call: inner})
-        return codecs, inner
-
-    def _call_wire(self, codecs: Codecs) -> scale.Wire:
-        pallets = {}
-        for pallet in self.pallets:
-            methods = {method.index: method.wire(codecs) for method in pallet.methods}
-            pallets[pallet.index] = scale.tagged(methods, lambda call: call.method.index)
-        return scale.tagged(pallets, lambda call: call.method.pallet.index)
-
-    def _event_wire(self) -> scale.Wire:
-        """Encoding goes by the event's class, so that it takes one look-up; decoding by the two tags."""
-        codecs = Codecs({HoldReason: self._reasons})
-        encoders = _Declared()
-        pallets = {}
-        for pallet in self.pallets:
-            wires = {event: codecs.alternative(event, bytes((pallet.index,)))[0] for event in pallet.events}
-            tags = {event.__variant__: wire for event, wire in wires.items()}
-            if len(tags) != len(pallet.events) or encoders.keys() & wires.keys():
-                raise ValueError(f"{pallet.__name__}: two events have one tag, or belong to another pallet too")
-            encoders.update({event: encode for event, (encode, _) in wires.items()})
-            pallets[pallet.index] = scale.tagged(tags, lambda happened: happened.__variant__)
-        _, decode = scale.tagged(pallets, lambda _: 0)
-        return (lambda happened: encoders[type(happened)](happened)), decode
 
     def _compile_items(self, pallet: type[Pallet], given: dict[str, Any]) -> dict[str, StorageItem]:
         hints = pallet.hints()
@@ -251,18 +197,3 @@ class Bound(ExecutionContext):
 def constant_value(pallet: type[Pallet], declaration: Constant[Any], runtime: Runtime) -> Any:
     """What a constant is on this chain."""
     return runtime.constants[pallet].get(declaration.attribute, declaration.default)
-
-
-class _Declared(dict[type[Any], scale.Encode]):
-    """Encoders of events by class; TypeError, which says so, for one that no pallet lists."""
-
-    def __missing__(self, kind: type[Any]) -> scale.Encode:
-        raise TypeError(f"{kind.__name__} is among the events of no pallet")
-
-
-def _refuse_encode(_value: Any) -> bytes:
-    raise scale.EncodeError(f"calls are nested deeper than {CALL_DEPTH_MAX}")
-
-
-def _refuse_decode(_data: bytes, start: int) -> tuple[Any, int]:
-    raise scale.DecodeError("calls are nested too deep", start)

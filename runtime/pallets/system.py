@@ -24,7 +24,7 @@ from runtime.encoding.types import (
 from runtime.frame.errors import CallFiltered, DispatchErrorField
 from runtime.frame.measured import times
 from runtime.frame.pallet import Constant, Hasher, Pallet, Root, Signed, StorageMap, StorageValue, call, event
-from runtime.frame.runtime import RuntimeEvent
+from runtime.frame.runtime_codecs import RuntimeEvent
 from runtime.frame.weights import BLOCK_LENGTH, BLOCK_WEIGHTS, DB_WEIGHT, BlockLength, BlockWeights, DbWeight
 from runtime.pallets.weights import WEIGHTS
 

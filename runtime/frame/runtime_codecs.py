@@ -1,0 +1,89 @@
+"""The codecs that a list of pallets gives: calls, events, origins, hold reasons and parameter changes of any pallet."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from runtime.encoding import scale
+from runtime.encoding import type_info as info
+from runtime.encoding.codec import Codec, Codecs
+from runtime.encoding.type_info import TypeInfo
+from runtime.frame.call import CALL_DEPTH_MAX, Call
+from runtime.frame.holds import HOLD_REASONS_MAX, HoldReason, reason_codec
+from runtime.frame.origins import RuntimeOrigin, origin_codec
+from runtime.frame.pallet import Pallet
+from runtime.frame.parameter import ParameterChange, change_codec
+
+PALLET_LISTS_MAX = 64
+
+
+class RuntimeEvent:
+    """Stands for "an event of any pallet" in annotations; the runtime gives its codec."""
+
+
+@lru_cache(maxsize=PALLET_LISTS_MAX)
+def runtime_codecs(pallets: tuple[type[Pallet], ...]) -> tuple[Codecs, Codec[Call]]:
+    """Return the codecs of all types and of calls. Chains that differ in numbers alone share them.
+
+    There is one call codec for each level of nesting: the innermost level knows no calls inside calls.
+    ValueError for two events with one tag, for an event of two pallets, and for too many hold reasons.
+    """
+    reasons = {HoldReason: _reason_codec(pallets)}
+    event_wire = _event_wire(pallets, Codecs(reasons))
+    event_codec = Codec(*event_wire, TypeInfo(info.ReferenceShape("RuntimeEvent")), "RuntimeEvent")
+    call_info = TypeInfo(info.ReferenceShape("RuntimeCall"))
+    inner = Codec(_refuse_encode, _refuse_decode, call_info, "RuntimeCall")
+    changes = change_codec(pallets)
+    origins = origin_codec(pallets, Codecs(reasons))
+    given: dict[Any, Codec[Any]] = {RuntimeEvent: event_codec, ParameterChange: changes, RuntimeOrigin: origins}
+    given.update(reasons)
+    codecs = Codecs({**given, Call: inner})
+    for _ in range(CALL_DEPTH_MAX):
+        inner = Codec(*_call_wire(pallets, codecs), call_info, "RuntimeCall")
+        codecs = Codecs({**given, Call: inner})
+    return codecs, inner
+
+
+def _reason_codec(pallets: Sequence[type[Pallet]]) -> Codec[HoldReason]:
+    reasons = tuple(reason for pallet in pallets for reason in pallet.hold_reasons)
+    if len(reasons) > HOLD_REASONS_MAX:
+        raise ValueError("more reasons to hold money than an account may list")
+    return reason_codec(reasons)
+
+
+def _call_wire(pallets: Sequence[type[Pallet]], codecs: Codecs) -> scale.Wire:
+    wires = {}
+    for pallet in pallets:
+        methods = {method.index: method.wire(codecs) for method in pallet.methods}
+        wires[pallet.index] = scale.tagged(methods, lambda call: call.method.index)
+    return scale.tagged(wires, lambda call: call.method.pallet.index)
+
+
+def _event_wire(pallets: Sequence[type[Pallet]], codecs: Codecs) -> scale.Wire:
+    """Encoding goes by the event's class, so that it takes one look-up; decoding by the two tags."""
+    encoders = _Declared()
+    decoders = {}
+    for pallet in pallets:
+        wires = {event: codecs.alternative(event, bytes((pallet.index,)))[0] for event in pallet.events}
+        tags = {event.__variant__: wire for event, wire in wires.items()}
+        if len(tags) != len(pallet.events) or encoders.keys() & wires.keys():
+            raise ValueError(f"{pallet.__name__}: two events have one tag, or belong to another pallet too")
+        encoders.update({event: encode for event, (encode, _) in wires.items()})
+        decoders[pallet.index] = scale.tagged(tags, lambda happened: happened.__variant__)
+    _, decode = scale.tagged(decoders, lambda _: 0)
+    return (lambda happened: encoders[type(happened)](happened)), decode
+
+
+class _Declared(dict[type[Any], scale.Encode]):
+    """Encoders of events by class; TypeError, which says so, for one that no pallet lists."""
+
+    def __missing__(self, kind: type[Any]) -> scale.Encode:
+        raise TypeError(f"{kind.__name__} is among the events of no pallet")
+
+
+def _refuse_encode(_value: Any) -> bytes:
+    raise scale.EncodeError(f"calls are nested deeper than {CALL_DEPTH_MAX}")
+
+
+def _refuse_decode(_data: bytes, start: int) -> tuple[Any, int]:
+    raise scale.DecodeError("calls are nested too deep", start)
