@@ -230,6 +230,11 @@ class MarketChain:
             self.block()
         return self.block()
 
+    def blocks_to(self, height: int) -> None:
+        """Empty blocks up to a height."""
+        while self.height < height:
+            self.block()
+
     def now(self) -> Bound:
         """The newest state, to read."""
         return self.runtime.at(self.state)

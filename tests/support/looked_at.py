@@ -6,7 +6,6 @@ from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.training.tasks import TaskState
-from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import trace_root
 from runtime.cryptography.hashing import blake2_256
 from simulation.chains.market_chain import OGPU, Keys, Step
@@ -34,8 +33,8 @@ def judged(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> CaseOutcome:
     """Let the judges say this until the task has ended; how its first case did."""
     for _ in range(300):
         if chain.state() is TaskState.ENDED:
-            return CaseOutcome(chain.chain.happened(CaseEnded)[0].outcome)
-        chain.chain.block(*judges_say(chain, opinion))
+            return CaseOutcome(chain.happened(CaseEnded)[0].outcome)
+        chain.block(*judges_say(chain, opinion))
     raise AssertionError("a task without end")
 
 
@@ -43,8 +42,8 @@ def submitted(chain: TaskChain, root: bytes = RIGHT, **order: object) -> TaskCha
     """A task whose result Alice has stated."""
     chain.submit(**order)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
-    chain.start(chain.keys[0])
-    chain.finish(chain.keys[0], root=root)
+    chain.start(chain.alice)
+    chain.finish(chain.alice, root=root)
     return chain
 
 
@@ -57,8 +56,7 @@ def audited(
         chain.chain.chance.seed(seed)
         books = Books(chain)
         submitted(chain, root, **order)
-        while not chain.now().is_checked:
-            chain.chain.block()
+        chain.until_checked()
         if chain.state() is not TaskState.SUBMITTED:
             return chain, books
     raise AssertionError("no beacon asks for an audit")
@@ -71,7 +69,7 @@ def disputed(
     chain = TaskChain(size=size)
     books = Books(chain)
     submitted(chain, root, **order)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=segment))
+    chain.dispute(segment)
     return chain, books
 
 

@@ -27,14 +27,14 @@ def ordered(size: int = 10, **order: Any) -> tuple[TaskChain, Books]:
     chain.submit(**{**fields, **order})
     chain.auction(with_offers(chain.keys, 6 * OGPU, PAY, collateral=COLLATERAL))
     assert chain.state() is TaskState.VOLUNTEERING
-    chain.chain.block()  # Bob, who did not win, is set free
+    chain.block()  # Bob, who did not win, is set free
     return chain, books
 
 
 def offer(chain: TaskChain, *whose: Keys) -> None:
     """A block in which these offer their first devices."""
     calls = [TrainingMarket.volunteer(task=chain.task, device=keys.device) for keys in whose]
-    chain.chain.block(*(signed(keys.provider, call) for keys, call in zip(whose, calls, strict=True)))
+    chain.block(*(signed(keys.provider, call) for keys, call in zip(whose, calls, strict=True)))
 
 
 def workers(chain: TaskChain) -> list[Keys]:
@@ -55,7 +55,7 @@ def begin(chain: TaskChain) -> list[Keys]:
     """All who were drawn start."""
     found = workers(chain)
     calls = [TrainingMarket.start(task=chain.task, place=place) for place in panel(chain.now())]
-    chain.chain.block(*(signed(keys.provider, call) for keys, call in zip(found, calls, strict=True)))
+    chain.block(*(signed(keys.provider, call) for keys, call in zip(found, calls, strict=True)))
     assert chain.state() is TaskState.RUNNING
     return found
 
@@ -81,19 +81,19 @@ def compute(chain: TaskChain, whose: list[Keys], *roots: bytes) -> None:
     places = list(panel(chain.now()))
     for call in (bind_call, open_call):
         each = zip(whose, places, roots, strict=True)
-        chain.chain.block(*(signed(keys.provider, call(chain, keys, place, root)) for keys, place, root in each))
-    chain.chain.block()
+        chain.block(*(signed(keys.provider, call(chain, keys, place, root)) for keys, place, root in each))
+    chain.block()
 
 
 def open_all(chain: TaskChain, *whose: tuple[int, Keys]) -> None:
     """These open in one block, and what they found is compared."""
-    chain.chain.block(*(signed(keys.provider, open_call(chain, keys, place)) for place, keys in whose))
+    chain.block(*(signed(keys.provider, open_call(chain, keys, place)) for place, keys in whose))
     chain.until(TaskState.SUBMITTED)
 
 
 def accepted(chain: TaskChain) -> None:
     """The customer takes it."""
-    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.accept()
     chain.until(TaskState.ENDED)
 
 
@@ -107,7 +107,7 @@ def disputed(*roots: bytes) -> tuple[TaskChain, Books, list[Keys], list[Keys]]:
     """Replicas that found these, disputed; a jury of five that has started."""
     chain, books, whose = replicated(size=14)
     compute(chain, whose, *roots)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     offer(chain, *(keys for keys in chain.keys if keys not in whose))
     chain.until(TaskState.STARTING)
     return chain, books, whose, begin(chain)

@@ -32,7 +32,7 @@ def running(*, slots: int = 1, **order: Any) -> TaskChain:
 
 def workers(chain: TaskChain) -> list[Keys]:
     """Who has the slots, in order."""
-    return [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    return chain.providers()
 
 
 def stating(
@@ -51,7 +51,7 @@ def stating(
         "stated": StatedMilestone(stated) if isinstance(stated, Milestone) else StatedResult(stated),
         "usage": Usage(10, 5, 0, 5, 6, 1_000),
         "started_at": slot.started_at,
-        "finished_at": chain.chain.height,
+        "finished_at": chain.height,
         **changed,
     }
     statement = TaskAttestation(**fields)

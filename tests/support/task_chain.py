@@ -9,6 +9,7 @@ from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
+from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
 from gpu_tasks.market.training.tasks import (
     Milestone,
@@ -28,7 +29,17 @@ from runtime.pallets.session import Session
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, MarketChain, named_keys, refused, signed
+from simulation.chains.market_chain import (
+    CUSTOMER,
+    GENESIS_HASH,
+    OGPU,
+    Keys,
+    MarketChain,
+    Step,
+    named_keys,
+    refused,
+    signed,
+)
 
 PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, TrainingMarket)
 SMALL = {
@@ -134,6 +145,21 @@ class TaskChain:
     # --------------------------------------------------------------------------------------------------------- reading
 
     @property
+    def alice(self) -> Keys:
+        """The first validator: the cheapest bid of most tests."""
+        return self.keys[0]
+
+    @property
+    def bob(self) -> Keys:
+        """The second, which stands by in most tests."""
+        return self.keys[1]
+
+    @property
+    def height(self) -> int:
+        """The newest block's."""
+        return self.chain.height
+
+    @property
     def market(self) -> TrainingMarket:
         """The pallet on the newest state."""
         return self.chain.now()[TrainingMarket]
@@ -168,7 +194,27 @@ class TaskChain:
         assert device is not None
         return self.chain.now()[Devices].can_work(device)
 
+    def providers(self) -> list[Keys]:
+        """The providers of all places, in their order."""
+        return [self.chain.keys_of(slot.provider) for slot in self.now().slots]
+
+    def happened(self, kind: type[Any]) -> list[Any]:
+        """All events of a kind since block 1."""
+        return self.chain.happened(kind)
+
     # --------------------------------------------------------------------------------------------------------- acting
+
+    def block(self, *steps: Step) -> Bound:
+        """One block with these steps."""
+        return self.chain.block(*steps)
+
+    def blocks(self, count: int) -> None:
+        """`count` empty blocks."""
+        self.chain.blocks(count)
+
+    def blocks_to(self, height: int) -> None:
+        """Empty blocks up to a height."""
+        self.chain.blocks_to(height)
 
     def submit(self, **changed: Any) -> bytes:
         """A block with an order of the customer's; the id of its task."""
@@ -209,9 +255,44 @@ class TaskChain:
         """A block with a call of the customer's."""
         self.do(CUSTOMER, call, error, role="stash")
 
+    def accept(self, error: Any = None) -> None:
+        """A block in which the customer accepts the result."""
+        self.ask(TrainingMarket.accept(task=self.task), error)
+
+    def cancel(self, error: Any = None) -> None:
+        """A block in which the customer cancels the task."""
+        self.ask(TrainingMarket.cancel(task=self.task), error)
+
+    def dispute(self, segment: int | None = None, error: Any = None) -> None:
+        """A block in which the customer disputes the result."""
+        self.ask(TrainingMarket.dispute(task=self.task, segment=segment), error)
+
+    def amend(self, change: RaisePrice | MoreBlocks | Stop, error: Any = None) -> None:
+        """A block in which the customer changes the task."""
+        self.ask(TrainingMarket.amend(task=self.task, change=change), error)
+
+    def stop(self, error: Any = None) -> None:
+        """A block in which the customer stops the task."""
+        self.amend(Stop(), error)
+
+    def offer_end(self, pay: int, back: int = 0, error: Any = None) -> None:
+        """A block in which the customer offers each provider `pay` for an end, and asks for `back`."""
+        self.ask(TrainingMarket.close(task=self.task, pay=pay, back=back), error)
+
+    def sign_end(self, keys: Keys, pay: int, back: int = 0, error: Any = None) -> None:
+        """A block in which a provider signs that end."""
+        self.do(keys, TrainingMarket.close(task=self.task, pay=pay, back=back), error, role="stash")
+
     def start(self, keys: Keys, place: int = 0) -> None:
         """A block in which a provider starts."""
         self.do(keys, TrainingMarket.start(task=self.task, place=place))
+
+    def start_all(self) -> list[Keys]:
+        """A block for each place, in which its provider starts; the providers."""
+        gang = self.providers()
+        for place, keys in enumerate(gang):
+            self.start(keys, place)
+        return gang
 
     def report(self, keys: Keys, number: int, place: int = 0, root: bytes = RIGHT) -> None:
         """A block in which a provider states a milestone."""
@@ -224,6 +305,16 @@ class TaskChain:
     def finish(self, keys: Keys, place: int = 0, root: bytes = RIGHT) -> None:
         """A block in which a provider states its result."""
         self.do(keys, TrainingMarket.finish(task=self.task, place=place, result=a_result(keys, root)))
+
+    def finish_all(self, root: bytes = RIGHT) -> None:
+        """A block for each place, in which its provider states this result."""
+        for place, keys in enumerate(self.providers()):
+            self.finish(keys, place, root)
+
+    def until_checked(self) -> None:
+        """Empty blocks, until it is known whether the result is audited."""
+        while not self.now().is_checked:
+            self.block()
 
     def until(self, *states: TaskState, blocks: int = 400) -> None:
         """Empty blocks, until the task is in one of the states."""
@@ -276,6 +367,10 @@ class Books:
         won = self.chain.wealth(keys.stash) - self.before[keys]
         return won + LOOKS if keys is CUSTOMER else won
 
+    def changes(self, *whose: Keys) -> list[int]:
+        """The same of each of these."""
+        return [self.change(keys) for keys in whose]
+
 
 def forfeit(price: int) -> int:
     """What of the customer's bond goes where it leaves a slot of this price: half to who has it, half is burned."""
@@ -287,12 +382,18 @@ def net(paid: int) -> int:
     return paid - paid // 50
 
 
-def awarded(*prices: int, **order: object) -> tuple[TaskChain, Books]:
-    """A task that Alice has at the second price; the second stands by at the third."""
-    chain = TaskChain()
+def awarded(
+    *prices: int,
+    size: int = 7,
+    constants: dict[str, Any] | None = None,
+    bids: dict[str, Any] | None = None,
+    **order: object,
+) -> tuple[TaskChain, Books]:
+    """A task that Alice has at the second price; the second stands by at the third. `bids` changes every bid."""
+    chain = TaskChain(size=size, constants=constants or {})
     books = Books(chain)
     chain.submit(**order)
-    chain.auction(with_offers(chain.keys, *(prices or (6 * OGPU, 7 * OGPU, 8 * OGPU))))
+    chain.auction(with_offers(chain.keys, *(prices or (6 * OGPU, 7 * OGPU, 8 * OGPU)), **(bids or {})))
     return chain, books
 
 
@@ -308,8 +409,7 @@ def work(chain: TaskChain, keys: Keys, *, milestones: int, counted: int | None =
 def finish_and_accept(chain: TaskChain, keys: Keys) -> None:
     """The result, and its payment."""
     chain.finish(keys)
-    while not chain.now().is_checked:
-        chain.chain.block()
+    chain.until_checked()
     assert chain.state() is TaskState.SUBMITTED
-    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.accept()
     chain.until(TaskState.ENDED)

@@ -30,7 +30,7 @@ def held(chain: TaskChain) -> dict[tuple[bytes, str], int]:
 def tried(chain: TaskChain, signer: bytes, call: Call, fee: int = 0, tip: int = 0) -> Trial:
     """A dry run."""
     client = ChainClient(
-        StateNode({chain.chain.height: chain.chain.state}), Apis(chain.chain.runtime, ()), GENESIS_HASH, "Development"
+        StateNode({chain.height: chain.chain.state}), Apis(chain.chain.runtime, ()), GENESIS_HASH, "Development"
     )
     return asyncio.run(attempt(client, [call], signer, fee, tip))
 
@@ -39,7 +39,7 @@ def made(chain: TaskChain, signer: bytes, call: Call) -> dict[tuple[bytes, str],
     """What the dry run said of a call, which is then made: in its block as much was locked and freed."""
     told, before = tried(chain, signer, call), held(chain)
     assert told.refusal is None
-    chain.chain.block(signed(signer, call))
+    chain.block(signed(signer, call))
     after = held(chain)
     moved = {name: after.get(name, 0) - before.get(name, 0) for name in {*before, *after}}
     said = {(change.account, str(change.reason)): change.grains for change in told.held}
@@ -60,7 +60,7 @@ def test_what_each_call_about_a_task_locks_is_told_before_it_is_made() -> None:
     }  # fmt: skip
     chain = TaskChain(size=9)
     chain.submit(segments=SEGMENTS)
-    bidder, offer, bond = chain.keys[0], an_offer(6 * OGPU), OGPU
+    bidder, offer, bond = chain.alice, an_offer(6 * OGPU), OGPU
     assert made(chain, bidder.provider, chain.commit_call(bidder, offer)) == of(bidder, BidBond=bond)
     chain.until(TaskState.REVEALING)
     opened = made(chain, bidder.provider, chain.reveal_call(bidder, offer))
@@ -73,8 +73,8 @@ def test_what_a_dispute_and_a_fraud_proof_lock_is_told_before_they_are_made() ->
         chain = TaskChain(size=9)
         chain.submit(segments=SEGMENTS)
         chain.auction(with_offers(chain.keys, 6 * OGPU, 8 * OGPU))
-        chain.start(chain.keys[0])
-        chain.finish(chain.keys[0], 0, TRACE)
+        chain.start(chain.alice)
+        chain.finish(chain.alice, 0, TRACE)
         eve = chain.keys[4]
         sealed = claim_commitment(GENESIS_HASH, chain.task, eve.stash, 0, proof, salt)
         if claims:
@@ -115,7 +115,7 @@ def test_a_fee_is_taken_before_a_call_and_is_no_part_of_what_that_moves() -> Non
     call, before = TrainingMarket.submit(order=an_order()), chain.free(CUSTOMER.stash)
     cost = tried(chain, who, call).amount
     assert tried(chain, who, call, fee).amount == tried(chain, who, call, fee, fee).amount == cost > 0
-    chain.chain.block(signed(who, call))
+    chain.block(signed(who, call))
     assert before - chain.free(who) == cost
     chain = TaskChain()
     with_balance(chain, who, free=cost + fee, frozen=2 * OGPU)

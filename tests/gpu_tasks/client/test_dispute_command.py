@@ -15,7 +15,6 @@ from gpu_tasks.client.commands import dispute as disputing
 from gpu_tasks.client.commands.id_prefixes import known_task
 from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import Acceptance, Task, TaskResult, TaskState
-from gpu_tasks.market.training.training_market import TrainingMarket
 from planted_state import chain_with
 from planted_tasks import MILESTONES, STATES, PlantedTask, run_blob, run_root
 from replica_chain import compute, replicated
@@ -200,7 +199,7 @@ def test_a_dispute_of_copies_locks_what_pays_its_jury() -> None:
     compute(chain, whose, RIGHT, WRONG, RIGHT)
     bonds = disputing.bonds_of(chain.now())
     before = chain.free(CUSTOMER.stash)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     assert (len(bonds), sum(bonds)) == (JURORS, before - chain.free(CUSTOMER.stash))
 
 

@@ -9,7 +9,6 @@ from gpu_tasks.market import training_api
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.fraud_claims import claim_commitment
-from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.selection import select
 from gpu_tasks.market.training.showing import judged_stretches
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, TaskRole, bid_duty
@@ -60,7 +59,7 @@ def said(chain: TaskChain, keys: Keys) -> tuple[TaskRole, TaskDeed, int]:
     """What is next for somebody, and for which milestone."""
     found = duty(chain, keys)
     if found.deed is not TaskDeed.WAIT:
-        assert chain.chain.height < found.opens_at <= found.until
+        assert chain.height < found.opens_at <= found.until
     return found.role, found.deed, found.number
 
 
@@ -72,19 +71,19 @@ def test_a_task_is_shown_with_what_it_waits_for() -> None:
     assert asked(chain, "task", b"?" * 32) is None
     chain.submit()
     shown = status(chain)
-    assert shown == TaskStatus(chain.task, chain.now(), chain.chain.height + 4, 0, 0, ())
+    assert shown == TaskStatus(chain.task, chain.now(), chain.height + 4, 0, 0, ())
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU))
-    chain.start(chain.keys[0])
-    assert status(chain).until == chain.now().deadline > chain.chain.height
-    chain.report(chain.keys[0], 1)
+    chain.start(chain.alice)
+    assert status(chain).until == chain.now().deadline > chain.height
+    chain.report(chain.alice, 1)
     assert status(chain).countable == 1
-    chain.do(chain.keys[1], hold(chain, 1))
+    chain.do(chain.bob, hold(chain, 1))
     assert status(chain).countable == 1, "its runner-up has signed for it, and nothing is owed for that"
     chain.count(1)
     assert status(chain).countable == 0, "its customer has signed for it"
-    chain.finish(chain.keys[0])
-    assert status(chain).awaits == chain.chain.height + 5, "the chance of an audit"
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.finish(chain.alice)
+    assert status(chain).awaits == chain.height + 5, "the chance of an audit"
+    chain.dispute()
     assert chain.state() is TaskState.JUDGED
     assert status(chain).cases == ((0, slot_case(chain.task, 0)),)
     assert (status(chain).until, status(chain).awaits) == (0, 0)
@@ -95,7 +94,7 @@ def test_of_a_gang_only_the_slot_that_is_judged_is_shown_as_a_case() -> None:
     chain = TaskChain(size=14)
     chain.submit(segments=SEGMENTS, slots=2)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 6 * OGPU, 8 * OGPU))
-    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    gang = chain.providers()
     for place, keys in enumerate(gang):
         chain.start(keys, place)
     for place, keys in enumerate(gang):
@@ -110,11 +109,11 @@ def test_of_a_gang_only_the_slot_that_is_judged_is_shown_as_a_case() -> None:
 def test_a_beacon_that_is_awaited_is_said() -> None:
     chain = TaskChain(final_lag=6)
     chain.submit()
-    chain.chain.block(signed(chain.keys[0].provider, chain.commit_call(chain.keys[0], an_offer(6 * OGPU))))
+    chain.block(signed(chain.alice.provider, chain.commit_call(chain.alice, an_offer(6 * OGPU))))
     chain.until(TaskState.REVEALING)
-    chain.chain.block(signed(chain.keys[0].provider, chain.reveal_call(chain.keys[0], an_offer(6 * OGPU))))
+    chain.block(signed(chain.alice.provider, chain.reveal_call(chain.alice, an_offer(6 * OGPU))))
     chain.until(TaskState.AWARDING)
-    assert status(chain).awaits == chain.now().beacon_at > chain.chain.height
+    assert status(chain).awaits == chain.now().beacon_at > chain.height
     assert on_sale(chain) == []
 
 
@@ -125,7 +124,7 @@ def test_a_customer_s_open_tasks_are_shown_the_newest_first() -> None:
     chain.ask(TrainingMarket.cancel(task=ids[2]))
     shown = asked(chain, "tasks_of", CUSTOMER.stash)
     assert [each.id for each in shown] == [ids[3], ids[1], ids[0]]
-    assert asked(chain, "tasks_of", chain.keys[0].stash) == ()
+    assert asked(chain, "tasks_of", chain.alice.stash) == ()
 
 
 def test_of_very_many_tasks_of_a_customer_the_newest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +142,7 @@ def test_of_very_many_tasks_of_a_customer_the_newest_are_looked_at(monkeypatch: 
 def test_tasks_that_take_bids_are_shown_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = TaskChain(constants={"TrainingMarket.commit_blocks": 20})
     ids = {chain.submit() for _ in range(5)}
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     ids.remove(chain.task)
     monkeypatch.setattr(training_api, "AUCTIONS_SHOWN_MAX", 3)
     first = on_sale(chain)
@@ -180,7 +179,7 @@ def test_bids_are_shown_with_all_that_a_selection_needs() -> None:
     assert [placed.bid.provider for placed in again.winners] == [slot.provider for slot in chain.now().slots]
     assert [placed.pay for placed in again.winners] == [slot.price for slot in chain.now().slots]
     assert [each.is_held for each in auction.bids if each.bid.opened is None] == [True], "until it is cleared"
-    chain.chain.blocks(3)
+    chain.blocks(3)
     (auction,) = asked(chain, "bids", chain.task)
     assert not any(each.is_held for each in auction.bids)
     assert asked(chain, "bids", b"?" * 32) == ()
@@ -201,28 +200,28 @@ def test_the_auctions_of_a_task_are_shown_one_after_another() -> None:
 def test_a_bidder_is_told_when_to_open_its_bid() -> None:
     chain = TaskChain()
     chain.submit()
-    keys = chain.keys[0]
+    keys = chain.alice
     assert asked(chain, "task_duties", keys.stash) == ()
-    chain.chain.block(signed(keys.provider, chain.commit_call(keys, an_offer(6 * OGPU))))
+    chain.block(signed(keys.provider, chain.commit_call(keys, an_offer(6 * OGPU))))
     assert said(chain, keys) == (TaskRole.BID, TaskDeed.REVEAL, 0)
     planned = duty(chain, keys)
     assert planned.opens_at == chain.now().deadline + 1
     chain.until(TaskState.REVEALING)
     opened = duty(chain, keys)
-    assert (opened.opens_at, opened.until) == (chain.chain.height + 1, planned.until)
+    assert (opened.opens_at, opened.until) == (chain.height + 1, planned.until)
     assert opened.until == chain.now().deadline
-    chain.chain.block(signed(keys.provider, chain.reveal_call(keys, an_offer(6 * OGPU))))
+    chain.block(signed(keys.provider, chain.reveal_call(keys, an_offer(6 * OGPU))))
     assert said(chain, keys) == (TaskRole.BID, TaskDeed.WAIT, 0)
 
 
 def test_a_bid_that_was_not_opened_in_time_waits_for_its_end() -> None:
     chain = TaskChain()
     chain.submit()
-    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU), unopened=(chain.keys[1],))
-    assert said(chain, chain.keys[1]) == (TaskRole.BID, TaskDeed.WAIT, 0)
-    assert duty(chain, chain.keys[1]).until == 0
-    chain.chain.blocks(2)
-    assert asked(chain, "task_duties", chain.keys[1].stash) == ()
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU), unopened=(chain.bob,))
+    assert said(chain, chain.bob) == (TaskRole.BID, TaskDeed.WAIT, 0)
+    assert duty(chain, chain.bob).until == 0
+    chain.blocks(2)
+    assert asked(chain, "task_duties", chain.bob.stash) == ()
 
 
 def test_a_winner_is_told_what_is_next_until_its_result_and_a_runner_up_what_it_may_hold() -> None:
@@ -247,18 +246,18 @@ def test_a_winner_is_told_what_is_next_until_its_result_and_a_runner_up_what_it_
 
 def test_who_took_over_is_told_which_milestone_of_its_rest_is_the_result() -> None:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=2)
+    work(chain, chain.alice, milestones=2)
     chain.until(TaskState.ASKING)
-    chain.start(chain.keys[1])
-    assert said(chain, chain.keys[1]) == (TaskRole.SLOT, TaskDeed.CHECKPOINT, 3)
-    chain.report(chain.keys[1], 3)
-    assert said(chain, chain.keys[1]) == (TaskRole.SLOT, TaskDeed.FINISH, 4)
+    chain.start(chain.bob)
+    assert said(chain, chain.bob) == (TaskRole.SLOT, TaskDeed.CHECKPOINT, 3)
+    chain.report(chain.bob, 3)
+    assert said(chain, chain.bob) == (TaskRole.SLOT, TaskDeed.FINISH, 4)
 
 
 def test_a_runner_up_of_a_rest_holds_the_next_milestone_and_none_that_is_counted() -> None:
     """Milestones are numbered over all legs, and those of the leg alone are counted as done."""
     chain, _ = awarded(6 * OGPU)
-    work(chain, chain.keys[0], milestones=1)
+    work(chain, chain.alice, milestones=1)
     chain.until(TaskState.COMMITTING)
     chain.auction(with_offers(chain.keys[1:], 6 * OGPU, 7 * OGPU, 8 * OGPU))
     winner, standby = chain.keys[1:3]
@@ -273,10 +272,10 @@ def test_a_runner_up_of_a_rest_holds_the_next_milestone_and_none_that_is_counted
 def test_a_window_that_is_over_leaves_nothing_to_do() -> None:
     chain, _ = awarded()
     last = chain.now().deadline
-    chain.chain.blocks(last - 1 - chain.chain.height)
-    assert said(chain, chain.keys[0]) == (TaskRole.SLOT, TaskDeed.START, 0)
-    chain.chain.block()
-    assert said(chain, chain.keys[0]) == (TaskRole.SLOT, TaskDeed.WAIT, 0)
+    chain.blocks(last - 1 - chain.height)
+    assert said(chain, chain.alice) == (TaskRole.SLOT, TaskDeed.START, 0)
+    chain.block()
+    assert said(chain, chain.alice) == (TaskRole.SLOT, TaskDeed.WAIT, 0)
 
 
 def test_a_runner_up_that_is_asked_is_told_that_it_may_take_over() -> None:
@@ -294,13 +293,13 @@ def test_a_runner_up_that_is_asked_is_told_that_it_may_take_over() -> None:
 
 def test_who_has_to_show_is_told_which_stretches() -> None:
     chain, _ = awarded(segments=8)
-    winner = chain.keys[0]
+    winner = chain.alice
     chain.start(winner)
     chain.finish(winner)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=7))
+    chain.dispute(7)
     assert said(chain, winner) == (TaskRole.SLOT, TaskDeed.WAIT, 0), "the beacon is awaited"
     while chain.now().drawn is None:
-        chain.chain.block()
+        chain.block()
     found = duty(chain, winner)
     assert (found.deed, found.until) == (TaskDeed.SHOW, chain.now().deadline)
     assert found.stretches == judged_stretches(chain.task, chain.now(), 0)
@@ -319,14 +318,14 @@ def test_partners_keep_step_and_who_is_ahead_waits() -> None:
     assert duty(chain, second).place == 1
     chain.report(second, 1, 1, root=b"?" * 32)
     assert status(chain).countable == 0, "they do not agree"
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.stop()
     assert asked(chain, "task_duties", first.stash) == ()
 
 
 def test_a_bid_of_an_auction_that_is_over_is_opened_no_more() -> None:
     chain = TaskChain()
     chain.submit()
-    later, height = replace(chain.now(), auction=2), chain.chain.height + 1
+    later, height = replace(chain.now(), auction=2), chain.height + 1
     duties = [bid_duty(chain.task, later, auction, b"d" * 32, height, is_opened=False) for auction in (1, 2)]
     assert [(each.auction, each.deed) for each in duties] == [(1, TaskDeed.WAIT), (2, TaskDeed.REVEAL)]
 
@@ -337,13 +336,13 @@ def test_a_crowd_of_tasks_does_not_hide_those_that_a_provider_s_devices_are_boun
     monkeypatch.setattr(training_api, "DUTY_TASKS_MAX", 1)
     chain, _ = awarded()
     bound = chain.chain.now()
-    device = bound[Devices].devices[chain.keys[0].device]
+    device = bound[Devices].devices[chain.alice.device]
     assert device is not None
     assert device.assignment == chain.task
     for number in range(50):
-        bound[TrainingMarket].duties[chain.keys[0].stash, bytes([number]) * 32] = True
+        bound[TrainingMarket].duties[chain.alice.stash, bytes([number]) * 32] = True
     chain.chain.state = chain.chain.state.updated(bound.overlay.changes())
-    assert duty(chain, chain.keys[0]).deed is TaskDeed.START
+    assert duty(chain, chain.alice).deed is TaskDeed.START
 
 
 def test_an_order_is_shown_as_it_was_submitted() -> None:
@@ -368,12 +367,11 @@ def test_an_interval_is_due_once_it_is_over_and_a_program_may_end_before() -> No
     alice, bob = chain.keys[:2]
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, blocks=6))
     chain.start(alice)
-    began = chain.chain.height
+    began = chain.height
     found = duty(chain, alice)
     assert (found.deed, found.number, found.opens_at) == (TaskDeed.CHECKPOINT, 1, began + 3)
     assert found.until == began + 3 + chain.now().windows.grace
-    while chain.chain.height < began + 2:
-        chain.chain.block()
+    chain.blocks_to(began + 2)
     chain.report(alice, 1)
     found = duty(chain, alice)
     assert (found.deed, found.number, found.opens_at) == (TaskDeed.FINISH, 2, began + 4)
@@ -395,8 +393,8 @@ def test_a_replica_is_told_to_bind_itself_then_to_open_and_then_to_wait() -> Non
 def test_a_lease_is_over_when_its_time_is_up() -> None:
     chain = TaskChain()
     chain.submit(**time_order(blocks_max=3, milestones=1, is_lease=True))
-    alice = chain.keys[0]
+    alice = chain.alice
     chain.auction(with_offers(chain.keys, 6 * OGPU, blocks=3))
     chain.start(alice)
     found = duty(chain, alice)
-    assert (found.deed, found.opens_at) == (TaskDeed.FINISH, chain.chain.height + 3)
+    assert (found.deed, found.opens_at) == (TaskDeed.FINISH, chain.height + 3)

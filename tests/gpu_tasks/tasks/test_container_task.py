@@ -278,7 +278,7 @@ def test_a_chain_takes_the_order_and_its_terms_are_those_that_were_shown() -> No
     fields = {name: getattr(order, name) for name in ("price_max", "blocks_max", "milestones", "checked_by", "loss")}
     chain.submit(**{**time_order(), **fields, "task_hash": order.task_hash})
     assert chain.now().terms == ready.terms(rules, SLOT_MS)
-    chain.auction({chain.keys[0]: an_offer(OGPU, 12)})
+    chain.auction({chain.alice: an_offer(OGPU, 12)})
     assert chain.state() is TaskState.STARTING
 
 

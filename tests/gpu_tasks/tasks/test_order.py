@@ -35,7 +35,7 @@ def test_a_chain_takes_every_example_with_the_terms_that_were_shown(path: Path) 
     file, ready = prepared(path)
     rules = chain.market.rules(an_order(segments=8))
     order = order_of(file, ready, STORED, rules, SLOT_MS)
-    chain.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
+    chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
     task = chain.now(task_id_of(GENESIS_HASH, CUSTOMER.stash, 0))
     assert task.state is TaskState.COMMITTING
     assert task.terms == terms_of(file, rules, SLOT_MS)
@@ -53,7 +53,7 @@ def test_a_chain_takes_from_the_customer_what_was_planned(path: Path) -> None:
     plan = plan_of(terms, file.task.classes, numbers, ())
     order = order_of(file, ready, STORED, numbers.rules, SLOT_MS)
     wealth, free = chain.wealth(CUSTOMER.stash), chain.free(CUSTOMER.stash)
-    chain.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
+    chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
     assert wealth - chain.wealth(CUSTOMER.stash) == plan.prepaid
     assert free - chain.free(CUSTOMER.stash) == plan.prepaid + plan.locked
 
@@ -68,7 +68,7 @@ def test_a_task_starts_when_it_was_planned_to() -> None:
     numbers = AuctionNumbers(chain.now().rules, windows.commit, windows.reveal, windows.start, 0, 0, 150)
     plan = plan_of(chain.now().terms, tuple(DeviceClass), numbers, ())
     assert chain.state() is TaskState.STARTING
-    awarded_after = chain.chain.height - submitted
+    awarded_after = chain.height - submitted
     assert plan.starts_from <= awarded_after <= plan.starts_from + 3
     assert chain.now().deadline - submitted <= plan.starts_by + 3
 

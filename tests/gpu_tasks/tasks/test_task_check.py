@@ -8,11 +8,10 @@ import pytest
 
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Task, TaskState
-from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords, TaskCheck, check_task
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU
 from task_chain import TaskChain, an_offer, awarded, finish_and_accept, hold, with_offers, work
@@ -40,41 +39,41 @@ def wrong(checks: dict[str, TaskCheck]) -> list[str]:
 
 def undisturbed() -> TaskChain:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=3)
-    finish_and_accept(chain, chain.keys[0])
+    work(chain, chain.alice, milestones=3)
+    finish_and_accept(chain, chain.alice)
     return chain
 
 
 def taken_over_while_bound() -> TaskChain:
     chain, _ = awarded()
-    chain.chain.blocks(5)
-    work(chain, chain.keys[1], milestones=2)
+    chain.blocks(5)
+    work(chain, chain.bob, milestones=2)
     return chain
 
 
 def died_before_it_counted() -> TaskChain:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=1, counted=0)
+    work(chain, chain.alice, milestones=1, counted=0)
     chain.until(TaskState.STARTING)
-    work(chain, chain.keys[1], milestones=3)
-    finish_and_accept(chain, chain.keys[1])
+    work(chain, chain.bob, milestones=3)
+    finish_and_accept(chain, chain.bob)
     return chain
 
 
 def asked_for_the_rest() -> TaskChain:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=2)
+    work(chain, chain.alice, milestones=2)
     chain.until(TaskState.ASKING)
-    chain.start(chain.keys[1])
-    chain.report(chain.keys[1], 3)
+    chain.start(chain.bob)
+    chain.report(chain.bob, 3)
     chain.count(3)
-    finish_and_accept(chain, chain.keys[1])
+    finish_and_accept(chain, chain.bob)
     return chain
 
 
 def auctioned_again() -> TaskChain:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=3)
+    work(chain, chain.alice, milestones=3)
     chain.until(TaskState.ASKING)
     chain.until(TaskState.COMMITTING)
     chain.auction(with_offers(chain.keys[2:], 2 * OGPU, 3 * OGPU, blocks=20))
@@ -85,41 +84,41 @@ def auctioned_again() -> TaskChain:
 def a_gang_with_a_replaced_place() -> TaskChain:
     chain, _ = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
     chain.start(chain.chain.keys_of(chain.now().slots[0].provider))
-    chain.chain.blocks(4)
+    chain.blocks(4)
     return chain
 
 
 def held_by_its_standby_too() -> TaskChain:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=2, counted=1)
-    chain.do(chain.keys[1], hold(chain, 2))
+    work(chain, chain.alice, milestones=2, counted=1)
+    chain.do(chain.bob, hold(chain, 2))
     return chain
 
 
 def stated_again_after_a_takeover() -> TaskChain:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=2)
+    work(chain, chain.alice, milestones=2)
     chain.until(TaskState.ASKING)
-    chain.start(chain.keys[1])
-    chain.report(chain.keys[1], 3)
+    chain.start(chain.bob)
+    chain.report(chain.bob, 3)
     return chain
 
 
 def taken_back_at_its_second_auction() -> TaskChain:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=3)
+    work(chain, chain.alice, milestones=3)
     chain.until(TaskState.ASKING)
     chain.until(TaskState.COMMITTING)
     bidder = chain.keys[2]
     chain.do(bidder, chain.commit_call(bidder, an_offer(2 * OGPU, blocks=20)))
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     return chain
 
 
 def given_more_blocks() -> TaskChain:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=1)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(7)))
+    work(chain, chain.alice, milestones=1)
+    chain.amend(MoreBlocks(7))
     return chain
 
 
@@ -133,7 +132,7 @@ def without_a_bid() -> TaskChain:
 def with_too_few() -> TaskChain:
     chain = TaskChain()
     chain.submit(slots=2)
-    chain.auction({chain.keys[0]: an_offer(6 * OGPU)})
+    chain.auction({chain.alice: an_offer(6 * OGPU)})
     return chain
 
 
@@ -157,7 +156,7 @@ def taken_back(state: TaskState) -> TaskChain:
         for keys, offer in bids.items():
             chain.do(keys, chain.reveal_call(keys, offer))
     chain.until(state)
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     assert chain.now().outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
     return chain
 
@@ -176,14 +175,14 @@ def taken_back_before_the_beacon() -> TaskChain:
 
 def taken_back_after_the_award() -> TaskChain:
     chain, _ = awarded()
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     return chain
 
 
 def stopped() -> TaskChain:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=2)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    work(chain, chain.alice, milestones=2)
+    chain.stop()
     return chain
 
 
@@ -228,7 +227,7 @@ def test_it_is_right_in_every_block_of_a_life() -> None:
     while chain.state() is not TaskState.STARTING:
         seen.add(chain.state())
         assert wrong(reckoned(chain)) == []
-        chain.chain.block()
+        chain.block()
     assert {TaskState.COMMITTING, TaskState.AWARDING} <= seen
     checks = reckoned(chain)
     assert checks["auction 1"].is_right
@@ -285,7 +284,7 @@ def with_slot(task: Task, **changed: Any) -> Task:
 @pytest.mark.parametrize("name", DAMAGES)
 def test_what_was_changed_is_found(name: str) -> None:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=3)
+    work(chain, chain.alice, milestones=3)
     assert wrong(reckoned(chain)) == []
     damage, says = DAMAGES[name]
     assert says in "; ".join(wrong(reckoned(chain, damage(chain.now()))))

@@ -15,8 +15,8 @@ from task_chain import RIGHT, awarded, work
 def task() -> Task:
     """With a milestone that its customer holds, and a result."""
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=3)
-    chain.finish(chain.keys[0])
+    work(chain, chain.alice, milestones=3)
+    chain.finish(chain.alice)
     return chain.now()
 
 

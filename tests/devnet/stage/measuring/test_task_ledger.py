@@ -115,7 +115,7 @@ def check(seen: Seen, outcomes: list[str], *, may_lie: bool = False) -> None:
 
 def test_a_task_that_went_well() -> None:
     seen = Seen()
-    alice = seen.chain.keys[0]
+    alice = seen.chain.alice
     work(seen.chain, alice, milestones=3)
     finish_and_accept(seen.chain, alice)
     check(seen, ["ON_TIME"])
@@ -135,8 +135,8 @@ def test_a_winner_that_dies_and_a_standby_that_goes_on() -> None:
 
 def test_who_does_not_start_and_a_bound_standby_that_takes_over() -> None:
     seen = Seen()
-    bob = seen.chain.keys[1]
-    seen.chain.chain.blocks(5)
+    bob = seen.chain.bob
+    seen.chain.blocks(5)
     work(seen.chain, bob, milestones=0)
     finish_and_accept(seen.chain, bob)
     check(seen, ["NOT_STARTED", "ON_TIME"])
@@ -161,10 +161,10 @@ def audited() -> Seen:
     """A task of whose result the beacon asks for an audit."""
     for seed in range(20):
         seen = Seen(12, OFTEN, seed)
-        seen.chain.start(seen.chain.keys[0])
-        seen.chain.finish(seen.chain.keys[0])
+        seen.chain.start(seen.chain.alice)
+        seen.chain.finish(seen.chain.alice)
         while not seen.chain.now().is_checked:
-            seen.chain.chain.block()
+            seen.chain.block()
         if seen.chain.state() is not TaskState.SUBMITTED:
             return seen
     raise AssertionError("no beacon asks for an audit")
@@ -186,8 +186,8 @@ def test_an_audit_that_finds_something_wrong_is_told() -> None:
 def disputed(root: bytes = RIGHT, size: int = 12, bonds: tuple[int, ...] = TaskChain.bonds) -> Seen:
     """A task whose result the customer disputes."""
     seen = Seen(size, bonds=bonds)
-    seen.chain.start(seen.chain.keys[0])
-    seen.chain.finish(seen.chain.keys[0], root=root)
+    seen.chain.start(seen.chain.alice)
+    seen.chain.finish(seen.chain.alice, root=root)
     seen.chain.ask(TrainingMarket.dispute(task=seen.chain.task, segment=None))
     return seen
 
@@ -205,7 +205,7 @@ def test_where_no_court_is_left_a_lie_costs_whole_what_more_than_a_third_says(li
     seen = disputed(WRONG, 6, (liars * 200 * OGPU, *(200 * OGPU,) * 5))
     assert judged(seen.chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
     check(seen, ["LIED"], may_lie=True)
-    assert (seen.moved()[seen.chain.keys[0].stash] == -COLLATERAL) is is_whole
+    assert (seen.moved()[seen.chain.alice.stash] == -COLLATERAL) is is_whole
 
 
 def test_a_judge_that_seconds_a_lie_has_no_fee_of_it() -> None:
@@ -232,7 +232,7 @@ def test_silent_judges_are_fined_only_where_two_thirds_spoke(silent: int) -> Non
     seen = disputed(WRONG)
 
     def pair() -> tuple[bytes, ...]:
-        drawn: BenchDrawn = seen.chain.chain.happened(BenchDrawn)[0]
+        drawn: BenchDrawn = seen.chain.happened(BenchDrawn)[0]
         return drawn.judges
 
     def opinion(keys: Keys) -> Answered | None:
@@ -247,7 +247,7 @@ def test_silent_judges_are_fined_only_where_two_thirds_spoke(silent: int) -> Non
 def challenged() -> Seen:
     """A task of whose trace somebody says that a segment is wrong."""
     seen = Seen(14, segments=SEGMENTS)
-    alice, maker = seen.chain.keys[0], seen.chain.keys[4]
+    alice, maker = seen.chain.alice, seen.chain.keys[4]
     seen.chain.start(alice)
     seen.chain.finish(alice, root=TRACE)
     proof, salt, task = proof_of_fraud(DIGESTS, 7, b"n" * 32), b"s" * 32, seen.chain.task
@@ -263,13 +263,13 @@ def test_a_fraud_proof_that_is_right_is_paid_out_of_the_collateral() -> None:
     check(seen, ["LIED"], may_lie=True)
     losses = seen.blocks.ledger(may_lie=True).sums[seen.chain.task].losses
     assert [(loss.what, loss.taken == loss.expected) for loss in losses] == [("LIED", True), ("a fraud proof", True)]
-    assert sum(loss.taken for loss in losses) == -seen.moved()[seen.chain.keys[0].stash]
+    assert sum(loss.taken for loss in losses) == -seen.moved()[seen.chain.alice.stash]
 
 
 def test_a_fraud_proof_that_is_wrong_pays_its_judges_and_burns() -> None:
     seen = challenged()
     while seen.chain.state() is TaskState.JUDGED:
-        seen.chain.chain.block(*judges_say(seen.chain, says(TRACE)))
+        seen.chain.block(*judges_say(seen.chain, says(TRACE)))
     seen.chain.until(TaskState.ENDED)
     check(seen, ["ACCEPTED_BY_SILENCE"])
 
@@ -280,7 +280,7 @@ def test_a_bid_that_is_not_opened_burns() -> None:
     before = {keys.stash: chain.wealth(keys.stash) for keys in chain.keys}
     chain.submit()
     chain.auction(with_offers(chain.keys, *OFFERS), unopened=(chain.keys[2],))
-    chain.chain.blocks(2)
+    chain.blocks(2)
     ledger, charlie = blocks.ledger(), chain.keys[2].stash
     assert ledger.moved(charlie) == chain.wealth(charlie) - before[charlie] < 0
     (loss,) = ledger.sums[chain.task].losses
@@ -297,7 +297,7 @@ def test_a_tip_is_paid_by_who_signs_and_is_the_authors() -> None:
 @pytest.mark.parametrize("change", [1, -1])
 def test_a_grain_more_or_less_than_the_table_says_is_told(change: int) -> None:
     seen = Seen()
-    alice = seen.chain.keys[0]
+    alice = seen.chain.alice
     work(seen.chain, alice, milestones=3)
     finish_and_accept(seen.chain, alice)
     for bound in seen.blocks.bounds:

@@ -59,8 +59,8 @@ def auctioned_again() -> tuple[History, int]:
     chain = History()
     chain.submit()
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU))
-    awarded_at = chain.chain.height
-    chain.start(chain.keys[0])
+    awarded_at = chain.height
+    chain.start(chain.alice)
     chain.until(TaskState.COMMITTING)
     chain.auction(with_offers(chain.keys[2:], 2 * OGPU, 3 * OGPU, blocks=20))
     chain.start(chain.keys[2])
@@ -69,7 +69,7 @@ def auctioned_again() -> tuple[History, int]:
 
 def compared(chain: History, *, first: int, oldest: int = 0, task: Task | None = None) -> dict[str, TaskCheck]:
     """What is found where the blocks from `first` on are looked at, and the node has the states from `oldest` on."""
-    now, last = task or chain.now(), chain.chain.height
+    now, last = task or chain.now(), chain.height
     life = LifeBlocks(
         first, last, first == now.submitted_at + 1, [height.to_bytes(32, "big") for height in range(first, last + 1)]
     )
@@ -120,7 +120,7 @@ def test_where_later_states_alone_are_there_the_winner_is_found_in_those(auction
 
 def test_what_is_not_compared_is_said_with_the_reason(auctioned_again: tuple[History, int]) -> None:
     chain, _ = auctioned_again
-    begin, last = chain.now().submitted_at + 1, chain.chain.height
+    begin, last = chain.now().submitted_at + 1, chain.height
     for first, oldest, why in (
         (begin, last, GONE),
         (begin, last + 1, GONE),

@@ -32,15 +32,15 @@ def begun(**order: Any) -> TaskChain:
     wanted = {**time_order(), **order}
     chain.submit(**wanted)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, blocks=wanted["blocks_max"]))
-    chain.start(chain.keys[0])
+    chain.start(chain.alice)
     return chain
 
 
 def end(chain: TaskChain, exit_code: int) -> None:
     """The program ends in the third block after its start."""
-    chain.chain.blocks(2)
-    result = replace(a_result(chain.keys[0]), metric=exit_code)
-    chain.do(chain.keys[0], TrainingMarket.finish(task=chain.task, place=0, result=result))
+    chain.blocks(2)
+    result = replace(a_result(chain.alice), metric=exit_code)
+    chain.do(chain.alice, TrainingMarket.finish(task=chain.task, place=0, result=result))
 
 
 def row(chain: TaskChain) -> dict[str, Any]:
@@ -60,14 +60,14 @@ def test_a_job_went_as_its_exit_code_says(exit_code: int, state: str) -> None:
     assert (found["kind"], found["state"], found["exit_code"]) == ("job", state, exit_code)
     assert ended_well(task) is (exit_code == 0)
     assert (found["submitted"], found["started"], found["blocks"]) == (task.submitted_at, task.started_at, 3)
-    assert (found["provider"], found["price"]) == (Account(chain.keys[0].stash), Grains(7 * OGPU))
+    assert (found["provider"], found["price"]) == (Account(chain.alice.stash), Grains(7 * OGPU))
     assert (found["milestones"], found["outcome"]) == ("0/4", "time_over")
 
 
 def test_a_lease_went_well_whatever_its_program_ended_with() -> None:
     chain = begun(**time_order(blocks_max=4, milestones=1, is_lease=True))
-    chain.chain.blocks(3)
-    chain.do(chain.keys[0], TrainingMarket.finish(task=chain.task, place=0, result=a_result(chain.keys[0])))
+    chain.blocks(3)
+    chain.do(chain.alice, TrainingMarket.finish(task=chain.task, place=0, result=a_result(chain.alice)))
     found = row(chain)
     assert (found["kind"], found["state"], found["exit_code"]) == ("lease", "completed", 7)
     assert ended_well(chain.now())
@@ -77,7 +77,7 @@ def test_what_its_customer_ended_is_cancelled() -> None:
     chain = TaskChain()
     chain.submit(**time_order())
     assert (row(chain)["state"], row(chain)["provider"], row(chain)["price"]) == ("pending", None, None)
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     assert row(chain)["state"] == "cancelled"
     stopped = begun()
     stopped.ask(TrainingMarket.amend(task=stopped.task, change=Stop()))
@@ -100,8 +100,8 @@ def test_what_nobody_bid_for_or_whose_worker_left_has_failed() -> None:
 
 def test_a_task_without_a_program_has_no_exit_code() -> None:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=3, counted=3)
-    finish_and_accept(chain, chain.keys[0])
+    work(chain, chain.alice, milestones=3, counted=3)
+    finish_and_accept(chain, chain.alice)
     found = row(chain)
     assert (found["state"], found["exit_code"], found["milestones"]) == ("completed", None, "4/4")
     assert ended_well(chain.now())
@@ -128,7 +128,7 @@ def test_of_a_program_the_number_that_is_stated_is_its_exit_code_and_of_a_run_it
     (slot,) = slot_rows(chain.now(), {})
     assert (slot["exit_code"], slot["metric"], slot["metric_unit"]) == (3, None, None)
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=1, counted=1)
+    work(chain, chain.alice, milestones=1, counted=1)
     training = replace(chain.now().order, workload=form_named("train-int8").workload_id)
     (slot,) = slot_rows(replace(chain.now(), order=training), {})
     assert slot["exit_code"] is None

@@ -100,7 +100,7 @@ def follow(
 def a_running_task(milestone: int = 0, blob: bytes = b"") -> Task:
     """Of Bob's, with the traces of `planted_tasks`; its provider has stated a milestone."""
     chain, _ = awarded(6 * OGPU, segments=10)
-    chain.start(chain.keys[0])
+    chain.start(chain.alice)
     task = replace(chain.now(), customer=BOB)
     slot = replace(task.slots[0], provider=b"1" * 32)
     if milestone:
@@ -307,8 +307,8 @@ def test_a_node_that_is_refuted_ends_the_following(
 
 def finished(blob: bytes) -> Task:
     chain, _ = awarded(6 * OGPU, segments=10)
-    work(chain, chain.keys[0], milestones=0)
-    chain.finish(chain.keys[0], root=run_root(4))
+    work(chain, chain.alice, milestones=0)
+    chain.finish(chain.alice, root=run_root(4))
     task = replace(chain.now(), customer=BOB)
     result = task.slots[0].result
     assert result is not None

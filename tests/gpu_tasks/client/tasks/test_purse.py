@@ -3,7 +3,6 @@
 import asyncio
 
 from gpu_tasks.client.commands.task_decisions import deposit, locked
-from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.api import Apis
 from runtime.pallets.balances import Balances
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH
@@ -13,9 +12,9 @@ from wallet.client import ChainClient
 
 
 def is_told(chain: TaskChain) -> bool:
-    at = chain.chain.height.to_bytes(32, "big")
+    at = chain.height.to_bytes(32, "big")
     client = ChainClient(
-        StateNode({chain.chain.height: chain.chain.state}), Apis(chain.chain.runtime, ()), GENESIS_HASH, "Development"
+        StateNode({chain.height: chain.chain.state}), Apis(chain.chain.runtime, ()), GENESIS_HASH, "Development"
     )
     found = asyncio.run(locked(client, chain.task, chain.now(), at))
     kept = asyncio.run(deposit(client, chain.task, chain.now(), at))
@@ -27,7 +26,7 @@ def test_all_that_a_customer_holds_for_a_task_is_told() -> None:
     chain.submit(slots=2)
     assert is_told(chain), "before anybody has a slot"
     chain, _ = awarded()
-    chain.start(chain.keys[0])
-    chain.finish(chain.keys[0])
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.start(chain.alice)
+    chain.finish(chain.alice)
+    chain.dispute()
     assert is_told(chain)

@@ -17,7 +17,6 @@ from gpu_tasks.client.tasks.records import (
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
-from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.cryptography import ss58
 from simulation.chains.market_chain import OGPU
 from task_chain import TaskChain, awarded, with_offers, work
@@ -68,14 +67,14 @@ def test_for_people_ids_and_roots_are_as_long_as_tells_them_apart() -> None:
 def test_of_a_task_that_was_taken_back_no_bid_is_sealed_and_no_award_follows(state: TaskState) -> None:
     chain = an_auction(opens=1)
     chain.until(state)
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     back = "the customer took the task back before the award"
     assert fates(chain) == {("not opened", f"it was never opened: {back}"), ("opened", back)}
 
 
 def test_of_time_that_has_ended_the_intervals_that_were_paid_are_still_told() -> None:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=2, counted=2)
+    work(chain, chain.alice, milestones=2, counted=2)
     slot = replace(chain.now().slots[0], outcome=TaskOutcome.TIME_OVER)
     ended = replace(chain.now(), slots=(slot,), state=TaskState.ENDED, outcome=TaskOutcome.TIME_OVER)
     assert task_facts(chain.task, ended)["milestones"] == "2/4"
@@ -83,8 +82,8 @@ def test_of_time_that_has_ended_the_intervals_that_were_paid_are_still_told() ->
 
 def test_a_line_of_the_history_has_room_for_its_id() -> None:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=2, counted=2)
-    provider = ss58.encode(chain.keys[0].stash)
+    work(chain, chain.alice, milestones=2, counted=2)
+    provider = ss58.encode(chain.alice.stash)
     row = history_shown(history_row(chain.task, chain.now()))
     assert row["provider"] == provider[:8]
     output = Output(as_json=False)
@@ -98,7 +97,7 @@ def test_a_line_of_the_history_has_room_for_its_id() -> None:
 
 def test_what_counts_is_counted_over_all_legs() -> None:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=2, counted=1)
+    work(chain, chain.alice, milestones=2, counted=1)
     rest = replace(chain.now(), behind=1, milestones=3)
     facts = task_facts(chain.task, rest, None)
     assert (facts["milestones"], facts["milestones_that_count"]) == ("3/4", 2)

@@ -16,7 +16,6 @@ from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.tasks import TaskState
-from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.replica_check import agreed_results, check_replicas
 from gpu_tasks.tasks.task_check import AuctionRecords, check_task
 from replica_chain import PAY, accepted, bind, compute, disputed, offer, open_all, open_call, ordered, replicated
@@ -62,7 +61,7 @@ def convicted() -> tuple[TaskChain, Books]:
 def unheard() -> tuple[TaskChain, Books]:
     chain, books, whose = replicated()
     compute(chain, whose, RIGHT, WRONG, RIGHT)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     chain.until(TaskState.ENDED)
     return chain, books
 
@@ -144,7 +143,7 @@ def test_every_step_says_why_it_waits() -> None:
     assert "replicas are sought" in why(chain.now())
     offer(chain, *chain.keys[1:5])
     while chain.now().deadline:
-        chain.chain.block()
+        chain.block()
     assert "draws who computes it too" in why(chain.now())
     chain.until(TaskState.STARTING)
     assert "else it pays for that, and is out" in why(chain.now())
@@ -159,5 +158,5 @@ def test_every_step_says_why_it_waits() -> None:
     chain, _, whose = replicated()
     compute(chain, whose, RIGHT, WRONG, RIGHT)
     assert "1 replica found something else: `ogpu result --place` shows it" in why(chain.now())
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     assert "a jury is sought" in why(chain.now())

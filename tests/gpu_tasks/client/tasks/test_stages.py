@@ -11,7 +11,6 @@ from gpu_tasks.market.courts_api import CaseStatus
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Acceptance, Challenge, JudgedFor, TaskResult, TaskState, slot_case
-from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import submitted
 from runtime.cryptography import ss58
 from simulation.chains.market_chain import OGPU
@@ -39,7 +38,7 @@ def test_an_auction_says_until_when_bids_are_sealed_opened_and_what_is_awaited()
     assert why(task) == f"the beacon of block {task.beacon_at} breaks ties: it is awarded once that block is final"
     chain.until(TaskState.STARTING)
     task = chain.now()
-    alice = ss58.encode(chain.keys[0].stash)
+    alice = ss58.encode(chain.alice.stash)
     assert why(task) == (
         f"awarded: {alice} may start up to block {task.deadline}; else it pays for that, and it is auctioned again"
     )
@@ -91,15 +90,15 @@ def test_partners_that_do_not_agree_have_nothing_to_hold() -> None:
 
 def test_a_result_says_what_its_customer_can_do_and_when_it_is_paid() -> None:
     chain, _ = awarded()
-    work(chain, chain.keys[0], milestones=3)
-    chain.finish(chain.keys[0])
+    work(chain, chain.alice, milestones=3)
+    chain.finish(chain.alice)
     task = chain.now()
     assert why(task) == (
         f"the result is there: `ogpu accept` it, or `ogpu dispute` it up to block {task.finished_at + 6}; after block "
         f"{task.deadline} it counts as accepted, and is paid once block {task.finished_at + 5} is final and asks for "
         "no audit"
     )
-    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.accept()
     task = chain.now()
     paid = f"paid once block {task.finished_at + 5} is final and asks for no audit"
     assert why(task) == f"accepted by its customer: {paid}"
@@ -118,7 +117,7 @@ def test_a_result_says_what_its_customer_can_do_and_when_it_is_paid() -> None:
 
 def test_what_is_looked_at_says_why_and_who_has_the_word() -> None:
     chain = submitted(TaskChain(12))
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     chain.until(TaskState.JUDGED)
     task = chain.now()
     case = chain.chain.now()[Courts].cases[slot_case(chain.task, 0)]
@@ -133,9 +132,9 @@ def test_what_is_looked_at_says_why_and_who_has_the_word() -> None:
     other = replace(task.slots[0], result=TaskResult(b"o" * 32, bytes(32), 0))
     differing = replace(showing, slots=(*task.slots, other))
     assert why(differing).startswith("its providers do not agree on the result; "), "the chain calls both an audit"
-    shown = Challenge(chain.keys[1].stash, 0, 4, 1, 1)
+    shown = Challenge(chain.bob.stash, 0, 4, 1, 1)
     proven = why(replace(showing, judged_for=JudgedFor.FRAUD_PROOF, challenge=shown))
-    who = ss58.encode(chain.keys[1].stash)
+    who = ss58.encode(chain.bob.stash)
     assert proven.startswith(f"somebody has shown a proof that the result is wrong, in segment 4: {who}; ")
     assert why(showing).endswith("the beacon of block 77 draws what is looked at, once it is final")
     drawn = replace(showing, deadline=90)

@@ -12,10 +12,8 @@ from gpu_tasks.client.tasks.payments import JUDGES, TaskAccount, payments_of_tas
 from gpu_tasks.client.tasks.shifts import TaskEvents, shift_rows, shifts_of, task_events
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.events import FraudProven
-from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.tasks import TaskState
-from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords
 from looked_at import audited, disputed, judged, says
 from runtime.encoding.types import Finalization
@@ -32,7 +30,7 @@ class Node:
     """A client of a node that keeps states and events from a block on; a block's id is its number."""
 
     def __init__(self, chain: TaskChain, kept: Kept, oldest: int) -> None:
-        self._kept, self._oldest, self._height = kept, oldest, chain.chain.height
+        self._kept, self._oldest, self._height = kept, oldest, chain.height
         self.runtime, self.genesis_hash = chain.chain.runtime, hash_of(0)
 
     def _at(self, block: bytes) -> tuple[Memory, list[Any]]:
@@ -94,16 +92,16 @@ def account(chain: TaskChain, happened: TaskEvents, held: dict[int, int] | None 
 
 def on_time() -> tuple[TaskChain, Books]:
     chain, books = awarded()
-    work(chain, chain.keys[0], milestones=3)
-    finish_and_accept(chain, chain.keys[0])
+    work(chain, chain.alice, milestones=3)
+    finish_and_accept(chain, chain.alice)
     return chain, books
 
 
 def silent() -> tuple[TaskChain, Books]:
     chain, books = awarded()
-    work(chain, chain.keys[0], milestones=3)
-    chain.chain.blocks(2)
-    chain.finish(chain.keys[0])
+    work(chain, chain.alice, milestones=3)
+    chain.blocks(2)
+    chain.finish(chain.alice)
     chain.until(TaskState.ENDED)
     return chain, books
 
@@ -113,40 +111,40 @@ def late() -> tuple[TaskChain, Books]:
     books = Books(chain)
     chain.submit()
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU, blocks=8))
-    work(chain, chain.keys[0], milestones=3)
-    chain.chain.blocks(4)
-    finish_and_accept(chain, chain.keys[0])
+    work(chain, chain.alice, milestones=3)
+    chain.blocks(4)
+    finish_and_accept(chain, chain.alice)
     return chain, books
 
 
 def not_started() -> tuple[TaskChain, Books]:
     chain, books = awarded()
-    chain.chain.blocks(5)
-    work(chain, chain.keys[1], milestones=3)
-    finish_and_accept(chain, chain.keys[1])
+    chain.blocks(5)
+    work(chain, chain.bob, milestones=3)
+    finish_and_accept(chain, chain.bob)
     return chain, books
 
 
 def died() -> tuple[TaskChain, Books]:
     chain, books = awarded()
-    work(chain, chain.keys[0], milestones=2)
+    work(chain, chain.alice, milestones=2)
     chain.until(TaskState.ASKING)
-    work(chain, chain.keys[1], milestones=1, first=3)
-    finish_and_accept(chain, chain.keys[1])
+    work(chain, chain.bob, milestones=1, first=3)
+    finish_and_accept(chain, chain.bob)
     return chain, books
 
 
 def died_where_that_costs_the_customer_little() -> tuple[TaskChain, Books]:
     """Of what who died loses most burns."""
     chain, books = awarded(6 * OGPU, 7 * OGPU, auctions=1, loss=OGPU // 100)
-    work(chain, chain.keys[0], milestones=1)
+    work(chain, chain.alice, milestones=1)
     chain.until(TaskState.ENDED)
     return chain, books
 
 
 def nobody_left() -> tuple[TaskChain, Books]:
     chain, books = awarded(6 * OGPU, 7 * OGPU, auctions=1)
-    work(chain, chain.keys[0], milestones=1)
+    work(chain, chain.alice, milestones=1)
     chain.until(TaskState.ENDED)
     return chain, books
 
@@ -173,33 +171,33 @@ def cancelled() -> tuple[TaskChain, Books]:
     chain = TaskChain()
     books = Books(chain)
     chain.submit()
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     return chain, books
 
 
 def taken_back() -> tuple[TaskChain, Books]:
     chain, books = awarded()
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     return chain, books
 
 
 def stopped() -> tuple[TaskChain, Books]:
     chain, books = awarded()
-    work(chain, chain.keys[0], milestones=1)
-    chain.chain.blocks(3)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    work(chain, chain.alice, milestones=1)
+    chain.blocks(3)
+    chain.stop()
     return chain, books
 
 
 def gang() -> tuple[TaskChain, Books]:
     chain, books = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
-    first, second = (chain.chain.keys_of(slot.provider) for slot in chain.now().slots)
+    first, second = chain.providers()
     chain.start(first)
     chain.start(second, 1)
     for place, keys in enumerate((first, second)):
         for _ in range(1):
             chain.report(keys, 1, place)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.stop()
     return chain, books
 
 
@@ -208,8 +206,8 @@ def unopened() -> tuple[TaskChain, Books]:
     books = Books(chain)
     chain.submit()
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU), unopened=(chain.keys[2],))
-    work(chain, chain.keys[0], milestones=3)
-    finish_and_accept(chain, chain.keys[0])
+    work(chain, chain.alice, milestones=3)
+    finish_and_accept(chain, chain.alice)
     return chain, books
 
 
@@ -225,7 +223,7 @@ WITHOUT_JUDGES = (*TOLD_BY_RECORD, not_started, died, nobody_left, died_where_th
 def test_what_is_shown_is_what_moved(scene: Callable[[], tuple[TaskChain, Books]], kept: Kept) -> None:
     chain, books = scene()
     assert chain.state() is TaskState.ENDED
-    chain.chain.blocks(3)
+    chain.blocks(3)
     found = account(chain, told(chain, kept))
     assert found.unknown == []
     for keys in (*chain.keys, CUSTOMER):
@@ -248,7 +246,7 @@ def test_who_showed_a_lie_was_paid_by_the_liar(kept: Kept) -> None:
     chain, _ = found_lying()
     happened = told(chain, kept)
     alone = account(chain, happened)
-    happened.told.insert(0, (chain.chain.height, FraudProven(chain.task, 0, chain.keys[5].stash, 77)))
+    happened.told.insert(0, (chain.height, FraudProven(chain.task, 0, chain.keys[5].stash, 77)))
     shown = account(chain, happened)
     (before,), (after,) = ([each for each in one.parties if each.party == "provider"] for one in (alone, shown))
     assert before.lost is not None
@@ -268,7 +266,7 @@ def test_what_a_node_that_has_forgotten_shows_is_right_or_said_to_be_unknown(
     scene: Callable[[], tuple[TaskChain, Books]], kept: Kept
 ) -> None:
     chain, _ = scene()
-    full, record = account(chain, told(chain, kept)), account(chain, told(chain, kept, chain.chain.height + 1))
+    full, record = account(chain, told(chain, kept)), account(chain, told(chain, kept, chain.height + 1))
     assert bool(record.unknown) == (scene in TOLD_BY_EVENTS)
     known = {(each.party, each.account, each.why): each for each in full.parties if each.account != CUSTOMER.stash}
     for each in record.parties:
@@ -316,16 +314,16 @@ def test_who_began_who_took_over_from_which_checkpoint_and_why_is_said(kept: Kep
 
 def test_who_worked_in_each_auction_of_a_task_is_told_apart(kept: Kept) -> None:
     chain, books = awarded(6 * OGPU)
-    chain.chain.blocks(5)
+    chain.blocks(5)
     chain.auction(with_offers(chain.keys, 6 * OGPU))
-    work(chain, chain.keys[0], milestones=1)
+    work(chain, chain.alice, milestones=1)
     chain.until(TaskState.ENDED)
     happened = told(chain, kept)
     first, second = shift_rows(shifts_of(chain.now(), records(chain), happened))
     assert [(each["auction"], each["outcome"]) for each in (first, second)] == [(1, "not_started"), (2, "died")]
     found = account(chain, happened)
     assert found.unknown == []
-    mine = [each for each in found.parties if each.account == chain.keys[0].stash]
-    assert sum((each.paid or 0) - (each.lost or 0) for each in mine) == books.change(chain.keys[0])
+    mine = [each for each in found.parties if each.account == chain.alice.stash]
+    assert sum((each.paid or 0) - (each.lost or 0) for each in mine) == books.change(chain.alice)
     forgotten = shift_rows(shifts_of(chain.now(), records(chain), TaskEvents()))
     assert [each["why"] for each in forgotten] == ["it is gone: why, the node does not show any more"] * 2

@@ -8,7 +8,6 @@ import pytest
 from gpu_tasks.client.tasks.payments import TaskAccount, payments_of_task
 from gpu_tasks.client.tasks.shifts import KINDS, TaskEvents, shifts_of
 from gpu_tasks.market.training.bids import auction_id
-from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.life.submitting import looks
 from gpu_tasks.market.training.orders import interval_of
 from gpu_tasks.market.training.tasks import TaskState
@@ -27,7 +26,7 @@ def sold(*prices: int, **order: Any) -> Scene:
     books = Books(chain)
     chain.submit(**time_order(), **order)
     chain.auction(with_offers(chain.keys, *prices, blocks=12))
-    chain.start(chain.keys[0])
+    chain.start(chain.alice)
     return chain, books
 
 
@@ -35,8 +34,8 @@ def give(chain: TaskChain, keys: Keys, *numbers: int) -> None:
     """Intervals are paid."""
     for number in numbers:
         task = chain.now()
-        while chain.chain.height + 1 < task.started_at + (number - task.behind) * interval_of(task.order):
-            chain.chain.block()
+        while chain.height + 1 < task.started_at + (number - task.behind) * interval_of(task.order):
+            chain.block()
         chain.report(keys, number)
 
 
@@ -46,24 +45,24 @@ def leave(chain: TaskChain, keys: Keys) -> None:
 
 def left_alone() -> Scene:
     chain, books = sold(6 * OGPU + 1, auctions=1)
-    give(chain, chain.keys[0], 1, 2)
-    leave(chain, chain.keys[0])
+    give(chain, chain.alice, 1, 2)
+    leave(chain, chain.alice)
     return chain, books
 
 
 def left_by_both() -> Scene:
     chain, books = sold(*TWO, auctions=1)
-    give(chain, chain.keys[0], 1)
-    leave(chain, chain.keys[0])
-    chain.start(chain.keys[1])
-    give(chain, chain.keys[1], 2)
-    leave(chain, chain.keys[1])
+    give(chain, chain.alice, 1)
+    leave(chain, chain.alice)
+    chain.start(chain.bob)
+    give(chain, chain.bob, 2)
+    leave(chain, chain.bob)
     return chain, books
 
 
 def silent_and_not_taken_over() -> Scene:
     chain, books = sold(*TWO, auctions=1)
-    give(chain, chain.keys[0], 1)
+    give(chain, chain.alice, 1)
     chain.until(TaskState.ENDED)
     return chain, books
 
@@ -81,72 +80,72 @@ def sold_again(chain: TaskChain) -> None:
 def left_in_both_auctions() -> Scene:
     chain, books = sold(6 * OGPU)
     sold_again(chain)
-    leave(chain, chain.keys[1])
+    leave(chain, chain.bob)
     return chain, books
 
 
 def stopped_in_the_second_auction() -> Scene:
     chain, books = sold(6 * OGPU)
     sold_again(chain)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.stop()
     return chain, books
 
 
 def stopped_in_the_third_auction() -> Scene:
     chain, books = sold(6 * OGPU, auctions=3)
     sold_again(chain)
-    leave(chain, chain.keys[1])
+    leave(chain, chain.bob)
     chain.auction(with_offers([chain.keys[2]], 5 * OGPU, blocks=6))
     chain.start(chain.keys[2])
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.stop()
     return chain, books
 
 
 def left_where_that_costs_the_customer_little() -> Scene:
     """Of what the leaver loses most burns."""
     chain, books = sold(*TWO, auctions=1, loss=OGPU // 100)
-    leave(chain, chain.keys[0])
-    chain.start(chain.keys[1])
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    leave(chain, chain.alice)
+    chain.start(chain.bob)
+    chain.stop()
     return chain, books
 
 
 def closed() -> Scene:
     chain, books = sold(*TWO)
-    give(chain, chain.keys[0], 1)
+    give(chain, chain.alice, 1)
     close = TrainingMarket.close(task=chain.task, pay=OGPU, back=3)
     chain.ask(close)
-    chain.do(chain.keys[0], close, role="stash")
+    chain.do(chain.alice, close, role="stash")
     return chain, books
 
 
 def taken_over() -> Scene:
     chain, books = sold(*TWO, auctions=1)
-    give(chain, chain.keys[0], 1, 2)
-    leave(chain, chain.keys[0])
-    chain.start(chain.keys[1])
-    give(chain, chain.keys[1], 3)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    give(chain, chain.alice, 1, 2)
+    leave(chain, chain.alice)
+    chain.start(chain.bob)
+    give(chain, chain.bob, 3)
+    chain.stop()
     return chain, books
 
 
 def ended_by_itself() -> Scene:
     """In the second block of the third interval."""
     chain, books = sold(*TWO)
-    give(chain, chain.keys[0], 1, 2)
-    while chain.chain.height + 1 < chain.now().started_at + 8:
-        chain.chain.block()
-    chain.finish(chain.keys[0])
+    give(chain, chain.alice, 1, 2)
+    while chain.height + 1 < chain.now().started_at + 8:
+        chain.block()
+    chain.finish(chain.alice)
     return chain, books
 
 
 def time_was_up() -> Scene:
     """And its end is stated two blocks later."""
     chain, books = sold(*TWO)
-    give(chain, chain.keys[0], 1, 2, 3)
-    while chain.chain.height + 1 < chain.now().started_at + 14:
-        chain.chain.block()
-    chain.finish(chain.keys[0])
+    give(chain, chain.alice, 1, 2, 3)
+    while chain.height + 1 < chain.now().started_at + 14:
+        chain.block()
+    chain.finish(chain.alice)
     return chain, books
 
 
@@ -194,9 +193,9 @@ def test_what_is_shown_of_time_is_what_moved(scene: Callable[[], Scene]) -> None
 
 def test_while_it_runs_what_was_paid_for_intervals_is_shown() -> None:
     chain, books = sold(6 * OGPU + 1)
-    give(chain, chain.keys[0], 1, 2)
-    (provider,) = (each for each in account(chain, TaskEvents()).parties if each.account == chain.keys[0].stash)
-    assert provider.paid == chain.wealth(chain.keys[0].stash) - books.before[chain.keys[0]] > 0
+    give(chain, chain.alice, 1, 2)
+    (provider,) = (each for each in account(chain, TaskEvents()).parties if each.account == chain.alice.stash)
+    assert provider.paid == chain.wealth(chain.alice.stash) - books.before[chain.alice] > 0
     assert (provider.lost, provider.why) == (0, "intervals so far: it works on it")
 
 
@@ -227,4 +226,4 @@ def test_what_the_newest_events_alone_tell_of_time_is_right_or_said_to_be_unknow
     for count in range(1, len(newest)):
         found = account(chain, TaskEvents(newest[:count]))
         odd = wrong(chain, books, found)
-        assert odd == [] or (odd == [chain.keys[1].name] and any("took it over" in each for each in found.unknown))
+        assert odd == [] or (odd == [chain.bob.name] and any("took it over" in each for each in found.unknown))

@@ -39,7 +39,7 @@ def problem(chain: TaskChain, signed: SignedTaskAttestation) -> str:
 def next_block(chain: TaskChain) -> Bound:
     """The state as the next block finds it, for as long as nothing is due."""
     bound = chain.chain.now()
-    bound[TrainingMarket].system.number.set(chain.chain.height + 1)
+    bound[TrainingMarket].system.number.set(chain.height + 1)
     return bound
 
 
@@ -75,7 +75,7 @@ def test_a_block_with_a_malformed_attestation_is_invalid(name: str, made: Callab
     with pytest.raises(InvalidBlock):
         in_this_order(bad)(next_block(chain))
     assert chain.now() == before
-    chain.chain.block(attach(good))
+    chain.block(attach(good))
     assert chain.now() != before
 
 
@@ -88,7 +88,7 @@ def test_a_number_that_is_not_the_next_is_refused(number: int) -> None:
 
 def test_the_last_milestone_is_the_result() -> None:
     chain = running(milestones=2)
-    chain.chain.block(attach(at_milestone(chain, 1)))
+    chain.block(attach(at_milestone(chain, 1)))
     assert problem(chain, at_milestone(chain, 2)) == "not now: WrongMilestone"
     assert problem(chain, at_end(chain)) == ""
 
@@ -96,10 +96,10 @@ def test_the_last_milestone_is_the_result() -> None:
 def test_a_replayed_one_is_refused() -> None:
     chain = running()
     first, second = at_milestone(chain, 1), at_milestone(chain, 2)
-    chain.chain.block(attach(first))
+    chain.block(attach(first))
     assert problem(chain, first) == "not now: WrongMilestone"
     assert lasting_problem(chain.market, first) == "stated already"
-    chain.chain.block(attach(second))
+    chain.block(attach(second))
     for old in (first, second):
         with pytest.raises(InvalidBlock):
             in_this_order(old)(next_block(chain))
@@ -166,7 +166,7 @@ def test_what_was_signed_for_one_leg_proves_nothing_in_the_next() -> None:
     chain.start(bob)
     assert bob is not alice
     assert problem(chain, old) == "not the slot's key or device"
-    chain.chain.block(attach(at_milestone(chain, 1)))
+    chain.block(attach(at_milestone(chain, 1)))
     chain.until(TaskState.COMMITTING)
     assert problem(chain, old) == "not the slot's key or device"
 
@@ -176,13 +176,13 @@ def test_a_gang_keeps_step_within_a_block() -> None:
     first = [at_milestone(chain, 1, place) for place in range(2)]
     second = [at_milestone(chain, 2, place) for place in range(2)]
     assert problem(chain, second[0]) == "not now: WrongMilestone"
-    chain.chain.block(in_this_order(*first, *second))
+    chain.block(in_this_order(*first, *second))
     assert [slot.reported for slot in chain.now().slots] == [2, 2]
     ahead = at_milestone(chain, 3)
-    chain.chain.block(attach(ahead))
+    chain.block(attach(ahead))
     assert problem(chain, at_end(chain)) == "not now: DoneAlready"
-    chain.chain.block(attach(at_end(chain, 1)))
-    chain.chain.block(attach(at_end(chain)))
+    chain.block(attach(at_end(chain, 1)))
+    chain.block(attach(at_end(chain)))
     assert chain.state() in (TaskState.SUBMITTED, TaskState.JUDGED)
 
 
@@ -202,7 +202,7 @@ def test_order_and_doubles() -> None:
     for wrong in (first[::-1], [first[0], first[0]], [], [at_milestone(chain, 2), first[0]]):
         with pytest.raises(InvalidBlock):
             in_this_order(*wrong)(next_block(chain))
-    chain.chain.block(in_this_order(*first))
+    chain.block(in_this_order(*first))
 
 
 def test_an_attestation_does_what_the_call_does() -> None:
@@ -226,7 +226,7 @@ def test_an_attestation_does_what_the_call_does() -> None:
 def test_the_calls_that_state_the_same_are_free_when_they_succeed() -> None:
     chain = running(slots=2)
     alice = Signed(workers(chain)[0].provider)
-    result = TrainingMarket.finish(task=chain.task, place=0, result=a_result(chain.keys[0]))
+    result = TrainingMarket.finish(task=chain.task, place=0, result=a_result(chain.alice))
     stated = PostDispatch(pays_fee=False, actual_weight=WEIGHTS["TrainingMarket.checkpoint"])
     assert next_block(chain).dispatch(checkpoint(chain, 1), alice) == stated
     weight = WEIGHTS["TrainingMarket.finish"] + times(2, WEIGHTS["TrainingMarket.finish slot"])
@@ -241,12 +241,12 @@ def checkpoint(chain: TaskChain, number: int) -> Any:
 
 def test_a_milestone_that_was_attested_counts_and_is_gone_on_from() -> None:
     chain = running()
-    chain.chain.block(attach(at_milestone(chain, 1)))
+    chain.block(attach(at_milestone(chain, 1)))
     chain.count(1)
     assert chain.now().done == 1
     chain.until(TaskState.ASKING)
     assert chain.now().behind == 1
-    chain.start(chain.keys[1])
+    chain.start(chain.bob)
     kept = {number: lasting_problem(chain.market, at_milestone(chain, number)) for number in range(1, 5)}
     assert kept == {1: "stated already", 2: "", 3: "", 4: "no such milestone"}, "numbers go on over all legs"
 
@@ -289,13 +289,13 @@ def test_what_a_node_keeps() -> None:
     assert lasting_problem(chain.market, at_milestone(chain, 0)) == "stated already"
     assert lasting_problem(chain.market, at_end(chain)) == ""
     work_on = at_end(chain)
-    chain.chain.block(attach(work_on))
+    chain.block(attach(work_on))
     assert lasting_problem(chain.market, work_on) == "no such slot"
 
 
 def test_a_slot_that_has_its_result_states_no_more() -> None:
     chain = running(slots=2)
-    chain.chain.block(attach(at_end(chain)))
+    chain.block(attach(at_end(chain)))
     assert lasting_problem(chain.market, at_end(chain)) == "stated already"
     assert lasting_problem(chain.market, at_milestone(chain, 2)) == "stated already"
     assert lasting_problem(chain.market, at_end(chain, 1)) == ""
@@ -305,7 +305,7 @@ def test_a_slot_that_has_its_result_states_no_more() -> None:
 def midway() -> TaskChain:
     """A task whose first milestone counts."""
     chain = running()
-    chain.chain.block(attach(at_milestone(chain, 1)))
+    chain.block(attach(at_milestone(chain, 1)))
     chain.count(1)
     return chain
 

@@ -46,8 +46,7 @@ def a_chain() -> MarketChain:
 
 
 def until(chain: MarketChain, height: int) -> None:
-    while chain.height < height - 1:
-        chain.block()
+    chain.blocks_to(height - 1)
 
 
 def through_a_roll_call(chain: MarketChain, *answering: Keys) -> None:

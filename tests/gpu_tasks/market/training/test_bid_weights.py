@@ -37,9 +37,9 @@ def life_of(bids: int, charged: list[int]) -> tuple[int, int]:
     chain.auction(offers)
     assert chain.state() is TaskState.STARTING
     award = charged[-1]
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     while chain.market.tasks[chain.task] is not None:
-        chain.chain.block()
+        chain.block()
     return award, sum(charged)
 
 
@@ -53,5 +53,5 @@ def test_three_bids_more_are_charged_what_they_have_prepaid(charged: list[int]) 
 def test_a_commitment_weighs_its_call_and_what_the_bid_prepays() -> None:
     chain = TaskChain(size=7)
     chain.submit()
-    call = chain.commit_call(chain.keys[0], an_offer(OGPU))
+    call = chain.commit_call(chain.alice, an_offer(OGPU))
     assert call.weight.ref_time == (WEIGHTS["TrainingMarket.commit_bid"] + PREPAID_BY_A_BID).ref_time

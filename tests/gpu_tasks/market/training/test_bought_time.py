@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training.events import MilestoneReported, SlotSettled
-from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy, interval_of
 from gpu_tasks.market.training.reputation import FAILURE_TIMES
@@ -60,8 +60,8 @@ def begun(*prices: int, **order: Any) -> tuple[TaskChain, Books, Keys, Keys]:
 
 def to_height(chain: TaskChain, passed: int) -> None:
     """Empty blocks: the next one is so many blocks behind the start."""
-    while chain.chain.height + 1 < chain.now().started_at + passed:
-        chain.chain.block()
+    while chain.height + 1 < chain.now().started_at + passed:
+        chain.block()
 
 
 def pay_interval(chain: TaskChain, keys: Keys, number: int) -> None:
@@ -73,7 +73,7 @@ def pay_interval(chain: TaskChain, keys: Keys, number: int) -> None:
 
 def paid(chain: TaskChain) -> list[tuple[TaskOutcome, int]]:
     """All that was settled so far."""
-    return [(event.outcome, event.earned) for event in chain.chain.happened(SlotSettled)]
+    return [(event.outcome, event.earned) for event in chain.happened(SlotSettled)]
 
 
 def test_each_interval_is_paid_when_it_is_over_and_the_rest_when_the_time_is_up() -> None:
@@ -109,7 +109,7 @@ def test_who_is_late_with_an_interval_wins_no_time_by_it() -> None:
     chain.report(alice, 1)
     assert chain.now().deadline == chain.now().started_at + 2 * 3 + 3
     pay_interval(chain, alice, 2)
-    assert chain.chain.height == chain.now().started_at + 6
+    assert chain.height == chain.now().started_at + 6
 
 
 def test_the_last_interval_ends_with_the_result_alone() -> None:
@@ -140,7 +140,7 @@ def test_a_lease_does_not_end_before_its_time_is_up() -> None:
     to_height(chain, 11)
     chain.do(alice, result, ev.NotDueYet)
     chain.do(alice, result)
-    assert chain.chain.height == chain.now().started_at + 12
+    assert chain.height == chain.now().started_at + 12
     assert books.change(alice) == 4 * net(SHARE)
 
 
@@ -150,7 +150,7 @@ def test_a_customer_that_leaves_pays_the_interval_that_runs_and_its_bond(interva
     for number in range(1, intervals + 1):
         pay_interval(chain, alice, number)
     to_height(chain, passed)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.stop()
     assert chain.now().outcome is TaskOutcome.TIME_STOPPED
     assert books.change(alice) == (intervals + 1) * net(SHARE) + forfeit(PAY) // 2
     assert books.change(CUSTOMER) == -(intervals + 1) * SHARE - forfeit(PAY) - STOOD_BY
@@ -167,7 +167,7 @@ def test_a_provider_that_leaves_loses_its_interval_and_a_part_of_the_rest(interv
         chain.do(alice, TrainingMarket.leave(task=chain.task))
     else:
         chain.until(*set(TaskState) - {TaskState.RUNNING})
-        assert chain.chain.height == chain.now().started_at or chain.now().started_at == 0
+        assert chain.height == chain.now().started_at or chain.now().started_at == 0
     lost = (PAY - intervals * SHARE) // 4
     assert books.change(alice) == intervals * net(SHARE) - lost
     assert books.change(CUSTOMER) == -intervals * SHARE + lost - (STOOD_BY if intervals else 0)
@@ -209,7 +209,7 @@ def test_the_rest_of_the_time_is_auctioned_where_nobody_stands_by() -> None:
     task = chain.now()
     assert (task.state, task.auction, task.milestones, task.terms.blocks_max) == (TaskState.COMMITTING, 2, 3, 9)
     chain.auction(with_offers(chain.keys[1:], 5 * OGPU, blocks=9))
-    bob = chain.keys[1]
+    bob = chain.bob
     chain.start(bob)
     assert chain.now().slots[0].promised == 9
     pay_interval(chain, bob, 2)
@@ -289,7 +289,7 @@ def test_nobody_leaves_for_another(who: str) -> None:
 
 def test_only_who_is_paid_by_time_leaves_and_only_while_it_runs() -> None:
     chain, _ = bought()
-    alice = chain.keys[0]
+    alice = chain.alice
     chain.do(alice, TrainingMarket.leave(task=chain.task), ev.WrongTaskState)
     chain.start(alice)
     chain.do(alice, TrainingMarket.leave(task=chain.task), None, role="stash")
@@ -302,7 +302,7 @@ def test_only_who_is_paid_by_time_leaves_and_only_while_it_runs() -> None:
 def test_more_time_is_not_had_for_nothing(change: Any) -> None:
     chain, _, _, _ = begun()
     error = ev.UnsoundAmendment if isinstance(change, MoreBlocks) else ev.WrongTaskState
-    chain.ask(TrainingMarket.amend(task=chain.task, change=change), error)
+    chain.amend(change, error)
 
 
 def test_another_end_may_pay_what_is_not_paid_yet() -> None:
@@ -310,9 +310,9 @@ def test_another_end_may_pay_what_is_not_paid_yet() -> None:
     pay_interval(chain, alice, 1)
     pay_interval(chain, alice, 2)
     left = PAY - 2 * SHARE
-    chain.ask(TrainingMarket.close(task=chain.task, pay=left + 1, back=0), ev.UnsoundAmendment)
-    chain.ask(TrainingMarket.close(task=chain.task, pay=left, back=0))
-    chain.do(alice, TrainingMarket.close(task=chain.task, pay=left, back=0), role="stash")
+    chain.offer_end(left + 1, 0, ev.UnsoundAmendment)
+    chain.offer_end(left)
+    chain.sign_end(alice, left)
     assert books.change(alice) == 2 * net(SHARE) + net(left)
     assert chain.now().outcome is TaskOutcome.CLOSED
 
@@ -332,7 +332,7 @@ def test_odd_prices_lose_no_grain_over_their_intervals() -> None:
     chain, books, alice, _ = begun(6 * OGPU, PAY + 1, 8 * OGPU)
     for number in (1, 2, 3):
         pay_interval(chain, alice, number)
-    assert [event.milestone.number for event in chain.chain.happened(MilestoneReported)] == [1, 2, 3]
+    assert [event.milestone.number for event in chain.happened(MilestoneReported)] == [1, 2, 3]
     to_height(chain, 12)
     chain.do(alice, TrainingMarket.finish(task=chain.task, place=0, result=TaskResult(RIGHT, bytes(32), 1)))
     earned = [each for _, each in paid(chain)]
@@ -346,7 +346,7 @@ def test_blocks_are_paid_for_intervals_when_the_task_is_submitted() -> None:
     books = Books(chain)
     chain.submit(**time_order(blocks_max=255, milestones=255))
     assert books.change(CUSTOMER) == -255 * 30_000
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     assert books.change(CUSTOMER) == -255 * 30_000 - BOND // 10
 
 
@@ -359,6 +359,6 @@ def test_another_end_that_was_offered_before_an_interval_was_paid_is_offered_no_
     pay_interval(chain, alice, 2)
     chain.do(alice, close, ev.NoCloseOffer, role="stash")
     chain.ask(close, ev.UnsoundAmendment)
-    chain.ask(TrainingMarket.close(task=chain.task, pay=PRICE // 2, back=0))
-    chain.do(alice, TrainingMarket.close(task=chain.task, pay=PRICE // 2, back=0), role="stash")
+    chain.offer_end(PRICE // 2)
+    chain.sign_end(alice, PRICE // 2)
     assert books.change(alice) == 2 * net(PRICE // 4) + net(PRICE // 2)

@@ -74,16 +74,16 @@ def test_a_proof_that_is_right_is_paid_out_of_the_liars_collateral() -> None:
     assert chain.now().outcome is TaskOutcome.LIED
     reward = min(2 * BOND, COLLATERAL // 4)
     assert books.change(eve) == reward
-    assert books.change(chain.keys[0]) == -COLLATERAL
+    assert books.change(chain.alice) == -COLLATERAL
     assert books.change(CUSTOMER) == covered(PRICE, COLLATERAL) - STOOD_BY
-    assert [event.reward for event in chain.chain.happened(FraudProven)] == [reward]
+    assert [event.reward for event in chain.happened(FraudProven)] == [reward]
 
 
 def test_a_proof_convicts_every_partner_who_stated_the_root() -> None:
     chain = TaskChain(size=14)
     chain.submit(segments=SEGMENTS, slots=2)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 6 * OGPU, 8 * OGPU))
-    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    gang = chain.providers()
     books = Books(chain)
     for place, keys in enumerate(gang):
         chain.start(keys, place)
@@ -94,7 +94,7 @@ def test_a_proof_convicts_every_partner_who_stated_the_root() -> None:
     chain.do(eve, show(chain))
     judged(chain, says(refuted(TRACE)))
     assert [slot.outcome for slot in chain.now().slots] == [TaskOutcome.LIED] * 2
-    assert [books.change(keys) for keys in gang] == [-COLLATERAL] * 2
+    assert books.changes(*gang) == [-COLLATERAL] * 2
     assert [chain.market.records[keys.stash].failed for keys in gang] == [5 * slot.price for slot in chain.now().slots]
 
 
@@ -115,23 +115,23 @@ def test_a_proof_that_is_wrong_costs_its_bond_and_gives_the_customer_its_time_ag
     chain, books, eve = challenged()
     finished = chain.now().finished_at
     while chain.state() is TaskState.JUDGED:
-        chain.chain.block(*judges_say(chain, says(TRACE)))
+        chain.block(*judges_say(chain, says(TRACE)))
     task = chain.now()
     assert (task.state, task.accepted, task.is_checked) == (TaskState.SUBMITTED, None, True)
-    assert task.finished_at == chain.chain.height
+    assert task.finished_at == chain.height
     assert (task.challenge, task.judged_for, task.beacon_at) == (None, None, finished), "no other chance is drawn"
     assert task.deadline == task.finished_at + 10
     assert books.change(eve) == -BOND
     signed(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None))(chain.chain.now())
     chain.until(TaskState.ENDED)
-    assert books.change(chain.keys[0]) == net(PAID)
+    assert books.change(chain.alice) == net(PAID)
 
 
 def test_an_end_that_was_offered_before_a_proof_is_not_taken_after_it() -> None:
     """A liar whose proof was judged wrong by chance would buy itself off with an old signature."""
     chain, _ = stated()
     eve = chain.keys[4]
-    chain.ask(TrainingMarket.close(task=chain.task, pay=1, back=1))
+    chain.offer_end(1, 1)
     chain.do(eve, claim(chain, eve))
     chain.do(eve, show(chain))
     assert (chain.state(), chain.now().close) == (TaskState.JUDGED, None)
@@ -145,8 +145,7 @@ def about_to_be_audited() -> tuple[TaskChain, Keys]:
         submitted(chain, TRACE, segments=SEGMENTS)
         finished, eve = chain.now().finished_at, chain.keys[4]
         chain.do(eve, claim(chain, eve))
-        while chain.chain.height < finished + AUDIT_DELAYS[-1]:
-            chain.chain.block()
+        chain.blocks_to(finished + AUDIT_DELAYS[-1])
         beacon = chain.chain.now()[Beacon]
         values = [beacon.value_at(finished + delay) for delay in AUDIT_DELAYS]
         if is_audited([value for value in values if value], chain.task, chain.now().rules.audit_rate_ppm):
@@ -161,13 +160,13 @@ def test_a_wrong_proof_draws_no_audit_anew() -> None:
     chain.do(eve, show(chain))
     assert chain.state() is TaskState.JUDGED
     while chain.state() is TaskState.JUDGED:
-        chain.chain.block(*judges_say(chain, says(TRACE)))
+        chain.block(*judges_say(chain, says(TRACE)))
     assert (chain.state(), chain.now().judged_for) == (TaskState.SHOWING, JudgedFor.AUDIT)
 
 
 def test_a_proof_is_of_a_segment_that_its_liar_has_run() -> None:
     chain, _ = awarded(segments=SEGMENTS)
-    alice, bob, eve = chain.keys[0], chain.keys[1], chain.keys[4]
+    alice, bob, eve = chain.alice, chain.bob, chain.keys[4]
     work(chain, alice, milestones=1)
     chain.until(TaskState.ASKING)
     chain.start(bob)
@@ -188,7 +187,7 @@ def test_who_proves_its_own_lie_keeps_no_more_than_a_fourth() -> None:
 def test_a_proof_that_nobody_decides_costs_nobody_anything() -> None:
     chain, books, eve = challenged()
     while chain.state() is TaskState.JUDGED:
-        chain.chain.block()
+        chain.block()
     assert chain.state() is TaskState.SUBMITTED
     assert books.change(eve) == 0
 
@@ -207,7 +206,7 @@ def test_a_claim_that_is_not_opened_gets_its_bond_back_when_the_customer_ends_th
     eve = chain.keys[4]
     chain.do(eve, claim(chain, eve))
     assert books.chain.free(eve.stash) < books.before[eve]
-    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.accept()
     chain.until(TaskState.ENDED)
     assert books.change(eve) == 0
     assert not list(chain.market.claims.items())
@@ -218,11 +217,10 @@ def test_who_has_not_opened_its_claim_when_the_customer_accepts_loses_nothing() 
     chain, books = stated()
     eve = chain.keys[4]
     chain.do(eve, claim(chain, eve))
-    made_at = chain.chain.height
-    while chain.chain.height < chain.now().deadline - 1:
-        chain.chain.block()
-    assert chain.chain.height >= made_at + CLAIM_BLOCKS
-    chain.ask(TrainingMarket.accept(task=chain.task))
+    made_at = chain.height
+    chain.blocks_to(chain.now().deadline - 1)
+    assert chain.height >= made_at + CLAIM_BLOCKS
+    chain.accept()
     chain.until(TaskState.ENDED)
     assert books.change(eve) == 0
 
@@ -230,11 +228,11 @@ def test_who_has_not_opened_its_claim_when_the_customer_accepts_loses_nothing() 
 def test_a_commitment_that_is_copied_opens_nothing() -> None:
     chain, _ = stated()
     eve, thief = chain.keys[4:6]
-    chain.chain.block(
+    chain.block(
         signed(eve.provider, claim(chain, eve)),
         signed(thief.provider, claim(chain, thief, by=eve)),
     )
-    chain.chain.block(
+    chain.block(
         refused(thief.provider, show(chain), ev.ProvesNothing),
         signed(eve.provider, show(chain)),
     )
@@ -243,13 +241,13 @@ def test_a_commitment_that_is_copied_opens_nothing() -> None:
 def test_a_proof_is_not_opened_in_the_block_that_commits_to_it() -> None:
     chain, _ = stated()
     thief = chain.keys[5]
-    chain.chain.block(signed(thief.provider, claim(chain, thief)), refused(thief.provider, show(chain), ev.NoSuchClaim))
+    chain.block(signed(thief.provider, claim(chain, thief)), refused(thief.provider, show(chain), ev.NoSuchClaim))
     chain.do(chain.keys[4], show(chain), ev.NoSuchClaim)
 
 
 def test_who_has_a_part_in_the_task_or_no_bond_makes_no_claim() -> None:
     chain, _ = stated()
-    alice, eve = chain.keys[0], chain.keys[4]
+    alice, eve = chain.alice, chain.keys[4]
     for who, error in ((alice, ev.NotEligible), (CUSTOMER, ev.NotEligible), (Keys("stranger"), ev.NotEligible)):
         refused(who.stash, claim(chain, who), error)(chain.chain.now())
     chain.do(eve, claim(chain, eve))
@@ -268,20 +266,19 @@ def test_a_customer_that_is_bonded_disputes_and_proves_nothing() -> None:
 
 def test_a_task_takes_so_many_claims_and_no_more() -> None:
     chain, _ = stated()
-    chain.chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in chain.keys[3:7]))
+    chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in chain.keys[3:7]))
     chain.do(chain.keys[7], claim(chain, chain.keys[7]), ev.TooManyClaims)
 
 
 def test_who_claims_and_opens_nothing_keeps_no_other_proof_out() -> None:
     chain, books = stated()
     friends, eve = chain.keys[3:7], chain.keys[7]
-    chain.chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in friends))
-    made_at = chain.chain.height
-    while chain.chain.height < made_at + CLAIM_BLOCKS - 2:
-        chain.chain.block()
+    chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in friends))
+    made_at = chain.height
+    chain.blocks_to(made_at + CLAIM_BLOCKS - 2)
     chain.do(eve, claim(chain, eve), ev.TooManyClaims)
     chain.do(eve, claim(chain, eve))
-    (burned,) = chain.chain.happened(FraudNotShown)
+    (burned,) = chain.happened(FraudNotShown)
     assert burned.burned == BOND
     assert burned.challenger in {keys.stash for keys in friends}
     assert sorted(books.change(keys) for keys in friends) == [-BOND, 0, 0, 0]
@@ -293,8 +290,7 @@ def test_who_claims_and_opens_nothing_until_silence_counts_loses_its_bond() -> N
     chain, books = stated()
     early, late = chain.keys[4:6]
     chain.do(early, claim(chain, early))
-    while chain.chain.height < chain.now().deadline - CLAIM_BLOCKS:
-        chain.chain.block()
+    chain.blocks_to(chain.now().deadline - CLAIM_BLOCKS)
     chain.do(late, claim(chain, late))
     chain.until(TaskState.ENDED)
     assert (books.change(early), books.change(late)) == (-BOND, 0)
@@ -303,12 +299,12 @@ def test_who_claims_and_opens_nothing_until_silence_counts_loses_its_bond() -> N
 def test_the_time_of_a_proof_does_not_pass_while_another_is_judged() -> None:
     chain, books = stated()
     eve, second = chain.keys[4:6]
-    chain.chain.block(signed(eve.provider, claim(chain, eve)), signed(second.provider, claim(chain, second)))
+    chain.block(signed(eve.provider, claim(chain, eve)), signed(second.provider, claim(chain, second)))
     chain.do(eve, show(chain))
     while chain.state() is TaskState.JUDGED:
-        chain.chain.block(*judges_say(chain, says(TRACE)))
+        chain.block(*judges_say(chain, says(TRACE)))
     friends = chain.keys[6:8]
-    chain.chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in friends))
+    chain.block(*(signed(keys.provider, claim(chain, keys)) for keys in friends))
     chain.do(chain.keys[8], claim(chain, chain.keys[8]), ev.TooManyClaims)
     assert books.change(second) == 0
 
@@ -333,7 +329,7 @@ def test_only_what_was_committed_to_is_opened() -> None:
     chain, _ = stated()
     eve = chain.keys[4]
     chain.do(eve, claim(chain, eve))
-    chain.chain.block()
+    chain.block()
     other = proof_of_fraud(DIGESTS, 8, b"n" * 32)
     for call in (show(chain, other), show(chain, salt=b"z" * 32)):
         refused(eve.provider, call, ev.ProvesNothing)(chain.chain.now())
@@ -346,6 +342,6 @@ def test_without_a_trace_or_after_the_customers_word_there_is_nothing_to_claim()
     eve = chain.keys[4]
     chain.do(eve, claim(chain, eve), ev.WrongTaskState)
     chain, _ = stated()
-    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.accept()
     refused(eve.provider, claim(chain, eve), ev.WrongTaskState)(chain.chain.now())
     refused(eve.provider, show(chain), ev.WrongTaskState)(chain.chain.now())

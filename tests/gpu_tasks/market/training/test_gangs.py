@@ -5,7 +5,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
-from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TASK_ESCROW, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -35,13 +35,13 @@ def two_places_of_alice() -> tuple[TaskChain, Books]:
     chain = TaskChain()
     alice, bob = chain.keys[:2]
     register = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=SECOND, bond=100 * OGPU)
-    chain.chain.block(signed(alice.stash, register))
+    chain.block(signed(alice.stash, register))
     books = Books(chain)
     chain.submit(slots=2)
     bids = ((alice, b"", 5), (alice, device_id(alice.stash, SECOND), 6), (bob, b"", 7))
-    chain.chain.block(*(signed(k.provider, chain.commit_call(k, an_offer(price * OGPU), d)) for k, d, price in bids))
+    chain.block(*(signed(k.provider, chain.commit_call(k, an_offer(price * OGPU), d)) for k, d, price in bids))
     chain.until(TaskState.REVEALING)
-    chain.chain.block(*(signed(k.provider, chain.reveal_call(k, an_offer(price * OGPU), d)) for k, d, price in bids))
+    chain.block(*(signed(k.provider, chain.reveal_call(k, an_offer(price * OGPU), d)) for k, d, price in bids))
     chain.until(TaskState.STARTING)
     return chain, books
 
@@ -52,9 +52,9 @@ def two_places_of_alice() -> tuple[TaskChain, Books]:
 def test_who_starts_before_its_partner_is_neither_late_nor_paid_for_it() -> None:
     chain, _, gang = gang_of_two(blocks=4)
     chain.start(gang[0])
-    chain.chain.block()
+    chain.block()
     chain.start(gang[1], 1)
-    chain.chain.blocks(2)
+    chain.blocks(2)
     chain.finish(gang[0])
     finish_and_accept_second(chain, gang[1])
     task = chain.now()
@@ -65,9 +65,8 @@ def test_who_starts_before_its_partner_is_neither_late_nor_paid_for_it() -> None
 def finish_and_accept_second(chain: TaskChain, keys: Keys) -> None:
     """The other result, and the payment of both."""
     chain.finish(keys, 1)
-    while not chain.now().is_checked:
-        chain.chain.block()
-    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.until_checked()
+    chain.accept()
     chain.until(TaskState.ENDED)
 
 
@@ -77,8 +76,8 @@ def test_who_waits_for_a_partner_is_not_late() -> None:
         chain.start(keys, place)
     for number in (1, 2, 3):
         chain.report(alice, number)
-        while chain.chain.height < chain.now().deadline - 1:  # as long as nobody takes it for dead
-            chain.chain.block()
+        while chain.height < chain.now().deadline - 1:  # as long as nobody takes it for dead
+            chain.block()
         chain.report(bob, number, 1)
     chain.finish(alice)
     finish_and_accept_second(chain, bob)
@@ -94,8 +93,8 @@ def test_a_stop_charges_nobody_for_a_partner_that_is_late() -> None:
     for place, keys in enumerate((alice, bob)):
         chain.start(keys, place)
     chain.report(alice, 1)
-    chain.chain.blocks(3)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.blocks(3)
+    chain.stop()
     prices = [slot.price for slot in chain.now().slots]
     assert books.change(alice) == net(prices[0]) + forfeit(prices[0]) // 2
     assert books.change(bob) == net(prices[1]) + forfeit(prices[1]) // 2 - 4 * PRICE
@@ -109,20 +108,20 @@ def test_more_blocks_bind_no_partner_beyond_what_the_task_allowed_to_promise() -
     limit = chain.now().terms.blocks_max
     more = TrainingMarket.amend(task=chain.task, change=MoreBlocks(limit - 40 + 1))
     chain.ask(more, ev.UnsoundAmendment)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(limit - 40)))
+    chain.amend(MoreBlocks(limit - 40))
     assert chain.now().deadline <= chain.now().reported_at + 2 * limit
 
 
 def test_a_gang_that_is_stopped_is_paid_for_the_blocks_since_all_had_started() -> None:
     chain, books, gang = gang_of_two()
     chain.start(gang[0])
-    chain.chain.block()
+    chain.block()
     chain.start(gang[1], 1)
-    chain.chain.blocks(9)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.blocks(9)
+    chain.stop()
     price = 8 * OGPU
     earned = price * 10 // 40
-    assert [books.change(keys) for keys in gang] == [earned - earned // 50 + forfeit(price) // 2] * 2
+    assert books.changes(*gang) == [earned - earned // 50 + forfeit(price) // 2] * 2
 
 
 def test_a_gang_has_the_time_of_its_slowest() -> None:
@@ -145,7 +144,7 @@ def test_the_rest_of_a_gang_costs_no_more_than_the_emptiest_escrow_has() -> None
     chain.auction(bids)
     prices = [slot.price for slot in chain.now().slots]
     assert prices[0] > prices[1]
-    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    gang = chain.providers()
     for place, keys in enumerate(gang):
         chain.start(keys, place)
     for number in (1, 2):
@@ -172,17 +171,17 @@ def test_what_an_end_pays_and_takes_every_place_has() -> None:
     prices = sorted(slot.price for slot in chain.now().slots)
     assert prices[0] < prices[1]
     for pay, back in ((prices[0] + 1, 0), (0, COLLATERAL + 1)):
-        chain.ask(TrainingMarket.close(task=chain.task, pay=pay, back=back), ev.UnsoundAmendment)
-    chain.ask(TrainingMarket.close(task=chain.task, pay=prices[0], back=COLLATERAL))
+        chain.offer_end(pay, back, ev.UnsoundAmendment)
+    chain.offer_end(prices[0], COLLATERAL)
 
 
 def test_who_has_two_places_signs_an_end_for_both() -> None:
     chain, books = two_places_of_alice()
     close = TrainingMarket.close(task=chain.task, pay=OGPU, back=0)
     chain.ask(close)
-    chain.do(chain.keys[0], close, role="stash")
+    chain.do(chain.alice, close, role="stash")
     assert chain.now().outcome is TaskOutcome.CLOSED
-    assert books.change(chain.keys[0]) == 2 * (OGPU - OGPU // 50)
+    assert books.change(chain.alice) == 2 * (OGPU - OGPU // 50)
 
 
 # ------------------------------------------------------------------------------------------------ one place of several
@@ -193,7 +192,7 @@ def test_who_loses_one_of_its_two_places_is_told_of_the_other() -> None:
     alice, bob = chain.keys[:2]
     chain.start(alice)
     while chain.now().slots[1].provider == alice.stash:
-        chain.chain.block()
+        chain.block()
     assert [slot.provider for slot in chain.now().slots] == [alice.stash, bob.stash]
     assert set(chain.market.duties.under(alice.stash)) == {(chain.task, True)}
     assert books.change(alice) == -PRICE // 10
@@ -203,9 +202,9 @@ def test_an_input_that_is_missing_is_missing_for_every_place() -> None:
     chain, books, gang = gang_of_two(TaskChain(size=12))
     chain.do(gang[1], TrainingMarket.report_input(task=chain.task, place=1))
     while chain.state() is TaskState.JUDGED:
-        chain.chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
+        chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
-    assert [books.change(keys) for keys in gang] == [forfeit(8 * OGPU) // 2] * 2
+    assert books.changes(*gang) == [forfeit(8 * OGPU) // 2] * 2
     assert books.change(CUSTOMER) < -2 * forfeit(8 * OGPU)
 
 
@@ -213,7 +212,7 @@ def test_who_reported_a_good_input_loses_its_place_whichever_that_is() -> None:
     chain, books, gang = gang_of_two(TaskChain(size=12))
     chain.do(gang[1], TrainingMarket.report_input(task=chain.task, place=1))
     while chain.state() is TaskState.JUDGED:
-        chain.chain.block(*judges_say(chain, says(b"i" * 32)))
+        chain.block(*judges_say(chain, says(b"i" * 32)))
     assert [slot.provider for slot in chain.now().slots] == [gang[0].stash, chain.keys[2].stash]
     assert books.change(gang[0]) == 0
     assert books.change(gang[1]) < 0

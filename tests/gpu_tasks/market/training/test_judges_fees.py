@@ -49,17 +49,17 @@ def sold_for_dust(
     chain = TaskChain(size=14, constants=constants or {})
     books = Books(chain)
     chain.submit(**{"time_value": 0, "loss": 0, "price_max": PRICE // 2, **order})
-    chain.ask(TrainingMarket.amend(task=chain.task, change=RaisePrice(PRICE)))
+    chain.amend(RaisePrice(PRICE))
     chain.auction(with_offers(chain.keys, 1, DUST, 8 * OGPU, collateral=collateral))
-    assert (chain.now().slots[0].price, chain.now().slots[0].provider) == (DUST, chain.keys[0].stash)
+    assert (chain.now().slots[0].price, chain.now().slots[0].provider) == (DUST, chain.alice.stash)
     return chain, books
 
 
 def finished_for_dust(root: bytes = RIGHT, **sold: Any) -> tuple[TaskChain, Books]:
     """The same, with a result."""
     chain, books = sold_for_dust(**sold)
-    chain.start(chain.keys[0])
-    chain.finish(chain.keys[0], root=root)
+    chain.start(chain.alice)
+    chain.finish(chain.alice, root=root)
     return chain, books
 
 
@@ -89,14 +89,14 @@ def challenged_for_dust() -> tuple[TaskChain, Books]:
 def reported_for_dust(**sold: Any) -> tuple[TaskChain, Books]:
     """A task sold for dust whose winner says that there is no input."""
     chain, books = sold_for_dust(**sold)
-    chain.do(chain.keys[0], TrainingMarket.report_input(task=chain.task, place=0))
+    chain.do(chain.alice, TrainingMarket.report_input(task=chain.task, place=0))
     return chain, books
 
 
 def disputed_for_dust(**sold: Any) -> tuple[TaskChain, Books]:
     """A task sold for dust whose right result the customer disputes."""
     chain, books = finished_for_dust(**sold)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     return chain, books
 
 
@@ -114,7 +114,7 @@ def test_a_price_of_dust_makes_no_judges_cheap_whom_somebody_calls(
     """The pot gives no more than it would to an audit: what it is paid follows the price."""
     chain, _ = called()
     while chain.state() is not TaskState.JUDGED:
-        chain.chain.block()
+        chain.block()
     case = case_of(chain)
     assert case.fee == fee
     assert case.terms.pot_max == from_pot
@@ -126,7 +126,7 @@ def test_a_judge_holds_a_court_and_twice_what_the_customer_is_due(
 ) -> None:
     """Whether a committee opens the case or an audit's pair: an appeal that shows it wrong may cost that much."""
     chain, _ = called(collateral=35 * OGPU)
-    chain.chain.blocks(4)
+    chain.blocks(4)
     case, seat = case_of(chain), COURT_FEES * CALLED_FEE + 2 * PRICE
     assert seat > max(35 * OGPU, SEAT_FEES * CALLED_FEE)
     assert case.seat == seat
@@ -155,8 +155,7 @@ def test_an_audit_of_dust_pays_what_its_premium_is_of() -> None:
     for seed in range(20):
         chain, _ = finished_for_dust(constants={**OFTEN, "TrainingMarket.accept_blocks": 40})
         chain.chain.chance.seed(seed)
-        while not chain.now().is_checked:
-            chain.chain.block()
+        chain.until_checked()
         if chain.state() is TaskState.JUDGED:
             case = case_of(chain)
             assert (case.fee, case.terms.pot_max) == (LEAST, FIRST_JUDGES * LEAST)
@@ -173,7 +172,7 @@ def test_a_right_result_of_dust_that_is_disputed_pays_its_judges_by_the_greatest
     assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
     premium = money.premium(chain.now().rules, DUST)
     assert chain.pot == pot + premium
-    assert books.change(chain.keys[0]) == net(DUST) + (bond - 2 * CALLED_FEE) // 2
+    assert books.change(chain.alice) == net(DUST) + (bond - 2 * CALLED_FEE) // 2
     assert books.change(CUSTOMER) == -DUST - STOOD_BY - premium - bond
 
 
@@ -181,7 +180,7 @@ def test_a_missing_input_of_dust_pays_its_judges_by_the_greatest_price_and_the_r
     chain, books = reported_for_dust()
     pot, customer = chain.pot, -forfeit(DUST) - STOOD_BY
     while chain.state() is TaskState.JUDGED:
-        chain.chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
+        chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
     assert (chain.pot, books.change(CUSTOMER)) == (pot, customer - 3 * CALLED_FEE)
 
@@ -190,7 +189,7 @@ def test_a_wrong_proof_about_dust_pays_its_judges_by_the_greatest_price() -> Non
     chain, books = challenged_for_dust()
     pot, eve = chain.pot, chain.keys[4]
     while chain.state() is TaskState.JUDGED:
-        chain.chain.block(*judges_say(chain, says(TRACE)))
+        chain.block(*judges_say(chain, says(TRACE)))
     assert (chain.pot, books.change(eve)) == (pot, -5 * CALLED_TRACE_FEE)
 
 
@@ -199,4 +198,4 @@ def test_a_right_proof_about_dust_brings_what_judges_cost_twice() -> None:
     judged(chain, says(refuted(TRACE)))
     assert chain.now().outcome is TaskOutcome.LIED
     assert books.change(chain.keys[4]) == min(10 * CALLED_TRACE_FEE, COLLATERAL // 4)
-    assert books.change(chain.keys[0]) == -COLLATERAL
+    assert books.change(chain.alice) == -COLLATERAL

@@ -3,7 +3,6 @@
 from gpu_tasks.client.commands.dispute import bonds_of
 from gpu_tasks.client.tasks.payments import jury_pay
 from gpu_tasks.market.training import events as ev
-from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import JURORS
 from gpu_tasks.market.training.replica_events import ReplicasCompared
@@ -36,12 +35,12 @@ from task_chain import PRICE, RIGHT, WRONG, a_result, net
 def test_a_jury_convicts_two_that_outvoted_an_honest_one() -> None:
     chain, books, whose, jury = disputed(WRONG, RIGHT, WRONG)
     compute(chain, jury, RIGHT, RIGHT, RIGHT, RIGHT, WRONG)
-    assert chain.chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 3, 5, 4, RIGHT)
+    assert chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 3, 5, 4, RIGHT)
     assert chain.state() is TaskState.ENDED
     lied, paid = TaskOutcome.LIED, TaskOutcome.ON_TIME
     assert outcomes(chain) == [lied, paid, lied, *[paid] * 4, TaskOutcome.OUTVOTED]
-    assert [books.change(keys) for keys in whose] == [-COLLATERAL, net(PAY), -COLLATERAL]
-    assert [books.change(keys) for keys in jury] == [*[net(PAY)] * 4, -LOST]
+    assert books.changes(*whose) == [-COLLATERAL, net(PAY), -COLLATERAL]
+    assert books.changes(*jury) == [*[net(PAY)] * 4, -LOST]
     assert spent(books) == -PAY + 2 * PRICE - 4 * PAY + LOST
     assert chain.now().outcome is paid
 
@@ -50,7 +49,7 @@ def test_a_dispute_locks_what_the_jury_is_paid_and_the_client_says_so() -> None:
     chain, _, whose = replicated(size=14)
     compute(chain, whose, RIGHT, RIGHT, WRONG)
     before = chain.free(CUSTOMER.stash)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     task = chain.now()
     assert before - chain.free(CUSTOMER.stash) == JURORS * PAY == jury_pay(task) == sum(bonds_of(task))
     books = chain.chain.now()[Balances].held_cases
@@ -62,14 +61,14 @@ def test_a_jury_of_three_against_two_convicts_nobody() -> None:
     compute(chain, jury, RIGHT, RIGHT, RIGHT, WRONG, WRONG)
     outvoted = TaskOutcome.OUTVOTED
     assert outcomes(chain)[:3] == [outvoted, outvoted, TaskOutcome.ON_TIME]
-    assert [books.change(keys) for keys in whose] == [-LOST, -LOST, net(PAY)]
-    assert [books.change(keys) for keys in jury] == [*[net(PAY)] * 3, -LOST, -LOST]
+    assert books.changes(*whose) == [-LOST, -LOST, net(PAY)]
+    assert books.changes(*jury) == [*[net(PAY)] * 3, -LOST, -LOST]
 
 
 def test_who_disputes_a_right_result_pays_the_jury() -> None:
     chain, books, whose, jury = disputed(RIGHT, RIGHT, RIGHT)
     compute(chain, jury, *[RIGHT] * 5)
-    assert [books.change(keys) for keys in (*whose, *jury)] == [net(PAY)] * 8
+    assert books.changes(*whose, *jury) == [net(PAY)] * 8
     assert spent(books) == -8 * PAY
 
 
@@ -77,16 +76,16 @@ def test_a_jury_that_does_not_agree_leaves_everything_where_it_was() -> None:
     chain, books, whose, jury = disputed(RIGHT, RIGHT, WRONG)
     compute(chain, jury, RIGHT, RIGHT, WRONG, WRONG, b"z" * 32)
     assert chain.now().outcome is TaskOutcome.UNDECIDED
-    assert [books.change(keys) for keys in (*whose, *jury)] == [0] * 8
+    assert books.changes(*whose, *jury) == [0] * 8
     assert spent(books) == 0
 
 
 def test_a_jury_that_nobody_joins_is_not_heard() -> None:
     chain, books, whose = replicated()
     compute(chain, whose, RIGHT, WRONG, RIGHT)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     chain.until(TaskState.ENDED)
-    assert [books.change(keys) for keys in whose] == [net(PAY), -LOST, net(PAY)]
+    assert books.changes(*whose) == [net(PAY), -LOST, net(PAY)]
     assert spent(books) == -2 * PAY + LOST
 
 
@@ -95,8 +94,8 @@ def test_jurors_who_fall_silent_are_out_and_a_jury_that_is_too_small_is_not_hear
     bind(chain, jury[0], 3)
     bind(chain, jury[1], 4)
     chain.until(TaskState.ENDED)
-    assert [books.change(keys) for keys in whose] == [net(PAY), -LOST, net(PAY)]
-    assert [books.change(keys) for keys in jury] == [0, 0, -LOST, -LOST, -LOST]
+    assert books.changes(*whose) == [net(PAY), -LOST, net(PAY)]
+    assert books.changes(*jury) == [0, 0, -LOST, -LOST, -LOST]
 
 
 def test_the_newly_drawn_are_others_and_the_first_have_nothing_to_do() -> None:
@@ -104,9 +103,9 @@ def test_the_newly_drawn_are_others_and_the_first_have_nothing_to_do() -> None:
     assert not set(whose) & set(jury)
     chain.do(whose[0], TrainingMarket.finish(task=chain.task, place=0, result=a_result(whose[0])), ev.DoneAlready)
     chain.do(whose[0], TrainingMarket.start(task=chain.task, place=0), ev.WrongTaskState)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()), ev.WrongTaskState)
-    chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None), ev.WrongTaskState)
+    chain.stop(ev.WrongTaskState)
+    chain.cancel(ev.WrongTaskState)
+    chain.dispute(error=ev.WrongTaskState)
     chain.do(jury[0], TrainingMarket.report_input(task=chain.task, place=3), ev.WrongTaskState)
 
 
@@ -116,12 +115,12 @@ def test_who_did_not_start_before_does_not_start_beside_a_jury() -> None:
     chain.until(TaskState.STARTING)
     whose = workers(chain)
     starts = [signed(whose[place].provider, TrainingMarket.start(task=chain.task, place=place)) for place in (0, 1)]
-    chain.chain.block(*starts)
+    chain.block(*starts)
     chain.until(TaskState.RUNNING)
     for place, keys in enumerate(whose[:2]):
         bind(chain, keys, place)
     open_all(chain, *enumerate(whose[:2]))
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     offer(chain, *(keys for keys in chain.keys if keys not in whose))
     chain.until(TaskState.STARTING)
     chain.do(whose[2], TrainingMarket.start(task=chain.task, place=2), ev.DoneAlready)
@@ -131,20 +130,20 @@ def test_who_did_not_start_before_does_not_start_beside_a_jury() -> None:
 def test_a_second_dispute_is_not_there() -> None:
     chain, _, whose = replicated()
     compute(chain, whose, RIGHT, RIGHT, RIGHT)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=3), ev.NoSuchSegment)
+    chain.dispute(3, ev.NoSuchSegment)
     chain.do(whose[0], TrainingMarket.dispute(task=chain.task, segment=None), ev.NotTaskCustomer)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
-    chain.ask(TrainingMarket.accept(task=chain.task), ev.WrongTaskState)
-    chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
+    chain.dispute()
+    chain.accept(ev.WrongTaskState)
+    chain.cancel(ev.WrongTaskState)
 
 
 def test_who_did_not_open_in_time_opens_nothing_before_a_jury() -> None:
     chain, books, whose = replicated(size=14)
     for call, places in ((bind_call, (0, 1, 2)), (open_call, (0, 1))):
-        chain.chain.block(*(signed(whose[place].provider, call(chain, whose[place], place)) for place in places))
+        chain.block(*(signed(whose[place].provider, call(chain, whose[place], place)) for place in places))
     chain.until(TaskState.SUBMITTED)
     assert outcomes(chain) == [None, None, TaskOutcome.DIED]
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     offer(chain, *(keys for keys in chain.keys if keys not in whose))
     chain.until(TaskState.STARTING)
     for place, keys in enumerate(begin(chain), 3):

@@ -22,7 +22,7 @@ def reported(*prices: int, constants: dict[str, int] | None = None, **order: obj
     books = Books(chain)
     chain.submit(**order)
     chain.auction(with_offers(chain.keys, *(prices or (6 * OGPU, 7 * OGPU, 8 * OGPU))))
-    chain.do(chain.keys[0], TrainingMarket.report_input(task=chain.task, place=0))
+    chain.do(chain.alice, TrainingMarket.report_input(task=chain.task, place=0))
     assert chain.state() is TaskState.JUDGED
     return chain, books
 
@@ -30,15 +30,15 @@ def reported(*prices: int, constants: dict[str, int] | None = None, **order: obj
 def over(chain: TaskChain, opinion: Opinion) -> None:
     """Let the judges say this, until the task goes on."""
     while chain.state() is TaskState.JUDGED:
-        chain.chain.block(*judges_say(chain, lambda _keys: opinion))
+        chain.block(*judges_say(chain, lambda _keys: opinion))
 
 
 def test_a_missing_input_costs_the_customer_bond_and_judges_and_ends_the_task() -> None:
     chain, books = reported()
     over(chain, Unanswerable())
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
-    assert books.change(chain.keys[0]) == forfeit(7 * OGPU) // 2
-    assert books.change(chain.keys[1]) == net(STOOD_BY)
+    assert books.change(chain.alice) == forfeit(7 * OGPU) // 2
+    assert books.change(chain.bob) == net(STOOD_BY)
     assert books.change(CUSTOMER) == -forfeit(7 * OGPU) - 3 * CALLED_FEE - STOOD_BY
 
 
@@ -47,8 +47,8 @@ def test_judges_who_cost_more_than_the_escrow_leave_what_the_standby_is_due() ->
     chain, books = reported(constants={"TrainingMarket.judge_fee_ppm": 700_000})
     over(chain, Unanswerable())
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
-    assert books.change(chain.keys[0]) == forfeit(7 * OGPU) // 2
-    assert books.change(chain.keys[1]) == net(STOOD_BY)
+    assert books.change(chain.alice) == forfeit(7 * OGPU) // 2
+    assert books.change(chain.bob) == net(STOOD_BY)
     escrow = money.escrow(chain.now().rules, PRICE)
     assert books.change(CUSTOMER) == -forfeit(7 * OGPU) - (escrow - PRICE // 50) - STOOD_BY
 
@@ -72,9 +72,9 @@ def test_a_case_about_an_input_is_of_what_the_task_says_and_who_gains_by_it_does
     case, task = chain.chain.now()[Courts].cases[slot_case(chain.task, 0)], chain.now()
     assert case is not None
     assert case.terms.sealed_at == task.order.sealed_at < task.submitted_at
-    assert case.terms.excluded == (chain.keys[1].stash,), "who would have the place"
+    assert case.terms.excluded == (chain.bob.stash,), "who would have the place"
     assert case.terms.pot_max == FIRST_JUDGES * FEE
-    (event,) = chain.chain.happened(ev.TaskJudged)
+    (event,) = chain.happened(ev.TaskJudged)
     assert event == ev.TaskJudged(chain.task, JudgedFor.INPUT)
 
 
@@ -82,9 +82,9 @@ def test_an_end_that_was_offered_is_gone_while_judges_look_for_the_input() -> No
     chain = TaskChain(size=12)
     chain.submit()
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
-    chain.ask(TrainingMarket.close(task=chain.task, pay=1, back=1))
+    chain.offer_end(1, 1)
     assert chain.now().close is not None
-    chain.do(chain.keys[0], TrainingMarket.report_input(task=chain.task, place=0))
+    chain.do(chain.alice, TrainingMarket.report_input(task=chain.task, place=0))
     assert chain.now().close is None
 
 
@@ -92,15 +92,15 @@ def test_what_nobody_decides_costs_nobody_anything() -> None:
     chain, books = reported(6 * OGPU)
     over(chain, None)
     assert (chain.state(), chain.now().auction) == (TaskState.COMMITTING, 2)
-    assert books.change(chain.keys[0]) == 0
+    assert books.change(chain.alice) == 0
     assert books.change(CUSTOMER) == 0
 
 
 def test_of_a_gang_only_who_reported_is_replaced() -> None:
     chain, books = reported(5 * OGPU, 6 * OGPU, 7 * OGPU, slots=2)
-    over(chain, says(INPUT)(chain.keys[0]))
-    assert [slot.provider for slot in chain.now().slots] == [chain.keys[2].stash, chain.keys[1].stash]
-    assert books.change(chain.keys[1]) == 0
+    over(chain, says(INPUT)(chain.alice))
+    assert [slot.provider for slot in chain.now().slots] == [chain.keys[2].stash, chain.bob.stash]
+    assert books.change(chain.bob) == 0
 
 
 def test_only_who_has_the_slot_and_has_not_started_reports() -> None:
@@ -108,10 +108,10 @@ def test_only_who_has_the_slot_and_has_not_started_reports() -> None:
     chain.submit(slots=2)
     chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 7 * OGPU))
     report = TrainingMarket.report_input(task=chain.task, place=0)
-    for who in (chain.keys[1], chain.keys[2], CUSTOMER, Keys("stranger")):
+    for who in (chain.bob, chain.keys[2], CUSTOMER, Keys("stranger")):
         for account in (who.stash, who.provider):
             refused(account, report, ev.NotSlotOwner)(chain.chain.now())
-    chain.start(chain.keys[0])
-    refused(chain.keys[0].provider, report, ev.DoneAlready)(chain.chain.now())
-    chain.start(chain.keys[1], 1)
-    refused(chain.keys[0].provider, report, ev.WrongTaskState)(chain.chain.now())
+    chain.start(chain.alice)
+    refused(chain.alice.provider, report, ev.DoneAlready)(chain.chain.now())
+    chain.start(chain.bob, 1)
+    refused(chain.alice.provider, report, ev.WrongTaskState)(chain.chain.now())

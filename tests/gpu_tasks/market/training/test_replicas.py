@@ -11,7 +11,7 @@ from gpu_tasks.market.devices.records import DeviceClass, device_id
 from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import DRAWS_FROM, auction_id, tie_seed
-from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.replica_events import ReplicasCompared, WrongResultOpening
@@ -46,12 +46,12 @@ from task_chain import PRICE, RIGHT, WRONG, TaskChain, a_result, forfeit, net, w
 def test_three_that_agree_are_paid_alike() -> None:
     chain, books, whose = replicated()
     compute(chain, whose, RIGHT, RIGHT, RIGHT)
-    assert chain.chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 0, 3, 3, RIGHT)
+    assert chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 0, 3, 3, RIGHT)
     assert chain.state() is TaskState.SUBMITTED
     accepted(chain)
     assert outcomes(chain) == [TaskOutcome.ON_TIME] * 3
     assert chain.now().outcome is TaskOutcome.ON_TIME
-    assert [books.change(keys) for keys in whose] == [net(PAY)] * 3
+    assert books.changes(*whose) == [net(PAY)] * 3
     assert spent(books) == -3 * PAY
     assert all(chain.is_idle(keys) for keys in chain.keys)
 
@@ -60,7 +60,7 @@ def test_silence_accepts() -> None:
     chain, books, whose = replicated()
     compute(chain, whose, RIGHT, RIGHT, RIGHT)
     chain.until(TaskState.ENDED)
-    assert [books.change(keys) for keys in whose] == [net(PAY)] * 3
+    assert books.changes(*whose) == [net(PAY)] * 3
 
 
 @pytest.mark.parametrize("liar", [0, 1, 2])
@@ -70,7 +70,7 @@ def test_two_that_agree_are_paid_and_the_third_is_not(liar: int) -> None:
     compute(chain, whose, *roots)
     assert outcomes(chain)[liar] is TaskOutcome.OUTVOTED
     accepted(chain)
-    assert [books.change(keys) for keys in whose] == [-LOST if place == liar else net(PAY) for place in range(3)]
+    assert books.changes(*whose) == [-LOST if place == liar else net(PAY) for place in range(3)]
     assert spent(books) == -2 * PAY + LOST
     assert chain.now().outcome is TaskOutcome.ON_TIME
 
@@ -90,13 +90,13 @@ def test_a_program_that_failed_agrees_with_none_that_did_not() -> None:
         for place, keys in enumerate(whose)
     ]
     finish, show = TrainingMarket.finish, TrainingMarket.open_result
-    chain.chain.block(
+    chain.block(
         *(
             signed(keys.provider, finish(task=chain.task, place=place, result=a_result(keys, sealed[place])))
             for place, keys in enumerate(whose)
         )
     )
-    chain.chain.block(
+    chain.block(
         *(
             signed(keys.provider, show(task=chain.task, place=place, result=found[place], salt=SALT))
             for place, keys in enumerate(whose)
@@ -111,7 +111,7 @@ def test_three_that_differ_move_nothing() -> None:
     compute(chain, whose, RIGHT, WRONG, b"z" * 32)
     assert chain.state() is TaskState.ENDED
     assert chain.now().outcome is TaskOutcome.UNDECIDED
-    assert [books.change(keys) for keys in whose] == [0, 0, 0]
+    assert books.changes(*whose) == [0, 0, 0]
     assert spent(books) == 0
 
 
@@ -120,8 +120,7 @@ def test_who_is_late_pays_for_it() -> None:
     for place, keys in enumerate(whose[:2]):
         bind(chain, keys, place)
     promised = chain.now().slots[2].promised
-    while chain.chain.height < chain.now().started_at + promised + 1:
-        chain.chain.block()
+    chain.blocks_to(chain.now().started_at + promised + 1)
     bind(chain, whose[2], 2)
     open_all(chain, *enumerate(whose))
     accepted(chain)
@@ -178,10 +177,10 @@ def test_who_fills_a_draw_first_has_not_won_it(monkeypatch: pytest.MonkeyPatch) 
     chain, books = ordered()
     *first, third, as_small, large = chain.keys[1:6]
     more = [(keys.stash, Devices.bond_device_extra(device=keys.device, value=OGPU)) for keys in (third, large)]
-    chain.chain.block(*(signed(stash, call) for stash, call in more))
+    chain.block(*(signed(stash, call) for stash, call in more))
     offer(chain, *first, third)
     calls = {keys: TrainingMarket.volunteer(task=chain.task, device=keys.device) for keys in (as_small, large)}
-    chain.chain.block(refused(as_small.provider, calls[as_small], ev.TooManyBids), signed(large.provider, calls[large]))
+    chain.block(refused(as_small.provider, calls[as_small], ev.TooManyBids), signed(large.provider, calls[large]))
     draw = auction_id(chain.task, DRAWS_FROM + 1)
     gone, *left = sorted(first, key=lambda keys: keys.device)
     offered = {device for device, bid in chain.market.bids.under(draw) if bid is not None}
@@ -197,12 +196,11 @@ def test_who_fills_a_draw_first_has_not_won_it(monkeypatch: pytest.MonkeyPatch) 
 
 def test_too_few_offers_end_the_task_at_nobodys_cost() -> None:
     chain, books = ordered()
-    offer(chain, chain.keys[1])
+    offer(chain, chain.bob)
     chain.until(TaskState.ENDED)
     assert chain.now().outcome is TaskOutcome.NO_AWARD
-    for _ in range(3):
-        chain.chain.block()
-    assert [books.change(keys) for keys in chain.keys] == [0] * len(chain.keys)
+    chain.blocks(3)
+    assert books.changes(*chain.keys) == [0] * len(chain.keys)
     assert spent(books) == 0
     assert all(chain.is_idle(keys) for keys in chain.keys)
 
@@ -211,7 +209,7 @@ def test_too_few_offers_sell_it_again_where_another_auction_is_left() -> None:
     chain, _ = ordered(auctions=2)
     chain.until(TaskState.COMMITTING)
     chain.auction(with_offers(chain.keys, 6 * OGPU, PAY, collateral=COLLATERAL))
-    chain.chain.block()
+    chain.block()
     offer(chain, *chain.keys[1:4])
     chain.until(TaskState.STARTING)
     whose = begin(chain)
@@ -226,7 +224,7 @@ def test_who_may_offer_a_device() -> None:
     mine = TrainingMarket.volunteer(task=chain.task, device=bob.device)
     another = device_id(alice.stash, b"u" * 32)
     register = Devices.register_device(kind=DeviceClass.CPU, uuid_hash=b"u" * 32, bond=100 * OGPU)
-    chain.chain.block(
+    chain.block(
         refused(alice.provider, TrainingMarket.volunteer(task=chain.task, device=alice.device), ev.NotEligible),
         refused(carol.provider, mine, NotOwner),
         refused(bob.provider, TrainingMarket.volunteer(task=b"?" * 32, device=bob.device), ev.UnknownTask),
@@ -239,7 +237,7 @@ def test_who_may_offer_a_device() -> None:
     )
     offer(chain, carol)
     while chain.now().deadline:
-        chain.chain.block()
+        chain.block()
     dave = chain.keys[3]
     chain.do(dave, TrainingMarket.volunteer(task=chain.task, device=dave.device), ev.WrongTaskState)
 
@@ -264,7 +262,7 @@ def test_what_is_opened_is_what_one_is_bound_to() -> None:
         bind(chain, keys, place)
     first, second = whose[:2]
     right = open_call(chain, first, 0)
-    chain.chain.block(
+    chain.block(
         refused(first.provider, open_call(chain, first, 0, WRONG), WrongResultOpening),
         refused(first.provider, open_call(chain, first, 0, RIGHT, b"t" * 32), WrongResultOpening),
         refused(second.provider, right, ev.NotSlotOwner),
@@ -298,7 +296,7 @@ def test_who_is_bound_to_nothing_in_time_is_out_and_the_others_are_paid() -> Non
     chain.do(whose[1], TrainingMarket.start(task=chain.task, place=1), ev.WrongTaskState)
     open_all(chain, (0, whose[0]), (2, whose[2]))
     accepted(chain)
-    assert [books.change(keys) for keys in whose] == [net(PAY), -LOST, net(PAY)]
+    assert books.changes(*whose) == [net(PAY), -LOST, net(PAY)]
     assert spent(books) == -2 * PAY + LOST
 
 
@@ -307,7 +305,7 @@ def test_one_alone_proves_nothing() -> None:
     bind(chain, whose[0], 0)
     chain.until(TaskState.ENDED)
     assert chain.now().outcome is TaskOutcome.NO_AWARD
-    assert [books.change(keys) for keys in whose] == [0, -LOST, -LOST]
+    assert books.changes(*whose) == [0, -LOST, -LOST]
     assert spent(books) == 2 * LOST
 
 
@@ -316,7 +314,7 @@ def test_who_does_not_start_is_out() -> None:
     offer(chain, *chain.keys[1:7])
     chain.until(TaskState.STARTING)
     whose = workers(chain)
-    chain.chain.block(
+    chain.block(
         *(signed(whose[place].provider, TrainingMarket.start(task=chain.task, place=place)) for place in (0, 1))
     )
     chain.until(TaskState.RUNNING)
@@ -336,11 +334,10 @@ def test_who_does_not_start_is_out() -> None:
 def test_the_customer_takes_it_back_while_replicas_are_sought() -> None:
     chain, books = ordered()
     offer(chain, *chain.keys[1:4])
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     chain.until(TaskState.ENDED)
-    for _ in range(2):
-        chain.chain.block()
-    assert books.change(chain.keys[0]) == forfeit(PAY) // 2
+    chain.blocks(2)
+    assert books.change(chain.alice) == forfeit(PAY) // 2
     assert spent(books) == -forfeit(PAY)
     assert all(chain.is_idle(keys) for keys in chain.keys)
 
@@ -348,9 +345,9 @@ def test_the_customer_takes_it_back_while_replicas_are_sought() -> None:
 def test_the_customer_stops_it_while_they_work() -> None:
     chain, books, whose = replicated()
     bind(chain, whose[0], 0)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(5)), ev.UnsoundAmendment)
-    chain.ask(TrainingMarket.close(task=chain.task, pay=1, back=0), ev.WrongTaskState)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.amend(MoreBlocks(5), ev.UnsoundAmendment)
+    chain.offer_end(1, 0, ev.WrongTaskState)
+    chain.stop()
     assert chain.now().outcome is TaskOutcome.CANCELLED_RUNNING
     assert all(books.change(keys) > 0 for keys in whose)
 
@@ -361,11 +358,10 @@ def test_who_is_out_is_not_paid_where_it_is_stopped() -> None:
     chain.until(TaskState.STARTING)
     whose = workers(chain)
     starts = [signed(whose[place].provider, TrainingMarket.start(task=chain.task, place=place)) for place in (0, 1)]
-    chain.chain.block(*starts)
+    chain.block(*starts)
     chain.until(TaskState.RUNNING)
-    for _ in range(3):
-        chain.chain.block()
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.blocks(3)
+    chain.stop()
     assert books.change(whose[2]) == -PRICE // 10
     assert books.change(whose[0]) == books.change(whose[1]) > forfeit(PAY) // 2
 
@@ -379,7 +375,7 @@ def test_orders_that_are_not_of_replicas() -> None:
 
     for wrong in ({"slots": 1}, {"slots": 2}, {"slots": 9}, {"milestones": 2}, {"segments": 8}, {"run_blocks": 1}):
         order = an_order(**{**fields, **wrong})
-        chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
+        chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
     for slots in (3, 5, 7):
         chain.submit(**{**fields, "slots": slots})
 

@@ -48,27 +48,27 @@ def to_be_shown(segment: int | None = None) -> tuple[TaskChain, Books]:
     chain, books = disputed(root=TRACE, segments=SEGMENTS, segment=segment)
     assert chain.now().drawn is None
     while chain.now().drawn is None:
-        chain.chain.block()
+        chain.block()
     return chain, books
 
 
 def test_segments_are_drawn_by_a_beacon_that_nobody_knows_when_they_are_asked_for() -> None:
     chain, _ = disputed(root=TRACE, segments=SEGMENTS)
-    assert chain.now().beacon_at == chain.chain.height + BEACON_DELAY
+    assert chain.now().beacon_at == chain.height + BEACON_DELAY
 
 
 def test_nothing_is_shown_before_it_is_drawn() -> None:
     """Whoever shows nothing then would have shown all that is asked for, and the judges would find no state."""
     chain, _ = disputed(root=TRACE, segments=SEGMENTS)
     call = TrainingMarket.show(task=chain.task, place=0, stretches=())
-    refused(chain.keys[0].provider, call, ev.WrongTaskState)(chain.chain.now())
+    refused(chain.alice.provider, call, ev.WrongTaskState)(chain.chain.now())
 
 
 def test_who_is_drawn_hears_until_when_it_may_show() -> None:
     chain, _ = to_be_shown()
-    (drawn,) = chain.chain.happened(ev.SegmentsDrawn)
+    (drawn,) = chain.happened(ev.SegmentsDrawn)
     assert (drawn.task, drawn.why) == (chain.task, JudgedFor.DISPUTE)
-    assert drawn.show_until == chain.now().deadline == chain.chain.height + 6
+    assert drawn.show_until == chain.now().deadline == chain.height + 6
 
 
 def test_parts_whose_beacon_was_forgotten_are_drawn_anew() -> None:
@@ -83,30 +83,30 @@ def test_parts_whose_beacon_was_forgotten_are_drawn_anew() -> None:
 
     while chain.now().beacon_at == first:
         assert chain.now().drawn is None
-        chain.chain.block(forget)
+        chain.block(forget)
     while chain.now().drawn is None:
-        chain.chain.block()
+        chain.block()
     assert chain.now().drawn == chain.chain.now()[Beacon].value_at(chain.now().beacon_at)
 
 
 def test_states_that_are_drawn_are_shown_and_then_judged() -> None:
     chain, books = to_be_shown()
     show = TrainingMarket.show(task=chain.task, place=0, stretches=shown(chain))
-    chain.do(chain.keys[0], show)
-    refused(chain.keys[0].provider, show, ev.DoneAlready)(chain.chain.now())
-    chain.chain.block()
+    chain.do(chain.alice, show)
+    refused(chain.alice.provider, show, ev.DoneAlready)(chain.chain.now())
+    chain.block()
     assert chain.state() is TaskState.JUDGED
     judged(chain, says(TRACE))
-    assert books.change(chain.keys[0]) > 0
+    assert books.change(chain.alice) > 0
 
 
 def test_who_shows_nothing_has_lied_though_nobody_judges_it() -> None:
     chain, books = to_be_shown()
-    chain.chain.blocks(7)
+    chain.blocks(7)
     assert (chain.state(), chain.now().outcome) == (TaskState.ENDED, TaskOutcome.LIED)
-    assert books.change(chain.keys[0]) == -COLLATERAL
+    assert books.change(chain.alice) == -COLLATERAL
     assert books.change(CUSTOMER) == covered(PRICE, COLLATERAL) - STOOD_BY
-    assert not chain.chain.happened(CaseEnded)
+    assert not chain.happened(CaseEnded)
 
 
 @pytest.mark.parametrize("shows", [0, 1])
@@ -119,15 +119,15 @@ def test_of_a_gang_each_shows_its_own_and_who_does_not_has_lied(shows: int) -> N
         chain.start(keys, place)
     for place, keys in enumerate(gang):
         chain.finish(keys, place, TRACE)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     while chain.now().drawn is None:
-        chain.chain.block()
+        chain.block()
     own, others = shown(chain, shows), shown(chain, 1 - shows)
     assert own != others, "each has its own draw"
     chain.do(gang[shows], TrainingMarket.show(task=chain.task, place=shows, stretches=others), ev.NotShown)
     chain.do(gang[shows], TrainingMarket.show(task=chain.task, place=shows, stretches=own))
-    assert not chain.chain.happened(ev.TaskJudged), "its partner has time"
-    chain.chain.block()
+    assert not chain.happened(ev.TaskJudged), "its partner has time"
+    chain.block()
     assert chain.state() is TaskState.SHOWING
     chain.until(TaskState.JUDGED)
     assert (chain.now().cases, chain.now().slots[1 - shows].outcome) == (1, TaskOutcome.LIED)
@@ -138,9 +138,9 @@ def test_of_a_gang_each_shows_its_own_and_who_does_not_has_lied(shows: int) -> N
 
 def test_a_wrong_segment_is_refuted_without_a_root_that_is_right() -> None:
     chain, books = to_be_shown()
-    chain.do(chain.keys[0], TrainingMarket.show(task=chain.task, place=0, stretches=shown(chain)))
+    chain.do(chain.alice, TrainingMarket.show(task=chain.task, place=0, stretches=shown(chain)))
     assert judged(chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
-    assert books.change(chain.keys[0]) == -COLLATERAL
+    assert books.change(chain.alice) == -COLLATERAL
 
 
 def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
@@ -162,9 +162,9 @@ def test_only_what_was_drawn_and_is_in_the_trace_is_shown() -> None:
         (unfounded, *right[1:]),
     ):
         call = TrainingMarket.show(task=chain.task, place=0, stretches=wrong)
-        refused(chain.keys[0].provider, call, ev.NotShown)(chain.chain.now())
+        refused(chain.alice.provider, call, ev.NotShown)(chain.chain.now())
     call = TrainingMarket.show(task=chain.task, place=0, stretches=right)
-    refused(chain.keys[1].provider, call, ev.NotSlotOwner)(chain.chain.now())
+    refused(chain.bob.provider, call, ev.NotSlotOwner)(chain.chain.now())
     refused(CUSTOMER.stash, call, ev.NotSlotOwner)(chain.chain.now())
 
 
@@ -177,22 +177,22 @@ def test_the_segment_that_a_customer_names_is_shown_beside_those_that_are_drawn(
         if segment in drawn:
             continue
         lacking = TrainingMarket.show(task=chain.task, place=0, stretches=wanted[:-1])
-        refused(chain.keys[0].provider, lacking, ev.NotShown)(chain.chain.now())
-        chain.do(chain.keys[0], TrainingMarket.show(task=chain.task, place=0, stretches=wanted))
+        refused(chain.alice.provider, lacking, ev.NotShown)(chain.chain.now())
+        chain.do(chain.alice, TrainingMarket.show(task=chain.task, place=0, stretches=wanted))
         assert judged(chain, says(refuted(TRACE))) is CaseOutcome.AUDIT_WRONG
-        assert books.change(chain.keys[0]) == -COLLATERAL
+        assert books.change(chain.alice) == -COLLATERAL
 
 
 @pytest.mark.parametrize(("segments", "segment"), [(SEGMENTS, SEGMENTS), (SEGMENTS, 65_535), (0, 0)])
 def test_no_segment_is_named_that_is_not_there(segments: int, segment: int) -> None:
     chain = submitted(TaskChain(size=12), segments=segments)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=segment), ev.NoSuchSegment)
+    chain.dispute(segment, ev.NoSuchSegment)
 
 
 def test_nobody_is_disputed_for_a_segment_that_another_one_ran() -> None:
     chain = submitted(TaskChain(size=12), root=TRACE, segments=SEGMENTS)
     taken_over = replace(chain.now(), behind=2)
-    chain.chain.block(lambda bound: bound[TrainingMarket].tasks.__setitem__(chain.task, taken_over))
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=SEGMENTS // 2 - 1), ev.NoSuchSegment)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=SEGMENTS // 2))
+    chain.block(lambda bound: bound[TrainingMarket].tasks.__setitem__(chain.task, taken_over))
+    chain.dispute(SEGMENTS // 2 - 1, ev.NoSuchSegment)
+    chain.dispute(SEGMENTS // 2)
     assert chain.now().named == SEGMENTS // 2

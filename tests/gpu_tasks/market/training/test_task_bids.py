@@ -29,17 +29,17 @@ Change = Callable[[TaskChain], None]
 def _on_device(**changed: Any) -> Change:
     def change(chain: TaskChain) -> None:
         def step(bound: Any) -> None:
-            devices, key = bound[Devices].devices, chain.keys[0].device
+            devices, key = bound[Devices].devices, chain.alice.device
             devices[key] = replace(devices[key], **changed)
 
-        chain.chain.block(step)
+        chain.block(step)
 
     return change
 
 
 def _on_provider(change: Callable[[Any, bytes], None]) -> Change:
     def changed(chain: TaskChain) -> None:
-        chain.chain.block(lambda bound: change(bound, chain.keys[0].stash))
+        chain.block(lambda bound: change(bound, chain.alice.stash))
 
     return changed
 
@@ -82,21 +82,21 @@ def test_each_condition_of_eligibility_counts_alone(condition: str) -> None:
 
 def test_a_customer_does_not_bid_for_its_own_task() -> None:
     chain = TaskChain()
-    alice = chain.keys[0]
-    chain.chain.block(signed(alice.stash, TrainingMarket.submit(order=an_order())))
+    alice = chain.alice
+    chain.block(signed(alice.stash, TrainingMarket.submit(order=an_order())))
     task = next(task for task, _ in chain.market.tasks.items())
     call = chain.commit_call(alice, an_offer(6 * OGPU), task=task)
-    chain.chain.block(refused(alice.stash, call, ev.NotEligible))
+    chain.block(refused(alice.stash, call, ev.NotEligible))
 
 
 def test_a_customer_that_is_somebodys_key_keeps_the_stash_from_bidding() -> None:
     chain = TaskChain()
-    alice = chain.keys[0]
-    chain.chain.block(lambda bound: bound[Balances].transfer(CUSTOMER.stash, alice.provider, 100 * OGPU))
-    chain.chain.block(signed(alice.provider, TrainingMarket.submit(order=an_order())))
+    alice = chain.alice
+    chain.block(lambda bound: bound[Balances].transfer(CUSTOMER.stash, alice.provider, 100 * OGPU))
+    chain.block(signed(alice.provider, TrainingMarket.submit(order=an_order())))
     task = next(task for task, _ in chain.market.tasks.items())
     call = chain.commit_call(alice, an_offer(6 * OGPU), task=task)
-    chain.chain.block(refused(alice.stash, call, ev.NotEligible))
+    chain.block(refused(alice.stash, call, ev.NotEligible))
 
 
 # --------------------------------------------------------------------------------------------------------- the bids
@@ -104,7 +104,7 @@ def test_a_customer_that_is_somebodys_key_keeps_the_stash_from_bidding() -> None
 
 def test_a_bid_carries_its_providers_record_as_the_era_of_its_opening_sees_it() -> None:
     chain = submitted()
-    alice, offer = chain.keys[0], an_offer(6 * OGPU)
+    alice, offer = chain.alice, an_offer(6 * OGPU)
     chain.do(alice, chain.commit_call(alice, offer))
     chain.until(TaskState.REVEALING)
 
@@ -116,7 +116,7 @@ def test_a_bid_carries_its_providers_record_as_the_era_of_its_opening_sees_it() 
         reveal(bound)
         bound[TrustStake].current_era.set(0)
 
-    chain.chain.block(in_the_next_era)
+    chain.block(in_the_next_era)
     bid = chain.market.bids[auction_id(chain.task, 1), alice.device]
     assert bid is not None
     assert bid.opened is not None
@@ -125,9 +125,9 @@ def test_a_bid_carries_its_providers_record_as_the_era_of_its_opening_sees_it() 
 
 def test_a_device_bids_once_and_only_its_owner_bids_with_it() -> None:
     chain = submitted()
-    alice, offer = chain.keys[0], an_offer(6 * OGPU)
+    alice, offer = chain.alice, an_offer(6 * OGPU)
     chain.do(alice, chain.commit_call(alice, offer, device=b"d" * 32), UnknownDevice)
-    chain.do(alice, chain.commit_call(alice, offer, device=chain.keys[1].device), NotOwner)
+    chain.do(alice, chain.commit_call(alice, offer, device=chain.bob.device), NotOwner)
     chain.do(alice, chain.commit_call(alice, offer))
     chain.do(alice, chain.commit_call(alice, offer), ev.DeviceHasBid)
     second = chain.task
@@ -145,8 +145,8 @@ def test_no_more_bids_than_a_selection_reads() -> None:
         task = market.tasks[chain.task]
         market.tasks[chain.task] = replace(task, bids=BIDS_MAX)
 
-    chain.chain.block(fill)
-    chain.do(chain.keys[0], chain.commit_call(chain.keys[0], an_offer(6 * OGPU)), ev.TooManyBids)
+    chain.block(fill)
+    chain.do(chain.alice, chain.commit_call(chain.alice, an_offer(6 * OGPU)), ev.TooManyBids)
 
 
 def test_only_what_was_committed_to_is_opened_once() -> None:
@@ -156,14 +156,14 @@ def test_only_what_was_committed_to_is_opened_once() -> None:
     offer = an_offer(6 * OGPU)
     # bob copies the commitment of alice, and cannot open it
     copied = replace_device(chain.commit_call(alice, offer), bob.device)
-    chain.chain.block(signed(alice.provider, chain.commit_call(alice, offer)), signed(bob.provider, copied))
+    chain.block(signed(alice.provider, chain.commit_call(alice, offer)), signed(bob.provider, copied))
     chain.until(TaskState.REVEALING)
     for wrong in (replace(offer, price=offer.price - 1), replace(offer, blocks=41), replace(offer, collateral=41)):
         refused(alice.provider, chain.reveal_call(alice, wrong), ev.WrongBidOpening)(chain.chain.now())
     stolen = TrainingMarket.reveal_bid(
         task=chain.task, device=bob.device, offer=offer, salt=chain.reveal_call(alice, offer).arguments[3]
     )
-    chain.chain.block(
+    chain.block(
         refused(bob.provider, stolen, ev.WrongBidOpening),
         signed(alice.provider, chain.reveal_call(alice, offer)),
         refused(alice.provider, chain.reveal_call(alice, offer), ev.NoSuchBid),
@@ -184,7 +184,7 @@ def test_a_collateral_below_the_bond_or_beyond_ones_means_is_not_opened(
 ) -> None:
     chain = TaskChain()
     chain.submit()
-    alice, offer = chain.keys[0], an_offer(6 * OGPU, collateral=collateral)
+    alice, offer = chain.alice, an_offer(6 * OGPU, collateral=collateral)
     chain.do(alice, chain.commit_call(alice, offer))
     chain.until(TaskState.REVEALING)
     chain.do(alice, chain.reveal_call(alice, offer), error)
@@ -203,6 +203,6 @@ def test_a_record_that_is_dropped_right_after_its_last_bids_is_looked_at_no_more
     chain.submit()
     chain.auction(with_offers(chain.keys[:CLEARED_MAX], *[6 * OGPU] * CLEARED_MAX), unopened=tuple(chain.keys))
     assert chain.state() is TaskState.ENDED
-    chain.chain.blocks(3)
+    chain.blocks(3)
     assert chain.market.tasks[chain.task] is None
     assert not list(chain.market.clearing.waiting.items())

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tasks.market.devices.events import NotOwner
 from gpu_tasks.market.training import events as ev
-from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice
 from gpu_tasks.market.training.tasks import TASKS_OPEN_MAX, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.encoding.types import CAP_GRAINS
@@ -26,21 +26,21 @@ def at(state: TaskState) -> TaskChain:
     if state is TaskState.COMMITTING:
         return chain
     if state is TaskState.REVEALING:
-        chain.do(chain.keys[0], chain.commit_call(chain.keys[0], an_offer(6 * OGPU)))
+        chain.do(chain.alice, chain.commit_call(chain.alice, an_offer(6 * OGPU)))
         chain.until(TaskState.REVEALING)
         return chain
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
     if state in (TaskState.RUNNING, TaskState.SUBMITTED):
-        chain.start(chain.keys[0])
+        chain.start(chain.alice)
     if state is TaskState.SUBMITTED:
-        chain.finish(chain.keys[0])
+        chain.finish(chain.alice)
     assert chain.state() is state
     return chain
 
 
 def calls(chain: TaskChain) -> dict[str, Any]:
     """Every call about a task, with right arguments; who may make it stands in `SIGNERS`."""
-    task, alice = chain.task, chain.keys[0]
+    task, alice = chain.task, chain.alice
     return {
         "commit_bid": chain.commit_call(alice, an_offer(6 * OGPU)),
         "reveal_bid": chain.reveal_call(alice, an_offer(6 * OGPU)),
@@ -82,7 +82,7 @@ def test_a_call_at_a_wrong_time_changes_nothing(state: TaskState) -> None:
     for name, call in calls(chain).items():
         if state in STATES[name]:
             continue
-        signer = CUSTOMER.stash if name in (*CUSTOMERS, "hold_checkpoint") else chain.keys[0].provider
+        signer = CUSTOMER.stash if name in (*CUSTOMERS, "hold_checkpoint") else chain.alice.provider
         errors = (ev.WrongTaskState, ev.NotSlotOwner)  # nobody has a slot yet
         bound = chain.chain.now()
         with pytest.raises(errors):
@@ -120,7 +120,7 @@ def test_a_wrong_signer_is_refused(name: str, role: str) -> None:
 @pytest.mark.parametrize("role", ["stash", "provider"])
 def test_stash_and_provider_key_may_both_act(name: str, role: str) -> None:
     chain = at(WRONG_SIGNERS[name][0])
-    signed(chain.keys[0].public(role), calls(chain)[name])(chain.chain.now())
+    signed(chain.alice.public(role), calls(chain)[name])(chain.chain.now())
 
 
 def test_the_standby_may_hold_with_either_key_and_an_end_is_signed_by_the_stash_alone() -> None:
@@ -171,7 +171,7 @@ def test_a_task_that_is_unknown_or_ended_is_refused(name: str) -> None:
 def test_an_order_that_does_not_hold_together_is_refused(field: str, value: int) -> None:
     chain = TaskChain()
     order = an_order(**{field: value})
-    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
+    chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
     sound = value - 1 if value > 1 and field != "price_max" else value + 1
     if field not in ("price_max", "collateral_min", "loss"):  # which nobody here can lock
         chain.submit(**{field: sound})
@@ -179,11 +179,11 @@ def test_an_order_that_does_not_hold_together_is_refused(field: str, value: int)
 
 def test_a_sealing_that_is_not_final_or_long_ago_is_refused() -> None:
     chain = TaskChain(constants={"TrainingMarket.sealed_age_max": 3})
-    chain.chain.blocks(6)
-    final = chain.chain.height  # the block that is made refers to it
+    chain.blocks(6)
+    final = chain.height  # the block that is made refers to it
     for sealed_at in (final + 1, final - 4):
         call = TrainingMarket.submit(order=an_order(sealed_at=sealed_at))
-        chain.chain.block(refused(CUSTOMER.stash, call, ev.StaleOrder))
+        chain.block(refused(CUSTOMER.stash, call, ev.StaleOrder))
         final += 1
     chain.submit(sealed_at=final)
     chain.submit(sealed_at=final - 2)
@@ -192,13 +192,13 @@ def test_a_sealing_that_is_not_final_or_long_ago_is_refused() -> None:
 def test_who_cannot_lock_the_task_submits_none() -> None:
     chain = TaskChain()
     order = an_order(price_max=6_000 * OGPU)
-    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), FundsUnavailable))
+    chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), FundsUnavailable))
 
 
 def test_no_more_tasks_than_may_be_open() -> None:
     chain = TaskChain(check=lambda _bound, _issued: None)
-    chain.chain.block(lambda bound: bound[TrainingMarket].open_tasks.set(TASKS_OPEN_MAX))
-    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=an_order()), ev.TooManyTasks))
+    chain.block(lambda bound: bound[TrainingMarket].open_tasks.set(TASKS_OPEN_MAX))
+    chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=an_order()), ev.TooManyTasks))
 
 
 # ---------------------------------------------------------------------------------------------------------- the work
@@ -206,7 +206,7 @@ def test_no_more_tasks_than_may_be_open() -> None:
 
 def test_milestones_come_one_after_another_and_the_last_is_the_result() -> None:
     chain = at(TaskState.RUNNING)
-    alice = chain.keys[0]
+    alice = chain.alice
 
     def wrong(number: int) -> None:
         call = TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(number))
@@ -225,7 +225,7 @@ def test_milestones_come_one_after_another_and_the_last_is_the_result() -> None:
 
 def test_a_milestone_counts_once_and_only_as_it_was_stated() -> None:
     chain = at(TaskState.RUNNING)
-    alice = chain.keys[0]
+    alice = chain.alice
     chain.ask(hold(chain, 1), ev.NothingToHold)
     chain.report(alice, 1)
     chain.ask(hold(chain, 2), ev.NothingToHold)
@@ -243,7 +243,7 @@ def test_partners_keep_step_and_count_together() -> None:
     chain = TaskChain()
     chain.submit(slots=2)
     chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 7 * OGPU))
-    first, second = (chain.chain.keys_of(slot.provider) for slot in chain.now().slots)
+    first, second = chain.providers()
     chain.start(first)
     for place, error in ((0, ev.DoneAlready), (1, ev.NotSlotOwner), (2, ev.NotSlotOwner)):
         refused(first.provider, TrainingMarket.start(task=chain.task, place=place), error)(chain.chain.now())
@@ -265,15 +265,15 @@ def test_partners_keep_step_and_count_together() -> None:
 
 def test_a_result_is_accepted_once_and_disputed_in_time() -> None:
     chain = at(TaskState.SUBMITTED)
-    chain.ask(TrainingMarket.accept(task=chain.task))
-    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None), ev.WrongTaskState))
-    chain.ask(TrainingMarket.accept(task=chain.task), ev.DoneAlready)
+    chain.accept()
+    chain.block(refused(CUSTOMER.stash, TrainingMarket.dispute(task=chain.task, segment=None), ev.WrongTaskState))
+    chain.accept(ev.DoneAlready)
     chain = at(TaskState.SUBMITTED)
-    chain.chain.blocks(6)
-    assert chain.chain.height == chain.now().finished_at + 6
+    chain.blocks(6)
+    assert chain.height == chain.now().finished_at + 6
     dispute = TrainingMarket.dispute(task=chain.task, segment=None)
     signed(CUSTOMER.stash, dispute)(chain.chain.now())  # in the last block of its window
-    chain.chain.block(refused(CUSTOMER.stash, dispute, ev.WrongTaskState))
+    chain.block(refused(CUSTOMER.stash, dispute, ev.WrongTaskState))
 
 
 @pytest.mark.parametrize(
@@ -281,21 +281,21 @@ def test_a_result_is_accepted_once_and_disputed_in_time() -> None:
 )
 def test_a_price_is_only_raised(change: RaisePrice) -> None:
     chain = at(TaskState.COMMITTING)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=change), ev.UnsoundAmendment)
+    chain.amend(change, ev.UnsoundAmendment)
 
 
 def test_a_price_is_not_raised_once_somebody_has_bid() -> None:
     chain = at(TaskState.COMMITTING)
-    chain.do(chain.keys[0], chain.commit_call(chain.keys[0], an_offer(6 * OGPU)))
-    chain.ask(TrainingMarket.amend(task=chain.task, change=RaisePrice(2 * PRICE)), ev.UnsoundAmendment)
+    chain.do(chain.alice, chain.commit_call(chain.alice, an_offer(6 * OGPU)))
+    chain.amend(RaisePrice(2 * PRICE), ev.UnsoundAmendment)
 
 
 def test_blocks_are_given_never_taken() -> None:
     chain = at(TaskState.RUNNING)
     for blocks in (0, 1_000_000):
-        chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(blocks)), ev.UnsoundAmendment)
+        chain.amend(MoreBlocks(blocks), ev.UnsoundAmendment)
     before = chain.now()
-    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(8)))
+    chain.amend(MoreBlocks(8))
     after = chain.now()
     assert after.slots[0].promised == before.slots[0].promised + 8
     assert after.deadline == before.deadline + 4
@@ -303,12 +303,12 @@ def test_blocks_are_given_never_taken() -> None:
 
 def test_what_does_not_run_is_not_stopped() -> None:
     chain = at(TaskState.STARTING)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()), ev.WrongTaskState)
+    chain.stop(ev.WrongTaskState)
 
 
 def test_an_end_is_signed_as_it_was_offered() -> None:
     chain = at(TaskState.RUNNING)
-    alice, close = chain.keys[0], TrainingMarket.close
+    alice, close = chain.alice, TrainingMarket.close
     chain.do(alice, close(task=chain.task, pay=0, back=0), ev.NoCloseOffer, role="stash")
     price = chain.now().slots[0].price
     chain.ask(close(task=chain.task, pay=price + 1, back=0), ev.UnsoundAmendment)
@@ -324,25 +324,25 @@ def test_what_is_accepted_is_paid_and_has_no_other_end() -> None:
     chain = at(TaskState.SUBMITTED)
     close = TrainingMarket.close(task=chain.task, pay=0, back=0)
     chain.ask(close)
-    chain.chain.block(
+    chain.block(
         signed(CUSTOMER.stash, TrainingMarket.accept(task=chain.task)),
         refused(CUSTOMER.stash, close, ev.WrongTaskState),
-        refused(chain.keys[0].stash, close, ev.WrongTaskState),
+        refused(chain.alice.stash, close, ev.WrongTaskState),
     )
 
 
 def test_judges_of_a_long_run_have_half_of_what_a_bid_may_promise() -> None:
     chain = TaskChain()
     order = an_order(blocks_max=20_000, run_blocks=10_001)
-    chain.chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
-    chain.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=replace(order, run_blocks=10_000))))
+    chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
+    chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=replace(order, run_blocks=10_000))))
 
 
 @pytest.mark.parametrize(("segments", "state"), [(8, TaskState.SHOWING), (0, TaskState.JUDGED)])
 def test_what_is_looked_at_has_no_other_end(segments: int, state: TaskState) -> None:
     chain, _ = awarded(segments=segments)
-    chain.start(chain.keys[0])
-    chain.finish(chain.keys[0])
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.start(chain.alice)
+    chain.finish(chain.alice)
+    chain.dispute()
     assert chain.state() is state
-    chain.ask(TrainingMarket.close(task=chain.task, pay=0, back=0), ev.WrongTaskState)
+    chain.offer_end(0, 0, ev.WrongTaskState)

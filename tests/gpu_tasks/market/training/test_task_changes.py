@@ -6,7 +6,7 @@ from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import auction_id, bid_case
 from gpu_tasks.market.training.events import BidEnded
-from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice
 from gpu_tasks.market.training.life.submitting import BLOCKS_MAX
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import BID_BOND, TASK_BOND, TASK_ESCROW, TaskState, slot_case
@@ -38,15 +38,15 @@ def test_before_the_award_only_the_customer_pays_for_cancelling(state: TaskState
     chain.submit()
     alice, bob = chain.keys[:2]
     offer = an_offer(6 * OGPU)
-    chain.chain.block(*(signed(keys.provider, chain.commit_call(keys, offer)) for keys in (alice, bob)))
+    chain.block(*(signed(keys.provider, chain.commit_call(keys, offer)) for keys in (alice, bob)))
     chain.until(state)
     if state is TaskState.REVEALING:
         chain.do(alice, chain.reveal_call(alice, offer))
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     assert chain.now().outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
     assert books.change(CUSTOMER) == -BOND // 10
-    chain.chain.block()
-    assert [event.burned for event in chain.chain.happened(BidEnded)] == [0, 0]
+    chain.block()
+    assert [event.burned for event in chain.happened(BidEnded)] == [0, 0]
     assert books.change(alice) == books.change(bob) == 0
     assert chain.is_idle(alice)
 
@@ -57,12 +57,12 @@ def test_while_the_award_is_awaited_a_bond_that_was_not_opened_burns_all_the_sam
     chain.submit()
     alice, bob = chain.keys[:2]
     offer = an_offer(6 * OGPU)
-    chain.chain.block(*(signed(keys.provider, chain.commit_call(keys, offer)) for keys in (alice, bob)))
+    chain.block(*(signed(keys.provider, chain.commit_call(keys, offer)) for keys in (alice, bob)))
     chain.until(TaskState.REVEALING)
     chain.do(alice, chain.reveal_call(alice, offer))
     chain.until(TaskState.AWARDING)
-    chain.ask(TrainingMarket.cancel(task=chain.task))
-    chain.chain.block()
+    chain.cancel()
+    chain.block()
     assert books.change(alice) == 0
     assert books.change(bob) == -PRICE // 10
 
@@ -70,7 +70,7 @@ def test_while_the_award_is_awaited_a_bond_that_was_not_opened_burns_all_the_sam
 def test_between_award_and_start_half_of_the_bond_is_the_providers() -> None:
     chain, books = awarded()
     alice, bob = chain.keys[:2]
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     assert chain.now().outcome is TaskOutcome.CANCELLED_BEFORE_START
     assert books.change(alice) == forfeit(7 * OGPU) // 2
     assert books.change(bob) == net(7 * OGPU // 50)
@@ -79,9 +79,9 @@ def test_between_award_and_start_half_of_the_bond_is_the_providers() -> None:
 
 def test_a_cancelled_takeover_pays_who_stood_by() -> None:
     chain, books = awarded()
-    bob = chain.keys[1]
-    chain.chain.blocks(5)
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    bob = chain.bob
+    chain.blocks(5)
+    chain.cancel()
     assert books.change(bob) == forfeit(8 * OGPU) // 2 + net(8 * OGPU // 50)
 
 
@@ -89,16 +89,16 @@ def test_before_the_award_a_part_of_each_slots_bond_burns() -> None:
     chain = TaskChain()
     chain.submit(slots=3)
     before = chain.wealth(CUSTOMER.stash)
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     assert chain.wealth(CUSTOMER.stash) - before == -3 * (BOND // 10)
 
 
 def test_who_took_over_while_bound_and_is_stopped_has_stood_by_once() -> None:
     chain, books = awarded()
-    bob = chain.keys[1]
-    chain.chain.blocks(5)
+    bob = chain.bob
+    chain.blocks(5)
     chain.start(bob)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.stop()
     task = chain.now()
     earned = 8 * OGPU * (task.deadline - task.windows.keep - task.started_at) // 40
     assert books.change(bob) == forfeit(8 * OGPU) // 2 + net(8 * OGPU // 50) + net(earned)
@@ -106,12 +106,12 @@ def test_who_took_over_while_bound_and_is_stopped_has_stood_by_once() -> None:
 
 def test_what_was_added_twice_is_no_part_of_the_promise() -> None:
     chain, books = awarded()
-    alice = chain.keys[0]
+    alice = chain.alice
     chain.start(alice)
-    chain.chain.blocks(7)
+    chain.blocks(7)
     for blocks in (20, 10):
-        chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(blocks)))
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+        chain.amend(MoreBlocks(blocks))
+    chain.stop()
     task = chain.now()
     earned = 7 * OGPU * (task.deadline - task.windows.keep - task.started_at) // 40
     assert books.change(alice) == net(earned) + forfeit(7 * OGPU) // 2
@@ -121,9 +121,9 @@ def test_a_task_that_runs_is_stopped_for_what_has_elapsed() -> None:
     chain, books = awarded()
     alice, bob = chain.keys[:2]
     chain.start(alice)
-    chain.chain.blocks(9)
-    chain.ask(TrainingMarket.cancel(task=chain.task), ev.WrongTaskState)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.blocks(9)
+    chain.cancel(ev.WrongTaskState)
+    chain.stop()
     task = chain.now()
     assert task.outcome is TaskOutcome.CANCELLED_RUNNING
     earned = 7 * OGPU * 11 // 40
@@ -135,19 +135,19 @@ def test_a_task_that_runs_is_stopped_for_what_has_elapsed() -> None:
 def test_who_is_stopped_is_paid_for_the_milestones_it_has_stated() -> None:
     """Their checkpoints are sealed to the customer: who signs for none has the work of a fast machine all the same."""
     chain, books = awarded()
-    alice = chain.keys[0]
+    alice = chain.alice
     work(chain, alice, milestones=3, counted=0)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.stop()
     assert books.change(alice) == net(7 * OGPU * 3 // 4) + forfeit(7 * OGPU) // 2
 
 
 def test_who_gives_more_blocks_and_stops_pays_for_what_has_elapsed_of_the_promise() -> None:
     chain, books = awarded()
-    alice = chain.keys[0]
+    alice = chain.alice
     chain.start(alice)
-    chain.chain.blocks(8)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(BLOCKS_MAX - 40)))
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.blocks(8)
+    chain.amend(MoreBlocks(BLOCKS_MAX - 40))
+    chain.stop()
     assert books.change(alice) == net(7 * OGPU * 10 // 40) + forfeit(7 * OGPU) // 2
 
 
@@ -156,9 +156,9 @@ def test_nobody_is_bound_to_stand_by_for_longer_than_the_task_allowed_to_promise
     alice, bob = chain.keys[:2]
     chain.start(alice)
     limit = chain.now().terms.blocks_max
-    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(limit - 40)))
+    chain.amend(MoreBlocks(limit - 40))
     assert not chain.is_idle(bob)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(1)))
+    chain.amend(MoreBlocks(1))
     assert chain.is_idle(bob)
     assert books.change(bob) == net(7 * OGPU // 50)
     standby = chain.now().standby
@@ -169,11 +169,11 @@ def test_nobody_is_bound_to_stand_by_for_longer_than_the_task_allowed_to_promise
 
 def test_while_the_standby_is_asked_the_customer_may_leave() -> None:
     chain, books = awarded()
-    alice = chain.keys[0]
+    alice = chain.alice
     work(chain, alice, milestones=1)
     chain.until(TaskState.ASKING)
     before = books.change(CUSTOMER)
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
     assert books.change(CUSTOMER) == before - BOND // 10
     assert not list(chain.market.duties.items())
 
@@ -199,7 +199,7 @@ def test_both_may_sign_another_end(state: TaskState) -> None:
 
 def test_an_end_needs_every_provider_of_a_gang() -> None:
     chain, books = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
-    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    gang = chain.providers()
     close = TrainingMarket.close(task=chain.task, pay=OGPU, back=0)
     chain.ask(close)
     chain.do(gang[0], close, role="stash")
@@ -209,20 +209,20 @@ def test_an_end_needs_every_provider_of_a_gang() -> None:
     close = TrainingMarket.close(task=chain.task, pay=2 * OGPU, back=0)
     for keys in gang:
         signed(keys.stash, close)(chain.chain.now())
-    chain.chain.block(*(signed(keys.stash, close) for keys in gang))
+    chain.block(*(signed(keys.stash, close) for keys in gang))
     assert chain.state() is TaskState.ENDED
-    assert [books.change(keys) for keys in gang] == [net(2 * OGPU)] * 2
+    assert books.changes(*gang) == [net(2 * OGPU)] * 2
 
 
 def test_who_takes_a_place_over_has_signed_no_end() -> None:
     chain, books = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
-    first, second = (chain.chain.keys_of(slot.provider) for slot in chain.now().slots)
+    first, second = chain.providers()
     close = TrainingMarket.close(task=chain.task, pay=0, back=30 * OGPU)
     chain.ask(close)
     chain.do(second, close, role="stash")
     chain.start(first)
     while chain.now().slots[1].provider == second.stash:
-        chain.chain.block()
+        chain.block()
     third = chain.chain.keys_of(chain.now().slots[1].provider)
     chain.do(first, close, ev.NoCloseOffer, role="stash")
     assert chain.state() is TaskState.STARTING
@@ -231,8 +231,8 @@ def test_who_takes_a_place_over_has_signed_no_end() -> None:
 
 def test_an_end_that_is_offered_goes_with_who_it_is_offered_to() -> None:
     chain, _ = awarded(6 * OGPU)
-    chain.start(chain.keys[0])
-    chain.ask(TrainingMarket.close(task=chain.task, pay=OGPU, back=0))
+    chain.start(chain.alice)
+    chain.offer_end(OGPU)
     chain.until(TaskState.COMMITTING)
     assert chain.now().close is None
 
@@ -240,18 +240,18 @@ def test_an_end_that_is_offered_goes_with_who_it_is_offered_to() -> None:
 def test_a_higher_price_is_locked_and_bid_for() -> None:
     chain = TaskChain()
     chain.submit()
-    chain.chain.blocks(2)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=RaisePrice(2 * PRICE)))
+    chain.blocks(2)
+    chain.amend(RaisePrice(2 * PRICE))
     task = chain.now()
-    assert task.deadline == chain.chain.height + 4  # who could not bid for less has the whole time
+    assert task.deadline == chain.height + 4  # who could not bid for less has the whole time
     held = {reason: chain.market.lock.locked(CUSTOMER.stash, Hold(reason, slot_case(chain.task, 0))) for reason in HELD}
     assert held == {TASK_ESCROW: money.escrow(task.rules, 2 * PRICE), TASK_BOND: 2 * BOND}
     assert task.terms.price_max == 2 * PRICE
     assert task.terms.collateral_min == money.collateral_min(task.rules, 2 * PRICE)
     chain.auction(with_offers(chain.keys, 15 * OGPU, 16 * OGPU, collateral=80 * OGPU))
     assert chain.now().slots[0].price == 16 * OGPU
-    bond = Hold(BID_BOND, bid_case(auction_id(chain.task, 1), chain.keys[0].device))
-    assert chain.market.lock.locked(chain.keys[0].stash, bond) == 0
+    bond = Hold(BID_BOND, bid_case(auction_id(chain.task, 1), chain.alice.device))
+    assert chain.market.lock.locked(chain.alice.stash, bond) == 0
 
 
 @pytest.mark.parametrize(("blocks", "outcome"), [(40, TaskOutcome.ON_TIME), (41, TaskOutcome.LATE)])
@@ -260,10 +260,9 @@ def test_the_last_promised_block_is_in_time(blocks: int, outcome: TaskOutcome) -
     chain.chain.chance.seed(2)  # by which its beacon asks for no audit
     chain.submit(milestones=1)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU))
-    alice = chain.keys[0]
+    alice = chain.alice
     chain.start(alice)
-    while chain.chain.height < chain.now().started_at + blocks - 1:
-        chain.chain.block()
+    chain.blocks_to(chain.now().started_at + blocks - 1)
     finish_and_accept(chain, alice)
     assert chain.now().outcome is outcome
 
@@ -272,10 +271,10 @@ def test_more_blocks_make_a_late_result_a_timely_one() -> None:
     chain = TaskChain()
     chain.submit()
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, blocks=4))
-    alice = chain.keys[0]
+    alice = chain.alice
     chain.start(alice)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(20)))
-    chain.chain.blocks(8)
+    chain.amend(MoreBlocks(20))
+    chain.blocks(8)
     finish_and_accept(chain, alice)
     assert chain.now().outcome is TaskOutcome.ON_TIME
     assert chain.now().slots[0].collateral == COLLATERAL
@@ -293,7 +292,7 @@ def test_who_takes_a_place_over_has_not_signed_what_was_signed_before() -> None:
     chain.do(first, offer, role="stash")  # and never starts
     chain.start(second, 1)
     while chain.now().slots[0].provider == first.stash:
-        chain.chain.block()
+        chain.block()
     assert chain.now().slots[0].provider == honest.stash
     chain.do(second, offer, ev.NoCloseOffer, role="stash")
     assert books.change(honest) == 0

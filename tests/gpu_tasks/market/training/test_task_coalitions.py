@@ -7,7 +7,6 @@ from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState, slot_case
-from gpu_tasks.market.training.training_market import TrainingMarket
 from looked_at import CALLED_FEE, PAID, judges_say, submitted
 from simulation.chains.market_chain import OGPU, Keys, signed
 from task_chain import COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, net, with_offers
@@ -19,7 +18,7 @@ BONDS = (*(LARGE,) * 3, *(OWN,) * 6, *(SMALL,) * 6)
 
 def judged_by(chain: TaskChain, coalition: list[Keys]) -> None:
     """A right result that is disputed: judges of a coalition say another, and who is found wrong by that appeals."""
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     cases = {slot_case(chain.task, place): slot.provider for place, slot in enumerate(chain.now().slots)}
 
     def says(keys: Keys) -> Answered:
@@ -30,8 +29,8 @@ def judged_by(chain: TaskChain, coalition: list[Keys]) -> None:
         for case_id, provider in cases.items():
             case = courts.cases[case_id]
             if case is not None and case.stage is CaseStage.APPEALABLE and case.verdict == Answered(WRONG):
-                chain.chain.block(signed(provider, Courts.appeal(case_id=case_id)))
-        chain.chain.block(*judges_say(chain, says))
+                chain.block(signed(provider, Courts.appeal(case_id=case_id)))
+        chain.block(*judges_say(chain, says))
 
 
 def robbed(seed: int) -> tuple[TaskChain, Books, CaseOutcome]:
@@ -41,7 +40,7 @@ def robbed(seed: int) -> tuple[TaskChain, Books, CaseOutcome]:
     books = Books(chain)
     submitted(chain)
     judged_by(chain, chain.keys[3:9])
-    return chain, books, CaseOutcome(chain.chain.happened(CaseEnded)[0].outcome)
+    return chain, books, CaseOutcome(chain.happened(CaseEnded)[0].outcome)
 
 
 def test_a_third_that_keeps_courts_from_deciding_robs_nobody() -> None:
@@ -50,8 +49,8 @@ def test_a_third_that_keeps_courts_from_deciding_robs_nobody() -> None:
     for seed in range(8):
         chain, books, outcome = robbed(seed)
         assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
-        assert books.change(chain.keys[0]) >= net(PAID), "what its appeal cost came back"
-        undecided += outcome is CaseOutcome.AUDIT_RIGHT and len(chain.chain.happened(CaseAppealed)) > 0
+        assert books.change(chain.alice) >= net(PAID), "what its appeal cost came back"
+        undecided += outcome is CaseOutcome.AUDIT_RIGHT and len(chain.happened(CaseAppealed)) > 0
     assert undecided, "the court of one of them found nothing"
 
 

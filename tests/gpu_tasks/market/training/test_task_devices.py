@@ -73,7 +73,7 @@ def test_a_device_that_has_bid_does_not_leave_and_what_it_offers_may() -> None:
 def test_a_device_that_is_paused_after_its_bid_may_win_all_the_same() -> None:
     chain = TaskChain()
     chain.submit()
-    alice, offer = chain.keys[0], an_offer(6 * OGPU)
+    alice, offer = chain.alice, an_offer(6 * OGPU)
     chain.do(alice, chain.commit_call(alice, offer))
     chain.do(alice, Devices.pause(device=alice.device))
     chain.until(TaskState.REVEALING)

@@ -32,7 +32,7 @@ from task_chain import (
 def test_who_does_not_start_loses_a_tenth_and_the_standby_has_the_slot() -> None:
     chain, books = awarded()
     alice, bob = chain.keys[:2]
-    chain.chain.blocks(5)
+    chain.blocks(5)
     task = chain.now()
     assert (task.state, task.slots[0].provider, task.slots[0].price) == (TaskState.STARTING, bob.stash, 8 * OGPU)
     assert books.change(alice) == -PRICE // 10
@@ -50,12 +50,12 @@ def test_who_does_not_start_loses_a_tenth_and_the_standby_has_the_slot() -> None
 def test_a_bound_standby_that_does_not_start_loses_as_much_and_is_not_paid_for_standing_by() -> None:
     chain, books = awarded()
     alice, bob = chain.keys[:2]
-    chain.chain.blocks(10)
+    chain.blocks(10)
     task = chain.now()
     assert (task.state, task.auction, task.slots) == (TaskState.COMMITTING, 2, ())
     assert books.change(alice) == books.change(bob) == -PRICE // 10
     assert books.change(CUSTOMER) == PRICE // 10
-    outcomes = [event.outcome for event in chain.chain.happened(SlotSettled)]
+    outcomes = [event.outcome for event in chain.happened(SlotSettled)]
     assert outcomes == [TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED]
     assert chain.is_idle(bob)
     assert task.terms.price_max == PRICE
@@ -64,21 +64,21 @@ def test_a_bound_standby_that_does_not_start_loses_as_much_and_is_not_paid_for_s
 
 def test_without_a_standby_what_was_not_started_is_auctioned_again_and_ends_with_its_auctions() -> None:
     chain, books = awarded(6 * OGPU)
-    chain.chain.blocks(5)
+    chain.blocks(5)
     assert (chain.state(), chain.now().auction) == (TaskState.COMMITTING, 2)
     chain.auction(with_offers(chain.keys, 6 * OGPU))
-    chain.chain.blocks(5)
+    chain.blocks(5)
     assert (chain.state(), chain.now().outcome) == (TaskState.ENDED, TaskOutcome.NO_AWARD)
-    assert books.change(chain.keys[0]) == -2 * PRICE // 10
+    assert books.change(chain.alice) == -2 * PRICE // 10
     assert books.change(CUSTOMER) == 2 * PRICE // 20
 
 
 def test_of_a_gang_the_one_that_is_missing_is_replaced() -> None:
     chain, books = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
-    first, second = (chain.chain.keys_of(slot.provider) for slot in chain.now().slots)
+    first, second = chain.providers()
     third = chain.keys[2]
     chain.start(first)
-    chain.chain.blocks(4)
+    chain.blocks(4)
     task = chain.now()
     assert [slot.provider for slot in task.slots] == [first.stash, third.stash]
     assert books.change(second) == -PRICE // 10
@@ -91,7 +91,7 @@ def test_a_gang_that_lacks_two_is_auctioned_again_and_who_started_loses_nothing(
     first = chain.chain.keys_of(chain.now().slots[0].provider)
     fourth = chain.keys[3]
     chain.start(first)
-    chain.chain.blocks(4)
+    chain.blocks(4)
     assert (chain.state(), chain.now().auction) == (TaskState.COMMITTING, 2)
     assert books.change(first) == 0
     assert books.change(fourth) == net(8 * OGPU // 50)  # it was ready until the end
@@ -130,11 +130,11 @@ def expected(chain: TaskChain, outcome: TaskOutcome, **changed: int) -> dict[str
 @pytest.mark.parametrize("counted", [0, 1, 2, 3])
 def test_who_dies_is_paid_for_what_counted_and_loses_a_quarter_of_the_rest(counted: int) -> None:
     chain, books = awarded()
-    alice = chain.keys[0]
+    alice = chain.alice
     work(chain, alice, milestones=3, counted=counted)
     wanted = expected(chain, TaskOutcome.DIED, done=counted)
-    while not chain.chain.happened(SlotSettled):
-        chain.chain.block()
+    while not chain.happened(SlotSettled):
+        chain.block()
     price = 7 * OGPU
     earned = price * counted // 4
     assert books.change(alice) == wanted["provider"] == net(earned) - (price - earned) // 4
@@ -166,7 +166,7 @@ def test_what_only_the_standby_holds_is_no_part_of_the_rest_that_it_is_paid_for(
     assert (chain.now().done, chain.now().owed) == (2, 1)
     chain.until(TaskState.ASKING)
     assert books.change(alice) == net(7 * OGPU // 4) - 3 * 7 * OGPU // 4 // 4
-    assert chain.now().deadline == chain.chain.height + chain.now().windows.ask
+    assert chain.now().deadline == chain.height + chain.now().windows.ask
     chain.start(bob)
     assert (chain.now().slots[0].price, chain.now().slots[0].promised) == (4 * OGPU, 20)
 
@@ -178,13 +178,13 @@ def test_who_took_over_and_is_gone_too_is_asked_no_more() -> None:
     alice, bob = chain.keys[:2]
     work(chain, alice, milestones=2)
     chain.until(TaskState.ASKING)
-    assert chain.now().deadline == chain.chain.height + 7
+    assert chain.now().deadline == chain.height + 7
     chain.start(bob)
     assert chain.now().standby is None
     states = set()
     while chain.state() is not TaskState.COMMITTING:
         states.add(chain.state())
-        chain.chain.block()
+        chain.block()
     assert states == {TaskState.RUNNING}
 
 
@@ -198,7 +198,7 @@ def test_what_the_standby_has_signed_for_the_customer_may_sign_for_too() -> None
     held = chain.now().checkpoint
     assert held is not None
     assert held.holder == bob.provider, "as its extrinsic is found again"
-    assert chain.chain.happened(ev.MilestoneCounted)[-1] == ev.MilestoneCounted(chain.task, 2, bob.provider)
+    assert chain.happened(ev.MilestoneCounted)[-1] == ev.MilestoneCounted(chain.task, 2, bob.provider)
     chain.count(2)
     held = chain.now().checkpoint
     assert held is not None
@@ -268,7 +268,7 @@ def test_milestones_of_a_rest_count_from_where_it_began() -> None:
     chain.start(bob)
     chain.report(bob, 3, root=WRONG)
     chain.ask(hold(chain, 3, WRONG))
-    assert chain.chain.happened(ev.MilestoneCounted)[-1] == ev.MilestoneCounted(chain.task, 3, CUSTOMER.stash)
+    assert chain.happened(ev.MilestoneCounted)[-1] == ev.MilestoneCounted(chain.task, 3, CUSTOMER.stash)
     task = chain.now()
     assert (task.behind, task.done, task.owed, task.begun_from) == (2, 1, 1, RIGHT)
     chain.ask(hold(chain, 3, WRONG), ev.NothingToHold)
@@ -288,17 +288,17 @@ def test_a_standby_that_is_busy_or_poor_does_not_take_over() -> None:
     offer = an_offer(6 * OGPU)
     chain.do(bob, chain.commit_call(bob, offer))
     start = TrainingMarket.start(task=first, place=0)
-    chain.chain.block(refused(bob.provider, start, ev.NotEligible))
+    chain.block(refused(bob.provider, start, ev.NotEligible))
 
 
 def test_what_nobody_takes_over_is_auctioned_with_its_checkpoint_at_what_the_escrow_has_left() -> None:
     chain, books = awarded()
-    alice, third = chain.keys[0], chain.keys[2]
+    alice, third = chain.alice, chain.keys[2]
     work(chain, alice, milestones=3)
     chain.until(TaskState.ASKING)
     chain.until(TaskState.COMMITTING)
     task = chain.now()
-    reopened = chain.chain.happened(TaskReopened)[-1]
+    reopened = chain.happened(TaskReopened)[-1]
     earned, stood_by = 7 * OGPU * 3 // 4, 7 * OGPU // 50
     left = money.escrow(task.rules, PRICE) - earned - stood_by
     assert (task.auction, task.behind, task.milestones) == (2, 3, 1)
@@ -314,13 +314,13 @@ def test_what_nobody_takes_over_is_auctioned_with_its_checkpoint_at_what_the_esc
     assert chain.now().slots[0].price == 3 * OGPU
     chain.start(third)
     finish_and_accept(chain, third)
-    assert chain.chain.happened(ev.TaskEnded)[-1].auctions == 2
+    assert chain.happened(ev.TaskEnded)[-1].auctions == 2
     assert books.change(third) == net(3 * OGPU)
 
 
 def test_of_a_gang_who_is_silent_dies_and_the_others_are_paid_for_what_counted() -> None:
     chain, books = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
-    first, second = (chain.chain.keys_of(slot.provider) for slot in chain.now().slots)
+    first, second = chain.providers()
     third = chain.keys[2]
     chain.start(first)
     chain.start(second, 1)
@@ -333,21 +333,21 @@ def test_of_a_gang_who_is_silent_dies_and_the_others_are_paid_for_what_counted()
     assert books.change(first) == net(price // 4)
     assert books.change(second) == net(price // 4) - (price - price // 4) // 4
     assert books.change(third) == net(price // 50)
-    settled = {event.provider: event.outcome for event in chain.chain.happened(SlotSettled)}
+    settled = {event.provider: event.outcome for event in chain.happened(SlotSettled)}
     assert settled == {first.stash: TaskOutcome.PARTNER_DIED, second.stash: TaskOutcome.DIED}
     assert chain.now().behind == 1
 
 
 def test_a_milestone_in_time_gives_time_for_the_next() -> None:
     chain, _ = awarded()
-    alice = chain.keys[0]
+    alice = chain.alice
     chain.start(alice)
     task = chain.now()
     assert task.deadline == task.started_at + 2 * 10 + 3
-    chain.chain.blocks(20)
+    chain.blocks(20)
     chain.report(alice, 1)
-    assert chain.now().deadline == chain.chain.height + 23
-    chain.chain.blocks(23)
+    assert chain.now().deadline == chain.height + 23
+    chain.blocks(23)
     assert chain.state() is TaskState.RUNNING
-    chain.chain.block()
+    chain.block()
     assert chain.state() is TaskState.STARTING

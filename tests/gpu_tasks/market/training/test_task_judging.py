@@ -42,7 +42,7 @@ def test_an_audit_that_finds_the_result_right_pays_it() -> None:
     assert chain.now().judged_for is JudgedFor.AUDIT
     assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
     assert chain.now().outcome is TaskOutcome.ON_TIME
-    assert books.change(chain.keys[0]) == net(PAID)
+    assert books.change(chain.alice) == net(PAID)
     premium = money.premium(chain.now().rules, PAID)
     assert books.change(CUSTOMER) == -PAID - STOOD_BY - premium
     assert chain.pot == pot + premium - 2 * FEE
@@ -52,7 +52,7 @@ def test_an_audit_that_finds_the_result_right_pays_it() -> None:
 def test_a_lie_that_an_audit_finds_costs_the_collateral_and_pays_nothing(size: int) -> None:
     chain, books = audited(size, root=WRONG)
     assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
-    task, alice = chain.now(), chain.keys[0]
+    task, alice = chain.now(), chain.alice
     assert task.outcome is TaskOutcome.LIED
     due = covered(PRICE, COLLATERAL)
     assert books.change(alice) == -COLLATERAL, "of eight no court of three is left, but more than a third say so"
@@ -64,7 +64,7 @@ def test_a_lie_that_an_audit_finds_costs_the_collateral_and_pays_nothing(size: i
 def test_an_audit_that_nobody_decides_changes_nothing() -> None:
     chain, books = audited()
     assert judged(chain, lambda _keys: None) is CaseOutcome.UNHEARD
-    assert books.change(chain.keys[0]) == net(PAID)
+    assert books.change(chain.alice) == net(PAID)
 
 
 def test_a_case_is_of_what_the_task_says_and_who_stood_by_may_judge_it() -> None:
@@ -93,19 +93,19 @@ def test_a_chance_whose_beacon_was_forgotten_is_drawn_anew() -> None:
 
     while not chain.now().beacon_at:
         assert not chain.now().is_checked
-        chain.chain.block(forget)
-    chain.chain.blocks(8)
+        chain.block(forget)
+    chain.blocks(8)
     assert chain.now().is_checked
 
 
 def test_nothing_is_paid_before_it_is_known_whether_there_is_an_audit() -> None:
     chain = submitted(TaskChain(final_lag=6))
-    alice, before = chain.keys[0], chain.wealth(chain.keys[0].stash)
-    chain.ask(TrainingMarket.accept(task=chain.task))
+    alice, before = chain.alice, chain.wealth(chain.alice.stash)
+    chain.accept()
     while not chain.now().is_checked:
         assert chain.wealth(alice.stash) == before
-        chain.chain.block()
-    assert chain.chain.height >= chain.now().finished_at + 11
+        chain.block()
+    assert chain.height >= chain.now().finished_at + 11
 
 
 def test_a_right_result_that_is_disputed_is_paid_and_the_bond_pays_its_judges() -> None:
@@ -114,7 +114,7 @@ def test_a_right_result_that_is_disputed_is_paid_and_the_bond_pays_its_judges() 
     assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_RIGHT
     assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
     left = bond - 2 * CALLED_FEE
-    assert books.change(chain.keys[0]) == net(PAID) + left // 2
+    assert books.change(chain.alice) == net(PAID) + left // 2
     premium = money.premium(chain.now().rules, PAID)
     assert books.change(CUSTOMER) == -PAID - STOOD_BY - premium - bond
 
@@ -123,18 +123,18 @@ def test_judges_of_a_dispute_are_paid_out_of_its_bond_before_anything_else() -> 
     chain = TaskChain(size=12, constants={"TrainingMarket.judge_fee_ppm": 500_000})
     books = Books(chain)
     submitted(chain)
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     judged(chain, says(RIGHT))
     fee = PRICE // 2
     bond = PAID // 10 + 3 * fee
-    assert books.change(chain.keys[0]) == net(PAID) + (bond - 2 * fee) // 2
+    assert books.change(chain.alice) == net(PAID) + (bond - 2 * fee) // 2
 
 
 def test_a_wrong_result_that_is_disputed_costs_the_customer_nothing() -> None:
     chain, books = disputed(root=WRONG)
     assert judged(chain, says(RIGHT)) is CaseOutcome.AUDIT_WRONG
     assert books.change(CUSTOMER) == covered(PRICE, COLLATERAL) - STOOD_BY
-    assert books.change(chain.keys[0]) == -COLLATERAL
+    assert books.change(chain.alice) == -COLLATERAL
 
 
 def test_a_dispute_that_judges_cannot_decide_moves_nothing() -> None:
@@ -146,7 +146,7 @@ def test_a_dispute_that_judges_cannot_decide_moves_nothing() -> None:
 
     assert judged(chain, differ) is CaseOutcome.AUDIT_UNDECIDED
     assert chain.now().outcome is TaskOutcome.UNDECIDED
-    assert books.change(chain.keys[0]) == 0
+    assert books.change(chain.alice) == 0
     assert books.change(CUSTOMER) == -STOOD_BY
 
 
@@ -156,9 +156,8 @@ def test_who_disputes_before_the_beacon_asks_is_judged_once() -> None:
         chain = TaskChain(size=12, constants=OFTEN)
         chain.chain.chance.seed(seed)
         finished = submitted(chain).now().finished_at
-        chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
-        while chain.chain.height < finished + AUDIT_DELAYS[-1] + 2:
-            chain.chain.block()
+        chain.dispute()
+        chain.blocks_to(finished + AUDIT_DELAYS[-1] + 2)
         values = [chain.chain.now()[Beacon].value_at(finished + delay) for delay in AUDIT_DELAYS]
         assert (chain.state(), chain.now().judged_for) == (TaskState.JUDGED, JudgedFor.DISPUTE)
         if is_audited([value for value in values if value], chain.task, chain.now().rules.audit_rate_ppm):
@@ -180,9 +179,9 @@ def test_the_bond_of_a_dispute_goes_by_the_price_of_each_slot() -> None:
 
 def test_an_end_that_was_offered_is_gone_once_judges_look() -> None:
     chain = submitted(TaskChain(size=12))
-    chain.ask(TrainingMarket.close(task=chain.task, pay=1, back=1))
+    chain.offer_end(1, 1)
     assert chain.now().close is not None
-    chain.ask(TrainingMarket.dispute(task=chain.task, segment=None))
+    chain.dispute()
     assert chain.now().close is None
 
 
@@ -191,7 +190,7 @@ def test_who_disputes_and_shows_the_judges_nothing_pays_all_the_same() -> None:
     bond = money.dispute_bond(chain.now().rules, PRICE, PAID)
     assert judged(chain, lambda _keys: None) is CaseOutcome.UNHEARD
     assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
-    assert books.change(chain.keys[0]) == net(PAID) + bond // 2
+    assert books.change(chain.alice) == net(PAID) + bond // 2
 
 
 def test_an_input_that_is_missing_costs_the_customer_its_bond_and_the_judges() -> None:
@@ -199,7 +198,7 @@ def test_an_input_that_is_missing_costs_the_customer_its_bond_and_the_judges() -
     pot = chain.pot
     assert judged(chain, lambda _keys: Unanswerable()) is CaseOutcome.INPUT_BAD
     assert chain.now().outcome is TaskOutcome.INPUT_MISSING
-    assert books.change(chain.keys[0]) == forfeit(PAID) // 2
+    assert books.change(chain.alice) == forfeit(PAID) // 2
     assert chain.pot == pot
     fees = 5 * CALLED_FEE  # a pair that does not confirm, and the committee after it
     assert books.change(CUSTOMER) == -forfeit(PAID) - STOOD_BY - fees
@@ -220,7 +219,7 @@ def test_partners_that_state_different_results_are_judged_without_anybody_asking
     books = Books(chain)
     chain.submit(slots=2, milestones=1)
     chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 7 * OGPU))
-    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    gang = chain.providers()
     for place, keys in enumerate(gang):
         chain.start(keys, place)
     chain.finish(gang[0])
@@ -234,13 +233,13 @@ def test_partners_that_state_different_results_are_judged_without_anybody_asking
 
 def test_a_third_lie_ends_the_registration_while_its_lies_count() -> None:
     chain, _ = disputed(size=16, root=WRONG)
-    alice = chain.keys[0]
-    lies = (chain.chain.height, chain.chain.height)
-    chain.chain.block(lambda bound: bound[Courts].convictions.__setitem__(alice.stash, lies))
+    alice = chain.alice
+    lies = (chain.height, chain.height)
+    chain.block(lambda bound: bound[Courts].convictions.__setitem__(alice.stash, lies))
     judged(chain, says(RIGHT))
     devices = chain.chain.now()[Devices]
     assert devices.providers[alice.stash] is None
-    assert devices.expelled_until[alice.stash] > chain.chain.height
+    assert devices.expelled_until[alice.stash] > chain.height
 
 
 def test_what_the_courts_take_for_a_lie_is_what_the_table_of_tasks_says() -> None:
@@ -252,4 +251,4 @@ def test_what_the_courts_take_for_a_lie_is_what_the_table_of_tasks_says() -> Non
     shares = money.shares(TaskOutcome.LIED, state)
     judged(chain, says(RIGHT))
     assert books.change(CUSTOMER) == shares[money.TaskPayee.CUSTOMER] - STOOD_BY
-    assert books.change(chain.keys[0]) == shares[money.TaskPayee.PROVIDER] - slot.collateral
+    assert books.change(chain.alice) == shares[money.TaskPayee.PROVIDER] - slot.collateral

@@ -36,14 +36,13 @@ def awarded(chain: TaskChain | None = None, **order: object) -> TaskChain:
 
 def done(chain: TaskChain) -> TaskChain:
     """The task of `awarded`, with a result that the beacon asks nobody to look at."""
-    alice = chain.keys[0]
+    alice = chain.alice
     chain.start(alice)
     for number in (1, 2, 3):
         chain.report(alice, number)
         chain.count(number)
     chain.finish(alice)
-    while not chain.now().is_checked:
-        chain.chain.block()
+    chain.until_checked()
     assert chain.state() is TaskState.SUBMITTED
     return chain
 
@@ -51,9 +50,9 @@ def done(chain: TaskChain) -> TaskChain:
 def test_the_lowest_score_wins_at_the_second_and_the_second_stands_by_at_the_third() -> None:
     chain = awarded()
     task = chain.now()
-    assert [(slot.provider, slot.price) for slot in task.slots] == [(chain.keys[0].stash, 7 * OGPU)]
+    assert [(slot.provider, slot.price) for slot in task.slots] == [(chain.alice.stash, 7 * OGPU)]
     assert task.standby is not None
-    assert (task.standby.provider, task.standby.price) == (chain.keys[1].stash, 8 * OGPU)
+    assert (task.standby.provider, task.standby.price) == (chain.bob.stash, 8 * OGPU)
 
 
 def test_an_accepted_result_is_paid_to_the_grain() -> None:
@@ -61,8 +60,8 @@ def test_an_accepted_result_is_paid_to_the_grain() -> None:
     before = {keys: chain.wealth(keys.stash) for keys in (*chain.keys, CUSTOMER)}
     treasury, pot = chain.free(TREASURY), chain.pot
     done(awarded(chain))
-    chain.ask(TrainingMarket.accept(task=chain.task))
-    chain.chain.block()
+    chain.accept()
+    chain.block()
     task = chain.now()
     assert (task.state, task.outcome) == (TaskState.ENDED, TaskOutcome.ON_TIME)
     price, share = 7 * OGPU, 7 * OGPU // 50
@@ -86,8 +85,8 @@ def test_the_odd_grain_of_a_fee_burns() -> None:
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU + 50))
     treasury = chain.free(TREASURY)
     done(chain)
-    chain.ask(TrainingMarket.accept(task=chain.task))
-    chain.chain.block()
+    chain.accept()
+    chain.block()
     fee, small_fee = (7 * OGPU + 50) // 50, (7 * OGPU + 50) // 50 // 50
     assert fee % 2 == 1
     assert chain.free(TREASURY) - treasury == fee // 2 + small_fee // 2
@@ -96,10 +95,9 @@ def test_the_odd_grain_of_a_fee_burns() -> None:
 def test_silence_is_paid_after_the_time_to_accept() -> None:
     chain = done(awarded())
     end = chain.now().finished_at + 10
-    while chain.chain.height < end:
-        chain.chain.block()
+    chain.blocks_to(end)
     assert chain.state() is TaskState.SUBMITTED
-    chain.chain.block()
+    chain.block()
     assert chain.now().outcome is TaskOutcome.ACCEPTED_BY_SILENCE
 
 
@@ -107,13 +105,13 @@ def test_a_late_result_pays_the_customer_out_of_the_collateral() -> None:
     chain = TaskChain()
     chain.submit()
     chain.auction(with_offers(chain.keys, *BIDS, blocks=4))
-    alice, before = chain.keys[0], chain.wealth(chain.keys[0].stash)
+    alice, before = chain.alice, chain.wealth(chain.alice.stash)
     done(chain)
     task = chain.now()
     late = task.finished_at - task.started_at - 4
     assert late > 0
-    chain.ask(TrainingMarket.accept(task=chain.task))
-    chain.chain.block()
+    chain.accept()
+    chain.block()
     price = task.slots[0].price
     lost = 5 * task.terms.time_value * late
     assert chain.now().outcome is TaskOutcome.LATE
@@ -146,15 +144,15 @@ def test_equal_bids_are_decided_by_the_beacon_and_not_by_their_order() -> None:
 def test_a_bid_takes_its_device_out_of_every_draw_until_it_has_lost() -> None:
     chain = TaskChain()
     chain.submit()
-    alice, third = chain.keys[0], chain.keys[2]
+    alice, third = chain.alice, chain.keys[2]
     assert chain.is_idle(third)
     chain.auction(with_offers(chain.keys, *BIDS))
     assert not chain.is_idle(alice)
     assert not chain.is_idle(third)
-    chain.chain.block()
+    chain.block()
     assert chain.is_idle(third)
-    assert not chain.is_idle(chain.keys[1])  # who stands by
-    assert [event.burned for event in chain.chain.happened(BidEnded)] == [0]
+    assert not chain.is_idle(chain.bob)  # who stands by
+    assert [event.burned for event in chain.happened(BidEnded)] == [0]
 
 
 def test_of_many_bids_all_that_lost_are_set_free() -> None:
@@ -165,20 +163,20 @@ def test_of_many_bids_all_that_lost_are_set_free() -> None:
     chain.auction(with_offers(chain.keys, *(6 * OGPU + place * OGPU // 100 for place in range(len(chain.keys)))))
     losers = chain.keys[2:]
     assert not all(chain.is_idle(keys) for keys in losers)
-    chain.chain.blocks(3)
+    chain.blocks(3)
     assert all(chain.is_idle(keys) for keys in losers)
-    assert [books.change(keys) for keys in losers] == [0] * len(losers)
+    assert books.changes(*losers) == [0] * len(losers)
 
 
 def test_a_bond_that_is_not_opened_burns_and_nobody_has_it() -> None:
     chain = TaskChain()
     before = {keys: chain.wealth(keys.stash) for keys in chain.keys}
     chain.submit()
-    chain.auction(with_offers(chain.keys, *BIDS), unopened=(chain.keys[0],))
-    chain.chain.block()
-    assert chain.wealth(chain.keys[0].stash) == before[chain.keys[0]] - PRICE // 10
-    assert chain.now().slots[0].provider == chain.keys[1].stash
-    assert [event.burned for event in chain.chain.happened(BidEnded)] == [PRICE // 10]
+    chain.auction(with_offers(chain.keys, *BIDS), unopened=(chain.alice,))
+    chain.block()
+    assert chain.wealth(chain.alice.stash) == before[chain.alice] - PRICE // 10
+    assert chain.now().slots[0].provider == chain.bob.stash
+    assert [event.burned for event in chain.happened(BidEnded)] == [PRICE // 10]
 
 
 def test_a_lone_bidder_is_paid_the_greatest_price() -> None:
@@ -204,7 +202,7 @@ def test_the_standby_is_paid_and_free_with_the_first_milestone_that_counts() -> 
     assert chain.now().done == 1
     chain.report(alice, 2)
     chain.count(2)
-    assert len(chain.chain.happened(StandbyReleased)) == 1
+    assert len(chain.happened(StandbyReleased)) == 1
 
 
 def test_a_gang_is_awarded_runs_and_is_paid_slot_by_slot() -> None:
@@ -212,8 +210,8 @@ def test_a_gang_is_awarded_runs_and_is_paid_slot_by_slot() -> None:
     chain.submit(slots=3, milestones=2)
     chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, 9 * OGPU))
     assert len(chain.now().slots) == 3
-    assert [event.price for event in chain.chain.happened(TaskAwarded)] == [8 * OGPU] * 3
-    gang = [chain.chain.keys_of(slot.provider) for slot in chain.now().slots]
+    assert [event.price for event in chain.happened(TaskAwarded)] == [8 * OGPU] * 3
+    gang = chain.providers()
     chain.start(gang[0])
     chain.start(gang[1], 1)
     assert chain.state() is TaskState.STARTING
@@ -224,9 +222,9 @@ def test_a_gang_is_awarded_runs_and_is_paid_slot_by_slot() -> None:
     for place, keys in enumerate(gang):
         assert chain.state() is TaskState.RUNNING
         chain.finish(keys, place)
-    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.accept()
     chain.until(TaskState.ENDED)
-    assert [event.earned for event in chain.chain.happened(SlotSettled)] == [8 * OGPU] * 3
+    assert [event.earned for event in chain.happened(SlotSettled)] == [8 * OGPU] * 3
 
 
 def test_a_gang_of_one_class_is_given_to_one_class() -> None:
@@ -242,7 +240,7 @@ def test_fewer_bids_than_the_gang_needs_award_nothing() -> None:
     chain.submit(slots=4)
     chain.auction(with_offers(chain.keys, *BIDS))
     assert chain.now().outcome is TaskOutcome.NO_AWARD
-    chain.chain.blocks(2)
+    chain.blocks(2)
     assert all(chain.is_idle(keys) for keys in chain.keys)
     assert [chain.wealth(keys.stash) for keys in chain.keys] == [before[keys] for keys in chain.keys]
     assert chain.wealth(CUSTOMER.stash) == before[CUSTOMER] - 30_000 * (2 * (12 + 8) + 20)
@@ -251,20 +249,20 @@ def test_fewer_bids_than_the_gang_needs_award_nothing() -> None:
 def test_without_a_bid_it_ends_with_the_time_to_bid() -> None:
     chain = TaskChain()
     chain.submit()
-    chain.chain.blocks(4)
+    chain.blocks(4)
     assert chain.state() is TaskState.COMMITTING
-    chain.chain.block()
+    chain.block()
     assert chain.now().outcome is TaskOutcome.NO_AWARD
 
 
 def test_a_record_goes_and_its_deposit_comes_back() -> None:
     chain = done(awarded())
-    chain.ask(TrainingMarket.accept(task=chain.task))
-    chain.chain.blocks(40)
+    chain.accept()
+    chain.blocks(40)
     assert chain.market.tasks[chain.task] is None
     assert not list(chain.market.bids.under(auction_id(chain.task, 1)))
     assert chain.market.awards[auction_id(chain.task, 1)] is None
-    assert [event.outcome for event in chain.chain.happened(TaskEnded)] == [TaskOutcome.ON_TIME]
+    assert [event.outcome for event in chain.happened(TaskEnded)] == [TaskOutcome.ON_TIME]
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -277,12 +275,12 @@ def test_the_deposit_that_comes_back_is_the_one_that_was_locked(times: int) -> N
         market = bound[TrainingMarket]
         market.context.parameters.change(TrainingMarket.task_deposit, market.task_deposit * times // 2)
 
-    chain.chain.block(change)
+    chain.block(change)
     assert chain.market.task_deposit == locked * times // 2
     chain.until(TaskState.ENDED)
     before = chain.free(CUSTOMER.stash)
     while chain.market.tasks[chain.task] is not None:
-        chain.chain.block()
+        chain.block()
     assert chain.free(CUSTOMER.stash) == before + locked
 
 
@@ -309,9 +307,9 @@ def test_a_deadline_passes_and_the_call_comes_too_late() -> None:
     alice, bob = chain.keys[:2]
     call = chain.commit_call(alice, offer)
     chain.do(bob, chain.commit_call(bob, offer))
-    chain.chain.blocks(3)
-    chain.chain.block(refused(alice.provider, call, WrongTaskState))
-    chain.chain.block(signed(bob.provider, chain.reveal_call(bob, offer)))
+    chain.blocks(3)
+    chain.block(refused(alice.provider, call, WrongTaskState))
+    chain.block(signed(bob.provider, chain.reveal_call(bob, offer)))
     chain.until(TaskState.STARTING)
     chain.start(bob)
     assert chain.now().slots[0].collateral == COLLATERAL

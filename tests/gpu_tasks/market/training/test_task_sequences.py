@@ -238,7 +238,7 @@ def opinion(case_id: bytes, keys: Keys) -> Answered | Unanswerable:
 
 def judges(chain: TaskChain, number: int) -> list[Step]:
     """What judges do; each sleeps sometimes."""
-    courts, height = chain.chain.now()[Courts], chain.chain.height + 1
+    courts, height = chain.chain.now()[Courts], chain.height + 1
     steps: list[Step] = []
     for case_id, case in courts.cases.items():
         for judge in case.benches[-1].members if case is not None and case.benches else ():
@@ -268,7 +268,7 @@ def play(chain: TaskChain, number: int, care: int, tried: list[Any]) -> None:
             is_customers = action in (submit, hold) or call.name in CUSTOMERS_OWN
             signer = CUSTOMER if is_customers and choice % 8 else people[place]
             steps.append(tolerant(signed(signer.stash, call)))
-    chain.chain.block(*steps)
+    chain.block(*steps)
 
 
 def begun(seed: int) -> TaskChain:
@@ -289,7 +289,7 @@ def ends(chain: TaskChain) -> None:
     for _ in range(BOUND):
         if not list(chain.market.tasks.items()):
             break
-        chain.chain.block()
+        chain.block()
     market, bound = chain.market, chain.chain.now()
     for item in (market.tasks, market.bids, market.held_bids, market.duties, market.awards, market.task_of_case):
         assert not list(item.items())
@@ -321,8 +321,8 @@ def test_random_days_end_in_every_way_that_a_slot_can_end() -> None:
             tried = [(chance.choice(ACTIONS), chance.randint(0, SIZE), chance.randint(0, 40))]
             play(chain, seed + number, care, tried if chance.random() < 0.25 else [])
         ends(chain)
-        met |= {event.outcome for event in chain.chain.happened(SlotSettled)}
-        met |= {event.outcome for event in chain.chain.happened(TaskEnded)}
-        met |= {TaskOutcome.STOOD_BY for _ in chain.chain.happened(StandbyReleased)}
-        met |= {TaskOutcome.NOT_REVEALED for event in chain.chain.happened(BidEnded) if event.burned}
+        met |= {event.outcome for event in chain.happened(SlotSettled)}
+        met |= {event.outcome for event in chain.happened(TaskEnded)}
+        met |= {TaskOutcome.STOOD_BY for _ in chain.happened(StandbyReleased)}
+        met |= {TaskOutcome.NOT_REVEALED for event in chain.happened(BidEnded) if event.burned}
     assert met >= set(TaskOutcome) - RARE

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_tasks.market.courts.opinions import Unanswerable
-from gpu_tasks.market.training.life.leaving import MoreBlocks, Stop
+from gpu_tasks.market.training.life.leaving import MoreBlocks
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
@@ -17,41 +17,41 @@ from task_chain import Books, TaskChain, an_offer, awarded, finish_and_accept, t
 
 
 def _paid(chain: TaskChain) -> None:
-    work(chain, chain.keys[0], milestones=3)
-    finish_and_accept(chain, chain.keys[0])
+    work(chain, chain.alice, milestones=3)
+    finish_and_accept(chain, chain.alice)
 
 
 def _stopped(chain: TaskChain) -> None:
-    chain.start(chain.keys[0])
-    chain.chain.blocks(9)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.start(chain.alice)
+    chain.blocks(9)
+    chain.stop()
 
 
 def _stopped_behind_a_milestone(chain: TaskChain) -> None:
-    work(chain, chain.keys[0], milestones=2)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    work(chain, chain.alice, milestones=2)
+    chain.stop()
 
 
 def _stopped_with_a_milestone_that_nobody_holds(chain: TaskChain) -> None:
-    work(chain, chain.keys[0], milestones=2, counted=1)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    work(chain, chain.alice, milestones=2, counted=1)
+    chain.stop()
 
 
 def _stopped_with_more_blocks(chain: TaskChain) -> None:
-    chain.start(chain.keys[0])
-    chain.ask(TrainingMarket.amend(task=chain.task, change=MoreBlocks(20)))
-    chain.chain.blocks(9)
-    chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+    chain.start(chain.alice)
+    chain.amend(MoreBlocks(20))
+    chain.blocks(9)
+    chain.stop()
 
 
 def _cancelled(chain: TaskChain) -> None:
-    chain.ask(TrainingMarket.cancel(task=chain.task))
+    chain.cancel()
 
 
 def _without_input(chain: TaskChain) -> None:
-    chain.do(chain.keys[0], TrainingMarket.report_input(task=chain.task, place=0))
+    chain.do(chain.alice, TrainingMarket.report_input(task=chain.task, place=0))
     while chain.state() is TaskState.JUDGED:
-        chain.chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
+        chain.block(*judges_say(chain, lambda _keys: Unanswerable()))
 
 
 ENDS: dict[TaskOutcome, list[Callable[[TaskChain], None]]] = {
@@ -71,8 +71,8 @@ ENDS: dict[TaskOutcome, list[Callable[[TaskChain], None]]] = {
 def test_it_is_what_the_chain_has_paid(outcome: TaskOutcome, play: Callable[[TaskChain], None]) -> None:
     chain, books = awarded()
     play(chain)
-    chain.chain.blocks(3)
-    task, alice = chain.now(), chain.keys[0]
+    chain.blocks(3)
+    task, alice = chain.now(), chain.alice
     assert task.outcome is outcome
     assert earned(task, alice.stash, alice.device) == books.change(alice) > 0
 
@@ -85,12 +85,11 @@ def test_of_a_gang_each_has_what_its_own_slot_ended_as() -> None:
     chain.auction({alice: an_offer(5 * OGPU, blocks=2), bob: an_offer(5 * OGPU, blocks=40)})
     for place, keys in enumerate((alice, bob)):
         chain.start(keys, place)
-    chain.chain.blocks(4)
+    chain.blocks(4)
     for place, keys in enumerate((alice, bob)):
         chain.finish(keys, place)
-    while not chain.now().is_checked:
-        chain.chain.block()
-    chain.ask(TrainingMarket.accept(task=chain.task))
+    chain.until_checked()
+    chain.accept()
     chain.until(TaskState.ENDED)
     task = chain.now()
     assert [slot.outcome for slot in task.slots] == [TaskOutcome.LATE, TaskOutcome.ON_TIME]
@@ -102,7 +101,7 @@ def test_of_a_gang_each_has_what_its_own_slot_ended_as() -> None:
 
 def test_who_had_no_part_in_a_task_and_what_has_no_record_brought_nothing() -> None:
     chain, _ = awarded()
-    bob = chain.keys[1]
+    bob = chain.bob
     _paid(chain)
     assert earned(chain.now(), bob.stash, bob.device) == 0
     assert earned(None, bob.stash, bob.device) == 0
@@ -110,7 +109,7 @@ def test_who_had_no_part_in_a_task_and_what_has_no_record_brought_nothing() -> N
 
 def test_what_has_not_ended_has_brought_nothing_yet() -> None:
     chain, _ = awarded()
-    alice = chain.keys[0]
+    alice = chain.alice
     work(chain, alice, milestones=3)
     chain.finish(alice)
     assert earned(chain.now(), alice.stash, alice.device) == 0
@@ -121,17 +120,17 @@ def test_what_has_not_ended_has_brought_nothing_yet() -> None:
 def test_what_bought_time_brought_is_what_the_chain_has_paid(intervals: int, ends: str) -> None:
     chain = TaskChain()
     books = Books(chain)
-    alice = chain.keys[0]
+    alice = chain.alice
     chain.submit(**time_order())
     chain.auction({alice: an_offer(OGPU + 7, 12)})
     chain.start(alice)
     for number in range(1, intervals + 1):
-        while chain.chain.height + 1 < chain.now().started_at + 3 * number:
-            chain.chain.block()
+        while chain.height + 1 < chain.now().started_at + 3 * number:
+            chain.block()
         chain.report(alice, number)
-    chain.chain.block()
+    chain.block()
     if ends == "itself":
         chain.finish(alice)
     else:
-        chain.ask(TrainingMarket.amend(task=chain.task, change=Stop()))
+        chain.stop()
     assert earned(chain.now(), alice.stash, alice.device) == books.change(alice)
