@@ -55,6 +55,13 @@ def test_a_season_goes_as_the_naive_rule_says_and_shows_most_steps(played: Seaso
     assert sum(played.done.values()) + sum(played.refused.values()) == STEPS_PLAYED
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_so_it_goes_under_other_numbers_of_eras_and_evidence(number: int) -> None:
+    season = Season(SEED, number)
+    season.play(STEPS_PLAYED)
+    assert season.happened["SlashTaken"] > 0
+
+
 def test_the_same_seed_gives_the_same_season_and_another_another(played: Season) -> None:
     again, other = Season(SEED, 0), Season(SEED + 1, 0)
     for season in (again, other):

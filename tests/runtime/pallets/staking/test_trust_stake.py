@@ -1,8 +1,6 @@
-"""TrustStake: bonds, keys, eras and rewards, step by step and over any sequence of calls."""
+"""TrustStake: bonds, keys, eras and rewards, step by step."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from runtime.encoding.types import Signed
 from runtime.frame.errors import DispatchError, FundsUnavailable
@@ -23,7 +21,6 @@ from simulation.chains.market_chain import (
     named_keys,
     refused,
     signed,
-    tolerant,
 )
 
 NEWCOMER, DELEGATOR = Keys("newcomer"), Keys("delegator")
@@ -242,35 +239,3 @@ def test_a_chain_whose_stake_can_escape_is_refused(era: int, evidence: int, leas
     with pytest.raises(ValueError, match="outlast evidence by more than two eras"):
         MarketChain(named_keys(1), [], {**lengths, "TrustStake.unbonding_epochs": least - 1})
     MarketChain(named_keys(1), [], {**lengths, "TrustStake.unbonding_epochs": least})
-
-
-PEOPLE = [*named_keys(2), NEWCOMER, DELEGATOR]
-people = st.sampled_from(PEOPLE)
-amounts = st.integers(0, 3_000 * OGPU)
-calls = st.one_of(
-    st.builds(lambda value: TrustStake.bond(value=value), amounts),
-    st.builds(lambda value: TrustStake.bond_extra(value=value), amounts),
-    st.builds(lambda value: TrustStake.unbond(value=value), amounts),
-    st.just(TrustStake.withdraw_unbonded()),
-    st.just(TrustStake.chill()),
-    st.builds(lambda behind, value: TrustStake.delegate(validator=behind.stash, value=value), people, amounts),
-    st.builds(lambda behind, value: TrustStake.undelegate(validator=behind.stash, value=value), people, amounts),
-    st.builds(lambda whom: TrustStake.claim(validator=whom.stash), people),
-    st.builds(lambda whom: TrustStake.compound(validator=whom.stash), people),
-    st.builds(
-        lambda here, there, value: TrustStake.redelegate(here.stash, there.stash, value), people, people, amounts
-    ),
-    st.builds(validate, people),
-    st.builds(lambda receiver, value: Balances.transfer_allow_death(dest=receiver.stash, value=value), people, amounts),
-)
-steps = st.lists(st.tuples(people, calls, st.integers(0, 9)), max_size=25)
-
-
-@settings(max_examples=settings().max_examples // 2)  # each is a whole chain
-@given(steps)
-def test_no_sequence_of_calls_makes_or_loses_a_grain(sequence: list[tuple[Keys, object, int]]) -> None:
-    chain = MarketChain(named_keys(2), [NEWCOMER, DELEGATOR], epoch_blocks=3)
-    for who, call, pause in sequence:
-        chain.block(tolerant(signed(who.stash, call)))  # checks the books
-        if pause:
-            chain.blocks(pause)
