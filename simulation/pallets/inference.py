@@ -110,12 +110,18 @@ def _offered(books: Books, keys: Keys, numbers: Any, sign: int) -> None:
 
 
 def _check(bound: Bound) -> None:
-    """A device has the units whose racer it is and may still commit; offers for a service that is gone are forsaken."""
+    """A device has the units whose racer it is and may still commit, and is of a class that may race for each.
+
+    Offers for a service that is gone are forsaken.
+    """
     market, devices = bound[InferenceMarket], bound[Devices]
     has: dict[bytes, set[bytes]] = {}
     begun: set[tuple[bytes, bytes | None]] = set()
     for unit_id, unit in market.units.items():
+        classes = market.state.catalogue.classes_of(unit) if unit and unit.racers else ()
         for racer in unit.racers if unit and unit.state is UnitState.RACING else ():
+            record = devices.devices[racer.device]
+            assert record is None or record.kind in classes
             if race_clocks.is_open(racer):
                 has.setdefault(racer.device, set()).add(unit_id)
                 begun |= {(racer.device, unit_id)} if racer.started_at else set()

@@ -1,155 +1,69 @@
-"""Any sequence of calls of the economic pallets, by anybody, in any order: no grain is made, lost or stuck.
+"""Chains under right and wrong calls of everybody: no grain is made, lost or stuck, and all that was begun ends.
 
-`MarketChain.block` compares all books after every block; here hypothesis chooses what happens.
+The steps are those of `make economy`, which balances all books after each. Windows are so short that tasks, units and
+cases live their whole lives in a test.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+import pytest
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import QUEUE_MAX, DeviceClass
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.services import ServiceTerms
-from gpu_tasks.market.inference.units import UnitState, racer_of
-from runtime.frame.errors import InvalidBlock
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from gpu_tasks.market.training.training_market import TrainingMarket
+from nightly_but import nightly_but
 from runtime.frame.runtime import Bound
-from runtime.pallets.staking.trust_stake import TrustStake
-from simulation.chains.market_chain import (
-    CUSTOMER,
-    OGPU,
-    Keys,
-    MarketChain,
-    attach,
-    attestation,
-    commit,
-    judge_commit,
-    judge_open,
-    signed,
-    terms,
-    tolerant,
-    validates,
-)
+from runtime.pallets.balances import Balances
+from simulation.economy import season as season_module
+from simulation.economy.season import Season
+from simulation.replay.roll_deeds import with_numbers
+from task_chain import SMALL
 
-NAMES = ("alice", "bob", "charlie", "dave", "eve")
-VALIDATORS, OUTSIDERS = [Keys(name) for name in NAMES[:4]], [Keys(name) for name in NAMES[4:]]
-ACTORS = [*VALIDATORS, *OUTSIDERS, CUSTOMER]
-ROOTS = (b"R" * 32, b"W" * 32)
-
-Action = Callable[[MarketChain, Keys, int], Any]
+SHORT = {
+    **{name: number for name, number in SMALL.items() if name.startswith("TrainingMarket")},
+    "TrainingMarket.task_keep": 1,
+    "Courts.commit_blocks": 4,
+    "Courts.open_blocks": 4,
+    "Courts.appeal_blocks": 4,
+    "InferenceMarket.queue_blocks": 45,
+    "InferenceMarket.unit_keep": 5,
+}
+SEED, STEPS, DRAIN_BLOCKS = 3, 3_000, 700
+STANDING = {"InferenceMarket.ServiceDeposit", "InferenceMarket.OfferDeposit"}
+"""Holds of the markets that outlive every unit and task."""
 
 
-def nth_unit(chain: MarketChain, number: int) -> bytes:
-    """One of the units that there are, or an unknown one."""
-    units = [unit_id for unit_id, _ in chain.now()[InferenceMarket].units.items()]
-    return units[number % len(units)] if units else bytes(32)
+def is_idle(bound: Bound) -> bool:
+    """Whether no record is left of a unit, a task or a case."""
+    inference, training, courts = bound[InferenceMarket], bound[TrainingMarket], bound[Courts]
+    checks, disputes = bound[LeafChecks], bound[LeafDisputes]
+    records = (inference.units, inference.duties, training.tasks, training.bids, training.held_bids, training.duties)
+    judged = (training.awards, training.claims, training.task_of_case, courts.cases, courts.seats)
+    return not any(list(item.items()) for item in (*records, *judged, checks.checks, disputes.disputes))
 
 
-def device_of(chain: MarketChain, number: int) -> bytes:
-    return ACTORS[number % len(ACTORS)].device
-
-
-def race(chain: MarketChain, who: Keys, number: int) -> Callable[[Bound], None] | None:
-    """Commit or attach in a race, right or wrong."""
-    unit_id = nth_unit(chain, number)
-    unit = chain.now()[InferenceMarket].units[unit_id]
-    racer = racer_of(unit, who.stash) if unit else None
-    if unit is None or racer is None:
-        return None
-    root = ROOTS[number % 2] if racer.commitment is None else ROOTS[0]
-    return attach(attestation(who, unit_id, unit, root)) if racer.commitment else commit(who, unit_id, unit, root)
-
-
-def judge(chain: MarketChain, who: Keys, number: int) -> Callable[[Bound], None] | None:
-    """Commit to or open an opinion, or appeal."""
-    unit_id, courts = nth_unit(chain, number), chain.now()[Courts]
-    case, seat = courts.cases[unit_id], courts.seats[who.stash, unit_id]
-    if case is not None and case.verdict is not None:
-        return signed(who.stash, Courts.appeal(case_id=unit_id))
-    if seat is None:
-        return None
-    opinion = (Answered(ROOTS[0]), Answered(ROOTS[1]), Unanswerable())[len(who.name) % 3]
-    if seat.commitment:
-        return judge_open(who, unit_id, opinion)
-    return judge_commit(who, unit_id, BenchKind(seat.bench), opinion)
-
-
-SERVICE = ServiceTerms(b"x", bytes(32), bytes(32), 1, OGPU, 5, 5, 9)
-ACTIONS: tuple[Action, ...] = (
-    race,
-    race,
-    race,
-    judge,
-    judge,
-    lambda chain, _, n: InferenceMarket.post(
-        service=n % 3, units=(terms(OGPU // 50 + n * OGPU // 20, 1 + n % 3, max(0, chain.height - n)),) * (n % 3)
-    ),
-    lambda chain, _, n: InferenceMarket.post(
-        service=0, units=(replace(terms(OGPU, 1 + n % 2, max(0, chain.height - 2)), device_class=DeviceClass(n % 3)),)
-    ),
-    lambda chain, _, n: InferenceMarket.cancel(unit=nth_unit(chain, n)),
-    lambda chain, _, n: InferenceMarket.decline(unit=nth_unit(chain, n), attempt=1 + n % 2),
-    lambda _, who, n: InferenceMarket.offer(device=who.device, service=n % 3, ask=n * OGPU // 50),
-    lambda _, who, n: InferenceMarket.withdraw_offer(device=who.device, service=n % 3),
-    lambda _chain, _who, _n: InferenceMarket.create_service(terms=SERVICE),
-    lambda _chain, _who, n: InferenceMarket.close_service(service=n % 3),
-    lambda _chain, who, n: Devices.register_device(
-        kind=DeviceClass(n % 3), uuid_hash=who.uuid_hash, bond=50 * n * OGPU
-    ),
-    lambda chain, _, n: Devices.unregister_device(device=device_of(chain, n)),
-    lambda chain, _, n: Devices.bond_device_extra(device=device_of(chain, n), value=n),
-    lambda chain, _, n: Devices.pause(device=device_of(chain, n)),
-    lambda chain, _, n: Devices.resume(device=device_of(chain, n)),
-    lambda chain, _, n: Devices.set_queue(device=device_of(chain, n), queue=(0, 1, 2, QUEUE_MAX, QUEUE_MAX + 1)[n % 5]),
-    lambda _chain, who, n: Devices.register_provider(seal_key=who.public("seal"), endpoint=b"http://x" * (n % 2)),
-    lambda _chain, _who, n: TrustStake.bond(value=n * 5 * OGPU),
-    lambda _chain, _who, n: TrustStake.unbond(value=n * OGPU),
-    lambda _chain, who, _n: validates(who),
-    lambda _chain, _who, _n: TrustStake.chill(),
-    lambda _chain, _who, n: TrustStake.delegate(validator=ACTORS[n % len(ACTORS)].stash, value=n * OGPU),
-    lambda _chain, _who, n: TrustStake.undelegate(validator=ACTORS[n % len(ACTORS)].stash, value=n * OGPU),
-)
-
-
-def attempted(what: Any, who: Keys) -> Callable[[Bound], None]:
-    """A call by the stash or a ready step; it may fail, and then must leave nothing."""
-    return tolerant(what if callable(what) else signed(who.stash, what), InvalidBlock)
-
-
-moments = st.tuples(
-    st.sampled_from(ACTORS),
-    st.integers(0, len(ACTIONS) - 1),
-    st.integers(0, 12),
-    st.sampled_from([0, 0, 0, 1, 2, 5, 13]),
-)
-
-
-@settings(max_examples=settings().max_examples // 4)  # each is a whole chain
-@given(st.lists(moments, min_size=5, max_size=40), st.integers(1, 3), st.sampled_from([0, 2, QUEUE_MAX]))
-def test_any_sequence_keeps_the_books(sequence: list[tuple[Keys, int, int, int]], final_lag: int, queue: int) -> None:
-    chain = MarketChain(VALIDATORS, OUTSIDERS, final_lag=final_lag, queue=queue)
-    chain.blocks(4)
-    chain.post(terms(), terms(OGPU // 2, 3), *(terms(OGPU // 9, 2) for _ in range(queue)))
-    chain.blocks(2 + final_lag)
-    for who, action, number, pause in sequence:
-        what = ACTIONS[action](chain, who, number)
-        chain.block(*([attempted(what, who)] if what is not None else []))
-        if pause:
-            chain.blocks(pause)
-        check_classes(chain)
-
-
-def check_classes(chain: MarketChain) -> None:
-    """Whoever races is of a class that may."""
-    bound = chain.now()
-    market, devices = bound[InferenceMarket], bound[Devices].devices
-    for unit_id, unit in market.units.items():
-        if unit is not None and unit.state is UnitState.RACING:
-            kinds = {device.kind for racer in unit.racers if (device := devices[racer.device]) is not None}
-            assert kinds <= set(market.state.catalogue.classes_of(unit)), unit_id
+@pytest.mark.parametrize("number", nightly_but(4, range(16)))
+def test_whatever_anybody_calls_every_grain_and_device_is_free_in_the_end(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(season_module, "with_numbers", lambda spec, more: with_numbers(spec, {**more, **SHORT}))
+    season = Season(SEED, number)
+    season.play(STEPS)
+    assert season.tally.events["TaskEnded"] > 3
+    assert season.tally.events["UnitSettled"] > 3
+    monkeypatch.setattr(season, "_duties", lambda *_: None)
+    monkeypatch.setattr(season, "_random", lambda *_: None)
+    bound = season.runtime.at(season.state)
+    for _ in range(DRAIN_BLOCKS):
+        if is_idle(bound):
+            break
+        season.block()
+        bound = season.runtime.at(season.state)
+    assert is_idle(bound), "without another call everything ends within its bound"
+    season.count_anew()
+    held = {str(hold.reason) for (_, hold), _ in bound[Balances].held_cases.items()}
+    assert {reason for reason in held if reason.startswith(("InferenceMarket", "TrainingMarket"))} <= STANDING
+    assert not any(reason.startswith(("Courts", "Leaf")) for reason in held)
+    devices = [device for _, device in bound[Devices].devices.items() if device is not None]
+    assert all(device.assignment is None and not device.behind and not device.secured for device in devices)
