@@ -1,4 +1,4 @@
-"""Who may bid, each condition alone, and what of a bid is opened."""
+"""Bids: who may bid, what a bid commits to and prepays, devices that are bound, deadlines when the hook has no room."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,19 +7,39 @@ from typing import Any
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.events import NotOwner, UnknownDevice
+from gpu_tasks.market.devices.events import DeviceBusy, NotOwner, UnknownDevice
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.training import events as ev
-from gpu_tasks.market.training.bids import auction_id
+from gpu_tasks.market.training import training_market
+from gpu_tasks.market.training.bids import auction_id, bid_commitment, tie_seed
+from gpu_tasks.market.training.events import WrongTaskState
+from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.life.ending import CLEARED_MAX
 from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.selection import BIDS_MAX
-from gpu_tasks.market.training.tasks import TaskState
-from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.market.training.showing import drawn_parts
+from gpu_tasks.market.training.tasks import TaskState, task_id_of
+from gpu_tasks.market.training.training_market import PREPAID_BY_A_BID, READ_BID_WEIGHT, TrainingMarket
+from gpu_tasks.market.weights import WEIGHTS
+from gpu_tasks.traces.trace import proof_of_fraud
+from looked_at import DIGESTS
+from runtime.encoding.types import Weight
 from runtime.frame.errors import DispatchError, FundsUnavailable
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
-from simulation.chains.market_chain import CUSTOMER, OGPU, refused, signed
-from task_chain import PRICE, TaskChain, an_offer, an_order, with_offers
+from simulation.chains.market_chain import (
+    CUSTOMER,
+    GENESIS_HASH,
+    OGPU,
+    Keys,
+    MarketChain,
+    named_keys,
+    refused,
+    signed,
+    terms,
+)
+from task_chain import PRICE, SMALL, TaskChain, an_offer, an_order, with_offers
 
 # ------------------------------------------------------------------------------------------------- who is eligible
 
@@ -206,3 +226,244 @@ def test_a_record_that_is_dropped_right_after_its_last_bids_is_looked_at_no_more
     chain.blocks(3)
     assert chain.market.tasks[chain.task] is None
     assert not list(chain.market.clearing.waiting.items())
+
+
+# ----------------------------------------------------------------------------------------------------- what bids prepay
+
+
+@pytest.fixture
+def charged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What the hook has charged to each block, in reference time."""
+    found: list[int] = []
+    hook = TrainingMarket.on_initialize
+
+    def watched(market: TrainingMarket) -> Weight:
+        weight = hook(market)
+        found.append(weight.ref_time)
+        return weight
+
+    monkeypatch.setattr(TrainingMarket, "on_initialize", watched)
+    return found
+
+
+def life_of(bids: int, charged: list[int]) -> tuple[int, int]:
+    """A task with so many bids that its customer takes back when it is awarded, until nothing is left of it.
+
+    What the block of the award was charged, and all blocks together.
+    """
+    chain = TaskChain(size=7)
+    chain.submit()
+    charged.clear()
+    offers = {keys: an_offer((place + 1) * OGPU) for place, keys in enumerate(chain.keys[:bids])}
+    chain.auction(offers)
+    assert chain.state() is TaskState.STARTING
+    award = charged[-1]
+    chain.cancel()
+    while chain.market.tasks[chain.task] is not None:
+        chain.block()
+    return award, sum(charged)
+
+
+def test_three_bids_more_are_charged_what_they_have_prepaid(charged: list[int]) -> None:
+    few_award, few = life_of(2, charged)
+    many_award, many = life_of(5, charged)
+    assert many_award - few_award == 3 * READ_BID_WEIGHT.ref_time
+    assert many - few == 3 * PREPAID_BY_A_BID.ref_time
+
+
+def test_a_commitment_weighs_its_call_and_what_the_bid_prepays() -> None:
+    chain = TaskChain(size=7)
+    chain.submit()
+    call = chain.commit_call(chain.alice, an_offer(OGPU))
+    assert call.weight.ref_time == (WEIGHTS["TrainingMarket.commit_bid"] + PREPAID_BY_A_BID).ref_time
+
+
+# ----------------------------------------------------------------------------------------------- deadlines without room
+
+
+NO_ROOM = Weight(0, 0)
+DUE = 60
+
+
+def without_room(patch: pytest.MonkeyPatch) -> None:
+    """From here the hook has no room for deadlines."""
+    patch.setattr(training_market, "HEIGHT_BUDGET", NO_ROOM)
+
+
+def test_a_bid_that_comes_late_is_refused_before_the_hook_has_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = TaskChain()
+    chain.submit()
+    without_room(monkeypatch)
+    chain.blocks(4)
+    assert (chain.state(), chain.height) == (TaskState.COMMITTING, chain.now().deadline)
+    alice = chain.alice
+    call = chain.commit_call(alice, an_offer(6 * OGPU))
+    signed(alice.provider, call)(chain.chain.now())  # in the last block of the window
+    chain.block()
+    assert chain.state() is TaskState.COMMITTING
+    refused(alice.provider, call, WrongTaskState)(chain.chain.now())
+
+
+def test_a_start_that_comes_late_is_refused_before_the_hook_has_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = TaskChain()
+    chain.submit()
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU))
+    without_room(monkeypatch)
+    chain.blocks(5)
+    start = TrainingMarket.start(task=chain.task, place=0)
+    refused(chain.alice.provider, start, WrongTaskState)(chain.chain.now())
+    monkeypatch.undo()
+    chain.block()
+    assert chain.now().slots[0].provider == chain.bob.stash
+
+
+def test_a_record_stays_until_its_bids_have_given_back_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = TaskChain()
+    alice = chain.alice
+    before = chain.free(alice.stash)
+    chain.submit()
+    chain.do(alice, chain.commit_call(alice, an_offer(6 * OGPU)))
+    monkeypatch.setattr(training_market, "CLEARING_BUDGET", NO_ROOM)
+    chain.cancel()
+    chain.blocks(40)
+    assert chain.state() is TaskState.ENDED
+    assert not chain.is_idle(alice)
+    monkeypatch.undo()
+    chain.blocks(4)
+    assert chain.market.tasks[chain.task] is None
+    assert chain.is_idle(alice)
+    assert chain.free(alice.stash) == before
+
+
+def test_nothing_is_left_of_a_task_whose_record_is_dropped() -> None:
+    chain = TaskChain()
+    chain.submit()
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    chain.start(chain.alice)
+    chain.until(TaskState.ENDED)
+    chain.blocks(40)
+    market = chain.market
+    for kept in (market.tasks, market.awards, market.bids, market.held_bids, market.duties, market.on_sale):
+        assert not list(kept.items())
+    for pending in (market.heights, market.finals, market.clearing):
+        assert not list(pending.places.items())
+
+
+def test_what_a_block_has_no_room_for_waits_for_the_next_one() -> None:
+    chain = TaskChain(constants={"TrainingMarket.commit_blocks": 4})
+    order = TrainingMarket.submit(order=an_order(price_max=OGPU))
+    chain.block(*[signed(CUSTOMER.stash, order)] * DUE)
+    chain.blocks(4)
+    ended: list[int] = []
+    while sum(ended) < DUE:
+        before = chain.market.open_tasks.get()
+        chain.block()
+        ended.append(before - chain.market.open_tasks.get())
+    assert len(ended) > 1
+    assert all(ended)
+
+
+# ------------------------------------------------------------------------------------------------------- what is sealed
+
+
+A, B = b"a" * 32, b"b" * 32
+OFFER = an_offer(5)
+BID: dict[str, Any] = {"genesis": A, "auction": A, "provider": A, "device": A, "offer": OFFER, "salt": A}
+PROOF = proof_of_fraud(DIGESTS, 7, A)
+CLAIM: dict[str, Any] = {"genesis": A, "task": A, "challenger": A, "place": 0, "proof": PROOF, "salt": A}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({name: B} for name in ("genesis", "auction", "provider", "device", "salt")),
+        *({"offer": replace(OFFER, **{name: 1})} for name in ("price", "blocks", "collateral")),
+    ],
+    ids=str,
+)
+def test_a_bid_is_committed_to_with_all_that_it_is_of(changed: dict[str, Any]) -> None:
+    assert bid_commitment(**{**BID, **changed}) != bid_commitment(**BID)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({name: B} for name in ("genesis", "task", "challenger", "salt")),
+        {"place": 1},
+        {"proof": replace(PROOF, right=B)},
+    ],
+    ids=str,
+)
+def test_a_fraud_proof_is_committed_to_with_all_that_it_is_of(changed: dict[str, Any]) -> None:
+    assert claim_commitment(**{**CLAIM, **changed}) != claim_commitment(**CLAIM)
+
+
+def test_the_ties_of_two_auctions_are_broken_apart() -> None:
+    assert len({tie_seed(A, A), tie_seed(A, B), tie_seed(B, A)}) == 3
+
+
+def test_partners_do_not_know_what_to_show_by_each_other() -> None:
+    assert drawn_parts(A, A, range(500)) != drawn_parts(A, B, range(500))
+    assert drawn_parts(A, A, range(500)) != drawn_parts(B, A, range(500))
+
+
+# ----------------------------------------------------------------------------------------- devices between both markets
+
+
+def both_markets() -> tuple[MarketChain, bytes]:
+    """A chain that has both, and a task that takes bids for long."""
+    numbers = {**SMALL, "TrainingMarket.commit_blocks": 60}
+    chain = MarketChain(named_keys(9), [], numbers, check=lambda _bound, _issued: None)
+    chain.blocks(3)
+    chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=an_order())))
+    return chain, task_id_of(GENESIS_HASH, CUSTOMER.stash, 0)
+
+
+def commit(task: bytes, keys: Keys) -> Any:
+    """A bid of somebody's for the task."""
+    offer, auction = an_offer(6 * OGPU), auction_id(task, 1)
+    sealed = bid_commitment(GENESIS_HASH, auction, keys.stash, keys.device, offer, bytes(32))
+    return TrainingMarket.commit_bid(task=task, device=keys.device, commitment=sealed)
+
+
+def test_who_has_bid_is_drawn_for_no_unit() -> None:
+    chain, task = both_markets()
+    bidders = chain.validators[:6]
+    chain.block(*(signed(keys.provider, commit(task, keys)) for keys in bidders))
+    drawn: set[bytes] = set()
+    for _ in range(8):
+        unit = chain.post(terms(OGPU, 2, chain.height - 1))[0]
+        chain.blocks(5)
+        drawn |= {racer.owner for racer in chain.unit(unit).racers}
+    assert drawn
+    assert not drawn & {keys.stash for keys in bidders}
+
+
+def test_who_works_on_a_unit_bids_for_no_task_with_that_device() -> None:
+    chain, task = both_markets()
+    unit = chain.post(terms(OGPU, 2, chain.height - 1))[0]
+    while chain.unit(unit).state is not UnitState.RACING:
+        chain.block()
+    racer = chain.keys_of(chain.unit(unit).racers[0].owner)
+    chain.block(refused(racer.provider, commit(task, racer), ev.NotEligible))
+
+
+def test_a_device_that_has_bid_does_not_leave_and_what_it_offers_may() -> None:
+    chain, task = both_markets()
+    alice = chain.validators[0]
+    chain.block(signed(alice.provider, commit(task, alice)))
+    chain.block(signed(alice.stash, InferenceMarket.withdraw_offer(device=alice.device, service=0)))
+    chain.block(refused(alice.stash, Devices.unregister_device(device=alice.device), DeviceBusy))
+
+
+def test_a_device_that_is_paused_after_its_bid_may_win_all_the_same() -> None:
+    chain = TaskChain()
+    chain.submit()
+    alice, offer = chain.alice, an_offer(6 * OGPU)
+    chain.do(alice, chain.commit_call(alice, offer))
+    chain.do(alice, Devices.pause(device=alice.device))
+    chain.until(TaskState.REVEALING)
+    chain.do(alice, chain.reveal_call(alice, offer))
+    chain.until(TaskState.STARTING)
+    chain.start(alice)
+    assert chain.state() is TaskState.RUNNING

@@ -1,5 +1,7 @@
 """Changes of mind: tasks that are cancelled, stopped, amended, or closed by both."""
 
+from collections.abc import Callable
+
 import pytest
 
 from gpu_tasks.market.training import events as ev
@@ -31,58 +33,109 @@ from task_chain import (
 HELD = (TASK_ESCROW, TASK_BOND)
 
 
-@pytest.mark.parametrize("state", [TaskState.COMMITTING, TaskState.REVEALING])
-def test_before_the_award_only_the_customer_pays_for_cancelling(state: TaskState) -> None:
-    chain = TaskChain()
+@pytest.mark.parametrize(
+    ("state", "unopened"), [(TaskState.COMMITTING, 0), (TaskState.REVEALING, 0), (TaskState.AWARDING, PRICE // 10)]
+)
+def test_before_the_award_the_customer_pays_for_cancelling_and_an_unopened_bond_burns(
+    state: TaskState, unopened: int
+) -> None:
+    """While bids may be opened, nobody has failed to; while the award is awaited, Bob has."""
+    chain = TaskChain(final_lag=6 if state is TaskState.AWARDING else 1)
     books = Books(chain)
     chain.submit()
-    alice, bob = chain.keys[:2]
     offer = an_offer(6 * OGPU)
-    chain.block(*(signed(keys.provider, chain.commit_call(keys, offer)) for keys in (alice, bob)))
-    chain.until(state)
-    if state is TaskState.REVEALING:
-        chain.do(alice, chain.reveal_call(alice, offer))
+    chain.block(*(signed(keys.provider, chain.commit_call(keys, offer)) for keys in (chain.alice, chain.bob)))
+    if state is not TaskState.COMMITTING:
+        chain.until(TaskState.REVEALING)
+        chain.do(chain.alice, chain.reveal_call(chain.alice, offer))
+        chain.until(state)
     chain.cancel()
     assert chain.now().outcome is TaskOutcome.CANCELLED_BEFORE_AWARD
     assert books.change(CUSTOMER) == -BOND // 10
     chain.block()
-    assert [event.burned for event in chain.happened(BidEnded)] == [0, 0]
-    assert books.change(alice) == books.change(bob) == 0
-    assert chain.is_idle(alice)
+    assert sorted(event.burned for event in chain.happened(BidEnded)) == [0, unopened]
+    assert books.changes(chain.alice, chain.bob) == [0, -unopened]
+    assert chain.is_idle(chain.alice)
 
 
-def test_while_the_award_is_awaited_a_bond_that_was_not_opened_burns_all_the_same() -> None:
-    chain = TaskChain(final_lag=6)
-    books = Books(chain)
-    chain.submit()
-    alice, bob = chain.keys[:2]
-    offer = an_offer(6 * OGPU)
-    chain.block(*(signed(keys.provider, chain.commit_call(keys, offer)) for keys in (alice, bob)))
-    chain.until(TaskState.REVEALING)
-    chain.do(alice, chain.reveal_call(alice, offer))
-    chain.until(TaskState.AWARDING)
+PAID, STOOD_BY, SECOND_STOOD_BY = 7 * OGPU, 7 * OGPU // 50, 8 * OGPU // 50
+BEFORE_START, RUNNING = TaskOutcome.CANCELLED_BEFORE_START, TaskOutcome.CANCELLED_RUNNING
+
+
+def cancels(chain: TaskChain) -> None:
+    """Cancel right after the award."""
     chain.cancel()
-    chain.block()
-    assert books.change(alice) == 0
-    assert books.change(bob) == -PRICE // 10
 
 
-def test_between_award_and_start_half_of_the_bond_is_the_providers() -> None:
-    chain, books = awarded()
-    alice, bob = chain.keys[:2]
-    chain.cancel()
-    assert chain.now().outcome is TaskOutcome.CANCELLED_BEFORE_START
-    assert books.change(alice) == forfeit(7 * OGPU) // 2
-    assert books.change(bob) == net(7 * OGPU // 50)
-    assert books.change(CUSTOMER) == -forfeit(7 * OGPU) - 7 * OGPU // 50
-
-
-def test_a_cancelled_takeover_pays_who_stood_by() -> None:
-    chain, books = awarded()
-    bob = chain.bob
+def cancels_the_takeover(chain: TaskChain) -> None:
+    """Cancel once Bob has the slot, which Alice did not start."""
     chain.blocks(5)
     chain.cancel()
-    assert books.change(bob) == forfeit(8 * OGPU) // 2 + net(8 * OGPU // 50)
+
+
+def stops_the_takeover(chain: TaskChain) -> None:
+    """Stop a block after Bob has started in Alice's place."""
+    chain.blocks(5)
+    chain.start(chain.bob)
+    chain.stop()
+
+
+def stops(chain: TaskChain) -> None:
+    """Stop eleven blocks after the start; a task that runs is not cancelled."""
+    chain.start(chain.alice)
+    chain.blocks(9)
+    chain.cancel(ev.WrongTaskState)
+    chain.stop()
+
+
+def stops_after_milestones(chain: TaskChain) -> None:
+    """Stop after three milestones, of which the customer counted none."""
+    work(chain, chain.alice, milestones=3, counted=0)
+    chain.stop()
+
+
+def gives_blocks_and_stops(chain: TaskChain, *blocks: int) -> None:
+    """Stop ten blocks after the start, after these additions to the promise."""
+    chain.start(chain.alice)
+    chain.blocks(9 - len(blocks))
+    for more in blocks:
+        chain.amend(MoreBlocks(more))
+    chain.stop()
+
+
+def gives_twice_and_stops(chain: TaskChain) -> None:
+    """Give blocks in two parts."""
+    gives_blocks_and_stops(chain, 20, 10)
+
+
+def gives_the_most_and_stops(chain: TaskChain) -> None:
+    """Give as many blocks as may be given."""
+    gives_blocks_and_stops(chain, BLOCKS_MAX - 40)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "outcome", "price", "earned", "alice", "bob"),
+    [
+        (cancels, BEFORE_START, PAID, 0, forfeit(PAID) // 2, net(STOOD_BY)),
+        (cancels_the_takeover, BEFORE_START, 8 * OGPU, 0, -PRICE // 10, forfeit(8 * OGPU) // 2 + net(SECOND_STOOD_BY)),
+        (stops_the_takeover, RUNNING, 8 * OGPU, 8 * OGPU // 40, -PRICE // 10,
+         forfeit(8 * OGPU) // 2 + net(SECOND_STOOD_BY) + net(8 * OGPU // 40)),
+        (stops, RUNNING, PAID, PAID * 11 // 40, net(PAID * 11 // 40) + forfeit(PAID) // 2, net(STOOD_BY)),
+        (stops_after_milestones, RUNNING, PAID, PAID * 3 // 4, net(PAID * 3 // 4) + forfeit(PAID) // 2, net(STOOD_BY)),
+        (gives_twice_and_stops, RUNNING, PAID, PAID // 4, net(PAID // 4) + forfeit(PAID) // 2, net(STOOD_BY)),
+        (gives_the_most_and_stops, RUNNING, PAID, PAID // 4, net(PAID // 4) + forfeit(PAID) // 2, net(STOOD_BY)),
+    ],
+)  # fmt: skip
+def test_a_customer_that_leaves_pays_the_work_and_half_of_its_bond(
+    leaves: Callable[[TaskChain], None], outcome: TaskOutcome, price: int, earned: int, alice: int, bob: int
+) -> None:
+    """Milestones that were stated count as work; blocks that were added to the promise make none of it cheaper."""
+    chain, books = awarded()
+    leaves(chain)
+    assert chain.now().outcome is outcome
+    assert books.changes(chain.alice, chain.bob) == [alice, bob]
+    penalty = PRICE // 20 if price != PAID else 0
+    assert books.change(CUSTOMER) == penalty - earned - forfeit(price) - price // 50
 
 
 def test_before_the_award_a_part_of_each_slots_bond_burns() -> None:
@@ -91,64 +144,6 @@ def test_before_the_award_a_part_of_each_slots_bond_burns() -> None:
     before = chain.wealth(CUSTOMER.stash)
     chain.cancel()
     assert chain.wealth(CUSTOMER.stash) - before == -3 * (BOND // 10)
-
-
-def test_who_took_over_while_bound_and_is_stopped_has_stood_by_once() -> None:
-    chain, books = awarded()
-    bob = chain.bob
-    chain.blocks(5)
-    chain.start(bob)
-    chain.stop()
-    task = chain.now()
-    earned = 8 * OGPU * (task.deadline - task.windows.keep - task.started_at) // 40
-    assert books.change(bob) == forfeit(8 * OGPU) // 2 + net(8 * OGPU // 50) + net(earned)
-
-
-def test_what_was_added_twice_is_no_part_of_the_promise() -> None:
-    chain, books = awarded()
-    alice = chain.alice
-    chain.start(alice)
-    chain.blocks(7)
-    for blocks in (20, 10):
-        chain.amend(MoreBlocks(blocks))
-    chain.stop()
-    task = chain.now()
-    earned = 7 * OGPU * (task.deadline - task.windows.keep - task.started_at) // 40
-    assert books.change(alice) == net(earned) + forfeit(7 * OGPU) // 2
-
-
-def test_a_task_that_runs_is_stopped_for_what_has_elapsed() -> None:
-    chain, books = awarded()
-    alice, bob = chain.keys[:2]
-    chain.start(alice)
-    chain.blocks(9)
-    chain.cancel(ev.WrongTaskState)
-    chain.stop()
-    task = chain.now()
-    assert task.outcome is TaskOutcome.CANCELLED_RUNNING
-    earned = 7 * OGPU * 11 // 40
-    assert books.change(alice) == net(earned) + forfeit(7 * OGPU) // 2
-    assert books.change(bob) == net(7 * OGPU // 50)
-    assert books.change(CUSTOMER) == -earned - 7 * OGPU // 50 - forfeit(7 * OGPU)
-
-
-def test_who_is_stopped_is_paid_for_the_milestones_it_has_stated() -> None:
-    """Their checkpoints are sealed to the customer: who signs for none has the work of a fast machine all the same."""
-    chain, books = awarded()
-    alice = chain.alice
-    work(chain, alice, milestones=3, counted=0)
-    chain.stop()
-    assert books.change(alice) == net(7 * OGPU * 3 // 4) + forfeit(7 * OGPU) // 2
-
-
-def test_who_gives_more_blocks_and_stops_pays_for_what_has_elapsed_of_the_promise() -> None:
-    chain, books = awarded()
-    alice = chain.alice
-    chain.start(alice)
-    chain.blocks(8)
-    chain.amend(MoreBlocks(BLOCKS_MAX - 40))
-    chain.stop()
-    assert books.change(alice) == net(7 * OGPU * 10 // 40) + forfeit(7 * OGPU) // 2
 
 
 def test_nobody_is_bound_to_stand_by_for_longer_than_the_task_allowed_to_promise() -> None:
@@ -212,21 +207,6 @@ def test_an_end_needs_every_provider_of_a_gang() -> None:
     chain.block(*(signed(keys.stash, close) for keys in gang))
     assert chain.state() is TaskState.ENDED
     assert books.changes(*gang) == [net(2 * OGPU)] * 2
-
-
-def test_who_takes_a_place_over_has_signed_no_end() -> None:
-    chain, books = awarded(5 * OGPU, 6 * OGPU, 7 * OGPU, 8 * OGPU, slots=2)
-    first, second = chain.providers()
-    close = TrainingMarket.close(task=chain.task, pay=0, back=30 * OGPU)
-    chain.ask(close)
-    chain.do(second, close, role="stash")
-    chain.start(first)
-    while chain.now().slots[1].provider == second.stash:
-        chain.block()
-    third = chain.chain.keys_of(chain.now().slots[1].provider)
-    chain.do(first, close, ev.NoCloseOffer, role="stash")
-    assert chain.state() is TaskState.STARTING
-    assert books.change(third) == 0
 
 
 def test_an_end_that_is_offered_goes_with_who_it_is_offered_to() -> None:

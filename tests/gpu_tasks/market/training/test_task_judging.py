@@ -240,15 +240,3 @@ def test_a_third_lie_ends_the_registration_while_its_lies_count() -> None:
     devices = chain.chain.now()[Devices]
     assert devices.providers[alice.stash] is None
     assert devices.expelled_until[alice.stash] > chain.height
-
-
-def test_what_the_courts_take_for_a_lie_is_what_the_table_of_tasks_says() -> None:
-    chain, books = audited(root=WRONG)
-    task = chain.now()
-    slot = task.slots[0]
-    held = {money.TaskPurse.COLLATERAL: slot.collateral}
-    state = money.TaskMoney(task.rules, task.terms, held, price=slot.price, collateral=slot.collateral)
-    shares = money.shares(TaskOutcome.LIED, state)
-    judged(chain, says(RIGHT))
-    assert books.change(CUSTOMER) == shares[money.TaskPayee.CUSTOMER] - STOOD_BY
-    assert books.change(chain.alice) == shares[money.TaskPayee.PROVIDER] - slot.collateral

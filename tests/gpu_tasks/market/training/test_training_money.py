@@ -1,10 +1,8 @@
 """The money table of tasks, to the grain; nothing is made or lost in any row, nor over a task that changes hands."""
 
-import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -31,7 +29,6 @@ from gpu_tasks.market.training.terms import TaskTerms
 
 OGPU = 10**8
 PAGE = Path(__file__).parents[4] / "docs" / "training.md"
-SETTLEMENTS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") in ("properties", "soak") else 2_000
 CUSTOMER, PROVIDER, STANDBY = TaskPayee.CUSTOMER, TaskPayee.PROVIDER, TaskPayee.STANDBY
 FEE, POT, BURNED = TaskPayee.FEE, TaskPayee.POT, TaskPayee.BURNED
 # A greatest price of 100, awarded at 80: round numbers, in hundredths of an oGPU.
@@ -310,100 +307,6 @@ def test_a_customer_gains_at_most_its_losses_by_a_failure(slot: TaskMoney) -> No
 def test_what_is_left_pays_for_a_second_auction(rules: TaskRules, left: int) -> None:
     price_max = money.affordable(rules, left)
     assert price_max == 0 or money.escrow(rules, price_max) <= left
-
-
-def settled_in_turn(chance: Random) -> tuple[int, Counter[TaskPayee]]:
-    """A task that changes hands until somebody ends it: what was locked for it, and who has what of it then.
-
-    Each winner dies after some milestones, and the next goes on with the rest: the standby, or whoever a second auction
-    of the rest finds.
-    """
-    rules = DEFAULT_RULES
-    price_max = chance.choice([chance.randint(1, 50), chance.randint(1, 10**6), chance.randint(1, 10**15)])
-    milestones = chance.randint(1, 12)
-    escrow, bond = money.escrow(rules, price_max), money.customer_bond(rules, price_max)
-    everything, ends = escrow + bond, Counter[TaskPayee]()
-    terms = TaskTerms(price_max, price_max // 8, price_max // chance.randint(1, 9), 100, price_max)
-    price, is_first = chance.randint(1, price_max), True
-    while True:
-        collateral = chance.randint(price_max, 20 * price_max)
-        everything += collateral
-        done = chance.randint(0, milestones)
-        outcome = TaskOutcome.DIED if done < milestones else chance.choice(ENDS)
-        held = {TaskPurse.ESCROW: escrow, TaskPurse.COLLATERAL: collateral}
-        if outcome is not TaskOutcome.DIED:
-            held[TaskPurse.CUSTOMER_BOND] = bond
-        slot = TaskMoney(
-            rules, terms, held, price, collateral, 20, chance.randint(0, 60), milestones, done,
-            chance.randint(0, price), chance.randint(0, collateral),
-        )  # fmt: skip
-        flows = settle(outcome, slot)
-        if is_first:
-            flows += settle(TaskOutcome.STOOD_BY, slot)
-        for flow in flows:
-            held[flow.purse] -= flow.amount
-            ends[flow.payee] += flow.amount
-        assert min(held.values()) >= 0
-        ends[PROVIDER] += held.pop(TaskPurse.COLLATERAL)
-        if outcome is not TaskOutcome.DIED:
-            ends[CUSTOMER] += sum(held.values())
-            return everything, ends
-        escrow = held[TaskPurse.ESCROW]
-        rest = money.remaining(price_max, done, milestones)
-        is_first = money.affordable(rules, escrow) > 0 and chance.random() < 0.5
-        if is_first:
-            price_max = money.affordable(rules, escrow)
-            terms = replace(terms, price_max=price_max)
-            price = chance.randint(1, price_max)
-        else:
-            price = money.remaining(chance.randint(1, price_max), done, milestones)
-            price_max = max(rest, 1)
-        milestones -= done
-
-
-ENDS = (
-    TaskOutcome.ON_TIME,
-    TaskOutcome.LATE,
-    TaskOutcome.ACCEPTED_BY_SILENCE,
-    TaskOutcome.CANCELLED_RUNNING,
-    TaskOutcome.CLOSED,
-    TaskOutcome.LIED,
-    TaskOutcome.UNDECIDED,
-    TaskOutcome.INPUT_MISSING,
-)
-
-
-def test_tasks_that_change_hands_conserve_every_grain() -> None:
-    """And the escrow of the first auction pays for all of it: `settle` asserts that no row takes more than there is."""
-    chance = Random(9)
-    for number in range(SETTLEMENTS):
-        everything, ends = settled_in_turn(chance)
-        assert ends.total() == everything, f"task {number} of seed 9"
-        assert min(ends.values()) >= 0
-
-
-def random_slot(chance: Random) -> TaskMoney:
-    price_max = chance.randint(1, 10 ** chance.randint(1, 16))
-    collateral = chance.randint(price_max, 20 * price_max)
-    milestones = chance.randint(1, 100)
-    held = {purse: chance.randint(0, price_max) for purse in TaskPurse}
-    held |= {TaskPurse.ESCROW: money.escrow(DEFAULT_RULES, price_max), TaskPurse.COLLATERAL: collateral}
-    terms = TaskTerms(price_max, chance.randint(0, price_max), chance.randint(0, price_max), 100, collateral)
-    return TaskMoney(
-        DEFAULT_RULES, terms, held, chance.randint(1, price_max), collateral, chance.randint(1, 100),
-        chance.randint(0, 200), milestones, chance.randint(0, milestones), chance.randint(0, price_max),
-        chance.randint(0, collateral),
-    )  # fmt: skip
-
-
-def test_settlements_of_all_outcomes_conserve_every_grain() -> None:
-    """100,000 of them in `make properties`; `shares` asserts that nobody falls below zero."""
-    chance = Random(1)
-    outcomes = list(TaskOutcome)
-    for number in range(SETTLEMENTS):
-        slot = random_slot(chance)
-        found = shares(outcomes[number % len(outcomes)], slot)
-        assert sum(found.values()) == sum(slot.held.values()), f"slot {number} of seed 1"
 
 
 @pytest.mark.parametrize(
