@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.batches.requests import TOKEN
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.numbers import CUSTOMER_BOND_PPM
@@ -149,6 +150,24 @@ def test_what_is_spare_pays_a_witness_or_a_pair_of_judges(price: int, fee_ppm: i
 )
 def test_a_judge_of_a_unit_holds_the_greatest_of_three_sums(rules: UnitRules, seat: int) -> None:
     assert money.judge_seat(rules, OGPU) == seat
+
+
+@given(st.integers(1, 21 * 10**12), st.tuples(*[st.integers(0, 10**7)] * 2), st.integers(0, 1_000_000), st.data())
+def test_an_answer_is_paid_for_the_part_of_the_allowed_work_that_it_took(
+    price: int, tokens: tuple[int, int], share: int, data: st.DataObject
+) -> None:
+    """The price x work done / work allowed, rounded down; an input token counts its share."""
+    posted, (tokens_in, allowed) = unit(price), (tokens[0], tokens[1] + 1)
+    said, said_in = data.draw(st.integers(0, allowed)), data.draw(st.integers(0, tokens_in))
+    terms = replace(posted.terms, tokens_max=allowed, tokens_in=tokens_in, requests=2)
+    posted = replace(posted, terms=terms, input_share=share)
+    due = price * (said * TOKEN + said_in * share) // (allowed * TOKEN + tokens_in * share)
+    witness = due * RULES.witness_share // 10**6
+    paid = settled(posted, WITNESS, said, said_in)
+    assert money.due(posted, answering(WINNER, said, said_in)) == due
+    assert [paid.get(who, 0) for who in (WINNER, WITNESS)] == [
+        earned - earned * RULES.settlement_fee // 10**6 for earned in (due, witness)
+    ]
 
 
 @given(st.integers(0, 21 * 10**14))
