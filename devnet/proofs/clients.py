@@ -34,6 +34,7 @@ from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri
 
+PACKAGE = "devnet.proofs.public_clients"
 PROGRAMS = Path(__file__).parent / "public_clients"
 CLIENTS_VARIABLE = "CLIENTS_PYTHON"
 STEPS = ["connected", "read", "fee", "transfer", "transfer", "stake", "module error", "old block"]
@@ -88,7 +89,7 @@ def _wait_until_ready(node: Process, node_port: int) -> None:
 
 
 def _substrate_interface(url: str) -> RanClient:
-    return _run([sys.executable, "-u", str(PROGRAMS / "with_substrate_interface.py"), url])
+    return _run([sys.executable, "-u", "-m", f"{PACKAGE}.with_substrate_interface", url])
 
 
 def _async_substrate_interface(url: str) -> RanClient:
@@ -96,7 +97,7 @@ def _async_substrate_interface(url: str) -> RanClient:
     python = os.environ.get(CLIENTS_VARIABLE, "")
     if not python or not Path(python).exists():
         return RanClient(f"failed: {CLIENTS_VARIABLE} names no Python; `make clients` makes it from locks/clients.lock")
-    return _run([python, "-u", str(PROGRAMS / "with_async_substrate_interface.py"), url])
+    return _run([python, "-u", "-m", f"{PACKAGE}.with_async_substrate_interface", url])
 
 
 def _polkadot_js(url: str) -> RanClient:
@@ -129,8 +130,9 @@ def _run(command: Sequence[str], folder: Path | None = None) -> RanClient:
     steps: list[dict[str, Any]] = []
     with tempfile.TemporaryFile("w+") as errors:
         program = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
-        )
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+            env=processes.source_path(),
+        )  # fmt: skip
         assert program.stdin is not None  # a pipe, as asked for
         assert program.stdout is not None
         watchdog = Timer(CLIENT_SECONDS, program.kill)

@@ -6,6 +6,7 @@ not there), prints one JSON object for each, and fails where something is not as
 
 In reading order:
 
+* `steps`: what each Python client does
 * `with_substrate_interface`: `substrate-interface`, unmodified, against a development node
 * `with_async_substrate_interface`: `async-substrate-interface`, the same
 """
