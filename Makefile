@@ -173,7 +173,7 @@ seats: ## an operator takes a seat on a real devnet, changes keys, moves to anot
 elections: ## six validators take turns on four seats of a real devnet, 30 epochs: every set reckoned anew; jail, an offence; seven minutes
 	@$(PY) -m devnet.proofs.elections
 
-house: ## the house in figures: circles, folders, names, comments, a walk of a unit; AGAINST=folder counts another beside it
+house: ## the house in figures: lines, files, circles, class names; AGAINST=folder counts another beside it
 	@$(PY) -m scripts.house $(if $(AGAINST),--against "$(AGAINST)")
 
 lock: ## solve the dependencies anew into locks/ (needs uv on the path)

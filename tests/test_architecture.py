@@ -8,8 +8,7 @@ import pytest
 
 from scripts.house.imports import circles, import_graph
 from scripts.house.picture import DOCUMENT, HOUSES, PICTURE, pictures
-from scripts.house.style import names_of_several_classes
-from scripts.house.tree import PACKAGES, Module, read_modules
+from scripts.house.tree import PACKAGES, Module, names_of_several_classes, read_modules
 
 ROOT = Path(__file__).parent.parent
 TEXT = DOCUMENT.read_text(encoding="utf-8")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.house.style import bound_names
-from scripts.house.tree import PACKAGES
+from scripts.house.tree import PACKAGES, bound_names
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = (*PACKAGES, "simulation", "scripts", "benchmarks", "tests")

@@ -7,14 +7,11 @@ things.
 import argparse
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from scripts.house.imports import circles, files_per_folder, import_graph
-from scripts.house.style import names_of_several_classes, style_of, tests_per_line
-from scripts.house.tree import read_modules
-from scripts.house.walk import Walk, unit_walks
+from scripts.house.imports import circles, import_graph
+from scripts.house.tree import names_of_several_classes, read_modules
 
 ROOT = Path(__file__).parents[2]
 SMALL_FILE_LINES = 40
@@ -41,15 +38,8 @@ def main() -> int:
 
 
 def figures(root: Path) -> Figures:
-    """Everything that is counted of one checkout."""
-    modules = read_modules(root)
-    folders = files_per_folder(modules)
-    fullest = next(iter(folders))
-    style = style_of(modules.values())
-    behaviour, form = tests_per_line(root, sum(module.lines for module in modules.values()))
-    walks = unit_walks(modules)
-    whole = sum(walks.values(), Walk())
-    sizes = sizes_of(root)
+    """Count one checkout."""
+    modules, sizes = read_modules(root), sizes_of(root)
     small = [
         module for module in modules.values() if module.lines <= SMALL_FILE_LINES and module.path.stem != "__init__"
     ]
@@ -60,16 +50,7 @@ def figures(root: Path) -> Figures:
         "files": len(modules),
         f"files_of_{SMALL_FILE_LINES}_lines_at_most": len(small),
         "circles": [len(group) for group in circles(import_graph(modules))],
-        "fullest_folder": f"{fullest}: {folders[fullest]}",
-        "files_per_folder_max": folders[fullest],
         "class_names_with_two_meanings": len(names_of_several_classes(modules)),
-        **asdict(style),
-        "tests_of_behaviour_per_line": behaviour,
-        "tests_of_form_per_line": form,
-        "walk_calls": whole.calls,
-        "walk_stays": whole.stays,
-        "walk_returns": whole.returns,
-        **{f"walk_{entry}": f"{found.stays} stay, {found.returns} return" for entry, found in walks.items()},
     }
 
 

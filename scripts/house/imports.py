@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from scripts.house.tree import Module
 
@@ -80,11 +79,3 @@ def without_shortcuts(arrows: set[tuple[str, str]]) -> set[tuple[str, str]]:
         for upper, lower in arrows
         if not any(lower in reached[between] for between in graph[upper] if between != lower)
     }
-
-
-def files_per_folder(modules: Mapping[str, Module]) -> dict[Path, int]:
-    """How many Python files each folder holds, the fullest first."""
-    counts: dict[Path, int] = {}
-    for module in modules.values():
-        counts[module.path.parent] = counts.get(module.path.parent, 0) + 1
-    return dict(sorted(counts.items(), key=lambda pair: -pair[1]))

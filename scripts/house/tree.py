@@ -1,13 +1,12 @@
-"""The sources of a checkout as syntax trees; nothing of them is run."""
+"""The sources of a checkout as syntax trees, and the names in them; nothing of them is run."""
 
 import ast
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGES = ("runtime", "consensus", "gpu_tasks", "genesis", "wallet", "cli", "http_server", "node", "devnet")
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +23,6 @@ class Module:
         """How many lines it has."""
         return self.text.count("\n")
 
-    def functions(self) -> Iterator[Function]:
-        """Every function and method of the file."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield node
-
 
 def read_modules(root: Path, folders: tuple[str, ...] = PACKAGES) -> dict[str, Module]:
     """The modules below these folders of a checkout, by dotted name, in order."""
@@ -41,3 +34,37 @@ def read_modules(root: Path, folders: tuple[str, ...] = PACKAGES) -> dict[str, M
             text = path.read_text(encoding="utf-8")
             modules[name] = Module(name, path.relative_to(root), text, ast.parse(text))
     return modules
+
+
+def bound_names(tree: ast.AST) -> Iterator[str]:
+    """Yield every name that is bound: variables, parameters, functions, classes, attributes of `self`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            if node.arg not in ("self", "cls"):
+                yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def names_of_several_classes(modules: Mapping[str, Module]) -> dict[str, list[str]]:
+    """Public class names and type aliases that are defined in two modules or more."""
+    homes = defaultdict(list)
+    for name, module in modules.items():
+        for node in module.tree.body:
+            defined = _type_defined(node)
+            if defined and not defined.startswith("_"):
+                homes[defined].append(name)
+    return {defined: sorted(places) for defined, places in sorted(homes.items()) if len(places) > 1}
+
+
+def _type_defined(node: ast.stmt) -> str:
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        name = node.targets[0].id
+        return name if name[0].isupper() and not name.isupper() else ""
+    return ""
