@@ -92,7 +92,7 @@ def _taken(count: int) -> tuple[float, float]:
     add_units(chain, count)
     deadline = chain.height + IDLE_BLOCKS
     add_tasks(chain, count, deadline)
-    with _timed() as taken:
+    with timed(TrainingMarket, InferenceMarket) as taken:
         chain.blocks(deadline - chain.height)
         idle = mean(taken) * 2 * MILLISECONDS  # two hooks in each block
         taken.clear()
@@ -102,12 +102,12 @@ def _taken(count: int) -> tuple[float, float]:
 
 
 @contextmanager
-def _timed() -> Iterator[list[float]]:
-    """CPU seconds of each call of either hook."""
+def timed(*markets: Any) -> Iterator[list[float]]:
+    """Note the CPU seconds of each call of these pallets' hooks."""
     taken: list[float] = []
-    hooks: dict[Any, Any] = {market: market.on_initialize for market in (TrainingMarket, InferenceMarket)}
+    hooks = {market: market.on_initialize for market in markets}
 
-    def timed(market: Any) -> Weight:
+    def hook(market: Any) -> Weight:
         next(
             market.overlay.reader.keys(b"\xff" * 64), None
         )  # a state in memory sorts its keys once, and no database does
@@ -117,12 +117,12 @@ def _timed() -> Iterator[list[float]]:
         return weight
 
     for market in hooks:
-        market.on_initialize = timed
+        market.on_initialize = hook
     gc.collect()
     gc.disable()  # all that the crowd is made of lies in this process: on a node it lies on the disk
     try:
         yield taken
     finally:
         gc.enable()
-        for market, hook in hooks.items():
-            market.on_initialize = hook
+        for market, right in hooks.items():
+            market.on_initialize = right

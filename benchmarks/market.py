@@ -8,34 +8,29 @@ posted as fast as the market admits them, and drawn. Names say services x offers
 """
 
 import statistics
-import time
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.crowds import timed
 from benchmarks.figures import Figures
-from genesis.chain import VERSION
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitTerms
 from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.types import Signed
 from runtime.frame.errors import DispatchError
-from runtime.frame.runtime import Bound, Runtime
+from runtime.frame.runtime import Bound
 from runtime.pallets.pots import RESERVE
-from runtime.pallets.system import System
-from runtime.state.overlay import Memory
 from simulation.chains.market_chain import (
     CUSTOMER,
     OGPU,
-    PALLETS,
     Keys,
+    MarketChain,
     device_row,
-    hash_of,
     hexed,
     provider_row,
+    signed,
     validator_row,
 )
-from simulation.chains.presence import digest_of
 
 RICH = 10**7 * OGPU
 CHEAP, DEAR = OGPU // 100, OGPU
@@ -51,85 +46,64 @@ def measure() -> Figures:
     """Every market of both kinds."""
     figures: Figures = {}
     for services, offers in DEAR_MARKETS:
-        market = _Market(services, offers, ask=DEAR)
-        market.block(*((service, 1) for service in range(services)))
-        figures |= market.figures(f"dear_{services}x{offers}")
+        market = OfferedMarket(services, offers, ask=DEAR)
+        figures |= market.figures(f"dear_{services}x{offers}", [(service, 1) for service in range(services)])
     for services, offers in POSTED_MARKETS:
-        market = _Market(services, offers, ask=CHEAP)
-        market.block(*((0, UNITS_PER_POST) for _ in range(POSTS)))
-        figures |= market.figures(f"posted_{services}x{offers}")
+        market = OfferedMarket(services, offers, ask=CHEAP)
+        figures |= market.figures(f"posted_{services}x{offers}", [(0, UNITS_PER_POST)] * POSTS)
     return figures
 
 
-class _Market:
+class OfferedMarket(MarketChain):
     """A chain whose blocks are hooks alone, with now and then posts of one customer's."""
 
     def __init__(self, services: int, offers: int, ask: int) -> None:
-        self.runtime = Runtime(PALLETS, VERSION)
-        self.customer = CUSTOMER.stash
-        changes = self.runtime.genesis(self._config(services, offers, ask))
-        self.state = Memory({key: value for key, value in changes.items() if value is not None})
-        self.height = 0
+        """Make block 0, and the blocks until units may be drawn."""
+        self.services, self.offers, self.ask = services, offers, ask
+        self.devices = -(-services // SERVICES_PER_DEVICE) * offers
+        owners = [Keys(f"owner {number}") for number in range(-(-self.devices // DEVICES_PER_PROVIDER_MAX))]
         self.waiting: list[tuple[int, int]] = []
-        for _ in range(3):
-            self.block()
+        super().__init__(owners, check=lambda _bound, _issued: None)
+        self.blocks(3)
 
-    def figures(self, name: str) -> Figures:
-        """Milliseconds of the hook in the blocks that follow."""
-        taken = [self.block() * MILLISECONDS for _ in range(BLOCKS)]
-        return {f"{name}_mean_ms": statistics.mean(taken), f"{name}_max_ms": max(taken)}
+    def figures(self, name: str, posts: list[tuple[int, int]]) -> Figures:
+        """Milliseconds of the hook in the blocks after posts, each of so many units of a service."""
+        self.waiting = posts
+        self.block(self._post)
+        with timed(InferenceMarket) as taken:
+            for _ in range(BLOCKS):
+                self.block(self._post)
+        spent = [seconds * MILLISECONDS for seconds in taken]
+        return {f"{name}_mean_ms": statistics.mean(spent), f"{name}_max_ms": max(spent)}
 
-    def block(self, *posts: tuple[int, int]) -> float:
-        """One block with posts, each of so many units of a service; seconds of CPU that the market's hook took."""
-        self.height += 1
-        bound = self.runtime.at(self.state)
-        output, reached = blake2_256(self.height.to_bytes(4, "little")), self.height - 2
-        final = (reached, hash_of(reached)) if reached > 0 else None
-        digest = digest_of(bound, self.height, self.customer, self.height, output, final)
-        bound[System].initialize(self.height, hash_of(self.height - 1), digest)
-        seconds = 0.0
-        for pallet in bound.pallets:
-            started = time.process_time()
-            pallet.on_initialize()
-            if isinstance(pallet, InferenceMarket):
-                seconds = time.process_time() - started
-        self._post(bound, posts)
-        for pallet in bound.pallets:
-            pallet.on_finalize()
-        self.state = self.state.updated(bound.overlay.changes())
-        return seconds
-
-    def _post(self, bound: Bound, posts: tuple[tuple[int, int], ...]) -> None:
-        """Post what was asked for, and what there was no room for before."""
+    def _post(self, bound: Bound) -> None:
+        """Post what there was no room for before, as far as the market admits it in this block."""
         unit = UnitTerms(CHEAP, 1, bytes(32), bytes(32), max(0, self.height - 3), 1_000)
-        self.waiting += posts
         while self.waiting:
             service, count = self.waiting[0]
             try:
-                with bound.overlay.transaction():
-                    bound.dispatch(InferenceMarket.post(service=service, units=(unit,) * count), Signed(self.customer))
+                signed(CUSTOMER.stash, InferenceMarket.post(service=service, units=(unit,) * count))(bound)
             except DispatchError:
-                return  # the market admits no more in this block
+                return
             del self.waiting[0]
 
-    def _config(self, services: int, offers: int, ask: int) -> dict[str, dict[str, Any]]:
-        groups = -(-services // SERVICES_PER_DEVICE)
-        owners = [Keys(f"owner {number}") for number in range(-(-groups * offers // DEVICES_PER_PROVIDER_MAX))]
-        devices = list(_devices(owners, groups * offers))
-        rich = [*(owner.stash for owner in owners), self.customer, RESERVE]
+    def config(self) -> dict[str, dict[str, Any]]:
+        """Return block 0: owners whose devices offer all their services."""
+        devices = list(_devices(self.validators, self.devices))
+        rich = [*(owner.stash for owner in self.validators), CUSTOMER.stash, RESERVE]
         return {
             "Balances": {"balances": [[hexed(who), RICH] for who in rich]},
-            "TrustStake": {"validators": [validator_row(owner, 100 * OGPU) for owner in owners]},
+            "TrustStake": {"validators": [validator_row(owner, 100 * OGPU) for owner in self.validators]},
             "Devices": {
-                "providers": [provider_row(owner) for owner in owners],
+                "providers": [provider_row(owner) for owner in self.validators],
                 "devices": [device_row(owner, uuid, 10 * OGPU) for owner, uuid in devices],
             },
             "InferenceMarket": {
-                "services": [_service(self.customer) for _ in range(services)],
+                "services": [_service(CUSTOMER.stash) for _ in range(self.services)],
                 "offers": [
-                    {"service": service, "device": hexed(device_id(owner.stash, uuid)), "ask": ask}
-                    for service in range(services)
-                    for owner, uuid in devices[service // SERVICES_PER_DEVICE * offers :][:offers]
+                    {"service": service, "device": hexed(device_id(owner.stash, uuid)), "ask": self.ask}
+                    for service in range(self.services)
+                    for owner, uuid in devices[service // SERVICES_PER_DEVICE * self.offers :][: self.offers]
                 ],
             },
         }

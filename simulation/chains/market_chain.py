@@ -189,11 +189,14 @@ class MarketChain:
         seats = max(TrustStake.validator_seats.default, len(self.validators))
         numbers = {"Beacon.epoch_blocks": self.epoch_blocks, "TrustStake.validator_seats": seats, **self.constants}
         self.runtime = _runtime_of(self.pallets, tuple(sorted(numbers.items())))
-        config = genesis_config(self.validators, self.others, self.bonds, self.queue)
         there = {pallet.__name__ for pallet in self.pallets}
-        changes = self.runtime.genesis({name: part for name, part in config.items() if name in there})
+        changes = self.runtime.genesis({name: part for name, part in self.config().items() if name in there})
         self.state = Memory({key: value for key, value in changes.items() if value is not None})
         self.issued = self.runtime.at(self.state)[Balances].total_issuance.get()
+
+    def config(self) -> dict[str, dict[str, Any]]:
+        """Return the configuration of block 0."""
+        return genesis_config(self.validators, self.others, self.bonds, self.queue)
 
     # -------------------------------------------------------------------------------------------------------- blocks
 
