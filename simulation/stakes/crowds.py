@@ -153,6 +153,7 @@ STEPS: dict[str, Callable[[Bound], object]] = {
     "redelegate": signed(SAVER.stash, TrustStake.redelegate(ALICE.stash, BOB.stash, OGPU)),
     "undelegate": signed(SAVER.stash, TrustStake.undelegate(ALICE.stash, OGPU)),
     "claim": signed(SAVER.stash, TrustStake.claim(ALICE.stash)),
+    "compound": signed(SAVER.stash, TrustStake.compound(ALICE.stash)),
     # what an era's turn does first: beside the election it would not be seen
     "payout": lambda bound: eras._pay_for(bound[TrustStake], bound[TrustStake].current_era.get()),  # noqa: SLF001
     "slash reported": signed(REPORTER.stash, double(ALICE, 9, 3)),
