@@ -23,8 +23,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import children
 from devnet.launcher.dockerd import own_engine
 from devnet.launcher.made_images import MadeImage, busybox_files
+from devnet.launcher.processes import every_process
 from devnet.stage.report import write
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.spec import MIB, ContainerLimits, ContainerPolicy, ContainerSpec
@@ -91,7 +93,7 @@ def _walled(rounds: int) -> dict[str, Any]:
     sleeper = subprocess.Popen(walls.around(["/bin/busybox", "sleep", "30"]))
     try:
         time.sleep(0.5)
-        pids = [sleeper.pid, *_children_of(sleeper.pid)]
+        pids = [sleeper.pid, *children(sleeper.pid)]
         resident = sum(_proportional(pid) for pid in pids if _name_of(pid).startswith("bwrap"))
     finally:
         sleeper.kill()
@@ -108,13 +110,10 @@ def _seconds(command: list[str]) -> float:
     return time.perf_counter() - began
 
 
-def _children_of(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in found]
-
-
 def _name_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text().strip()
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 async def _contained(
@@ -207,12 +206,7 @@ def _engine_apart() -> Iterator[Callable[[], float]]:
 
 
 def _pids() -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdecimal() and (entry / "comm").read_text().strip().startswith(ENGINE_PROGRAMS):
-                found.append(int(entry.name))
-    return found
+    return [pid for pid, _ in every_process() if _name_of(pid).startswith(ENGINE_PROGRAMS)]
 
 
 def _resident() -> int:

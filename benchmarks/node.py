@@ -14,8 +14,9 @@ from devnet.launcher.processes import Process
 from genesis.spec import ChainSpec, to_json
 
 ROLES = {"node.rpc": "rpc", "verify_worker": "verify"}
-LOOK_SECONDS = 0.005
 READY_SECONDS = 120.0
+LOOK_SECONDS = 0.025
+"""How late a node can be found ready or final: small beside the seconds that are measured, and cheap for the node."""
 
 
 def write_spec(spec: ChainSpec, folder: Path) -> Path:
@@ -66,17 +67,10 @@ def wait_for_line(process: Process, part: str, seconds: float = READY_SECONDS) -
             time.sleep(LOOK_SECONDS)
 
 
-LOOK_SECONDS = 0.025
-"""How late a node can be found ready or final: small beside the seconds that are measured, and cheap for the node."""
-
-
 def until(condition: Callable[[], bool], seconds: float) -> None:
     """Wait for it.  Raises `TimeoutError`."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise TimeoutError(f"not ready after {seconds:.0f} s")
-        time.sleep(LOOK_SECONDS)
+    if not processes.until(condition, seconds, LOOK_SECONDS):
+        raise TimeoutError(f"not ready after {seconds:.0f} s")
 
 
 async def every_look() -> AsyncIterator[None]:

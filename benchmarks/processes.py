@@ -4,11 +4,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from devnet.launcher.processes import every_process, stat_fields
+
 _TICKS = os.sysconf("SC_CLK_TCK")
-_AFTER_NAME = 2  # the fields of `stat` are numbered from 1, and the name is the second
-_PARENT = 4
-_USER = 14
-_SYSTEM = 15
+_PARENT, _USER, _SYSTEM = 1, 11, 12  # places in `stat` after the program's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +22,7 @@ class Usage:
 def children(parent: int | None = None) -> list[int]:
     """The processes that a process (default: this one) started and that run still."""
     parent = os.getpid() if parent is None else parent
-    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-    return sorted(pid for pid in pids if _stat(pid, _PARENT) == parent)
+    return sorted(pid for pid, fields in every_process() if int(fields[_PARENT]) == parent)
 
 
 def usage(pid: int) -> Usage:
@@ -43,8 +41,9 @@ def peak_mib(pid: int) -> float:
 
 
 def cpu_seconds_of(pid: int) -> float:
-    """User and system time, in steps of a hundredth of a second."""
-    return (_stat(pid, _USER) + _stat(pid, _SYSTEM)) / _TICKS
+    """User and system time, in steps of a hundredth of a second; 0 for a process that has gone."""
+    fields = stat_fields(pid)
+    return 0.0 if fields is None else (int(fields[_USER]) + int(fields[_SYSTEM])) / _TICKS
 
 
 def _mib(pid: int, name: str) -> float:
@@ -52,12 +51,3 @@ def _mib(pid: int, name: str) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{name}:"))
     return round(kib / 1024, 1)
-
-
-def _stat(pid: int, field: int) -> int:
-    """A field of `stat`, by its number in proc(5); 0 for a process that has gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return 0
-    return int(text.rpartition(")")[2].split()[field - _AFTER_NAME - 1])

@@ -11,16 +11,14 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from devnet.launcher.errors import DevnetError
-from devnet.launcher.processes import dying_with
+from devnet.launcher.processes import dying_with, until
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
-_POLL_SECONDS = 0.05
 _NEEDED = ("dockerd", "containerd", "runc")
 FOLDER_LETTERS_MAX = 70
 """The kernel lets a socket's path have 107, and containerd's lies deep."""
@@ -77,13 +75,11 @@ def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
 
 
 def _wait_for(engine: subprocess.Popen[bytes], folder: Path) -> None:
-    end = time.monotonic() + START_SECONDS
     log = folder / "engine.log"
-    while b"API listen on" not in log.read_bytes():
-        if engine.poll() is not None or time.monotonic() > end:
-            last = log.read_text(errors="replace").strip().splitlines()[-3:]
-            raise DevnetError(f"the container engine does not start: {' / '.join(last)[-600:]}")
-        time.sleep(_POLL_SECONDS)
+    until(lambda: b"API listen on" in log.read_bytes() or engine.poll() is not None, START_SECONDS)
+    if b"API listen on" not in log.read_bytes():
+        last = log.read_text(errors="replace").strip().splitlines()[-3:]
+        raise DevnetError(f"the container engine does not start: {' / '.join(last)[-600:]}")
 
 
 def _end(engine: subprocess.Popen[bytes]) -> None:

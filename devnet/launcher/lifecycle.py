@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -117,38 +117,27 @@ def _start(wanted: list[Process], started: list[Process], *, detach: bool) -> No
 
 def wait_for_node(net: Devnet, member: NodeLayout, seconds: float = READY_SECONDS) -> None:
     """Wait until a node that was started answers its clients.  Raises `DevnetError` when it ended or does not come."""
-    process = node_process(net, member)
-    end = time.monotonic() + seconds
-    while not answers(member.ports.rpc):
-        _see_to(process, end, seconds)
-        time.sleep(ASK_SECONDS)
+    wait_until(node_process(net, member), lambda: answers(member.ports.rpc), seconds)
 
 
 def wait_for_provider(net: Devnet, who: NodeLayout | Guest, seconds: float = READY_SECONDS) -> None:
     """Wait until a provider serves blobs: it has then loaded its workload and found itself on the chain."""
-    process = provider_process(net, who)
     port = who.ports.blobs if isinstance(who, NodeLayout) else who.blob_port
-    end = time.monotonic() + seconds
-    while not processes.listens(port):
-        _see_to(process, end, seconds)
-        time.sleep(ASK_SECONDS)
+    wait_until(provider_process(net, who), lambda: processes.listens(port), seconds)
 
 
 def wait_for_broker(net: Devnet, seconds: float = READY_SECONDS) -> None:
     """Wait until the broker, if there is one, takes connections."""
-    end = time.monotonic() + seconds
     for process in brokers(net):
-        while net.broker_port is not None and not processes.listens(net.broker_port):
-            _see_to(process, end, seconds)
-            time.sleep(ASK_SECONDS)
+        wait_until(process, lambda: net.broker_port is not None and processes.listens(net.broker_port), seconds)
 
 
-def _see_to(process: Process, end: float, seconds: float) -> None:
-    """That there is something to wait for: it runs, and its time is not over."""
+def wait_until(process: Process, is_ready: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
+    """Wait until a process works.  Raises `DevnetError` when it ended or does not come."""
+    if not processes.until(lambda: is_ready() or processes.running(process) is None, seconds, ASK_SECONDS):
+        raise DevnetError(f"{process.label} is not ready after {seconds:.0f} s; its log ends:\n{tail(process.log)}")
     if processes.running(process) is None:
         raise DevnetError(f"{process.label} ended; {process.log} ends:\n{tail(process.log)}")
-    if time.monotonic() > end:
-        raise DevnetError(f"{process.label} is not ready after {seconds:.0f} s; its log ends:\n{tail(process.log)}")
 
 
 def down(net: Devnet) -> list[str]:

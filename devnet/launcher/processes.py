@@ -100,7 +100,7 @@ def kill(process: Process) -> int:
     if pid is None:
         raise DevnetError(f"{process.label} does not run: start it with `ogpu-devnet restart {process.label}`")
     os.kill(pid, signal.SIGKILL)
-    _wait(lambda: running(process) is None, STOP_SECONDS)
+    until(lambda: running(process) is None, STOP_SECONDS)
     return pid
 
 
@@ -109,7 +109,7 @@ def stop(*processes: Process, seconds: float = STOP_SECONDS) -> list[str]:
     alive = [process for process in processes if running(process) is not None]
     for process in alive:
         _signal_group(process, signal.SIGTERM)
-    _wait(lambda: all(running(process) is None for process in alive), seconds)
+    until(lambda: all(running(process) is None for process in alive), seconds)
     forced = [process.label for process in alive if running(process) is not None]
     for process in processes:
         _clear(process)
@@ -126,7 +126,7 @@ def listens(port: int) -> bool:
 def _clear(process: Process) -> None:
     """End what is left of its session: children that outlived it would keep its ports."""
     _signal_group(process, signal.SIGKILL)
-    _wait(lambda: not _group_exists(process), STOP_SECONDS)
+    until(lambda: not _group_exists(process), STOP_SECONDS)
     child = _CHILDREN.pop(_record(process).get("pid", 0), None)
     if child is not None:
         child.wait()
@@ -147,7 +147,7 @@ def _group_exists(process: Process) -> bool:
     running(process)
     if _began(pid) not in {began, None}:
         return False
-    return any(_session(int(entry.name)) == pid for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+    return any(int(fields[3]) == pid and fields[0] not in "ZX" for _, fields in every_process())
 
 
 def _record(process: Process) -> dict[str, int]:
@@ -162,11 +162,6 @@ def _began(pid: int) -> int | None:
     """When the process began, in clock ticks since the machine did; None when it is no more."""
     fields = stat_fields(pid)
     return None if fields is None or fields[0] in "ZX" else int(fields[19])
-
-
-def _session(pid: int) -> int | None:
-    fields = stat_fields(pid)
-    return None if fields is None or fields[0] in "ZX" else int(fields[3])
 
 
 def stat_fields(pid: int) -> list[str] | None:
@@ -184,12 +179,13 @@ def every_process() -> Iterator[tuple[int, list[str]]]:
             yield int(entry.name), fields
 
 
-def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+def until(holds: Callable[[], bool], seconds: float, look: float = POLL_SECONDS) -> bool:
+    """Whether something comes to hold within some seconds, looked at that often."""
     end = time.monotonic() + seconds
-    while not condition():
+    while not holds():
         if time.monotonic() > end:
             return False
-        time.sleep(POLL_SECONDS)
+        time.sleep(look)
     return True
 
 

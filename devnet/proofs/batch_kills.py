@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
 from devnet.stage.actors import purchase
 from devnet.stage.network import CUSTOMER_KEY, FreshDevnet, Stage
@@ -119,11 +120,8 @@ class BatchKilling:
         return len(places)
 
     def _until(self, holds: Callable[[], bool]) -> None:
-        end = time.monotonic() + WAIT_SECONDS
-        while not holds():
-            if time.monotonic() > end:
-                raise DevnetError(f"nothing goes on after {WAIT_SECONDS:.0f} s; logs in {self._stage.net.folder}")
-            time.sleep(POLL_SECONDS)
+        if not processes.until(holds, WAIT_SECONDS, POLL_SECONDS):
+            raise DevnetError(f"nothing goes on after {WAIT_SECONDS:.0f} s; logs in {self._stage.net.folder}")
 
     def _kill(self, when: str) -> None:
         self._found.kills[when] = self._finished()

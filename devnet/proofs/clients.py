@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,9 +22,8 @@ from threading import Timer
 from typing import Any
 
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
 from devnet.launcher.free_ports import one_free_port
-from devnet.launcher.lifecycle import READY_SECONDS, running, tail
+from devnet.launcher.lifecycle import running, wait_until
 from devnet.launcher.processes import Process
 from devnet.launcher.status import answers
 from devnet.stage.network import fresh_layout
@@ -67,7 +65,7 @@ def development_node(run: ProofRun) -> Iterator[str]:
     node = Process("ogpu-node --dev", processes.NODE, words, folder)
     processes.start(node)
     try:
-        _wait_until_ready(node, port)
+        wait_until(node, lambda: answers(port))
         yield f"ws://127.0.0.1:{port}"
     finally:
         processes.stop(node)
@@ -78,14 +76,6 @@ def devnet(run: ProofRun) -> Iterator[str]:
     """Run four validators; yield the address of one of them."""
     with running(fresh_layout(run, VALIDATORS)) as net:
         yield net.members[-1].rpc_url
-
-
-def _wait_until_ready(node: Process, node_port: int) -> None:
-    end = time.monotonic() + READY_SECONDS
-    while not answers(node_port):
-        if processes.running(node) is None or time.monotonic() > end:
-            raise DevnetError(f"{node.label} does not answer on port {node_port}; its log ends:\n{tail(node.log)}")
-        time.sleep(0.2)
 
 
 def _substrate_interface(url: str) -> RanClient:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -33,11 +32,9 @@ def registry(folder: Path, port: int) -> Iterator[None]:
         command = ["docker-registry", "serve", str(folder / "registry.json")]
         serving = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        end = time.monotonic() + START_SECONDS
-        while not processes.listens(port):
-            if serving.poll() is not None or time.monotonic() > end:
-                raise DevnetError(f"the registry does not start: {(folder / 'registry.log').read_text()[-300:]}")
-            time.sleep(0.05)
+        processes.until(lambda: processes.listens(port) or serving.poll() is not None, START_SECONDS)
+        if not processes.listens(port):
+            raise DevnetError(f"the registry does not start: {(folder / 'registry.log').read_text()[-300:]}")
         yield
     finally:
         serving.terminate()

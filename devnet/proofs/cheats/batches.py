@@ -10,12 +10,12 @@ is something to be made up; requests are the same in each batch, and so are righ
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import groupby, islice
 
+from devnet.launcher import processes
 from devnet.launcher.errors import DevnetError
 from devnet.proofs.cheats.batch_judgement import (
     SCENES,
@@ -280,11 +280,10 @@ def cast(stage: Stage, racers: Mapping[str, str | None], others: str | None) -> 
     modes = {**racers, **({} if others is None else dict.fromkeys(apart, others))}
     stage.restart(modes)
     stage.resume(*modes)
-    end = time.monotonic() + RESUME_SECONDS
-    while missing := set(modes) - (offered := _offered(stage)):
-        if time.monotonic() > end:
-            raise DevnetError(f"the devices of {', '.join(sorted(missing))} are still paused")
-        time.sleep(LOOK_SECONDS)
+    processes.until(lambda: _offered(stage) >= set(modes), RESUME_SECONDS, LOOK_SECONDS)
+    offered = _offered(stage)
+    if missing := set(modes) - offered:
+        raise DevnetError(f"the devices of {', '.join(sorted(missing))} are still paused")
     for name in apart:
         if name in offered:
             stage.pause(name)

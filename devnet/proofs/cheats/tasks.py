@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +18,7 @@ from functools import partial
 from devnet.launcher import lifecycle, programs
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.layout import Devnet, Guest
+from devnet.launcher.processes import until
 from devnet.proofs.cheats import task_strangers
 from devnet.proofs.cheats.task_judgement import (
     SCENES,
@@ -100,12 +100,12 @@ class CheatCourse:
             self._began(json.loads(self._ogpu("submit", str(self.file), "--yes", *kept(self.stage)))["task"])
         else:
             self._start(self._follow)
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not (self.task_id and self.task_id in book.tasks and book.tasks[self.task_id].all(TaskEnded)):
-            if time.monotonic() > end:
-                self.problems.append(f"the task has not ended after {PATIENCE_SECONDS:.0f} s")
-                break
-            time.sleep(LOOK_SECONDS)
+        if not until(
+            lambda: self.task_id in book.tasks and bool(book.tasks[self.task_id].all(TaskEnded)),
+            PATIENCE_SECONDS,
+            LOOK_SECONDS,
+        ):
+            self.problems.append(f"the task has not ended after {PATIENCE_SECONDS:.0f} s")
         for thread in self._threads:
             thread.join(task_strangers.PATIENCE_SECONDS)
 
@@ -287,9 +287,7 @@ class HonestSales:
             sale.problem = str(error)
 
     def _wait(self, sale: HonestSale, kind: type[BidsClosed | TaskEnded], seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while not (sale.has(self.book, kind) or sale.problem or time.monotonic() > end):
-            time.sleep(LOOK_SECONDS)
+        until(lambda: sale.has(self.book, kind) or bool(sale.problem), seconds, LOOK_SECONDS)
         if kind is TaskEnded:
             done = "ended" if sale.has(self.book, TaskEnded) else f"not ended {sale.problem}"
             self.stage.tell.line(f"task {sale.number + 1:>3}  {sale.provider}  {done}")

@@ -19,7 +19,7 @@ import docker
 
 from devnet.launcher.errors import DevnetError
 from devnet.launcher.made_images import ImageFile, MadeImage, busybox_files
-from devnet.launcher.processes import stat_fields
+from devnet.launcher.processes import every_process, stat_fields
 from devnet.stage.registry import client_of, pushed, registry
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine
 from gpu_tasks.provider.execution.containers.run import ContainerEnd, RunningContainer
@@ -180,7 +180,7 @@ def used_disk(folder: Path) -> int:
 
 def process_count() -> int:
     """All that this machine, or this run's part of it, has."""
-    return sum(entry.name.isdecimal() for entry in Path("/proc").iterdir())
+    return sum(1 for _ in every_process())
 
 
 def resident_bytes(pid: int | None = None) -> int:
@@ -199,10 +199,10 @@ def cpu_seconds(pid: int | None = None) -> float:
 
 def pid_of(program: str) -> int | None:
     """The first process with that name."""
-    for entry in Path("/proc").iterdir():
+    for pid, _ in every_process():
         with contextlib.suppress(OSError):
-            if entry.name.isdecimal() and (entry / "comm").read_text().strip() == program:
-                return int(entry.name)
+            if Path(f"/proc/{pid}/comm").read_text().strip() == program:
+                return pid
     return None
 
 
