@@ -243,10 +243,6 @@ class FreshDevnet:
     """Of its folder, where a proof has several."""
     is_resizable: bool = False
     """Whether the proof's option `--validators` sets the number."""
-    seats: int | None = None
-    """Where there are fewer than validators, the last validators wait."""
-    is_fast: bool = False
-    """For epochs of ten blocks."""
     numbers: Mapping[str, int] | None = None
     """Parameters of the chain that begin otherwise than a devnet's."""
     before_start: Callable[[ProofRun, Devnet], None] = lambda *_: None
@@ -262,13 +258,9 @@ class FreshDevnet:
         net = fresh_network(
             run.folder / self.name,
             validators,
-            seats=self.seats,
-            is_fast=self.is_fast,
-            numbers=self.numbers,
-            any_ports=True,
-            detach=False,
             tell=run.tell,
             before_start=lambda net: self.before_start(run, net),
+            numbers=self.numbers,
         )
         stage = Stage(net, run.tell, run.options)
         try:
@@ -304,18 +296,14 @@ def fresh_network(
     folder: Path,
     validators: int = VALIDATORS,
     *,
-    any_ports: bool,
-    detach: bool,
     tell: Narrator,
-    numbers: Mapping[str, int] | None = None,
-    seats: int | None = None,
-    is_fast: bool = False,
-    sample: int | None = None,
+    detach: bool = False,
     before_start: Callable[[Devnet], None] = lambda _: None,
+    **options: Any,
 ) -> Devnet:
     """Start validators with a provider each, in an emptied folder. Raises `DevnetError` if a devnet runs there.
 
-    With `sample` nodes poll so many units of stake; the other options are those of `FreshDevnet`.
+    The other options are those of `layout.create`; without, on any free ports.
     """
     if (folder / "devnet.json").exists():
         there = lifecycle.all_processes(layout.load(folder))
@@ -323,17 +311,7 @@ def fresh_network(
         if busy:
             raise DevnetError(f"a devnet runs in {folder} ({', '.join(busy)}): `{named_command(folder)} down` ends it")
         shutil.rmtree(folder)
-    net = layout.create(
-        folder,
-        validators,
-        providers=True,
-        any_ports=any_ports,
-        apart=(CHEAT, CUSTOMER),
-        numbers=numbers,
-        seats=seats,
-        is_fast=is_fast,
-        sample=sample,
-    )
+    net = layout.create(folder, validators, providers=True, apart=(CHEAT, CUSTOMER), **{"any_ports": True, **options})
     before_start(net)
     tell.line(f"starting validators and providers of {', '.join(each.name for each in net.members)}; logs in {folder}")
     standing = lifecycle.up(net, detach=detach)

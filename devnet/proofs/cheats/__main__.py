@@ -16,9 +16,7 @@ from devnet.stage.network import VALIDATORS, FreshDevnet
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
 
 UNITS, TASKS = 120, 5
-UNITS_NETWORK = FreshDevnet(
-    VALIDATORS, "units", is_resizable=True, prepare=lambda stage: stage.add_cheat(next(iter(CHEATS)))
-)
+UNITS_NETWORK = FreshDevnet(name="units", is_resizable=True, prepare=lambda stage: stage.add_cheat(next(iter(CHEATS))))
 
 
 def figures(facts: Mapping[str, Finding | CheatFindings]) -> str:
