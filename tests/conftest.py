@@ -3,7 +3,9 @@
 No test touches the keys of whoever runs it, nor the chain that they keep to.
 """
 
+import asyncio
 import gc
+import inspect
 import os
 from functools import cache
 from pathlib import Path
@@ -45,6 +47,10 @@ settings.register_profile("soak", max_examples=20_000, deadline=None, print_blob
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+COROUTINE_SECONDS = 300
+"""A test that waits for something that never comes ends as a failure, with the line that waits."""
+
+
 @cache
 def together_with(file: Path) -> str:
     """What the tests of a file stay together with; empty: each goes where there is room.
@@ -81,6 +87,16 @@ def _synced(fd: Any) -> None:
 
 
 os.fsync = _synced
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in an event loop of its own; those that are marked for trio are none by now."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), COROUTINE_SECONDS))
+    return True
 
 
 @pytest.hookimpl(optionalhook=True)

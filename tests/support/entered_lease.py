@@ -1,7 +1,7 @@
 """A lease that runs at a daemon on real pallets, and the way into it over real HTTP; the engine is a fake."""
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.tunnel.multiplexer import Multiplexer
 from provider_chain import CUSTOMER_SEAL
-from renting_village import PROGRAM, Renting, play
+from renting_village import PROGRAM, Renting
 from simulation.chains.market_chain import GENESIS_HASH
 
 SERVICE = replace(PROGRAM, is_lease=True, ports=(8_080,))
@@ -44,12 +44,12 @@ class Entered:
         return open_tunnel(GENESIS_HASH, task or self.task, record, key, provider, is_private=True)
 
 
-def enter(tmp_path: Path, scene: Callable[[Entered], Awaitable[None]], **changed: Any) -> None:
-    async def begun(village: Renting) -> None:
+@contextlib.asynccontextmanager
+async def entering(tmp_path: Path, **changed: Any) -> AsyncIterator[Entered]:
+    """A lease that runs."""
+    async with Renting(tmp_path, 3) as village:
         task = await village.rent(replace(SERVICE, **changed))
         record = await village.until(task, TaskState.RUNNING)
         await village.block()
         stash = record.slots[0].provider
-        await scene(Entered(village, task, village.engine_of(stash), stash))
-
-    play(tmp_path, begun, 3)
+        yield Entered(village, task, village.engine_of(stash), stash)

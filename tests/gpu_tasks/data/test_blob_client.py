@@ -1,7 +1,8 @@
 """Stores that drip: a fetch and a posting go on beside them, and they are asked last from then on."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
@@ -50,16 +51,15 @@ class Store:
         return runner
 
 
-def play(body: Callable[[BlobClient, list[Store]], Awaitable[None]], *drips: bool) -> None:
-    async def main() -> None:
-        stores = [Store(drips=drip) for drip in drips]
-        runners = [await store.start() for store in stores]
-        async with BlobClient(private=True) as client:
-            await body(client, stores)
-        for runner in runners:
-            await runner.cleanup()
-
-    asyncio.run(asyncio.wait_for(main(), 60))
+@contextlib.asynccontextmanager
+async def asking(*drips: bool) -> AsyncIterator[tuple[BlobClient, list[Store]]]:
+    """A client and so many stores, some of which drip."""
+    stores = [Store(drips=drip) for drip in drips]
+    runners = [await store.start() for store in stores]
+    async with BlobClient(private=True) as client:
+        yield client, stores
+    for runner in runners:
+        await runner.cleanup()
 
 
 @pytest.fixture(autouse=True)
@@ -68,50 +68,40 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blob_client, "SLOW_SECONDS", 0.0)
 
 
-def test_a_store_that_drips_holds_no_fetch_up_and_is_asked_last_from_then_on() -> None:
-    async def body(client: BlobClient, stores: list[Store]) -> None:
+async def test_a_store_that_drips_holds_no_fetch_up_and_is_asked_last_from_then_on() -> None:
+    async with asking(True, False) as (client, stores):
         urls = [store.url for store in stores]
         for _ in range(5):
             assert await client.get(address_of(BLOB), urls) == BLOB
         assert stores[1].asked == 5
         assert stores[0].asked < 5
 
-    play(body, True, False)
 
-
-def test_nor_a_posting() -> None:
-    async def body(client: BlobClient, stores: list[Store]) -> None:
+async def test_nor_a_posting() -> None:
+    async with asking(True, False, False) as (client, stores):
         urls = [store.url for store in stores]
         for _ in range(5):
             assert set(await client.put(BLOB, urls, copies=2)) == set(urls[1:])
         assert [store.asked for store in stores[1:]] == [5, 5]
         assert stores[0].asked < 5
 
-    play(body, True, False, False)
 
-
-def test_a_fetch_ends_in_time_if_all_of_them_drip(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fetch_ends_in_time_if_all_of_them_drip(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blob_client, "FETCH_SECONDS", 0.3)
-
-    async def body(client: BlobClient, stores: list[Store]) -> None:
+    async with asking(*[True] * 12) as (client, stores):
         with pytest.raises(BlobError, match="was too slow"):
             await client.get(address_of(BLOB), [store.url for store in stores], seconds=0.3)
 
-    play(body, *[True] * 12)
 
-
-def test_each_store_has_to_make_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_store_has_to_make_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blob_client, "GRACE_SECONDS", 0.2)
-
-    async def body(client: BlobClient, stores: list[Store]) -> None:
+    async with asking(True) as (client, stores):
         with pytest.raises(BlobError, match="was too slow"):
             await client.get(address_of(BLOB), [stores[0].url], seconds=600.0)
 
-    play(body, True)
 
-
-def test_many_fetches_from_one_store_that_drips_leave_room_for_others() -> None:
-    async def body(client: BlobClient, stores: list[Store]) -> None:
+async def test_many_fetches_from_one_store_that_drips_leave_room_for_others() -> None:
+    async with asking(True, False) as (client, stores):
         dripping, quick = (store.url for store in stores)
         stuck = [asyncio.create_task(client.get(address_of(BLOB), [dripping], seconds=600.0)) for _ in range(64)]
         while stores[0].open < TRANSFERS_OF_STORE_MAX:
@@ -122,14 +112,11 @@ def test_many_fetches_from_one_store_that_drips_leave_room_for_others() -> None:
             task.cancel()
         await asyncio.gather(*stuck, return_exceptions=True)
 
-    play(body, True, False)
 
-
-def test_who_drips_leaves_nobody_s_inventory_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_drips_leaves_nobody_s_inventory_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them are asked within a fixed time: 74 that drip, of 32 at once, were all that it had room for."""
     monkeypatch.setattr(blob_client, "GRACE_SECONDS", 600.0)  # none of them has ended when the last one is open
-
-    async def body(client: BlobClient, stores: list[Store]) -> None:
+    async with asking(*[True] * (blob_client.TRANSFERS_MAX + 1), False) as (client, stores):
         stuck = [asyncio.create_task(client.inventory_of(store.url)) for store in stores[:-1]]
         while sum(store.open for store in stores) < len(stuck):
             await asyncio.sleep(0.01)
@@ -137,8 +124,6 @@ def test_who_drips_leaves_nobody_s_inventory_out(monkeypatch: pytest.MonkeyPatch
         for task in stuck:
             task.cancel()
         await asyncio.gather(*stuck, return_exceptions=True)
-
-    play(body, *[True] * (blob_client.TRANSFERS_MAX + 1), False)
 
 
 def test_why_a_store_cannot_be_reached_is_said_in_words() -> None:

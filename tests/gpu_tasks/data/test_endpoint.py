@@ -88,34 +88,31 @@ def test_own_networks_are_for_development_only(text: str) -> None:
         reachable_endpoint(text, private=False)
 
 
-def test_what_is_connected_to_is_looked_at_and_not_what_the_name_said_before(
+async def test_what_is_connected_to_is_looked_at_and_not_what_the_name_said_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A name may resolve to one address when it is checked and to another when it is used."""
     asked: list[str] = []
 
-    async def main() -> None:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            asked.append("connected")
-            writer.close()
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append("connected")
+        writer.close()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
 
-        def rebound(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
-            asked.append(host)
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+    def rebound(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-        monkeypatch.setattr(socket, "getaddrinfo", rebound)  # a lying resolver
-        async with BlobClient() as blobs:
-            with pytest.raises(BlobError, match="cannot be reached"):
-                await blobs.get(bytes(32), [f"http://gpu.example.org:{port}"])
-            for literal in (f"http://127.0.0.1:{port}", f"http://[::ffff:7f00:1]:{port}", f"http://localhost:{port}"):
-                with pytest.raises(BlobError, match="no public address"):
-                    await blobs.get(bytes(32), [literal])
-        server.close()
-
-    asyncio.run(main())
+    monkeypatch.setattr(socket, "getaddrinfo", rebound)  # a lying resolver
+    async with BlobClient() as blobs:
+        with pytest.raises(BlobError, match="cannot be reached"):
+            await blobs.get(bytes(32), [f"http://gpu.example.org:{port}"])
+        for literal in (f"http://127.0.0.1:{port}", f"http://[::ffff:7f00:1]:{port}", f"http://localhost:{port}"):
+            with pytest.raises(BlobError, match="no public address"):
+                await blobs.get(bytes(32), [literal])
+    server.close()
     assert asked == ["gpu.example.org"]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -23,26 +24,23 @@ Answer = Callable[[str, RpcJson], RpcJson]
 Body = Callable[[VerifiedClient, dict[str, Answer]], Awaitable[None]]
 
 
-def with_client(folder: Path, body: Body) -> None:
-    """`body` gets a client, and a table whose entry `lie` changes what the node answers."""
+@contextlib.asynccontextmanager
+async def asking(folder: Path) -> AsyncIterator[tuple[VerifiedClient, dict[str, Answer]]]:
+    """A client, and a table whose entry `lie` changes what the node answers."""
+    async with served(folder) as (node, port):
+        node.author()
+        async with await VerifiedClient.connect(f"ws://127.0.0.1:{port}") as client:
+            honest, lies = client.rpc.call, dict[str, Answer]()
 
-    async def main() -> None:
-        async with served(folder) as (node, port):
-            node.author()
-            async with await VerifiedClient.connect(f"ws://127.0.0.1:{port}") as client:
-                honest, lies = client.rpc.call, dict[str, Answer]()
+            async def call(method: str, *parameters: RpcJson) -> RpcJson:
+                said = await honest(method, *parameters)
+                return lies["lie"](method, said) if lies else said
 
-                async def call(method: str, *parameters: RpcJson) -> RpcJson:
-                    said = await honest(method, *parameters)
-                    return lies["lie"](method, said) if lies else said
-
-                client.rpc.call = call  # type: ignore[method-assign]  # a node that may lie
-                await client.begin(Trust(folder / "keys"), lambda _: None)
-                while int((await client.rpc.call("ogpu_status"))["final"]["number"]) < node.final:
-                    await asyncio.sleep(0.01)
-                await body(client, lies)
-
-    asyncio.run(main())
+            client.rpc.call = call  # type: ignore[method-assign]  # a node that may lie
+            await client.begin(Trust(folder / "keys"), lambda _: None)
+            while int((await client.rpc.call("ogpu_status"))["final"]["number"]) < node.final:
+                await asyncio.sleep(0.01)
+            yield client, lies
 
 
 async def agrees(client: ChainClient, at: bytes) -> None:
@@ -67,23 +65,20 @@ async def agrees(client: ChainClient, at: bytes) -> None:
     assert await market_reads.units(client, [bytes(32)] * 600, at) == [None] * 600
 
 
-def test_reads_are_those_of_the_api_with_proof_and_without(tmp_path: Path) -> None:
-    async def body(client: VerifiedClient, lies: dict[str, Answer]) -> None:
+async def test_reads_are_those_of_the_api_with_proof_and_without(tmp_path: Path) -> None:
+    async with asking(tmp_path) as (client, _):
         at = await client.finalized()
         await agrees(client, at)
         await agrees(client.unverified(), at)
         assert await market_reads.devices(client) == await market_reads.devices(client.unverified())
 
-    with_client(tmp_path, body)
-
 
 @pytest.mark.parametrize("read", LISTS, ids=lambda read: read.__name__)
-def test_a_node_that_hides_entries_hides_none_or_is_named(
+async def test_a_node_that_hides_entries_hides_none_or_is_named(
     tmp_path: Path, read: Callable[[ChainClient], Awaitable[object]]
 ) -> None:
     """It names no key, and gives all of a proof but one node: what is then left is the whole list, or is refused."""
-
-    async def body(client: VerifiedClient, lies: dict[str, Answer]) -> None:
+    async with asking(tmp_path) as (client, lies):
         whole, refused = await read(client), 0
         lies["lie"] = lambda method, said: {} if method == "state_getReadProof" else said
         assert await read(client) == whole, "asked for once a block"
@@ -102,5 +97,3 @@ def test_a_node_that_hides_entries_hides_none_or_is_named(
                 refused += 1
         assert refused >= 3
         assert not await read(client.unverified())
-
-    with_client(tmp_path, body)

@@ -40,38 +40,31 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowNames]:
     slow.answer.set()
 
 
-def test_names_that_nobody_answers_for_keep_nothing_else_waiting(names: SlowNames) -> None:
+async def test_names_that_nobody_answers_for_keep_nothing_else_waiting(names: SlowNames) -> None:
     """The loop's own threads are a few, and files, stores and containers wait for one of them."""
-
-    async def main() -> None:
-        resolver = NameResolver()
-        slow = [asyncio.create_task(resolver.resolve(f"slow{number}.example", 80)) for number in range(LOOKUPS_MAX - 1)]
-        while names.asked < len(slow):
-            await asyncio.sleep(0.01)
-        assert [each["host"] for each in await resolver.resolve("quick.example", 80)] == ["127.0.0.1"]
-        await asyncio.to_thread(int)
-        last = asyncio.create_task(resolver.resolve("slow.example", 80))
-        while names.asked < LOOKUPS_MAX:
-            await asyncio.sleep(0.01)
-        with pytest.raises(OSError, match="other names are looked up"):
-            await resolver.resolve("quick.example", 80)
-        slow[0].cancel()
-        names.answer.set()
-        found = await asyncio.gather(*slow, last, return_exceptions=True)
-        assert all(isinstance(each, (OSError, asyncio.CancelledError)) for each in found)
-        assert await resolver.resolve("quick.example", 80)
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+    resolver = NameResolver()
+    slow = [asyncio.create_task(resolver.resolve(f"slow{number}.example", 80)) for number in range(LOOKUPS_MAX - 1)]
+    while names.asked < len(slow):
+        await asyncio.sleep(0.01)
+    assert [each["host"] for each in await resolver.resolve("quick.example", 80)] == ["127.0.0.1"]
+    await asyncio.to_thread(int)
+    last = asyncio.create_task(resolver.resolve("slow.example", 80))
+    while names.asked < LOOKUPS_MAX:
+        await asyncio.sleep(0.01)
+    with pytest.raises(OSError, match="other names are looked up"):
+        await resolver.resolve("quick.example", 80)
+    slow[0].cancel()
+    names.answer.set()
+    found = await asyncio.gather(*slow, last, return_exceptions=True)
+    assert all(isinstance(each, (OSError, asyncio.CancelledError)) for each in found)
+    assert await resolver.resolve("quick.example", 80)
 
 
 @pytest.mark.parametrize("name", ["a" * 64 + ".example", "nobody.invalid"])
-def test_a_name_that_is_none_is_said(name: str) -> None:
-    async def main() -> None:
-        async with BlobClient(private=True) as blobs:
-            with pytest.raises(BlobError, match="cannot be reached"):
-                await blobs.inventory_of(f"http://{name}:80")
-
-    asyncio.run(asyncio.wait_for(main(), 30))
+async def test_a_name_that_is_none_is_said(name: str) -> None:
+    async with BlobClient(private=True) as blobs:
+        with pytest.raises(BlobError, match="cannot be reached"):
+            await blobs.inventory_of(f"http://{name}:80")
 
 
 def test_an_address_of_one_link_alone_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +58,13 @@ def test_own_networks_are_for_development(text: str) -> None:
         parse_broker(text, private=False)
 
 
-def against(serve: Serve, body: Callable[[BrokerAddress], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            await asyncio.wait_for(body(BrokerAddress("mqtt", "127.0.0.1", port)), 30)
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def against(serve: Serve) -> AsyncIterator[BrokerAddress]:
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server, asyncio.timeout(30):
+        yield BrokerAddress("mqtt", "127.0.0.1", server.sockets[0].getsockname()[1])
 
 
-def test_a_name_that_leads_into_an_own_network_is_not_spoken_to() -> None:
+async def test_a_name_that_leads_into_an_own_network_is_not_spoken_to() -> None:
     """`parse_broker` lets any name pass: what is connected to is looked at again."""
     heard: list[bytes] = []
 
@@ -75,17 +72,15 @@ def test_a_name_that_leads_into_an_own_network_is_not_spoken_to() -> None:
         heard.append(await reader.read())
         writer.close()
 
-    async def body(address: BrokerAddress) -> None:
+    async with against(serve) as address:
         with pytest.raises(BROKER_ERRORS, match="no public address"):
             async with broker_connection(BrokerAddress("mqtt", "localhost", address.port), private=False):
                 pass
         await asyncio.sleep(0.1)
-
-    against(serve, body)
     assert not any(heard)
 
 
-def test_a_packet_that_is_too_long_is_not_read() -> None:
+async def test_a_packet_that_is_too_long_is_not_read() -> None:
     sent = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -99,18 +94,16 @@ def test_a_packet_that_is_too_long_is_not_read() -> None:
                 sent += 1 << 20
         writer.close()
 
-    async def body(address: BrokerAddress) -> None:
+    async with against(serve) as address:
         with pytest.raises(BROKER_ERRORS):
             async with broker_connection(address, private=True) as client:
                 async for _ in client.messages:
                     raise AssertionError("nothing was told")
-
-    against(serve, body)
     assert sent < 64 << 20
 
 
 @pytest.mark.parametrize("length", [PACKET_BYTES_MAX, PACKET_BYTES_MAX + 1])
-def test_the_longest_packet_that_is_read(length: int) -> None:
+async def test_the_longest_packet_that_is_read(length: int) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1_024)
         left, digits = length, b""
@@ -121,23 +114,19 @@ def test_the_longest_packet_that_is_read(length: int) -> None:
             await reader.read()
         writer.close()
 
-    async def body(address: BrokerAddress) -> None:
-        async with broker_connection(address, private=True) as client:
-            message = await anext(client.messages)
-            assert len(bytes(message.payload)) == length - 3
-
-    if length == PACKET_BYTES_MAX:
-        against(serve, body)
-    else:
-        with pytest.raises(BROKER_ERRORS):
-            against(serve, body)
+    refused = contextlib.nullcontext() if length == PACKET_BYTES_MAX else pytest.raises(BROKER_ERRORS)
+    async with against(serve) as address:
+        with refused:
+            async with broker_connection(address, private=True) as client:
+                message = await anext(client.messages)
+                assert len(bytes(message.payload)) == length - 3
 
 
 @pytest.mark.parametrize(
     "garbage",
     [b"", b"\0" * 64, b"\xff" * 64, CONNECTED + b"\x30\x01\0", CONNECTED + b"\x30\x03\xff\xff\xff", CONNECTED],
 )
-def test_garbage_ends_the_connection(garbage: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_garbage_ends_the_connection(garbage: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_module, "TIMEOUT_SECONDS", 1.0)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -146,16 +135,14 @@ def test_garbage_ends_the_connection(garbage: bytes, monkeypatch: pytest.MonkeyP
         await writer.drain()
         writer.close()
 
-    async def body(address: BrokerAddress) -> None:
+    async with against(serve) as address:
         with pytest.raises(BROKER_ERRORS):
             async with broker_connection(address, private=True) as client:
                 async for _ in client.messages:
                     raise AssertionError("nothing was told")
 
-    against(serve, body)
 
-
-def test_messages_that_a_broker_has_kept_without_end_end_the_connection() -> None:
+async def test_messages_that_a_broker_has_kept_without_end_end_the_connection() -> None:
     """Of the quality of service that nobody asked for, the library keeps 65,535 until they are let go of."""
     sent = 0
 
@@ -172,17 +159,15 @@ def test_messages_that_a_broker_has_kept_without_end_end_the_connection() -> Non
                 sent += 1
         writer.close()
 
-    async def body(address: BrokerAddress) -> None:
+    async with against(serve) as address:
         with pytest.raises(BROKER_ERRORS):
             async with broker_connection(address, private=True) as client:
                 async for _ in client.messages:
                     raise AssertionError("nothing was told")
-
-    against(serve, body)
     assert sent < 1_999
 
 
-def test_a_broker_that_takes_no_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_takes_no_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_module, "ANSWERS_MAX", 8)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -192,22 +177,19 @@ def test_a_broker_that_takes_no_answers_is_left(monkeypatch: pytest.MonkeyPatch)
             await reader.read()
         writer.close()
 
-    async def body(address: BrokerAddress) -> None:
-        async with broker_connection(address, private=True) as client:
-            library: Any = client._client  # where what it wants to send waits
-            library._out_packet.extend([{}] * 9)
-            with pytest.raises(ConnectionError, match="takes nothing"):
-                library._sock_recv(1)
-            library._out_packet.clear()
-
-    against(serve, body)
+    async with against(serve) as address, broker_connection(address, private=True) as client:
+        library: Any = client._client  # where what it wants to send waits
+        library._out_packet.extend([{}] * 9)
+        with pytest.raises(ConnectionError, match="takes nothing"):
+            library._sock_recv(1)
+        library._out_packet.clear()
 
 
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_a_message_that_ends_the_connection_leaves_no_socket_open(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_message_that_ends_the_connection_leaves_no_socket_open(caplog: pytest.LogCaptureFixture) -> None:
     """A topic that is none ends it from within the library, which leaves the socket open, and reads on."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -220,7 +202,7 @@ def test_a_message_that_ends_the_connection_leaves_no_socket_open(caplog: pytest
             await reader.read()
         writer.close()
 
-    async def body(address: BrokerAddress) -> None:
+    async with against(serve) as address:
         before = open_files()
         for _ in range(5):
             with pytest.raises(BROKER_ERRORS):
@@ -229,12 +211,10 @@ def test_a_message_that_ends_the_connection_leaves_no_socket_open(caplog: pytest
                         raise AssertionError("nothing was told")
         await asyncio.sleep(0.2)
         assert open_files() <= before
-
-    against(serve, body)
     assert "never retrieved" not in caplog.text
 
 
-def test_why_a_connection_ended_at_once_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_why_a_connection_ended_at_once_is_not_printed(caplog: pytest.LogCaptureFixture) -> None:
     """The event loop says of errors that nobody has looked at what they were, with their trace, on a terminal."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -242,15 +222,13 @@ def test_why_a_connection_ended_at_once_is_not_printed(caplog: pytest.LogCapture
         writer.write(CONNECTED + b"\xf0\x00")
         writer.close()
 
-    async def body(address: BrokerAddress) -> None:
+    async with against(serve) as address:
         for _ in range(3):
             with pytest.raises(BROKER_ERRORS):
                 async with broker_connection(address, private=True) as client:
                     async for _message in client.messages:
                         raise AssertionError("nothing was told")
         gc.collect()
-
-    against(serve, body)
     assert "never retrieved" not in caplog.text
 
 

@@ -1,8 +1,9 @@
 """Streams over one tunnel: bytes both ways, windows, ends, and what the other side may not say."""
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -84,18 +85,16 @@ class Ends:
         await asyncio.wait(self.running)
 
 
-def play(
-    scene: Callable[[Ends], Awaitable[None]],
+@contextlib.asynccontextmanager
+async def both_ends(
     serve: Callable[[TunnelStream, StreamPurpose], Awaitable[None]] | None = None,
-) -> None:
-    async def main() -> None:
-        ends = Ends(serve or echo)
-        try:
-            await asyncio.wait_for(scene(ends), 20)
-        finally:
-            await ends.close()
-
-    asyncio.run(main())
+) -> AsyncIterator[Ends]:
+    ends = Ends(serve or echo)
+    try:
+        async with asyncio.timeout(20):
+            yield ends
+    finally:
+        await ends.close()
 
 
 async def echo(stream: TunnelStream, _wanted: StreamPurpose) -> None:
@@ -112,8 +111,8 @@ async def everything(stream: TunnelStream) -> bytes:
     return said
 
 
-def test_bytes_go_both_ways_and_the_end_is_told() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_bytes_go_both_ways_and_the_end_is_told() -> None:
+    async with both_ends() as ends:
         stream = await ends.customer.open(PORT)
         content = os.urandom(5 * WINDOW_BYTES + 7)
         sending = asyncio.create_task(_send(stream, content))
@@ -124,18 +123,14 @@ def test_bytes_go_both_ways_and_the_end_is_told() -> None:
         assert ends.customer.is_idle
         assert ends.provider.is_idle
 
-    play(scene)
 
-
-def test_a_stream_whose_server_forgets_it_is_over() -> None:
+async def test_a_stream_whose_server_forgets_it_is_over() -> None:
     async def forgets(_stream: TunnelStream, _wanted: StreamPurpose) -> None: ...
 
-    async def scene(ends: Ends) -> None:
+    async with both_ends(forgets) as ends:
         stream = await ends.customer.open(PORT)
         assert (await stream.end).code == 0
         assert ends.customer.is_idle
-
-    play(scene, forgets)
 
 
 async def _send(stream: TunnelStream, content: bytes) -> None:
@@ -143,8 +138,15 @@ async def _send(stream: TunnelStream, content: bytes) -> None:
     await stream.end_input()
 
 
-def test_who_does_not_read_is_sent_a_window_and_holds_nobody_else_up() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_who_does_not_read_is_sent_a_window_and_holds_nobody_else_up() -> None:
+
+    async def deaf_first(stream: TunnelStream, wanted: StreamPurpose) -> None:
+        if stream.number == 1:
+            await stream.end
+        else:
+            await echo(stream, wanted)
+
+    async with both_ends(deaf_first) as ends:
         idle, busy = await ends.customer.open(PORT), await ends.customer.open(PORT)
         stuck = asyncio.create_task(idle.write(bytes(3 * WINDOW_BYTES)))
         sending = asyncio.create_task(_send(busy, b"words"))
@@ -153,27 +155,17 @@ def test_who_does_not_read_is_sent_a_window_and_holds_nobody_else_up() -> None:
         assert not stuck.done()
         stuck.cancel()
 
-    async def deaf_first(stream: TunnelStream, wanted: StreamPurpose) -> None:
-        if stream.number == 1:
-            await stream.end
-        else:
-            await echo(stream, wanted)
 
-    play(scene, deaf_first)
-
-
-def test_channels_are_kept_apart() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_channels_are_kept_apart() -> None:
+    async with both_ends() as ends:
         stream = await ends.customer.open(PORT)
         await _send(stream, b"x")
         assert await stream.read() == (ERR, b"x")
         assert await stream.read() is None
 
-    play(scene)
 
-
-def test_every_stream_ends_with_the_tunnel() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_every_stream_ends_with_the_tunnel() -> None:
+    async with both_ends() as ends:
         stream = await ends.customer.open(PORT)
         await ends.pipe.close()
         assert await ends.running[1] == HUNG_UP
@@ -184,24 +176,20 @@ def test_every_stream_ends_with_the_tunnel() -> None:
         with pytest.raises(TunnelError, match=HUNG_UP):
             await stream.write(b"more")
 
-    play(scene)
 
+async def test_a_wait_for_room_ends_with_the_stream() -> None:
+    async def refuse(served: TunnelStream, _wanted: StreamPurpose) -> None:
+        await asyncio.sleep(0.05)
+        await served.finish(1, "no more")
 
-def test_a_wait_for_room_ends_with_the_stream() -> None:
-    async def scene(ends: Ends) -> None:
+    async with both_ends(refuse) as ends:
         stream = await ends.customer.open(PORT)
         with pytest.raises(TunnelError, match="no more"):
             await stream.write(bytes(3 * WINDOW_BYTES))
 
-    async def refuse(stream: TunnelStream, _wanted: StreamPurpose) -> None:
-        await asyncio.sleep(0.05)
-        await stream.finish(1, "no more")
 
-    play(scene, refuse)
-
-
-def test_streams_are_bounded() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_streams_are_bounded() -> None:
+    async with both_ends() as ends:
         for _ in range(STREAMS_MAX):
             await ends.customer.open(PORT)
         with pytest.raises(TunnelError, match="open already"):
@@ -209,11 +197,9 @@ def test_streams_are_bounded() -> None:
         await ends.say(OpenStream(99, PORT))
         assert "more than" in await ends.running[1]
 
-    play(scene)
 
-
-def test_small_frames_cost_no_more_than_large_ones() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_small_frames_cost_no_more_than_large_ones() -> None:
+    async with both_ends() as ends:
         stream = TunnelStream(1, ends.say)
         for number in range(20_000):
             stream.take(StreamBytes(1, number % 2, b"x"))
@@ -226,11 +212,9 @@ def test_small_frames_cost_no_more_than_large_ones() -> None:
         said = [b"".join(data for channel, data in pieces if channel == which) for which in (OUT, ERR)]
         assert said == [b"x" * 10_000] * 2
 
-    play(scene)
 
-
-def test_pieces_keep_their_order_and_their_channels() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_pieces_keep_their_order_and_their_channels() -> None:
+    async with both_ends() as ends:
         stream = TunnelStream(1, ends.say)
         for channel, data in ((OUT, b"a"), (OUT, b"b"), (ERR, b"c"), (OUT, b"d")):
             stream.take(StreamBytes(1, channel, data))
@@ -241,10 +225,8 @@ def test_pieces_keep_their_order_and_their_channels() -> None:
         stream.take(StreamBytes(1, OUT, b"f"))
         assert await stream.read() == (OUT, b"f")
 
-    play(scene)
 
-
-def test_streams_that_are_ended_at_once_are_bounded_too() -> None:
+async def test_streams_that_are_ended_at_once_are_bounded_too() -> None:
     served, going = 0, asyncio.Event()
 
     async def slow(_stream: TunnelStream, _wanted: StreamPurpose) -> None:
@@ -252,7 +234,7 @@ def test_streams_that_are_ended_at_once_are_bounded_too() -> None:
         served += 1
         await going.wait()
 
-    async def scene(ends: Ends) -> None:
+    async with both_ends(slow) as ends:
         for number in range(1, 4 * SERVED_MAX):
             await ends.say(OpenStream(number, PORT))
             await ends.say(StreamEnd(number, 0, ""))
@@ -265,8 +247,6 @@ def test_streams_that_are_ended_at_once_are_bounded_too() -> None:
         await ends.pipe.is_taken()
         assert served == SERVED_MAX + 1, "there is room once they are over"
 
-    play(scene, slow)
-
 
 @pytest.mark.parametrize(
     ("frames", "says"),
@@ -277,50 +257,41 @@ def test_streams_that_are_ended_at_once_are_bounded_too() -> None:
         ([OpenStream(1, PORT), StreamInputEnd(1), StreamBytes(1, 0, b"x")], "after the last ones"),
     ],
 )
-def test_what_may_not_be_said_ends_the_tunnel(frames: list[Any], says: str) -> None:
-    async def scene(ends: Ends) -> None:
-        for frame in frames:
-            await ends.say(frame)
-        assert says in await ends.running[1]
+async def test_what_may_not_be_said_ends_the_tunnel(frames: list[Any], says: str) -> None:
 
     async def deaf(stream: TunnelStream, _wanted: StreamPurpose) -> None:
         await stream.end
 
-    play(scene, deaf)
+    async with both_ends(deaf) as ends:
+        for frame in frames:
+            await ends.say(frame)
+        assert says in await ends.running[1]
 
 
-def test_frames_of_streams_that_are_over_are_passed_over() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_frames_of_streams_that_are_over_are_passed_over() -> None:
+    async with both_ends() as ends:
         for frame in (StreamBytes(7, 0, b"x"), StreamCredit(7, 9), StreamInputEnd(7)):
             await ends.say(frame)
         stream = await ends.customer.open(PORT)
         await _send(stream, b"still there")
         assert await everything(stream) == b"still there"
 
-    play(scene)
 
-
-def test_bytes_that_were_under_way_when_a_stream_ended_are_nobodys_fault() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_bytes_that_were_under_way_when_a_stream_ended_are_nobodys_fault() -> None:
+    async with both_ends() as ends:
         stream = TunnelStream(1, ends.say)
         await stream.finish()
         stream.take(StreamBytes(1, 0, b"x"))
         assert await stream.read() is None
 
-    play(scene)
 
-
-def test_bytes_that_are_no_frame_end_the_tunnel() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_bytes_that_are_no_frame_end_the_tunnel() -> None:
+    async with both_ends() as ends:
         await ends.pipe.send(ends.line.seal(b"\xff nonsense"))
         assert "no frame" in await ends.running[1]
 
-    play(scene)
 
-
-def test_a_provider_opens_no_stream() -> None:
-    async def scene(ends: Ends) -> None:
+async def test_a_provider_opens_no_stream() -> None:
+    async with both_ends() as ends:
         await ends.provider.open(PORT)
         assert "the customer's" in await ends.running[0]
-
-    play(scene)

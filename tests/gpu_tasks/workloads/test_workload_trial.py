@@ -1,6 +1,5 @@
 """Every workload as the market uses it: on a chain, by the providers' real worker processes, judged where one lies."""
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,27 +58,23 @@ async def sell(village: Village, form: WorkloadForm) -> None:
 
 
 @pytest.mark.parametrize("form", nightly_but(1, registry.FORMS), ids=lambda form: form.name)
-def test_a_unit_of_every_workload_is_raced_for_and_judged(form: WorkloadForm, tmp_path: Path) -> None:
+async def test_a_unit_of_every_workload_is_raced_for_and_judged(form: WorkloadForm, tmp_path: Path) -> None:
     request = form.encode(SAMPLES[form.name], COST_MAX, {}, bytes(32))
     right = form.open("numpy").run(request)
-
-    async def main() -> None:
-        async with village_with(form, tmp_path) as village:
-            await sell(village, form)
-            unit = await village.post(request, service=1, tokens_max=COST_MAX, tokens_in=form.cost_in(request))
-            ended = (await village.run(unit)).unit
-            assert ended.state is UnitState.SETTLED
-            outcomes = [Completed(right, form.cost_in(request), form.cost(right))]
-            assert ended.output_root == output_of(GENESIS_HASH, unit, INPUT_SALT, outcomes).root
-            liar, other = village.miners[:2]
-            assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-            outcome = result(ended.racers, ended.output_root)
-            assert outcome is not None
-            assert outcome.winner.owner == other.keys.stash
-            assert outcome.winner.reveal is not None
-            assert outcome.winner.reveal.output_tokens == form.cost(right)
-            blob = other.daemon.parts.store.get(outcome.winner.reveal.output_blob)
-            assert decode_outcomes(CUSTOMER_SEAL.open(blob or b"")) == tuple(outcomes)
-            assert [miner.heard.names().count("verified") for miner in village.miners] == [0, 0] + JUDGES * [1]
-
-    asyncio.run(main())
+    async with village_with(form, tmp_path) as village:
+        await sell(village, form)
+        unit = await village.post(request, service=1, tokens_max=COST_MAX, tokens_in=form.cost_in(request))
+        ended = (await village.run(unit)).unit
+        assert ended.state is UnitState.SETTLED
+        outcomes = [Completed(right, form.cost_in(request), form.cost(right))]
+        assert ended.output_root == output_of(GENESIS_HASH, unit, INPUT_SALT, outcomes).root
+        liar, other = village.miners[:2]
+        assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+        outcome = result(ended.racers, ended.output_root)
+        assert outcome is not None
+        assert outcome.winner.owner == other.keys.stash
+        assert outcome.winner.reveal is not None
+        assert outcome.winner.reveal.output_tokens == form.cost(right)
+        blob = other.daemon.parts.store.get(outcome.winner.reveal.output_blob)
+        assert decode_outcomes(CUSTOMER_SEAL.open(blob or b"")) == tuple(outcomes)
+        assert [miner.heard.names().count("verified") for miner in village.miners] == [0, 0] + JUDGES * [1]

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
@@ -32,15 +32,14 @@ class RefusingResealer:
         raise RefusedResealError(f"no: {len(data)}")
 
 
-def with_server(folder: Path, body: Body) -> None:
-    async def main() -> None:
-        made = BlobServer(BlobStore(folder), cast(Resealer, RefusingResealer()))
-        await made.start(port=0)
-        async with BlobClient(private=True) as client:
-            await body(made, client, f"http://127.0.0.1:{made.port}")
-        await made.close()
-
-    asyncio.run(asyncio.wait_for(main(), 60))
+@contextlib.asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[tuple[BlobServer, BlobClient, str]]:
+    """A server whose judges are all refused, a client, and its address."""
+    made = BlobServer(BlobStore(folder), cast(Resealer, RefusingResealer()))
+    await made.start(port=0)
+    async with BlobClient(private=True) as client:
+        yield made, client, f"http://127.0.0.1:{made.port}"
+    await made.close()
 
 
 async def opened(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -54,12 +53,11 @@ async def reached(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
+async def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)  # nobody is ended by time here
-
-    async def body(made: BlobServer, client: BlobClient, url: str) -> None:
+    async with serving(tmp_path) as (made, client, url):
         await client.put(b"here", [url])
         slow = [await opened(made.port, SLOW_PUT) for _ in range(server.UPLOADS[0])]
         slow += [await opened(made.port, SLOW_QUESTION) for _ in range(server.ARRIVING_QUESTIONS[0])]
@@ -75,8 +73,6 @@ def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
         assert await client.get(address_of(b"new"), [url]) == b"new"
         for _, writer in slow:
             writer.close()
-
-    with_server(tmp_path, body)
 
 
 class KnowingResealer:
@@ -94,42 +90,37 @@ def from_its_header(request: web.Request) -> str | None:
     return request.headers.get("From")
 
 
-def test_strangers_questions_hold_no_judge_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_strangers_questions_hold_no_judge_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
     monkeypatch.setattr(server, "address_of_peer", from_its_header)
-
-    async def main() -> None:
-        made = BlobServer(BlobStore(tmp_path), cast(Resealer, KnowingResealer()))
-        await made.start(port=0)
-        url = f"http://127.0.0.1:{made.port}/reseal"
-        strangers = [SLOW_QUESTION.replace(b"Host: x", b"Host: x\r\nFrom: %d" % (number // 4)) for number in range(16)]
-        slow = [await opened(made.port, said) for said in strangers]
-        await reached(lambda: len(made._arriving._taken) == 16)
-        async with aiohttp.ClientSession() as session:
-            for said, address, status in (
-                (b"judge", "judge", 200),
-                (b"?", "stranger", 403),
-                (b"judge", "stranger", 429),
-                (b"?", "other", 403),
-                (b"judge", "judge", 200),
-            ):
-                answer = await session.post(url, data=said, headers={"From": address})
-                assert (address, answer.status) == (address, status)
-            made._waiting._until["stranger"] -= request_slots.WAIT_SECONDS
-            answer = await session.post(url, data=b"judge", headers={"From": "stranger"})
-            assert answer.status == 200  # its time is over
-        for _, writer in slow:
-            writer.close()
-        await made.close()
-
-    asyncio.run(asyncio.wait_for(main(), 60))
+    made = BlobServer(BlobStore(tmp_path), cast(Resealer, KnowingResealer()))
+    await made.start(port=0)
+    url = f"http://127.0.0.1:{made.port}/reseal"
+    strangers = [SLOW_QUESTION.replace(b"Host: x", b"Host: x\r\nFrom: %d" % (number // 4)) for number in range(16)]
+    slow = [await opened(made.port, said) for said in strangers]
+    await reached(lambda: len(made._arriving._taken) == 16)
+    async with aiohttp.ClientSession() as session:
+        for said, address, status in (
+            (b"judge", "judge", 200),
+            (b"?", "stranger", 403),
+            (b"judge", "stranger", 429),
+            (b"?", "other", 403),
+            (b"judge", "judge", 200),
+        ):
+            answer = await session.post(url, data=said, headers={"From": address})
+            assert (address, answer.status) == (address, status)
+        made._waiting._until["stranger"] -= request_slots.WAIT_SECONDS
+        answer = await session.post(url, data=b"judge", headers={"From": "stranger"})
+        assert answer.status == 200  # its time is over
+    for _, writer in slow:
+        writer.close()
+    await made.close()
 
 
 @pytest.mark.parametrize("said", [SLOW_PUT, SLOW_QUESTION])
-def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+async def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
-
-    async def body(made: BlobServer, _client: BlobClient, _url: str) -> None:
+    async with serving(tmp_path) as (made, _client, _url):
         reader, writer = await opened(made.port, said)
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         assert not made._uploads._taken
@@ -138,14 +129,13 @@ def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         await reader.read()  # until the server has seen it leave: one that is closed waits for who is there
         writer.close()
 
-    with_server(tmp_path, body)
 
-
-def test_a_question_that_never_came_whole_has_its_address_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_question_that_never_came_whole_has_its_address_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr(server, "address_of_peer", from_its_header)
-
-    async def body(made: BlobServer, _client: BlobClient, url: str) -> None:
+    async with serving(tmp_path) as (made, _client, url):
         reader, writer = await opened(made.port, SLOW_QUESTION.replace(b"Host: x", b"Host: x\r\nFrom: slow"))
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10.0)
@@ -157,17 +147,14 @@ def test_a_question_that_never_came_whole_has_its_address_wait(tmp_path: Path, m
         await reader.read()
         writer.close()
 
-    with_server(tmp_path, body)
 
-
-def test_who_does_not_read_is_ended_and_leaves_no_trace(
+async def test_who_does_not_read_is_ended_and_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr(request_slots, "BYTES_PER_SECOND_MIN", 1 << 40)
     large = b"x" * BLOB_BYTES_MAX
-
-    async def body(made: BlobServer, _client: BlobClient, _url: str) -> None:
+    async with serving(tmp_path) as (made, _client, _url):
         made._store.put(large)
         question = f"GET /blobs/{address_of(large).hex()} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port, limit=1024)
@@ -180,68 +167,60 @@ def test_who_does_not_read_is_ended_and_leaves_no_trace(
         assert len(large) < received < ASKED * len(large)
         assert not made._reads._taken
         writer.close()
-
-    with_server(tmp_path, body)
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_one_address_has_a_few_slots_and_the_slowest_yields(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        made = RequestSlots(total=4, of_address=2)
-        lost: list[str] = []
-        entered: list[str] = []
+async def test_one_address_has_a_few_slots_and_the_slowest_yields(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = RequestSlots(total=4, of_address=2)
+    lost: list[str] = []
+    entered: list[str] = []
 
-        async def hold(name: str, address: str, moved: int) -> None:
-            try:
-                async with made.take(address) as slot:
-                    entered.append(name)
-                    slot.moved = moved
-                    await asyncio.sleep(1_000)
-            except TimeoutError:
-                lost.append(name)
+    async def hold(name: str, address: str, moved: int) -> None:
+        try:
+            async with made.take(address) as slot:
+                entered.append(name)
+                slot.moved = moved
+                await asyncio.sleep(1_000)
+        except TimeoutError:
+            lost.append(name)
 
-        def start(name: str, address: str, moved: int) -> "asyncio.Task[None]":
-            return asyncio.create_task(hold(name, address, moved))
+    def start(name: str, address: str, moved: int) -> "asyncio.Task[None]":
+        return asyncio.create_task(hold(name, address, moved))
 
-        monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
-        tasks = [start("slow", "a", 1), start("fast", "a", 100), start("other", "b", 2)]
-        await reached(lambda: len(entered) == 3)
-        with pytest.raises(BusyError):
-            await hold("early", "a", 0)
-        monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.0)
-        await asyncio.sleep(0.01)
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
+    tasks = [start("slow", "a", 1), start("fast", "a", 100), start("other", "b", 2)]
+    await reached(lambda: len(entered) == 3)
+    with pytest.raises(BusyError):
+        await hold("early", "a", 0)
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.0)
+    await asyncio.sleep(0.01)
 
-        async def take_only() -> None:
-            async with made.take("a"):
-                entered.append("new")
+    async def take_only() -> None:
+        async with made.take("a"):
+            entered.append("new")
 
-        await take_only()
-        await reached(lambda: lost == ["slow"])
-        assert entered[-1] == "new"
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert not made._taken
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    await take_only()
+    await reached(lambda: lost == ["slow"])
+    assert entered[-1] == "new"
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert not made._taken
 
 
-def test_who_lost_its_slot_does_not_win_it_back_by_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        made = RequestSlots(total=1, of_address=1)
-        monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
-        async with asyncio.timeout(10):
-            with pytest.raises(TimeoutError):
-                async with made.take("203.0.113.7") as slot:
-                    await asyncio.sleep(0.01)
-                    slot.started -= 10_000.0
-                    made._end_slowest([slot])
-                    slot.progress(BLOB_BYTES_MAX)
-                    slot.started += 10_000.0
-                    slot.progress(BLOB_BYTES_MAX)
-                    await asyncio.sleep(1_000)
-
-    asyncio.run(scenario())
+async def test_who_lost_its_slot_does_not_win_it_back_by_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = RequestSlots(total=1, of_address=1)
+    monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)
+    async with asyncio.timeout(10):
+        with pytest.raises(TimeoutError):
+            async with made.take("203.0.113.7") as slot:
+                await asyncio.sleep(0.01)
+                slot.started -= 10_000.0
+                made._end_slowest([slot])
+                slot.progress(BLOB_BYTES_MAX)
+                slot.started += 10_000.0
+                slot.progress(BLOB_BYTES_MAX)
+                await asyncio.sleep(1_000)
 
 
 def test_one_address_has_a_part_of_the_room(tmp_path: Path) -> None:

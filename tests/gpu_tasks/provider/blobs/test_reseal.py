@@ -1,7 +1,7 @@
 """Who gets an output out of a racer: a judge of the case that the chain has now, and nobody else."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,35 +18,32 @@ from provider_chain import REQUEST, Miner, Village
 Scene = Callable[[Village, bytes, Miner, Miner], Awaitable[None]]
 
 
-def in_dispute(tmp_path: Path, scene: Scene) -> None:
+@contextlib.asynccontextmanager
+async def in_dispute(tmp_path: Path) -> AsyncIterator[tuple[Village, bytes, Miner, Miner]]:
     """Play until a committee is drawn; then: village, unit, a racer, a judge."""
-
-    async def main() -> None:
-        async with Village(tmp_path, 5) as village:
-            unit = await village.post()
+    async with Village(tmp_path, 5) as village:
+        unit = await village.post()
+        status = village.node.api().unit(unit)
+        racers: list[bytes] = []
+        while status is None or status.case is None or not status.case.benches:
+            village.node.block()
             status = village.node.api().unit(unit)
-            racers: list[bytes] = []
-            while status is None or status.case is None or not status.case.benches:
-                village.node.block()
-                status = village.node.api().unit(unit)
-                assert status is not None
-                racers = [racer.owner for racer in status.unit.racers]
-                for miner in village.miners:
-                    miner.executor.spoil = bool(racers) and miner.keys.stash == racers[0]
-                    if status.unit.state is not UnitState.JUDGING:
-                        await miner.step()
-            judge = village.miner(status.case.benches[0].members[0])
-            await scene(village, unit, village.miner(racers[1]), judge)
-
-    asyncio.run(main())
+            assert status is not None
+            racers = [racer.owner for racer in status.unit.racers]
+            for miner in village.miners:
+                miner.executor.spoil = bool(racers) and miner.keys.stash == racers[0]
+                if status.unit.state is not UnitState.JUDGING:
+                    await miner.step()
+        judge = village.miner(status.case.benches[0].members[0])
+        yield village, unit, village.miner(racers[1]), judge
 
 
 async def ask(village: Village, racer: Miner, question: bytes) -> bytes:
     return await village.blobs.ask(f"http://127.0.0.1:{racer.daemon.server.port}", "/reseal", question)
 
 
-def test_a_judge_gets_the_output_sealed_to_it(tmp_path: Path) -> None:
-    async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
+async def test_a_judge_gets_the_output_sealed_to_it(tmp_path: Path) -> None:
+    async with in_dispute(tmp_path) as (village, unit, racer, judge):
         identity = judge.daemon.parts.identity
         blob = await ask(village, racer, reseal.question(identity, unit))
         (outcome,) = decode_outcomes(identity.seal_key.open(blob))
@@ -56,11 +53,9 @@ def test_a_judge_gets_the_output_sealed_to_it(tmp_path: Path) -> None:
                 with pytest.raises(SealError):
                     other.daemon.parts.identity.seal_key.open(blob)
 
-    in_dispute(tmp_path, scene)
 
-
-def test_everybody_else_is_refused(tmp_path: Path) -> None:
-    async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
+async def test_everybody_else_is_refused(tmp_path: Path) -> None:
+    async with in_dispute(tmp_path) as (village, unit, racer, judge):
         identity = judge.daemon.parts.identity
         outsider = next(miner for miner in village.miners if miner is racer).daemon.parts.identity
         good = reseal.question(identity, unit)
@@ -85,13 +80,9 @@ def test_everybody_else_is_refused(tmp_path: Path) -> None:
         with pytest.raises(BlobError, match="cannot be asked now"):
             await ask(village, racer, good)
 
-    in_dispute(tmp_path, scene)
 
-
-def test_after_the_verdict_nobody_gets_it(tmp_path: Path) -> None:
-    async def scene(village: Village, unit: bytes, racer: Miner, judge: Miner) -> None:
+async def test_after_the_verdict_nobody_gets_it(tmp_path: Path) -> None:
+    async with in_dispute(tmp_path) as (village, unit, racer, judge):
         await village.run(unit)
         with pytest.raises(BlobError, match="no case"):
             await ask(village, racer, reseal.question(judge.daemon.parts.identity, unit))
-
-    in_dispute(tmp_path, scene)

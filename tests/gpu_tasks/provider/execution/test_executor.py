@@ -1,12 +1,13 @@
 """Limits on work, with real processes that try to break them."""
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -26,16 +27,15 @@ def hostile(limits: Limits = TIGHT) -> WorkerExecutor:
     return WorkerExecutor([sys.executable, hostile_worker.__file__, json.dumps(asdict(limits))], limits)
 
 
-def attack(body: Callable[[WorkerExecutor], Awaitable[None]], limits: Limits = TIGHT) -> None:
-    async def main() -> None:
-        executor = hostile(limits)
-        await executor.start()
-        try:
-            await body(executor)
-        finally:
-            await executor.close()
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def attacked(limits: Limits = TIGHT) -> AsyncIterator[WorkerExecutor]:
+    """A hostile worker that has started."""
+    executor = hostile(limits)
+    await executor.start()
+    try:
+        yield executor
+    finally:
+        await executor.close()
 
 
 async def still_works(executor: WorkerExecutor) -> None:
@@ -54,24 +54,20 @@ async def still_works(executor: WorkerExecutor) -> None:
         (b"device-lost", "^RuntimeError: CUDA error: unspecified launch failure$"),
     ],
 )
-def test_an_attack_costs_one_request_and_no_more(request_: bytes, reason: str) -> None:
-    async def body(executor: WorkerExecutor) -> None:
+async def test_an_attack_costs_one_request_and_no_more(request_: bytes, reason: str) -> None:
+    # to fill its memory in small pieces takes a slow machine more than a second
+    async with attacked(replace(TIGHT, cpu_seconds=10) if request_ == b"memory-slowly" else TIGHT) as executor:
         await still_works(executor)
         with pytest.raises(ExecutionError, match=reason):
             await executor.run(request_)
         await still_works(executor)
 
-    # to fill its memory in small pieces takes a slow machine more than a second
-    attack(body, replace(TIGHT, cpu_seconds=10) if request_ == b"memory-slowly" else TIGHT)
 
-
-def test_work_that_takes_too_long_on_the_clock_is_killed() -> None:
-    async def body(executor: WorkerExecutor) -> None:
+async def test_work_that_takes_too_long_on_the_clock_is_killed() -> None:
+    async with attacked(replace(TIGHT, wall_seconds=1)) as executor:
         with pytest.raises(ExecutionError, match="took longer than 1 s"):
             await executor.run(b"sleep")
         await still_works(executor)
-
-    attack(body, replace(TIGHT, wall_seconds=1))
 
 
 def is_dead(pid: int) -> bool:
@@ -79,10 +75,9 @@ def is_dead(pid: int) -> bool:
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-def test_children_of_a_killed_worker_die_with_it(tmp_path: Path) -> None:
+async def test_children_of_a_killed_worker_die_with_it(tmp_path: Path) -> None:
     """The kernel would not let an ordinary user's worker have any; here it may, to see what becomes of them."""
-
-    async def body(executor: WorkerExecutor) -> None:
+    async with attacked(replace(TIGHT, wall_seconds=2, processes=4096, file_mib=1)) as executor:
         pid_file = tmp_path / "pid"
         with pytest.raises(ExecutionError, match="took longer"):
             await executor.run(f"child {pid_file}".encode())
@@ -93,17 +88,13 @@ def test_children_of_a_killed_worker_die_with_it(tmp_path: Path) -> None:
             await asyncio.sleep(0.02)
         raise AssertionError("the child lives on")
 
-    attack(body, replace(TIGHT, wall_seconds=2, processes=4096, file_mib=1))
 
-
-def test_no_file_is_written(tmp_path: Path) -> None:
-    async def body(executor: WorkerExecutor) -> None:
+async def test_no_file_is_written(tmp_path: Path) -> None:
+    async with attacked() as executor:
         with pytest.raises(ExecutionError):
             await executor.run(f"write {tmp_path / 'x'}".encode())
         assert not (tmp_path / "x").exists() or (tmp_path / "x").stat().st_size == 0
         await still_works(executor)
-
-    attack(body)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
@@ -117,50 +108,41 @@ def test_an_ordinary_users_worker_starts_no_process() -> None:
     assert done.stdout == "refused\n"
 
 
-def test_a_flood_of_output_neither_confuses_nor_fills_the_daemon() -> None:
-    async def body(executor: WorkerExecutor) -> None:
+async def test_a_flood_of_output_neither_confuses_nor_fills_the_daemon() -> None:
+    async with attacked() as executor:
         assert (await executor.run(b"print")).output == b"printed"
         assert len(executor._complaints) <= 2_000
         await still_works(executor)
 
-    attack(body)
 
-
-def test_the_worker_sees_no_secret_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_worker_sees_no_secret_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OGPU_PROVIDER_KEY", "//Alice//provider")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-
-    async def body(executor: WorkerExecutor) -> None:
+    async with attacked() as executor:
         seen = json.loads((await executor.run(b"environment")).output)
         assert not {"OGPU_PROVIDER_KEY", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK"} & set(seen)
         assert seen["HOME"] == "/nonexistent"
 
-    attack(body)
 
-
-def test_the_worker_is_its_own_session_and_is_used_again() -> None:
-    async def body(executor: WorkerExecutor) -> None:
+async def test_the_worker_is_its_own_session_and_is_used_again() -> None:
+    async with attacked() as executor:
         first, second = [(await executor.run(b"session")).output for _ in range(2)]
         assert first == second
         session, process = first.split()
         assert session == process != str(os.getsid(0)).encode()
 
-    attack(body)
-
 
 @pytest.mark.nightly
-def test_cpu_is_allowed_anew_for_each_request() -> None:
-    async def body(executor: WorkerExecutor) -> None:
+async def test_cpu_is_allowed_anew_for_each_request() -> None:
+    async with attacked() as executor:
         for _ in range(2):
             with pytest.raises(ExecutionError, match="CPU"):
                 await executor.run(b"loop")
         await still_works(executor)
 
-    attack(body)
 
-
-def test_a_cancelled_request_leaves_no_answer_behind() -> None:
-    async def body(executor: WorkerExecutor) -> None:
+async def test_a_cancelled_request_leaves_no_answer_behind() -> None:
+    async with attacked() as executor:
         task = asyncio.create_task(executor.run(b"sleep"))
         await asyncio.sleep(0.2)
         task.cancel()
@@ -168,13 +150,10 @@ def test_a_cancelled_request_leaves_no_answer_behind() -> None:
             await task
         await still_works(executor)
 
-    attack(body)
 
-
-def test_a_request_that_is_cancelled_while_its_answer_arrives_keeps_no_device() -> None:
+async def test_a_request_that_is_cancelled_while_its_answer_arrives_keeps_no_device() -> None:
     """What nobody reads any more is paused, and the end of a paused pipe is not seen: it must not be waited for."""
-
-    async def body(executor: WorkerExecutor) -> None:
+    async with attacked() as executor:
         task = asyncio.create_task(executor.run(b"pour"))
         await asyncio.sleep(0.5)
         time.sleep(0.2)  # noqa: ASYNC251 - the loop stands still, so that the pipe is full when the request is cancelled
@@ -183,39 +162,30 @@ def test_a_request_that_is_cancelled_while_its_answer_arrives_keeps_no_device() 
             await asyncio.wait_for(task, 10)
         await still_works(executor)
 
-    attack(body)
+
+async def test_a_worker_that_does_not_start_says_why() -> None:
+    limits = limits_for("numpy")
+    with pytest.raises(ExecutionError, match=r"did not start: .*no backend 'abacus'"):
+        await WorkerExecutor(worker_command("textgen-int8", "abacus", limits), limits).start()
+    with pytest.raises(ExecutionError, match=r"No module named|status 1"):
+        await WorkerExecutor([sys.executable, "-m", "no.such.module"], limits).start()
 
 
-def test_a_worker_that_does_not_start_says_why() -> None:
-    async def main() -> None:
-        limits = limits_for("numpy")
-        with pytest.raises(ExecutionError, match=r"did not start: .*no backend 'abacus'"):
-            await WorkerExecutor(worker_command("textgen-int8", "abacus", limits), limits).start()
-        with pytest.raises(ExecutionError, match=r"No module named|status 1"):
-            await WorkerExecutor([sys.executable, "-m", "no.such.module"], limits).start()
-
-    asyncio.run(main())
-
-
-def test_the_real_worker_gives_what_the_workload_gives() -> None:
+async def test_the_real_worker_gives_what_the_workload_gives() -> None:
     request = encode_request(CompletionRequest(b"def main(", 24, 700, b"\x05" * 32))
     expected = open_workload("textgen-int8").run(request)
-
-    async def main() -> None:
-        limits = limits_for("numpy")
-        executor = WorkerExecutor(worker_command("textgen-int8", "numpy", limits), limits)
-        await executor.start()
-        execution = await executor.run(request)
-        assert execution.output == expected
-        assert execution.cpu_ms <= execution.wall_ms + 20
-        assert execution.memory_peak_bytes > 1_000_000
-        assert await executor.verify(request, expected)
-        assert not await executor.verify(request, bytes((expected[0] ^ 1,)) + expected[1:])
-        place = b"p" * 32
-        trace = open_workload("textgen-int8").trace(request, expected, place)
-        assert await executor.trace(request, expected, place) == trace
-        with pytest.raises(BadRequestError):
-            await executor.run(b"no request")
-        await executor.close()
-
-    asyncio.run(main())
+    limits = limits_for("numpy")
+    executor = WorkerExecutor(worker_command("textgen-int8", "numpy", limits), limits)
+    await executor.start()
+    execution = await executor.run(request)
+    assert execution.output == expected
+    assert execution.cpu_ms <= execution.wall_ms + 20
+    assert execution.memory_peak_bytes > 1_000_000
+    assert await executor.verify(request, expected)
+    assert not await executor.verify(request, bytes((expected[0] ^ 1,)) + expected[1:])
+    place = b"p" * 32
+    trace = open_workload("textgen-int8").trace(request, expected, place)
+    assert await executor.trace(request, expected, place) == trace
+    with pytest.raises(BadRequestError):
+        await executor.run(b"no request")
+    await executor.close()

@@ -1,7 +1,8 @@
 """Who is next on a device."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -11,18 +12,17 @@ from gpu_tasks.provider.execution.line import Line, Rank, rank_of_race
 FIRST, SECOND = b"first", b"second"
 
 
-def play(scene: Callable[[Line], Awaitable[None]]) -> None:
-    async def main() -> None:
-        line = Line()
-        line.add(FIRST)
-        line.add(SECOND)
-        await asyncio.wait_for(scene(line), 10)
+@contextlib.asynccontextmanager
+async def line_of_two() -> AsyncIterator[Line]:
+    line = Line()
+    line.add(FIRST)
+    line.add(SECOND)
+    async with asyncio.timeout(10):
+        yield line
 
-    asyncio.run(main())
 
-
-def test_two_places_have_two_users_at_once_and_one_place_has_one() -> None:
-    async def scene(line: Line) -> None:
+async def test_two_places_have_two_users_at_once_and_one_place_has_one() -> None:
+    async with line_of_two() as line:
         assert [await line.take(FIRST), await line.take(SECOND)] == [FIRST, SECOND]
         waiting = asyncio.create_task(line.take(FIRST))
         await asyncio.sleep(0)
@@ -30,11 +30,9 @@ def test_two_places_have_two_users_at_once_and_one_place_has_one() -> None:
         line.give(FIRST)
         assert await waiting == FIRST
 
-    play(scene)
 
-
-def test_a_race_goes_before_judgements_that_came_first() -> None:
-    async def scene(line: Line) -> None:
+async def test_a_race_goes_before_judgements_that_came_first() -> None:
+    async with line_of_two() as line:
         order: list[str] = []
 
         async def use(name: str, place: bytes | None) -> None:
@@ -51,11 +49,9 @@ def test_a_race_goes_before_judgements_that_came_first() -> None:
         await asyncio.gather(*tasks)
         assert order == ["race", "second race", "judgement", "another judgement"]
 
-    play(scene)
 
-
-def test_a_judgement_takes_any_place_and_rather_a_warm_one() -> None:
-    async def scene(line: Line) -> None:
+async def test_a_judgement_takes_any_place_and_rather_a_warm_one() -> None:
+    async with line_of_two() as line:
         assert await line.take(rather=[SECOND]) == SECOND
         assert await line.take(rather=[SECOND]) == FIRST
         waiting = asyncio.create_task(line.take())
@@ -63,11 +59,9 @@ def test_a_judgement_takes_any_place_and_rather_a_warm_one() -> None:
         line.give(SECOND)
         assert await waiting == SECOND
 
-    play(scene)
 
-
-def test_whoever_is_cancelled_keeps_no_place() -> None:
-    async def scene(line: Line) -> None:
+async def test_whoever_is_cancelled_keeps_no_place() -> None:
+    async with line_of_two() as line:
         await line.take(FIRST)
         before_its_turn, in_its_turn = asyncio.create_task(line.take(FIRST)), asyncio.create_task(line.take(FIRST))
         await asyncio.sleep(0)
@@ -78,19 +72,15 @@ def test_whoever_is_cancelled_keeps_no_place() -> None:
         await asyncio.gather(before_its_turn, in_its_turn, return_exceptions=True)
         assert line.is_free(FIRST)
 
-    play(scene)
 
-
-def test_a_place_that_is_free_cannot_be_given_back() -> None:
-    async def scene(line: Line) -> None:
+async def test_a_place_that_is_free_cannot_be_given_back() -> None:
+    async with line_of_two() as line:
         with pytest.raises(AssertionError):
             line.give(FIRST)
 
-    play(scene)
 
-
-def test_a_race_whose_time_does_not_run_yet_goes_after_judgements_and_in_the_order_of_draws() -> None:
-    async def scene(line: Line) -> None:
+async def test_a_race_whose_time_does_not_run_yet_goes_after_judgements_and_in_the_order_of_draws() -> None:
+    async with line_of_two() as line:
         order: list[str] = []
 
         async def use(name: str, place: bytes | None, rank: Rank = FIRST_RANK) -> None:
@@ -112,5 +102,3 @@ def test_a_race_whose_time_does_not_run_yet_goes_after_judgements_and_in_the_ord
         line.give(FIRST)
         await asyncio.gather(*tasks)
         assert order == ["its turn", "judgement", "first behind", "second behind", "later draw"]
-
-    play(scene)

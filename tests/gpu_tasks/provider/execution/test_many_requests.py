@@ -1,9 +1,10 @@
 """Many requests in one question to a worker, with real processes."""
 
 import asyncio
+import contextlib
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 
 import pytest
@@ -20,33 +21,28 @@ TIGHT = Limits(cpu_seconds=1, wall_seconds=20, address_mib=512)
 Outputs = dict[int, bytes | None]
 
 
-def with_worker(executor: WorkerExecutor, body: Callable[[WorkerExecutor], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await executor.start()
-        try:
-            await body(executor)
-        finally:
-            await executor.close()
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def started(executor: WorkerExecutor) -> AsyncIterator[WorkerExecutor]:
+    await executor.start()
+    try:
+        yield executor
+    finally:
+        await executor.close()
 
 
 def hostile() -> WorkerExecutor:
     return WorkerExecutor([sys.executable, hostile_worker.__file__, json.dumps(asdict(TIGHT))], TIGHT)
 
 
-def test_a_worker_answers_a_batch_as_it_answers_each_request() -> None:
+async def test_a_worker_answers_a_batch_as_it_answers_each_request() -> None:
     asked = [encode_request(CompletionRequest(bytes([65 + n]) * n, 5 + n, 700, bytes(32))) for n in range(9)]
     asked[4] = b"no request"
     limits = limits_for("numpy")
     found: Outputs = {}
-
-    async def body(executor: WorkerExecutor) -> None:
+    async with started(WorkerExecutor(worker_command("textgen-int8", "numpy", limits), limits)) as executor:
         took = await executor.run_many(asked, found.update)
         assert took.cpu_ms > 0
         assert (await executor.run(asked[0])).output == found[0], "it goes on after a batch"
-
-    with_worker(WorkerExecutor(worker_command("textgen-int8", "numpy", limits), limits), body)
     workload = open_workload("textgen-int8", "numpy")
     assert found == {place: None if place == 4 else workload.run(asked[place]) for place in range(9)}
 
@@ -55,16 +51,13 @@ def test_a_worker_answers_a_batch_as_it_answers_each_request() -> None:
     ("attack", "reason"),
     [(b"loop", "used more than 1 s of CPU"), (b"die", "ended with status 3"), (b"memory", "MemoryError")],
 )
-def test_what_was_told_before_an_attack_is_kept(attack: bytes, reason: str) -> None:
+async def test_what_was_told_before_an_attack_is_kept(attack: bytes, reason: str) -> None:
     found: Outputs = {}
-
-    async def body(executor: WorkerExecutor) -> None:
+    async with started(hostile()) as executor:
         asked = [b"echo one", b"sleep 1.5", b"echo two", attack, b"echo three"]
         with pytest.raises(ExecutionError, match=reason):
             await executor.run_many(asked, found.update)
         assert (await executor.run(b"echo hello")).output == b"hello"
-
-    with_worker(hostile(), body)
     assert found[0] == b"one"
     assert 4 not in found
 

@@ -54,16 +54,13 @@ def test_a_work_is_written_and_read() -> None:
             shape_of(text)
 
 
-def test_a_process_gives_the_rows_that_are_right_and_is_started_anew_when_it_died() -> None:
-    async def main() -> None:
-        process = ChainProcess("numpy")
-        right = await HereComputer().rows(ChainWork(CHALLENGE))
-        assert await process.rows(ChainWork(CHALLENGE)) == right
-        await process.close()
-        some = await process.rows(ChainWork(CHALLENGE, (3, 0)))
-        assert some.digests == right.digests[96:128] + right.digests[:32]
-        await process.close()
-        with pytest.raises(ExecutionError, match="no answer"):
-            await ChainProcess("torch-nothing").start()
-
-    asyncio.run(main())
+async def test_a_process_gives_the_rows_that_are_right_and_is_started_anew_when_it_died() -> None:
+    process = ChainProcess("numpy")
+    right = await HereComputer().rows(ChainWork(CHALLENGE))
+    assert await process.rows(ChainWork(CHALLENGE)) == right
+    await process.close()
+    some = await process.rows(ChainWork(CHALLENGE, (3, 0)))
+    assert some.digests == right.digests[96:128] + right.digests[:32]
+    await process.close()
+    with pytest.raises(ExecutionError, match="no answer"):
+        await ChainProcess("torch-nothing").start()

@@ -1,6 +1,6 @@
 """The walls around a worker, with a worker that tries to get through them."""
 
-import asyncio
+import contextlib
 import json
 import secrets
 import signal
@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -38,19 +38,17 @@ def sandbox_here() -> Sandbox:
         pytest.skip(f"no sandbox on this machine: {error}")
 
 
-def attack(body: Callable[[WorkerExecutor], Awaitable[None]], limits: Limits = TIGHT) -> None:
+@contextlib.asynccontextmanager
+async def walled_in(limits: Limits = TIGHT) -> AsyncIterator[WorkerExecutor]:
+    """A hostile worker in a sandbox, which has answered once."""
     command = sandbox_here().around([sys.executable, hostile_worker.__file__, json.dumps(asdict(limits))])
-
-    async def main() -> None:
-        executor = WorkerExecutor(command, limits)
-        await executor.start()
-        try:
-            assert (await executor.run(b"echo hello")).output == b"hello"
-            await body(executor)
-        finally:
-            await executor.close()
-
-    asyncio.run(main())
+    executor = WorkerExecutor(command, limits)
+    await executor.start()
+    try:
+        assert (await executor.run(b"echo hello")).output == b"hello"
+        yield executor
+    finally:
+        await executor.close()
 
 
 def running(mark: str, program: str = "") -> bool:
@@ -74,45 +72,41 @@ def ends(mark: str) -> bool:
     return False
 
 
-def refuses(request: bytes, reason: str) -> None:
-    async def body(executor: WorkerExecutor) -> None:
+async def refuses(request: bytes, reason: str) -> None:
+    async with walled_in(replace(TIGHT, file_mib=1)) as executor:
         with pytest.raises(ExecutionError, match=reason):
             await executor.run(request)
 
-    attack(body, replace(TIGHT, file_mib=1))
 
-
-def test_a_key_on_the_disk_is_not_seen(tmp_path: Path) -> None:
+async def test_a_key_on_the_disk_is_not_seen(tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text("secret")
-    refuses(f"read {tmp_path / 'key.json'}".encode(), "No such file")
+    await refuses(f"read {tmp_path / 'key.json'}".encode(), "No such file")
 
 
 @pytest.mark.parametrize("path", ["/x", "/usr/x", "/dev/x/y"])
-def test_nothing_of_the_disk_is_changed(path: str) -> None:
-    refuses(f"folder {path}".encode(), "Read-only|No such file|denied")
+async def test_nothing_of_the_disk_is_changed(path: str) -> None:
+    await refuses(f"folder {path}".encode(), "Read-only|No such file|denied")
     assert not Path(path).exists()
 
 
-def test_no_door_of_the_machine_is_reached() -> None:
+async def test_no_door_of_the_machine_is_reached() -> None:
     with socket.create_server(("127.0.0.1", 0)) as door:
         door.settimeout(0.1)
-        refuses(f"connect {door.getsockname()[1]}".encode(), "refused|unreachable")
+        await refuses(f"connect {door.getsockname()[1]}".encode(), "refused|unreachable")
         with pytest.raises(TimeoutError):
             door.accept()
 
 
-def test_only_the_worker_is_seen() -> None:
-    async def body(executor: WorkerExecutor) -> None:
+async def test_only_the_worker_is_seen() -> None:
+    async with walled_in() as executor:
         seen = (await executor.run(b"processes")).output.split()
         assert seen == [b"1", b"2"]
 
-    attack(body)
 
-
-def test_no_further_namespace_is_made() -> None:
+async def test_no_further_namespace_is_made() -> None:
     if not set(NO_MORE_NAMESPACES) <= set(sandbox_here().switches):
         pytest.skip("this bubblewrap is older than 0.8")
-    refuses(b"namespace", "no namespace")
+    await refuses(b"namespace", "no namespace")
 
 
 @pytest.mark.parametrize(
@@ -124,19 +118,16 @@ def test_no_further_namespace_is_made() -> None:
         (b"files", "Too many open files"),
     ],
 )
-def test_limits_hold_inside_too(request_: bytes, reason: str) -> None:
-    refuses(request_, reason)
+async def test_limits_hold_inside_too(request_: bytes, reason: str) -> None:
+    await refuses(request_, reason)
 
 
-def test_who_ends_the_worker_ends_all_that_it_started() -> None:
+async def test_who_ends_the_worker_ends_all_that_it_started() -> None:
     mark = f"mark-{secrets.token_hex(8)}"
-
-    async def body(executor: WorkerExecutor) -> None:
+    async with walled_in(replace(TIGHT, wall_seconds=2, processes=4096)) as executor:
         with pytest.raises(ExecutionError, match="took longer than 2 s"):
             await executor.run(f"orphan {mark}".encode())
         assert ends(mark)
-
-    attack(body, replace(TIGHT, wall_seconds=2, processes=4096))
 
 
 def test_a_worker_at_work_does_not_outlive_its_daemon() -> None:
@@ -158,19 +149,15 @@ def test_a_worker_at_work_does_not_outlive_its_daemon() -> None:
         assert ends(mark)
 
 
-def test_the_real_worker_gives_the_same_inside() -> None:
+async def test_the_real_worker_gives_the_same_inside() -> None:
     request = encode_request(CompletionRequest(b"def main(", 8, 700, b"\x05" * 32))
     expected = open_workload("textgen-int8").run(request)
-
-    async def main() -> None:
-        executor = workers_with("numpy", sandbox_here())(CPU, form_named("textgen-int8"))
-        await executor.start()
-        try:
-            assert (await executor.run(request)).output == expected
-        finally:
-            await executor.close()
-
-    asyncio.run(main())
+    executor = workers_with("numpy", sandbox_here())(CPU, form_named("textgen-int8"))
+    await executor.start()
+    try:
+        assert (await executor.run(request)).output == expected
+    finally:
+        await executor.close()
 
 
 def test_a_gpu_is_handed_in_only_where_it_is_used() -> None:

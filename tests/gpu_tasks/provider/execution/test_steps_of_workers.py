@@ -1,7 +1,7 @@
 """Runs in steps in a real worker process: the states of an undisturbed run, from any of them; and what is no state."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -17,23 +17,20 @@ from training_requests import SMALL
 ASKED = REQUEST.encode(SMALL)
 
 
-def with_worker(body: Callable[[WorkerExecutor], Awaitable[None]], workload: str = "train-int8") -> None:
-    async def main() -> None:
-        limits = Limits()
-        executor = WorkerExecutor(worker_command(workload, "numpy", limits), limits)
-        try:
-            await body(executor)
-        finally:
-            await executor.close()
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def real_worker(workload: str = "train-int8") -> AsyncIterator[WorkerExecutor]:
+    limits = Limits()
+    executor = WorkerExecutor(worker_command(workload, "numpy", limits), limits)
+    try:
+        yield executor
+    finally:
+        await executor.close()
 
 
-def test_a_worker_goes_from_state_to_state_as_an_undisturbed_run_does() -> None:
+async def test_a_worker_goes_from_state_to_state_as_an_undisturbed_run_does() -> None:
     run = IntegerTraining(arithmetic("numpy")).begin(ASKED)
     right = list(states(run))
-
-    async def body(executor: WorkerExecutor) -> None:
+    async with real_worker() as executor:
         begun = await executor.begin(ASKED)
         assert begun.state == right[0]
         assert begun.boundaries == (0, 4, 8, 11)
@@ -44,13 +41,10 @@ def test_a_worker_goes_from_state_to_state_as_an_undisturbed_run_does() -> None:
         assert (await executor.advance(ASKED, right[2], 0)).done == 8
         assert await executor.metric(ASKED, right[3]) == run.metric(right[3])
 
-    with_worker(body)
 
-
-def test_what_is_no_state_or_no_request_costs_one_question() -> None:
+async def test_what_is_no_state_or_no_request_costs_one_question() -> None:
     right = list(states(IntegerTraining(arithmetic("numpy")).begin(ASKED)))
-
-    async def body(executor: WorkerExecutor) -> None:
+    async with real_worker() as executor:
         for state, steps in ((b"", 1), (right[1][:-1], 1), (b"x" * len(right[1]), 1), (right[3], 1)):
             with pytest.raises(BadStateError):
                 await executor.advance(ASKED, state, steps)
@@ -62,12 +56,8 @@ def test_what_is_no_state_or_no_request_costs_one_question() -> None:
             await executor.advance(b"", right[1], 1)
         assert (await executor.advance(ASKED, right[0], 4)).state == right[1]
 
-    with_worker(body)
 
-
-def test_a_workload_without_steps_says_so() -> None:
-    async def body(executor: WorkerExecutor) -> None:
+async def test_a_workload_without_steps_says_so() -> None:
+    async with real_worker("matmul-hash") as executor:
         with pytest.raises(ExecutionError, match="does not run in steps"):
             await executor.begin(b"")
-
-    with_worker(body, "matmul-hash")

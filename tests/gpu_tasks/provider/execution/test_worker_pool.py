@@ -1,7 +1,7 @@
 """Devices and their workers: started when needed, bounded, ended when idle. Executors and workloads are fakes."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -51,30 +51,27 @@ def form(number: int) -> FakeForm:
     return made
 
 
-def play(scene: Callable[[Recorder, Bench], Awaitable[None]]) -> None:
-    async def main() -> None:
-        recorder = Recorder()
-        bench = Bench(fake_processor("here"), recorder.make, NoMeter())
-        await scene(recorder, bench)
-        await bench.close()
-        assert recorder.open == 0
+@contextlib.asynccontextmanager
+async def recorded() -> AsyncIterator[tuple[Recorder, Bench]]:
+    """A bench whose workers are all closed at the end."""
+    recorder = Recorder()
+    bench = Bench(fake_processor("here"), recorder.make, NoMeter())
+    yield recorder, bench
+    await bench.close()
+    assert recorder.open == 0
 
-    asyncio.run(main())
 
-
-def test_a_worker_starts_when_it_is_needed_and_is_used_again() -> None:
-    async def scene(recorder: Recorder, bench: Bench) -> None:
+async def test_a_worker_starts_when_it_is_needed_and_is_used_again() -> None:
+    async with recorded() as (recorder, bench):
         assert recorder.made == []
         for _ in range(3):
             execution, _ = await bench.run(form(1), REQUEST, now=0.0)
             assert execution.output == REQUEST[::-1]
         assert len(recorder.made) == 1
 
-    play(scene)
 
-
-def test_the_workers_of_a_device_are_bounded_and_the_longest_unused_goes() -> None:
-    async def scene(recorder: Recorder, bench: Bench) -> None:
+async def test_the_workers_of_a_device_are_bounded_and_the_longest_unused_goes() -> None:
+    async with recorded() as (recorder, bench):
         for number in range(WORKERS_PER_DEVICE_MAX):
             await bench.start(form(number), now=float(number))
         await bench.start(form(0), now=100.0)
@@ -83,11 +80,9 @@ def test_the_workers_of_a_device_are_bounded_and_the_longest_unused_goes() -> No
         assert bench.has_worker(form(0))
         assert not bench.has_worker(form(1))
 
-    play(scene)
 
-
-def test_an_idle_worker_ends_and_starts_again() -> None:
-    async def scene(recorder: Recorder, bench: Bench) -> None:
+async def test_an_idle_worker_ends_and_starts_again() -> None:
+    async with recorded() as (recorder, bench):
         await bench.start(form(1), now=0.0)
         await bench.end_idle(now=IDLE_SECONDS - 1)
         assert recorder.open == 1
@@ -96,34 +91,27 @@ def test_an_idle_worker_ends_and_starts_again() -> None:
         await bench.run(form(1), REQUEST, now=IDLE_SECONDS)
         assert recorder.open == 1
 
-    play(scene)
 
-
-def test_a_worker_that_is_something_else_computes_nothing() -> None:
-    async def scene(recorder: Recorder, bench: Bench) -> None:
+async def test_a_worker_that_is_something_else_computes_nothing() -> None:
+    async with recorded() as (recorder, bench):
         recorder.open += 1  # `close` is counted, the plain fake's start is not
         bench._make = lambda _hardware, _form: recorder.make(_hardware, form(2))
         with pytest.raises(ExecutionError, match="computes something else than reversed"):
             await bench.run(form(1), REQUEST, now=0.0)
         recorder.open -= 1
 
-    play(scene)
 
-
-def test_a_provider_without_a_device_here_judges_and_races_nothing() -> None:
-    async def main() -> None:
-        recorder = Recorder()
-        worker_pool = WorkerPool([fake_processor("here")], Workloads([FakeForm()]), recorder.make)
-        worker_pool.serve({})
-        assert worker_pool.devices == {}
-        assert await worker_pool.recompute(FakeForm(), REQUEST) == REQUEST[::-1]
-        assert await worker_pool.verify(FakeForm(), REQUEST, REQUEST[::-1])
-        with pytest.raises(ExecutionError, match="is not served by this machine"):
-            await worker_pool.race(b"d" * 32, FakeForm(), REQUEST)
-        await worker_pool.end_idle()
-        await worker_pool.close()
-
-    asyncio.run(main())
+async def test_a_provider_without_a_device_here_judges_and_races_nothing() -> None:
+    recorder = Recorder()
+    worker_pool = WorkerPool([fake_processor("here")], Workloads([FakeForm()]), recorder.make)
+    worker_pool.serve({})
+    assert worker_pool.devices == {}
+    assert await worker_pool.recompute(FakeForm(), REQUEST) == REQUEST[::-1]
+    assert await worker_pool.verify(FakeForm(), REQUEST, REQUEST[::-1])
+    with pytest.raises(ExecutionError, match="is not served by this machine"):
+        await worker_pool.race(b"d" * 32, FakeForm(), REQUEST)
+    await worker_pool.end_idle()
+    await worker_pool.close()
 
 
 def test_a_backend_is_computed_with_where_the_hardware_for_it_is() -> None:

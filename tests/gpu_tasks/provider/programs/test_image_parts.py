@@ -161,25 +161,22 @@ def test_stores_that_are_slow_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert list(tmp_path.glob("images/*")) == []
 
 
-def test_so_many_lie_there_at_once_and_no_more(tmp_path: Path) -> None:
+async def test_so_many_lie_there_at_once_and_no_more(tmp_path: Path) -> None:
     def in_spool() -> int:
         return len(list((tmp_path / "images").iterdir()))
 
-    async def scene() -> None:
-        stores, spool, may_end = Stores(), ImageSpool(tmp_path / "images"), asyncio.Event()
-        image, most = stores.image(gzip.compress(CONTENT), len(CONTENT)), 0
+    stores, spool, may_end = Stores(), ImageSpool(tmp_path / "images"), asyncio.Event()
+    image, most = stores.image(gzip.compress(CONTENT), len(CONTENT)), 0
 
-        async def load(number: int) -> None:
-            nonlocal most
-            async with spool.laid(parts_of(stores), image, f"a-{number}"):
-                most = max(most, in_spool())
-                await may_end.wait()
+    async def load(number: int) -> None:
+        nonlocal most
+        async with spool.laid(parts_of(stores), image, f"a-{number}"):
+            most = max(most, in_spool())
+            await may_end.wait()
 
-        tasks = [asyncio.create_task(load(number)) for number in range(SPOOLED_MAX + 3)]
-        for _ in range(200):
-            await asyncio.sleep(0.001)
-        may_end.set()
-        await asyncio.gather(*tasks)
-        assert most == SPOOLED_MAX
-
-    asyncio.run(scene())
+    tasks = [asyncio.create_task(load(number)) for number in range(SPOOLED_MAX + 3)]
+    for _ in range(200):
+        await asyncio.sleep(0.001)
+    may_end.set()
+    await asyncio.gather(*tasks)
+    assert most == SPOOLED_MAX

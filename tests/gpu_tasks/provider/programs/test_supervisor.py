@@ -1,7 +1,5 @@
 """The programs of a daemon: how many are ready, with which GPU each runs, and what each has used since it was asked."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -61,125 +59,105 @@ def at(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def play(scene: Callable[[ContainerSupervisor, FakeEngine], Awaitable[None]]) -> None:
-    async def played() -> None:
-        engine = FakeEngine()
-        await scene(ContainerSupervisor(engine, POLICY, lambda: DEVICES), engine)
-
-    asyncio.run(played())
+def supervised() -> tuple[ContainerSupervisor, FakeEngine]:
+    engine = FakeEngine()
+    return ContainerSupervisor(engine, POLICY, lambda: DEVICES), engine
 
 
 @pytest.mark.usefixtures("at")
-def test_so_many_are_ready_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_many_are_ready_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(house_module, "READY_MAX", 2)
-
-    async def scene(supervisor: ContainerSupervisor, _: FakeEngine) -> None:
-        for task in TASKS[:2] * 2:
-            await supervisor.prepare(PARTS, (task, 1), TASK, b"c")
-        with pytest.raises(ProgramError, match="2 programs are ready already"):
-            await supervisor.prepare(PARTS, (TASKS[2], 1), TASK, b"c")
-        await supervisor.remove((TASKS[0], 1))
+    supervisor, _ = supervised()
+    for task in TASKS[:2] * 2:
+        await supervisor.prepare(PARTS, (task, 1), TASK, b"c")
+    with pytest.raises(ProgramError, match="2 programs are ready already"):
         await supervisor.prepare(PARTS, (TASKS[2], 1), TASK, b"c")
-
-    play(scene)
-
-
-@pytest.mark.usefixtures("at")
-def test_each_program_has_its_own_name_and_the_time_of_its_blocks() -> None:
-    async def scene(supervisor: ContainerSupervisor, engine: FakeEngine) -> None:
-        for auction in (1, 2):
-            await supervisor.prepare(PARTS, (TASKS[0], auction), TASK, b"c")
-            await supervisor.begin((TASKS[0], auction))
-        assert len({spec.container_id for spec in engine.started}) == 2
-        assert {spec.limits.wall_seconds for spec in engine.started} == {seconds_of(TASK.terms.blocks_max, 2_000)}
-
-    play(scene)
+    await supervisor.remove((TASKS[0], 1))
+    await supervisor.prepare(PARTS, (TASKS[2], 1), TASK, b"c")
 
 
 @pytest.mark.usefixtures("at")
-def test_a_device_that_is_not_here_runs_nothing() -> None:
-    async def scene(supervisor: ContainerSupervisor, _: FakeEngine) -> None:
-        with pytest.raises(UnfitProgramError, match="not on this machine"):
-            await supervisor.prepare(PARTS, (TASKS[0], 1), TASK, b"?")
-        assert not supervisor.has((TASKS[0], 1))
-
-    play(scene)
-
-
-def test_what_a_program_used_is_counted_from_reading_to_reading(at: list[float]) -> None:
-    async def scene(supervisor: ContainerSupervisor, _: FakeEngine) -> None:
-        key = (TASKS[0], 1)
-        await supervisor.prepare(PARTS, key, TASK, b"c")
-        at[0] += 50  # it is ready, and does not run
-        await supervisor.begin(key)
-        for seconds in (5, 3):
-            at[0] += seconds
-            used = await supervisor.usage(key)
-            assert (used.wall_ms, used.cpu_ms, used.memory_peak_bytes) == (1_000 * seconds, 100, 5 << 20)
-            assert (used.gpu_ms, used.energy_mj) == (0, 0), "a program without a GPU has used none"
-
-    play(scene)
+async def test_each_program_has_its_own_name_and_the_time_of_its_blocks() -> None:
+    supervisor, engine = supervised()
+    for auction in (1, 2):
+        await supervisor.prepare(PARTS, (TASKS[0], auction), TASK, b"c")
+        await supervisor.begin((TASKS[0], auction))
+    assert len({spec.container_id for spec in engine.started}) == 2
+    assert {spec.limits.wall_seconds for spec in engine.started} == {seconds_of(TASK.terms.blocks_max, 2_000)}
 
 
-def test_a_program_with_a_gpu_has_used_that(at: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("at")
+async def test_a_device_that_is_not_here_runs_nothing() -> None:
+    supervisor, _ = supervised()
+    with pytest.raises(UnfitProgramError, match="not on this machine"):
+        await supervisor.prepare(PARTS, (TASKS[0], 1), TASK, b"?")
+    assert not supervisor.has((TASKS[0], 1))
+
+
+async def test_what_a_program_used_is_counted_from_reading_to_reading(at: list[float]) -> None:
+    supervisor, _ = supervised()
+    key = (TASKS[0], 1)
+    await supervisor.prepare(PARTS, key, TASK, b"c")
+    at[0] += 50  # it is ready, and does not run
+    await supervisor.begin(key)
+    for seconds in (5, 3):
+        at[0] += seconds
+        used = await supervisor.usage(key)
+        assert (used.wall_ms, used.cpu_ms, used.memory_peak_bytes) == (1_000 * seconds, 100, 5 << 20)
+        assert (used.gpu_ms, used.energy_mj) == (0, 0), "a program without a GPU has used none"
+
+
+async def test_a_program_with_a_gpu_has_used_that(at: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     async def asked(*_: object) -> AskedProgram:
         return AskedProgram(replace(PROGRAM, gpus=1), GIVEN)
 
     monkeypatch.setattr(house_module, "open_program", asked)
-
-    async def scene(supervisor: ContainerSupervisor, engine: FakeEngine) -> None:
-        key = (TASKS[0], 1)
-        await supervisor.prepare(PARTS, key, TASK, b"g")
-        await supervisor.begin(key)
-        assert [spec.gpus for spec in engine.started] == [(GPU.uuid,)]
-        at[0] += 4
-        used = await supervisor.usage(key)
-        assert (used.gpu_ms, used.energy_mj, used.memory_peak_bytes) == (4_000, 900, 7 << 20)
-
-    play(scene)
+    supervisor, engine = supervised()
+    key = (TASKS[0], 1)
+    await supervisor.prepare(PARTS, key, TASK, b"g")
+    await supervisor.begin(key)
+    assert [spec.gpus for spec in engine.started] == [(GPU.uuid,)]
+    at[0] += 4
+    used = await supervisor.usage(key)
+    assert (used.gpu_ms, used.energy_mj, used.memory_peak_bytes) == (4_000, 900, 7 << 20)
 
 
 @pytest.mark.usefixtures("at")
-def test_secrets_are_given_once_and_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_secrets_are_given_once_and_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     async def asked(*_: object) -> AskedProgram:
         return AskedProgram(replace(PROGRAM, secrets=("TOKEN",)), GIVEN)
 
     monkeypatch.setattr(house_module, "open_program", asked)
-
-    async def scene(supervisor: ContainerSupervisor, engine: FakeEngine) -> None:
-        key = (TASKS[0], 1)
-        await supervisor.prepare(PARTS, key, TASK, b"c")
-        assert (supervisor.lacks_secrets(key), supervisor.waiting(TASKS[0])) == (True, key)
-        for given in ({}, {"TOKEN": b"x", "MORE": b"y"}):
-            with pytest.raises(ProgramError, match="waits for TOKEN"):
-                supervisor.give_secrets(key, given)
-        supervisor.give_secrets(key, {"TOKEN": b"x"})
-        assert (supervisor.lacks_secrets(key), supervisor.waiting(TASKS[0])) == (False, None)
-        with pytest.raises(ProgramError, match="waits for no secrets"):
-            supervisor.give_secrets(key, {"TOKEN": b"other"})
-        await supervisor.begin(key)
-        assert [dict(spec.secrets) for spec in engine.started] == [{"TOKEN": b"x"}]
-
-    play(scene)
+    supervisor, engine = supervised()
+    key = (TASKS[0], 1)
+    await supervisor.prepare(PARTS, key, TASK, b"c")
+    assert (supervisor.lacks_secrets(key), supervisor.waiting(TASKS[0])) == (True, key)
+    for given in ({}, {"TOKEN": b"x", "MORE": b"y"}):
+        with pytest.raises(ProgramError, match="waits for TOKEN"):
+            supervisor.give_secrets(key, given)
+    supervisor.give_secrets(key, {"TOKEN": b"x"})
+    assert (supervisor.lacks_secrets(key), supervisor.waiting(TASKS[0])) == (False, None)
+    with pytest.raises(ProgramError, match="waits for no secrets"):
+        supervisor.give_secrets(key, {"TOKEN": b"other"})
+    await supervisor.begin(key)
+    assert [dict(spec.secrets) for spec in engine.started] == [{"TOKEN": b"x"}]
 
 
 @pytest.mark.usefixtures("at")
-def test_what_the_engine_does_not_remove_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(supervisor: ContainerSupervisor, engine: FakeEngine) -> None:
-        key = (TASKS[0], 1)
-        await supervisor.prepare(PARTS, key, TASK, b"c")
-        await supervisor.begin(key)
-        remove = engine.remove
+async def test_what_the_engine_does_not_remove_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor, engine = supervised()
+    key = (TASKS[0], 1)
+    await supervisor.prepare(PARTS, key, TASK, b"c")
+    await supervisor.begin(key)
+    remove = engine.remove
 
-        async def fails(_: RunningContainer) -> None:
-            raise ContainerError("remove", "the engine is busy", "wait")
+    async def fails(_: RunningContainer) -> None:
+        raise ContainerError("remove", "the engine is busy", "wait")
 
-        monkeypatch.setattr(engine, "remove", fails)
-        with pytest.raises(ProgramError, match="busy"):
-            await supervisor.remove(key)
-        assert supervisor.has(key)
-        monkeypatch.setattr(engine, "remove", remove)
+    monkeypatch.setattr(engine, "remove", fails)
+    with pytest.raises(ProgramError, match="busy"):
         await supervisor.remove(key)
-        assert not supervisor.has(key)
-
-    play(scene)
+    assert supervisor.has(key)
+    monkeypatch.setattr(engine, "remove", remove)
+    await supervisor.remove(key)
+    assert not supervisor.has(key)

@@ -74,7 +74,7 @@ def test_folders_above_folders_are_counted(tmp_path: Path, monkeypatch: pytest.M
     assert len(list(tmp_path.rglob("*"))) == 12
 
 
-def test_what_was_unpacked_is_taken_away_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_unpacked_is_taken_away_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of 10,000 folders takes seconds, in which the daemon has duties."""
     removing: list[threading.Thread] = []
     removed = shutil.rmtree
@@ -83,66 +83,53 @@ def test_what_was_unpacked_is_taken_away_in_a_thread(tmp_path: Path, monkeypatch
         removing.append(threading.current_thread())
         removed(folder)
 
-    async def main() -> None:
-        wire, room = Wire(), Room()
-        wire.hand_over(folders(2))
-        monkeypatch.setattr(shutil, "rmtree", watched)
-        await serve_stream(room, CopySpool(tmp_path), wire.stream, INTO)  # type: ignore[arg-type]
-        assert room.copied == 1
-
-    asyncio.run(main())
+    wire, room = Wire(), Room()
+    wire.hand_over(folders(2))
+    monkeypatch.setattr(shutil, "rmtree", watched)
+    await serve_stream(room, CopySpool(tmp_path), wire.stream, INTO)  # type: ignore[arg-type]
+    assert room.copied == 1
     assert threading.main_thread() not in removing
     assert len(removing) == 1
     assert not list(tmp_path.iterdir())
 
 
-def test_a_container_has_one_copy_under_way(tmp_path: Path) -> None:
-    async def main() -> None:
-        spool, room, other = CopySpool(tmp_path), Room(), Room()
-        wires = [Wire(number) for number in range(6)]
-        rooms = [room] * 5 + [other]
-        copies = [
-            asyncio.create_task(serve_stream(each, spool, wire.stream, INTO))  # type: ignore[arg-type]
-            for each, wire in zip(rooms, wires, strict=True)
-        ]
-        wires[5].hand_over(folders(1))
-        await asyncio.wait_for(copies[5], 5)
-        assert other.copied == 1
-        for wire in wires[:5]:
-            wire.stream.ended(StreamEnd(1, 0, ""))
-        await asyncio.wait(copies)
-        assert room.copied == 0
-
-    asyncio.run(main())
+async def test_a_container_has_one_copy_under_way(tmp_path: Path) -> None:
+    spool, room, other = CopySpool(tmp_path), Room(), Room()
+    wires = [Wire(number) for number in range(6)]
+    rooms = [room] * 5 + [other]
+    copies = [
+        asyncio.create_task(serve_stream(each, spool, wire.stream, INTO))  # type: ignore[arg-type]
+        for each, wire in zip(rooms, wires, strict=True)
+    ]
+    wires[5].hand_over(folders(1))
+    await asyncio.wait_for(copies[5], 5)
+    assert other.copied == 1
+    for wire in wires[:5]:
+        wire.stream.ended(StreamEnd(1, 0, ""))
+    await asyncio.wait(copies)
+    assert room.copied == 0
 
 
 @pytest.mark.parametrize("wanted", [INTO, OUT_OF])
-def test_a_copy_that_stands_still_gives_its_place_up(
+async def test_a_copy_that_stands_still_gives_its_place_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: Any
 ) -> None:
     monkeypatch.setattr(streams, "COPY_SILENCE_SECONDS", 0.05)
-
-    async def main() -> None:
-        wire = Wire()
-        await serve_stream(Room(), CopySpool(tmp_path), wire.stream, wanted)  # type: ignore[arg-type]
-        assert wire.problem == streams.STOOD_STILL
-        assert not any(isinstance(frame, StreamInputEnd) for frame in wire.said)
-
-    asyncio.run(main())
+    wire = Wire()
+    await serve_stream(Room(), CopySpool(tmp_path), wire.stream, wanted)  # type: ignore[arg-type]
+    assert wire.problem == streams.STOOD_STILL
+    assert not any(isinstance(frame, StreamInputEnd) for frame in wire.said)
     assert not list(tmp_path.iterdir())
 
 
-def test_who_has_gone_while_it_waited_for_a_place_is_not_served(tmp_path: Path) -> None:
-    async def main() -> None:
-        room, spool, wire = Room(), CopySpool(tmp_path), Wire()
-        async with spool.place(room, Wire(2).stream):  # type: ignore[arg-type]  # a room is told apart by itself
-            serving_it = asyncio.create_task(serve_stream(room, spool, wire.stream, OUT_OF))  # type: ignore[arg-type]
-            await asyncio.sleep(0)
-            wire.stream.ended(StreamEnd(1, 0, "the other side hung up"))
-        await asyncio.wait_for(serving_it, 20)
-        assert room.copied_out == 0
-
-    asyncio.run(main())
+async def test_who_has_gone_while_it_waited_for_a_place_is_not_served(tmp_path: Path) -> None:
+    room, spool, wire = Room(), CopySpool(tmp_path), Wire()
+    async with spool.place(room, Wire(2).stream):  # type: ignore[arg-type]  # a room is told apart by itself
+        serving_it = asyncio.create_task(serve_stream(room, spool, wire.stream, OUT_OF))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        wire.stream.ended(StreamEnd(1, 0, "the other side hung up"))
+    await asyncio.wait_for(serving_it, 20)
+    assert room.copied_out == 0
 
 
 def test_a_copy_has_so_many_bytes_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from entered_lease import SERVICE, Entered, enter
+from entered_lease import SERVICE, Entered, entering
 from gpu_tasks.client.tasks.tunnel import copy_out
 from gpu_tasks.market.training.life.leaving import Stop
 from gpu_tasks.market.training.money import TaskOutcome
@@ -17,7 +17,7 @@ from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.tunnel.frames import RunProgram
 from gpu_tasks.tunnel.multiplexer import TunnelError
-from renting_village import Renting, play
+from renting_village import Renting
 
 HOUR = 3_600
 
@@ -34,8 +34,8 @@ async def leave(entered: Entered) -> ContainerSupervisor:
     return entered.village.miner(entered.stash).daemon.duty(WorkDuty).selling.programs
 
 
-def test_what_is_kept_is_fetched_after_the_end_and_then_taken_away(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_what_is_kept_is_fetched_after_the_end_and_then_taken_away(tmp_path: Path) -> None:
+    async with entering(tmp_path, keep_blocks=kept_for(600)) as entered:
         (container,) = entered.engine.running.values()
         programs = await leave(entered)
         assert entered.village.task(entered.task).outcome is TaskOutcome.TIME_STOPPED
@@ -56,33 +56,26 @@ def test_what_is_kept_is_fetched_after_the_end_and_then_taken_away(tmp_path: Pat
             async with entered.tunnel():
                 pass
 
-    enter(tmp_path, scene, keep_blocks=kept_for(600))
 
-
-def test_without_the_wish_nothing_is_kept(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_without_the_wish_nothing_is_kept(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         programs = await leave(entered)
         assert entered.engine.removed
         assert not programs.has((entered.task, 1))
 
-    enter(tmp_path, scene)
-
 
 @pytest.mark.parametrize(("seconds", "bids"), [(HOUR, 2), (HOUR + 1, 0)])
-def test_who_does_not_keep_it_for_so_long_does_not_bid(tmp_path: Path, seconds: int, bids: int) -> None:
-    async def scene(village: Renting) -> None:
+async def test_who_does_not_keep_it_for_so_long_does_not_bid(tmp_path: Path, seconds: int, bids: int) -> None:
+    async with Renting(tmp_path, 2) as village:
         task = await village.rent(replace(SERVICE, keep_blocks=kept_for(seconds)))
         assert (await village.until(task, TaskState.RUNNING, TaskState.ENDED)).bids == bids
         said = str(village.miners[0].heard.events)
         assert ("this provider keeps one for 3600 s" in said) == (bids == 0)
 
-    play(tmp_path, scene, 2)
 
-
-def test_workspaces_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_workspaces_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(house_module, "KEPT_MAX", 1)
-
-    async def scene(entered: Entered) -> None:
+    async with entering(tmp_path, keep_blocks=kept_for(600)) as entered:
         village = entered.village
         await leave(entered)
         again = await village.rent(replace(SERVICE, keep_blocks=kept_for(60)))
@@ -91,5 +84,3 @@ def test_workspaces_that_are_kept_are_bounded(tmp_path: Path, monkeypatch: pytes
         other = await village.rent(SERVICE)
         running = await village.until(other, TaskState.RUNNING)
         assert running.slots[0].provider == entered.stash, "what asks for none is bid for"
-
-    enter(tmp_path, scene, keep_blocks=kept_for(600))

@@ -1,6 +1,5 @@
 """Secrets: handed by the customer alone to the program that waits for them, once, and on no disk."""
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from entered_lease import Entered, enter
+from entered_lease import entering
 from gpu_tasks.client.tasks.tunnel import hand_secrets
 from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.records import DeviceClass
@@ -33,7 +32,7 @@ from gpu_tasks.tunnel.frames import (
     TakeSecrets,
 )
 from gpu_tasks.tunnel.multiplexer import TunnelError, TunnelStream
-from renting_village import INTERVAL, INTERVALS, PROGRAM, Renting, play
+from renting_village import INTERVAL, INTERVALS, PROGRAM, Renting
 
 NAMES = ("PASSWORD", "TOKEN")
 VALUES = {"TOKEN": b"hunter2-in-the-clear", "PASSWORD": b"\xff\0"}
@@ -44,8 +43,8 @@ def files_with(folder: Path, content: bytes) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and content in path.read_bytes()]
 
 
-def test_a_program_begins_with_the_secrets_that_it_was_handed(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_a_program_begins_with_the_secrets_that_it_was_handed(tmp_path: Path) -> None:
+    async with entering(tmp_path, secrets=NAMES) as entered:
         village, engine = entered.village, entered.engine
         assert not engine.started, "it waits"
         async with entered.tunnel() as tunnel:
@@ -62,16 +61,11 @@ def test_a_program_begins_with_the_secrets_that_it_was_handed(tmp_path: Path) ->
         said = " ".join(str(each) for miner in village.miners for each in miner.heard.events)
         assert "hunter2" not in said
 
-    enter(tmp_path, scene, secrets=NAMES)
 
-
-def test_while_it_waits_nothing_else_is_done_in_it(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
-        async with entered.tunnel() as tunnel:
-            stream = await tunnel.open(RunProgram(("sh",), is_terminal=False, rows=0, columns=0))
-            assert "waits for secrets: `ogpu secrets`" in (await stream.end).problem
-
-    enter(tmp_path, scene, secrets=NAMES)
+async def test_while_it_waits_nothing_else_is_done_in_it(tmp_path: Path) -> None:
+    async with entering(tmp_path, secrets=NAMES) as entered, entered.tunnel() as tunnel:
+        stream = await tunnel.open(RunProgram(("sh",), is_terminal=False, rows=0, columns=0))
+        assert "waits for secrets: `ogpu secrets`" in (await stream.end).problem
 
 
 @pytest.mark.parametrize(
@@ -82,14 +76,11 @@ def test_while_it_waits_nothing_else_is_done_in_it(tmp_path: Path) -> None:
         ({"TOKEN": bytes(SECRETS_BYTES_MAX), "PASSWORD": b"x"}, "at most 65,536 bytes"),
     ],
 )
-def test_other_secrets_than_it_names_are_refused(tmp_path: Path, values: dict[str, bytes], says: str) -> None:
-    async def scene(entered: Entered) -> None:
-        async with entered.tunnel() as tunnel:
-            with pytest.raises(TunnelError, match=says):
-                await hand_secrets(tunnel, values)
-            await hand_secrets(tunnel, VALUES)
-
-    enter(tmp_path, scene, secrets=NAMES)
+async def test_other_secrets_than_it_names_are_refused(tmp_path: Path, values: dict[str, bytes], says: str) -> None:
+    async with entering(tmp_path, secrets=NAMES) as entered, entered.tunnel() as tunnel:
+        with pytest.raises(TunnelError, match=says):
+            await hand_secrets(tunnel, values)
+        await hand_secrets(tunnel, VALUES)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +91,8 @@ def test_other_secrets_than_it_names_are_refused(tmp_path: Path, values: dict[st
         (HANDED.encode((HandedSecret("TOKEN", b"x"),) * 2), "all of them at once"),
     ],
 )
-def test_what_is_no_secret_is_refused_and_costs_little(tmp_path: Path, content: bytes, says: str) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_what_is_no_secret_is_refused_and_costs_little(tmp_path: Path, content: bytes, says: str) -> None:
+    async with entering(tmp_path, secrets=NAMES) as entered:
         async with entered.tunnel() as tunnel:
             stream = await tunnel.open(TakeSecrets())
             await stream.write(content)
@@ -110,35 +101,29 @@ def test_what_is_no_secret_is_refused_and_costs_little(tmp_path: Path, content: 
         await entered.village.block()
         assert not entered.engine.started
 
-    enter(tmp_path, scene, secrets=NAMES)
 
-
-def test_nobody_else_hands_it_secrets(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_nobody_else_hands_it_secrets(tmp_path: Path) -> None:
+    async with entering(tmp_path, secrets=NAMES) as entered:
         with pytest.raises(TunnelError):
             async with entered.tunnel(SealKey.from_seed(b"m" * 32)) as tunnel:
                 await hand_secrets(tunnel, VALUES)
         await entered.village.block()
         assert not entered.engine.started
 
-    enter(tmp_path, scene, secrets=NAMES)
 
-
-def test_a_program_without_secrets_waits_for_none(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_a_program_without_secrets_waits_for_none(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         assert len(entered.engine.started) == 1
         async with entered.tunnel() as tunnel:
             with pytest.raises(TunnelError, match="has begun"):
                 await hand_secrets(tunnel, {})
 
-    enter(tmp_path, scene)
-
 
 @pytest.mark.parametrize("is_lease", [True, False])
-def test_the_time_of_who_never_hands_them_over_is_paid_and_its_provider_says_why(
+async def test_the_time_of_who_never_hands_them_over_is_paid_and_its_provider_says_why(
     tmp_path: Path, *, is_lease: bool
 ) -> None:
-    async def scene(village: Renting) -> None:
+    async with Renting(tmp_path, 3) as village:
         task = await village.rent(replace(PROGRAM, secrets=NAMES, is_lease=is_lease))
         ended = await village.until(task, TaskState.ENDED)
         assert ended.outcome is TaskOutcome.TIME_OVER
@@ -155,11 +140,9 @@ def test_the_time_of_who_never_hands_them_over_is_paid_and_its_provider_says_why
         assert not miner.daemon.duty(WorkDuty).selling.programs.has((task, 1))
         assert village.node.failed == []
 
-    play(tmp_path, scene, 3)
 
-
-def test_a_daemon_that_restarts_waits_anew(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_a_daemon_that_restarts_waits_anew(tmp_path: Path) -> None:
+    async with entering(tmp_path, secrets=NAMES) as entered:
         village = entered.village
         async with entered.tunnel() as tunnel:
             await hand_secrets(tunnel, VALUES)
@@ -174,11 +157,9 @@ def test_a_daemon_that_restarts_waits_anew(tmp_path: Path) -> None:
         (spec,) = entered.engine.started
         assert spec.secrets == VALUES
 
-    enter(tmp_path, scene, secrets=NAMES)
 
-
-def test_a_customer_that_leaves_before_leaves_nothing(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_a_customer_that_leaves_before_leaves_nothing(tmp_path: Path) -> None:
+    async with entering(tmp_path, secrets=NAMES) as entered:
         village = entered.village
         village.ask(TrainingMarket.amend(task=entered.task, change=Stop()))
         for _ in range(3):
@@ -187,11 +168,9 @@ def test_a_customer_that_leaves_before_leaves_nothing(tmp_path: Path) -> None:
         assert not village.miner(entered.stash).daemon.duty(WorkDuty).selling.programs.has((entered.task, 1))
         assert not entered.engine.started
 
-    enter(tmp_path, scene, secrets=NAMES)
 
-
-def test_several_who_compute_the_same_are_handed_none(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
+async def test_several_who_compute_the_same_are_handed_none(tmp_path: Path) -> None:
+    async with Renting(tmp_path, 5, is_of_one_price=True) as village:
         program = replace(PROGRAM, secrets=NAMES)
         named = container_hash(REQUEST.encode(program), 1, tuple(DeviceClass), 3)
         order = {"checked_by": CheckedBy.REPLICATED, "milestones": 1, "slots": 3, "blocks_max": 20, "task_hash": named}
@@ -199,20 +178,15 @@ def test_several_who_compute_the_same_are_handed_none(tmp_path: Path) -> None:
         assert (await village.until(task, TaskState.ENDED)).bids == 0
         assert "which are handed to one winner" in str(village.miners[0].heard.events)
 
-    play(tmp_path, scene, 5, is_of_one_price=True)
 
-
-def test_secrets_of_which_the_end_did_not_come_are_not_taken(tmp_path: Path) -> None:
+async def test_secrets_of_which_the_end_did_not_come_are_not_taken(tmp_path: Path) -> None:
     taken: list[object] = []
 
     async def ignored(_: object) -> None: ...
 
-    async def main() -> None:
-        stream = TunnelStream(1, ignored)
-        stream.take(StreamBytes(1, 0, HANDED.encode((HandedSecret("TOKEN", b"half of"),))))
-        stream.ended(StreamEnd(1, 0, "the other side hung up"))
-        room = cast("Any", SimpleNamespace(take_secrets=taken.append))
-        await serve_stream(room, CopySpool(tmp_path), stream, TakeSecrets())
-
-    asyncio.run(main())
+    stream = TunnelStream(1, ignored)
+    stream.take(StreamBytes(1, 0, HANDED.encode((HandedSecret("TOKEN", b"half of"),))))
+    stream.ended(StreamEnd(1, 0, "the other side hung up"))
+    room = cast("Any", SimpleNamespace(take_secrets=taken.append))
+    await serve_stream(room, CopySpool(tmp_path), stream, TakeSecrets())
     assert taken == []

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from entered_lease import Entered, enter, provider_of
+from entered_lease import entering, provider_of
 from gpu_tasks.client.commands.shell import forward
 from gpu_tasks.client.tasks.tunnel import copy_in, copy_out
 from gpu_tasks.data.sealing import SealKey
@@ -41,8 +41,8 @@ async def said(stream: Any) -> dict[int, bytes]:
     return found
 
 
-def test_a_program_is_run_with_its_input_outputs_and_exit_code(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_a_program_is_run_with_its_input_outputs_and_exit_code(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         async with entered.tunnel() as tunnel:
             stream = await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))
             await stream.write(b"words ")
@@ -54,11 +54,9 @@ def test_a_program_is_run_with_its_input_outputs_and_exit_code(tmp_path: Path) -
         assert program.command == ECHO
         assert program.is_closed
 
-    enter(tmp_path, scene)
 
-
-def test_a_terminal_has_the_size_of_the_window(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_a_terminal_has_the_size_of_the_window(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         async with entered.tunnel() as tunnel:
             stream = await tunnel.open(RunProgram(("sh",), is_terminal=True, rows=24, columns=80))
             assert await stream.read() == (OUT, b"sh\n")
@@ -74,11 +72,9 @@ def test_a_terminal_has_the_size_of_the_window(tmp_path: Path) -> None:
                 break
         assert program.is_closed, "it ends with the connection"
 
-    enter(tmp_path, scene)
 
-
-def test_files_go_in_and_out(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_files_go_in_and_out(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         folder = tmp_path / "data"
         (folder / "deep").mkdir(parents=True)
         (folder / "deep" / "rows").write_bytes(b"r" * 300_000)
@@ -98,22 +94,18 @@ def test_files_go_in_and_out(tmp_path: Path) -> None:
         spool = entered.village.miner(entered.stash).daemon.settings.base_path / "tunnel"
         assert not list(spool.iterdir()), "nothing is left of copies"
 
-    enter(tmp_path, scene)
-
 
 @pytest.mark.parametrize(
     "path", ["etc/passwd", "workspace/../etc", "", "in/words", "secrets/x", "workspace/\0", "workspace/" + "a/" * 20]
 )
-def test_files_are_put_and_fetched_under_its_own_folders_alone(tmp_path: Path, path: str) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_files_are_put_and_fetched_under_its_own_folders_alone(tmp_path: Path, path: str) -> None:
+    async with entering(tmp_path) as entered:
         (tmp_path / "file").write_bytes(b"x")
         async with entered.tunnel() as tunnel:
             with pytest.raises(TunnelError, match=NOWHERE):
                 await copy_in(tunnel, tmp_path / "file", path)
             with pytest.raises(TunnelError, match=NOWHERE):
                 await copy_out(tunnel, path, tmp_path / "back")
-
-    enter(tmp_path, scene)
 
 
 def taken_port() -> tuple[socket.socket, int]:
@@ -135,11 +127,13 @@ async def answered(server: asyncio.Server, said: bytes) -> bytes:
         writer.close()
 
 
-def test_a_port_that_the_task_names_is_reached_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_port_that_the_task_names_is_reached_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(program_access, "enter_network", lambda _process: None)
     (served, port), (quiet, silent) = taken_port(), taken_port()
+    async with entering(tmp_path, ports=(port, silent)) as entered:
 
-    async def scene(entered: Entered) -> None:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write((await reader.readline()).upper())
             writer.close()
@@ -161,8 +155,6 @@ def test_a_port_that_the_task_names_is_reached_and_no_other(tmp_path: Path, monk
         assert any("nothing listens on port" in problem for problem in problems)
         assert any("names no port 22" in problem for problem in problems)
 
-    enter(tmp_path, scene, ports=(port, silent))
-
 
 def test_a_port_of_the_machine_is_not_reached_as_one_of_a_container() -> None:
     """Of an engine that numbers processes otherwise, or of a number that another process has by now."""
@@ -172,37 +164,29 @@ def test_a_port_of_the_machine_is_not_reached_as_one_of_a_container() -> None:
             asyncio.run(program_access.open_port(os.getpid(), port))
 
 
-def test_ports_that_answer_nobody_hold_no_thread_of_the_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ports_that_answer_nobody_hold_no_thread_of_the_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     going = threading.Event()
     monkeypatch.setattr(program_access, "enter_network", lambda _process: going.wait(20))
-
-    async def scene() -> None:
-        waiting = [asyncio.create_task(program_access.open_port(1, 9)) for _ in range(64)]
-        await asyncio.sleep(0)
-        await asyncio.wait_for(asyncio.to_thread(lambda: None), 10)
-        going.set()
-        for task in waiting:
-            task.cancel()
-        await asyncio.wait(waiting)
-
-    asyncio.run(scene())
+    waiting = [asyncio.create_task(program_access.open_port(1, 9)) for _ in range(64)]
+    await asyncio.sleep(0)
+    await asyncio.wait_for(asyncio.to_thread(lambda: None), 10)
+    going.set()
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
 
 
-def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     going, closed = threading.Event(), asyncio.Event()
     late = SimpleNamespace(close=closed.set)
     monkeypatch.setattr(program_access, "enter_network", lambda _process: going.wait(20))
     monkeypatch.setattr(socket, "create_connection", lambda *_: late)
-
-    async def scene() -> None:
-        reaching = asyncio.create_task(program_access.open_port(1, 9))
-        await asyncio.sleep(0)
-        reaching.cancel()
-        await asyncio.wait([reaching])
-        going.set()
-        await asyncio.wait_for(closed.wait(), 20)
-
-    asyncio.run(scene())
+    reaching = asyncio.create_task(program_access.open_port(1, 9))
+    await asyncio.sleep(0)
+    reaching.cancel()
+    await asyncio.wait([reaching])
+    going.set()
+    await asyncio.wait_for(closed.wait(), 20)
 
 
 def test_copies_that_a_daemon_before_left_are_taken_away(tmp_path: Path) -> None:
@@ -222,8 +206,8 @@ class NoRooms:
         """None."""
 
 
-def test_who_is_not_its_customer_is_not_let_in(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_who_is_not_its_customer_is_not_let_in(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         with pytest.raises(TunnelError, match="lets nobody in"):
             async with entered.tunnel(SealKey(b"z" * 32)):
                 pass
@@ -232,11 +216,9 @@ def test_who_is_not_its_customer_is_not_let_in(tmp_path: Path) -> None:
                 pass
         assert not entered.engine.inside.streams
 
-    enter(tmp_path, scene)
 
-
-def test_a_hello_that_somebody_copied_holds_nothing(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_a_hello_that_somebody_copied_holds_nothing(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         name = TunnelName(GENESIS_HASH, entered.task, entered.stash)
         provider = provider_of(entered.village, entered.stash)
         hello = SealedLine(name, CUSTOMER_SEAL, provider.seal_key, is_customer=True).hello()
@@ -252,15 +234,13 @@ def test_a_hello_that_somebody_copied_holds_nothing(tmp_path: Path) -> None:
             for each in sockets:
                 await each.close()
 
-    enter(tmp_path, scene)
 
-
-def test_handshakes_that_failed_leave_nothing(tmp_path: Path) -> None:
+async def test_handshakes_that_failed_leave_nothing(tmp_path: Path) -> None:
     def sockets() -> int:
         gc.collect()
-        return sum(type(each) is web.WebSocketResponse for each in gc.get_objects())
+        return sum(type(found) is web.WebSocketResponse for found in gc.get_objects())
 
-    async def scene(entered: Entered) -> None:
+    async with entering(tmp_path) as entered:
         before = sockets()
         async with aiohttp.ClientSession() as session:
             for _ in range(10):
@@ -271,10 +251,8 @@ def test_handshakes_that_failed_leave_nothing(tmp_path: Path) -> None:
         await asyncio.sleep(0.1)
         assert sockets() <= before + 1
 
-    enter(tmp_path, scene)
 
-
-def test_a_tunnel_is_kept_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tunnel_is_kept_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tunnel_server, "PING_SECONDS", 0.01)
     pings = 0
     ping = web.WebSocketResponse.ping
@@ -285,15 +263,11 @@ def test_a_tunnel_is_kept_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         await ping(socket, message)
 
     monkeypatch.setattr(web.WebSocketResponse, "ping", counted)
-
-    async def scene(entered: Entered) -> None:
-        async with entered.tunnel() as tunnel:
-            stream = await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))
-            while pings < 3:
-                await asyncio.sleep(0.01)
-            assert await stream.read() == (OUT, b"cat -\n")
-
-    enter(tmp_path, scene)
+    async with entering(tmp_path) as entered, entered.tunnel() as tunnel:
+        stream = await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))
+        while pings < 3:
+            await asyncio.sleep(0.01)
+        assert await stream.read() == (OUT, b"cat -\n")
 
 
 def test_strangers_need_many_addresses_to_keep_customers_out() -> None:
@@ -301,8 +275,8 @@ def test_strangers_need_many_addresses_to_keep_customers_out() -> None:
     assert of_all >= 64 * of_address
 
 
-def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         async with contextlib.AsyncExitStack() as exits:
             for _ in range(tunnel_server.TUNNELS_OF_TASK_MAX):
                 tunnel = await exits.enter_async_context(entered.tunnel())
@@ -318,30 +292,27 @@ def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
         async with entered.tunnel() as tunnel:
             assert await (await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))).read()
 
-    enter(tmp_path, scene)
+
+async def test_programs_beside_the_container_s_own_are_bounded_and_those_that_are_over_count_no_more(
+    tmp_path: Path,
+) -> None:
+    async with entering(tmp_path) as entered, entered.tunnel() as tunnel:
+
+        async def begun(*command: str) -> Any:
+            return await tunnel.open(RunProgram(command, is_terminal=False, rows=0, columns=0))
+
+        for _ in range(PROGRAMS_OF_ROOM_MAX + 1):
+            assert "no such program" in (await (await begun("missing")).end).problem
+        running = [await begun(*ECHO) for _ in range(PROGRAMS_OF_ROOM_MAX)]
+        assert all([await each.read() for each in running])
+        assert "programs run beside" in (await (await begun(*ECHO)).end).problem
+        await running[0].end_input()
+        assert (await running[0].end).code == 7
+        assert await (await begun(*ECHO)).read()
 
 
-def test_programs_beside_the_container_s_own_are_bounded_and_those_that_are_over_count_no_more(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
-        async with entered.tunnel() as tunnel:
-
-            async def begun(*command: str) -> Any:
-                return await tunnel.open(RunProgram(command, is_terminal=False, rows=0, columns=0))
-
-            for _ in range(PROGRAMS_OF_ROOM_MAX + 1):
-                assert "no such program" in (await (await begun("missing")).end).problem
-            running = [await begun(*ECHO) for _ in range(PROGRAMS_OF_ROOM_MAX)]
-            assert all([await each.read() for each in running])
-            assert "programs run beside" in (await (await begun(*ECHO)).end).problem
-            await running[0].end_input()
-            assert (await running[0].end).code == 7
-            assert await (await begun(*ECHO)).read()
-
-    enter(tmp_path, scene)
-
-
-def test_tunnels_that_begin_together_are_bounded_too(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_tunnels_that_begin_together_are_bounded_too(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         name = TunnelName(GENESIS_HASH, entered.task, entered.stash)
         provider = provider_of(entered.village, entered.stash)
         door = entered.village.miner(entered.stash).daemon.tunnels
@@ -360,11 +331,9 @@ def test_tunnels_that_begin_together_are_bounded_too(tmp_path: Path) -> None:
             for socket, _ in begun:
                 await socket.close()
 
-    enter(tmp_path, scene)
 
-
-def test_copies_under_way_are_bounded(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_copies_under_way_are_bounded(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         places = entered.village.miner(entered.stash).daemon.tunnels.spool.places
         for _ in range(COPIES_MAX):
             await asyncio.wait_for(places.acquire(), 1)
@@ -375,31 +344,24 @@ def test_copies_under_way_are_bounded(tmp_path: Path) -> None:
             places.release()
             assert await copying == ["model/weights"]
 
-    enter(tmp_path, scene)
+
+async def test_a_command_that_cannot_be_run_says_why(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered, entered.tunnel() as tunnel:
+        for command, says in (
+            (("missing",), "no such program"),
+            ((), "a command has"),
+            (("x" * 4_000,) * 5, "bytes"),
+        ):
+            stream = await tunnel.open(RunProgram(command, is_terminal=False, rows=0, columns=0))
+            await said(stream)
+            assert says in (await stream.end).problem
 
 
-def test_a_command_that_cannot_be_run_says_why(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
-        async with entered.tunnel() as tunnel:
-            for command, says in (
-                (("missing",), "no such program"),
-                ((), "a command has"),
-                (("x" * 4_000,) * 5, "bytes"),
-            ):
-                stream = await tunnel.open(RunProgram(command, is_terminal=False, rows=0, columns=0))
-                await said(stream)
-                assert says in (await stream.end).problem
-
-    enter(tmp_path, scene)
-
-
-def test_once_its_program_has_ended_files_are_fetched_and_nothing_is_run(tmp_path: Path) -> None:
-    async def scene(entered: Entered) -> None:
+async def test_once_its_program_has_ended_files_are_fetched_and_nothing_is_run(tmp_path: Path) -> None:
+    async with entering(tmp_path) as entered:
         entered.engine.end()
         async with entered.tunnel() as tunnel:
             stream = await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))
             await said(stream)
             assert "its program has ended" in (await stream.end).problem
             assert await copy_out(tunnel, "workspace/model", tmp_path / "back") == ["model/weights"]
-
-    enter(tmp_path, scene)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import io
 import tarfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,15 +66,16 @@ def shell(script: str, **changes: Any) -> ContainerSpec:
     return task("sh", "-c", script, **changes)
 
 
-def with_engine(folder: Path, address: str, act: Act, kind: WorkspaceKind | None = WorkspaceKind.MEMORY) -> None:
-    async def run() -> None:
-        engine = await open_engine(folder, POLICY, address, kind)
-        try:
-            await act(engine)
-        finally:
-            await engine.close()
-
-    asyncio.run(run())
+@contextlib.asynccontextmanager
+async def an_engine(
+    folder: Path, address: str, kind: WorkspaceKind | None = WorkspaceKind.MEMORY
+) -> AsyncIterator[ContainerEngine]:
+    """An engine that leaves nothing behind."""
+    engine = await open_engine(folder, POLICY, address, kind)
+    try:
+        yield engine
+    finally:
+        await engine.close()
     assert things(address) == []
 
 
@@ -84,8 +85,8 @@ def things(address: str) -> list[str]:
     return [str(found) for found in (*client.containers(all=True), *(client.volumes()["Volumes"] or []))]
 
 
-def test_a_program_from_its_inputs_to_its_outputs(tmp_path: Path, address: str, kind: WorkspaceKind) -> None:
-    async def act(engine: ContainerEngine) -> None:
+async def test_a_program_from_its_inputs_to_its_outputs(tmp_path: Path, address: str, kind: WorkspaceKind) -> None:
+    async with an_engine(tmp_path / "e", address, kind) as engine:
         (tmp_path / "data").mkdir()
         (tmp_path / "data" / "x").write_text("folder")
         script = "cat /in/a /in/data/x /secrets/k >/out/all; mkdir /out/d; echo $A >/out/d/env; echo said; "
@@ -110,11 +111,9 @@ def test_a_program_from_its_inputs_to_its_outputs(tmp_path: Path, address: str, 
         await engine.remove(container)
         assert "said" in (tmp_path / "e" / "container-logs" / "task-0.log").read_text()
 
-    with_engine(tmp_path / "e", address, act, kind)
 
-
-def test_programs_and_files_of_one_that_runs(tmp_path: Path, address: str) -> None:
-    async def act(engine: ContainerEngine) -> None:
+async def test_programs_and_files_of_one_that_runs(tmp_path: Path, address: str) -> None:
+    async with an_engine(tmp_path, address) as engine:
         container = await engine.start(shell("while :; do sleep 1; done"))
         inside = engine.inside
         said = await inside.run(container, ["sh", "-c", "id -u; echo err >&2; exit 5"], 20, 1_000)
@@ -138,11 +137,9 @@ def test_programs_and_files_of_one_that_runs(tmp_path: Path, address: str) -> No
         with pytest.raises(ContainerError, match="no end after"):
             await inside.run(container, ["sleep", "20"], 0.5, 10)
 
-    with_engine(tmp_path, address, act)
 
-
-def test_a_shell_on_a_terminal(tmp_path: Path, address: str) -> None:
-    async def act(engine: ContainerEngine) -> None:
+async def test_a_shell_on_a_terminal(tmp_path: Path, address: str) -> None:
+    async with an_engine(tmp_path, address) as engine:
         container = await engine.start(task("sleep", "60"))
         opened = await engine.inside.open_shell(container, ["sh"])
         await engine.inside.resize(opened, 24, 80)
@@ -153,11 +150,9 @@ def test_a_shell_on_a_terminal(tmp_path: Path, address: str) -> None:
         opened.stream.close()
         assert b"42" in said
 
-    with_engine(tmp_path, address, act)
 
-
-def test_ends(tmp_path: Path, address: str) -> None:
-    async def act(engine: ContainerEngine) -> None:
+async def test_ends(tmp_path: Path, address: str) -> None:
+    async with an_engine(tmp_path, address) as engine:
         late = await engine.start(
             shell("trap '' TERM; while :; do sleep 1; done", limits=replace(LIMITS, wall_seconds=1))
         )
@@ -174,8 +169,6 @@ def test_ends(tmp_path: Path, address: str) -> None:
         assert "no-such-program" in str(missing.log.lines[0])
         await engine.remove(missing)
 
-    with_engine(tmp_path, address, act)
-
 
 @pytest.mark.parametrize(
     ("changes", "why"),
@@ -190,26 +183,24 @@ def test_ends(tmp_path: Path, address: str) -> None:
         ({"inputs": {"a": bytes(2 * MIB)}, "limits": replace(LIMITS, input_bytes=MIB)}, "input_bytes"),
     ],
 )
-def test_what_does_not_start_leaves_nothing(tmp_path: Path, address: str, changes: dict[str, Any], why: str) -> None:
-    async def act(engine: ContainerEngine) -> None:
+async def test_what_does_not_start_leaves_nothing(
+    tmp_path: Path, address: str, changes: dict[str, Any], why: str
+) -> None:
+    async with an_engine(tmp_path, address) as engine:
         with pytest.raises(ContainerError, match=why):
             await engine.start(replace(task("id"), **changes))
         assert things(address) == []
 
-    with_engine(tmp_path, address, act)
 
-
-def test_an_id_is_started_once(tmp_path: Path, address: str) -> None:
-    async def act(engine: ContainerEngine) -> None:
+async def test_an_id_is_started_once(tmp_path: Path, address: str) -> None:
+    async with an_engine(tmp_path, address) as engine:
         both = await asyncio.gather(*(engine.start(task("sleep", "60")) for _ in range(2)), return_exceptions=True)
         assert [type(found).__name__ for found in both] == ["RunningContainer", "ContainerRefusedError"]
         assert len(things(address)) == 4  # the container, its holder and two volumes: the refusal removed nothing
 
-    with_engine(tmp_path, address, act)
 
-
-def test_who_is_cancelled_leaves_nothing(tmp_path: Path, address: str) -> None:
-    async def act(engine: ContainerEngine) -> None:
+async def test_who_is_cancelled_leaves_nothing(tmp_path: Path, address: str) -> None:
+    async with an_engine(tmp_path, address) as engine:
         for delay in (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5):
             starting = asyncio.create_task(engine.start(task("sleep", "60")))
             await asyncio.sleep(delay)
@@ -218,39 +209,33 @@ def test_who_is_cancelled_leaves_nothing(tmp_path: Path, address: str) -> None:
                 await engine.remove(await starting)  # on a quick machine it has started by now
             assert things(address) == []
 
-    with_engine(tmp_path, address, act)
 
-
-def test_the_next_daemon_removes_what_is_its_own(tmp_path: Path, address: str, kind: WorkspaceKind) -> None:
+async def test_the_next_daemon_removes_what_is_its_own(tmp_path: Path, address: str, kind: WorkspaceKind) -> None:
     client = docker.APIClient(base_url=address, version="auto", timeout=60)
-
-    async def run() -> None:
-        dead = await open_engine(tmp_path / "a", POLICY, address, kind)
-        other = await open_engine(tmp_path / "b", POLICY, address, kind)
-        await dead.start(task("sleep", "60", secrets={"k": b"x"}))
-        alive = await other.start(task("sleep", "60"))
-        # A stranger's container that bears our label, as one made from a customer's image would.
-        owner = (tmp_path / "a" / "container-owner").read_text().strip()
-        image = alive.spec.image.sha256
-        labels = {"org.ogpu.owner": owner}
-        config = {
-            "Image": f"sha256:{image}",
-            "Cmd": ["sleep", "60"],
-            "Labels": labels,
-            "HostConfig": {"NetworkMode": "none"},
-        }
-        client.create_container_from_config(config, name="a-strangers")
-        again = await open_engine(tmp_path / "a", POLICY, address, kind)
-        assert (again.leftovers.containers, again.leftovers.volumes) == (2, 3)
-        assert again.leftovers.files == (2 if kind is WorkspaceKind.FILE else 0)
-        assert not alive.end.done()
-        names = [name for found in client.containers(all=True) for name in found["Names"]]
-        assert "/a-strangers" in names
-        client.remove_container("a-strangers", force=True)
-        for engine in (again, other, dead):
-            await engine.close()
-
-    asyncio.run(run())
+    dead = await open_engine(tmp_path / "a", POLICY, address, kind)
+    other = await open_engine(tmp_path / "b", POLICY, address, kind)
+    await dead.start(task("sleep", "60", secrets={"k": b"x"}))
+    alive = await other.start(task("sleep", "60"))
+    # A stranger's container that bears our label, as one made from a customer's image would.
+    owner = (tmp_path / "a" / "container-owner").read_text().strip()
+    image = alive.spec.image.sha256
+    labels = {"org.ogpu.owner": owner}
+    config = {
+        "Image": f"sha256:{image}",
+        "Cmd": ["sleep", "60"],
+        "Labels": labels,
+        "HostConfig": {"NetworkMode": "none"},
+    }
+    client.create_container_from_config(config, name="a-strangers")
+    again = await open_engine(tmp_path / "a", POLICY, address, kind)
+    assert (again.leftovers.containers, again.leftovers.volumes) == (2, 3)
+    assert again.leftovers.files == (2 if kind is WorkspaceKind.FILE else 0)
+    assert not alive.end.done()
+    names = [name for found in client.containers(all=True) for name in found["Names"]]
+    assert "/a-strangers" in names
+    client.remove_container("a-strangers", force=True)
+    for engine in (again, other, dead):
+        await engine.close()
     assert things(address) == []
 
 
@@ -266,33 +251,28 @@ def test_what_this_machine_can_do(address: str) -> None:
     assert network.standing is (AbilityStanding.LIMITED if ability.why_no_outbound else AbilityStanding.GOOD)
 
 
-def test_images_of_tasks_go_when_their_room_is_wanted_and_the_operators_stay(tmp_path: Path, address: str) -> None:
+async def test_images_of_tasks_go_when_their_room_is_wanted_and_the_operators_stay(
+    tmp_path: Path, address: str
+) -> None:
     made = [MadeImage((ImageFile("a", bytes([number]) * 3 * MIB),), {"Cmd": ["x"]}).archive() for number in range(4)]
     client = docker.APIClient(base_url=address, version="auto", timeout=60)
     policy = replace(POLICY, image_disk_bytes=8 * MIB)
-
-    async def bring() -> None:
-        engine = await open_engine(tmp_path, policy, address, WorkspaceKind.MEMORY)
-        try:
-            for number, image in enumerate(made):
-                spec = replace(task(), image=image, container_id=f"task-{number}")
-                assert not await engine.has_image(spec)
-                await engine.ready(spec)
-                if number == 0:
-                    client.tag(f"sha256:{image.sha256}", "operator/own", "1")
-                await engine.release(spec)
-        finally:
-            await engine.close()
-
-    asyncio.run(bring())
+    engine = await open_engine(tmp_path, policy, address, WorkspaceKind.MEMORY)
+    try:
+        for number, image in enumerate(made):
+            spec = replace(task(), image=image, container_id=f"task-{number}")
+            assert not await engine.has_image(spec)
+            await engine.ready(spec)
+            if number == 0:
+                client.tag(f"sha256:{image.sha256}", "operator/own", "1")
+            await engine.release(spec)
+    finally:
+        await engine.close()
     there = {image["Id"].removeprefix("sha256:") for image in client.images()}
     assert there & {image.sha256 for image in made} == {made[0].sha256, made[2].sha256, made[3].sha256}
     client.remove_image("operator/own:1")
-    with_engine(tmp_path, address, nothing)
+    async with an_engine(tmp_path, address):
+        pass
     for image in made[2:]:
         client.remove_image(f"sha256:{image.sha256}")
     client.close()
-
-
-async def nothing(_: ContainerEngine) -> None:
-    """An engine is opened and closed."""

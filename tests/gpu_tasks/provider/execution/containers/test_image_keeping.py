@@ -6,7 +6,7 @@ import json
 import platform
 import tarfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -112,115 +112,90 @@ def keeping(
     return Images(door, policy, platform.machine(), ImageBook(book))
 
 
-def play(scene: Callable[[], Awaitable[None]]) -> None:
-    async def run() -> None:
-        await scene()
-
-    asyncio.run(run())
-
-
-def test_the_longest_unused_goes_when_its_room_is_wanted(tmp_path: Path) -> None:
-    async def scene() -> None:
-        engine = FakeEngineImages()
-        images = keeping(engine, tmp_path / "b.json")
-        brought = [archive(number) for number in range(5)]
-        for number, image in enumerate(brought[:3]):
-            await images.ready(image, ROOM, used_by=f"c{number}")
-            images.keeping.release(f"c{number}")
-        assert len(engine.images) == 3
-        await images.ready(brought[0], ROOM, used_by="again")
-        await images.ready(brought[3], ROOM)
-        left = {name.removeprefix("sha256:") for name in engine.images}
-        assert left == {brought[0].sha256, brought[2].sha256, brought[3].sha256}, "the one that was used again stays"
-        assert set(read_book(tmp_path / "b.json")) == set(engine.images)
-
-    play(scene)
+async def test_the_longest_unused_goes_when_its_room_is_wanted(tmp_path: Path) -> None:
+    engine = FakeEngineImages()
+    images = keeping(engine, tmp_path / "b.json")
+    brought = [archive(number) for number in range(5)]
+    for number, image in enumerate(brought[:3]):
+        await images.ready(image, ROOM, used_by=f"c{number}")
+        images.keeping.release(f"c{number}")
+    assert len(engine.images) == 3
+    await images.ready(brought[0], ROOM, used_by="again")
+    await images.ready(brought[3], ROOM)
+    left = {name.removeprefix("sha256:") for name in engine.images}
+    assert left == {brought[0].sha256, brought[2].sha256, brought[3].sha256}, "the one that was used again stays"
+    assert set(read_book(tmp_path / "b.json")) == set(engine.images)
 
 
-def test_what_programs_use_stays_and_what_finds_no_room_beside_them_is_not_brought() -> None:
-    async def scene() -> None:
-        engine = FakeEngineImages()
-        images = keeping(engine, age=1)
-        for number in range(3):
-            await images.ready(archive(number), ROOM, used_by=f"c{number}")
-        with pytest.raises(ContainerError, match="programs that run or are bid for"):
-            await images.ready(archive(3), ROOM, used_by="c3")
-        await images.keeping.tidy(ROOM)
-        assert len(engine.images) == 3
-        images.keeping.release("c1")
+async def test_what_programs_use_stays_and_what_finds_no_room_beside_them_is_not_brought() -> None:
+    engine = FakeEngineImages()
+    images = keeping(engine, age=1)
+    for number in range(3):
+        await images.ready(archive(number), ROOM, used_by=f"c{number}")
+    with pytest.raises(ContainerError, match="programs that run or are bid for"):
         await images.ready(archive(3), ROOM, used_by="c3")
-        assert f"sha256:{archive(1).sha256}" not in engine.images
-
-    play(scene)
-
-
-def test_what_nobody_used_for_long_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene() -> None:
-        engine = FakeEngineImages()
-        images = keeping(engine, age=100)
-        await images.ready(archive(1), ROOM, used_by="c1")
-        await images.ready(archive(2), ROOM)
-        later = time.time() + 101
-        monkeypatch.setattr(keeping_images, "time", SimpleNamespace(time=lambda: later))
-        await images.keeping.tidy()
-        assert list(engine.images) == [f"sha256:{archive(1).sha256}"]
-
-    play(scene)
+    await images.keeping.tidy(ROOM)
+    assert len(engine.images) == 3
+    images.keeping.release("c1")
+    await images.ready(archive(3), ROOM, used_by="c3")
+    assert f"sha256:{archive(1).sha256}" not in engine.images
 
 
-def test_what_the_operator_has_is_never_removed() -> None:
-    async def scene() -> None:
-        engine = FakeEngineImages()
-        engine.has(PULLED.reference)
-        images = keeping(engine, age=1)
-        await images.ready(PULLED, ROOM)
-        await images.ready(archive(1), ROOM)
-        name = f"sha256:{archive(1).sha256}"
-        engine.images[name]["RepoTags"] = ["mine:latest"]
-        images.keeping._age_seconds = -1
-        await images.keeping.tidy(ROOM)
-        assert set(engine.images) == {PULLED.reference, name}, "it was there before, or has got a name since"
-        assert not images.keeping._book.images
-
-    play(scene)
+async def test_what_nobody_used_for_long_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = FakeEngineImages()
+    images = keeping(engine, age=100)
+    await images.ready(archive(1), ROOM, used_by="c1")
+    await images.ready(archive(2), ROOM)
+    later = time.time() + 101
+    monkeypatch.setattr(keeping_images, "time", SimpleNamespace(time=lambda: later))
+    await images.keeping.tidy()
+    assert list(engine.images) == [f"sha256:{archive(1).sha256}"]
 
 
-def test_what_a_container_of_another_daemon_has_is_tried_later() -> None:
-    async def scene() -> None:
-        engine = FakeEngineImages()
-        images = keeping(engine)
-        await images.ready(PULLED, ROOM)
-        engine.in_use.add(PULLED.reference)
-        await images.keeping.tidy(ROOM)
-        assert PULLED.reference in images.keeping._book.images
-        engine.in_use.clear()
-        await images.keeping.tidy(ROOM)
-        assert not engine.images
+async def test_what_the_operator_has_is_never_removed() -> None:
+    engine = FakeEngineImages()
+    engine.has(PULLED.reference)
+    images = keeping(engine, age=1)
+    await images.ready(PULLED, ROOM)
+    await images.ready(archive(1), ROOM)
+    name = f"sha256:{archive(1).sha256}"
+    engine.images[name]["RepoTags"] = ["mine:latest"]
+    images.keeping._age_seconds = -1
+    await images.keeping.tidy(ROOM)
+    assert set(engine.images) == {PULLED.reference, name}, "it was there before, or has got a name since"
+    assert not images.keeping._book.images
 
-    play(scene)
+
+async def test_what_a_container_of_another_daemon_has_is_tried_later() -> None:
+    engine = FakeEngineImages()
+    images = keeping(engine)
+    await images.ready(PULLED, ROOM)
+    engine.in_use.add(PULLED.reference)
+    await images.keeping.tidy(ROOM)
+    assert PULLED.reference in images.keeping._book.images
+    engine.in_use.clear()
+    await images.keeping.tidy(ROOM)
+    assert not engine.images
 
 
-def test_an_image_is_written_down_before_it_is_brought_and_found_by_the_next_daemon(tmp_path: Path) -> None:
-    async def scene() -> None:
-        engine, book = FakeEngineImages(), tmp_path / "b.json"
+async def test_an_image_is_written_down_before_it_is_brought_and_found_by_the_next_daemon(tmp_path: Path) -> None:
+    engine, book = FakeEngineImages(), tmp_path / "b.json"
 
-        def die() -> None:
-            assert read_book(book)[PULLED.reference].bytes == 0
-            engine.has(PULLED.reference, 5 * MIB)
-            raise KeyboardInterrupt
+    def die() -> None:
+        assert read_book(book)[PULLED.reference].bytes == 0
+        engine.has(PULLED.reference, 5 * MIB)
+        raise KeyboardInterrupt
 
-        engine.on_pull = die
-        with pytest.raises(KeyboardInterrupt):
-            await keeping(engine, book).ready(PULLED, ROOM)
-        later = keeping(engine, book)
-        await later.keeping.settle()
-        assert later.keeping._book.images[PULLED.reference].bytes == 5 * MIB
-        del engine.images[PULLED.reference]
-        last = keeping(engine, book)
-        await last.keeping.settle()
-        assert read_book(book) == {}
-
-    play(scene)
+    engine.on_pull = die
+    with pytest.raises(KeyboardInterrupt):
+        await keeping(engine, book).ready(PULLED, ROOM)
+    later = keeping(engine, book)
+    await later.keeping.settle()
+    assert later.keeping._book.images[PULLED.reference].bytes == 5 * MIB
+    del engine.images[PULLED.reference]
+    last = keeping(engine, book)
+    await last.keeping.settle()
+    assert read_book(book) == {}
 
 
 class KilledError(BaseException):
@@ -302,46 +277,40 @@ def test_wherever_a_daemon_is_killed_the_next_one_knows_every_image_that_it_brou
     assert counted > 40, "each write and each call is a point"
 
 
-def test_one_that_is_refused_or_too_large_is_sent_away() -> None:
-    async def scene() -> None:
-        engine = FakeEngineImages()
-        images = keeping(engine)
-        engine.pulled_bytes = ROOM + 1
-        with pytest.raises(ContainerRefusedError, match="the limit is"):
-            await images.ready(PULLED, 2 * ROOM)
-        assert PULLED.reference in images.keeping._book.images, "an engine may have it all the same"
-        await images.keeping.tidy()
-        assert not engine.images
-        engine.pulled_bytes, engine.command = MIB, []
-        with pytest.raises(ContainerRefusedError, match="no program"):
-            await images.ready(PULLED, ROOM, has_command=False)
-        assert not engine.images
-        assert not images.keeping._book.images
-
-    play(scene)
+async def test_one_that_is_refused_or_too_large_is_sent_away() -> None:
+    engine = FakeEngineImages()
+    images = keeping(engine)
+    engine.pulled_bytes = ROOM + 1
+    with pytest.raises(ContainerRefusedError, match="the limit is"):
+        await images.ready(PULLED, 2 * ROOM)
+    assert PULLED.reference in images.keeping._book.images, "an engine may have it all the same"
+    await images.keeping.tidy()
+    assert not engine.images
+    engine.pulled_bytes, engine.command = MIB, []
+    with pytest.raises(ContainerRefusedError, match="no program"):
+        await images.ready(PULLED, ROOM, has_command=False)
+    assert not engine.images
+    assert not images.keeping._book.images
 
 
-def test_a_pull_that_comes_after_nobody_waited_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene() -> None:
-        engine = FakeEngineImages()
-        images = keeping(engine)
+async def test_a_pull_that_comes_after_nobody_waited_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = FakeEngineImages()
+    images = keeping(engine)
 
-        def break_off() -> None:
-            raise ContainerError("pull an image", "not here after 1800 s", "try later")
+    def break_off() -> None:
+        raise ContainerError("pull an image", "not here after 1800 s", "try later")
 
-        engine.on_pull = break_off
-        with pytest.raises(ContainerError, match="not here"):
-            await images.ready(PULLED, ROOM)
-        assert images.keeping._book.images[PULLED.reference].bytes == 0
-        engine.has(PULLED.reference, 2 * MIB)
-        await images.keeping.tidy()
-        assert images.keeping._book.images[PULLED.reference].bytes == 2 * MIB
-        engine.images.clear()
-        images.keeping._book.note(BroughtImage(PULLED.reference, 0, 0.0))
-        await images.keeping.tidy()
-        assert not images.keeping._book.images
-
-    play(scene)
+    engine.on_pull = break_off
+    with pytest.raises(ContainerError, match="not here"):
+        await images.ready(PULLED, ROOM)
+    assert images.keeping._book.images[PULLED.reference].bytes == 0
+    engine.has(PULLED.reference, 2 * MIB)
+    await images.keeping.tidy()
+    assert images.keeping._book.images[PULLED.reference].bytes == 2 * MIB
+    engine.images.clear()
+    images.keeping._book.note(BroughtImage(PULLED.reference, 0, 0.0))
+    await images.keeping.tidy()
+    assert not images.keeping._book.images
 
 
 @given(st.binary(max_size=200) | st.builds(lambda value: json.dumps(value).encode(), st.recursive(

@@ -43,51 +43,42 @@ def test_lines_do_not_depend_on_the_pieces(pieces: list[bytes]) -> None:
     asyncio.run(run())
 
 
-def test_streams_do_not_mix_and_the_last_line_needs_no_end() -> None:
-    async def run() -> None:
-        log = log_of()
-        log.feed("out", b"a")
-        log.feed("err", b"x\n")
-        log.feed("out", b"b\nc")
-        assert [(line.stream, line.text) for line in log.lines] == [("err", "x"), ("out", "ab")]
-        log.close()
-        assert texts(log.lines) == ["x", "ab", "c"]
-
-    asyncio.run(run())
+async def test_streams_do_not_mix_and_the_last_line_needs_no_end() -> None:
+    log = log_of()
+    log.feed("out", b"a")
+    log.feed("err", b"x\n")
+    log.feed("out", b"b\nc")
+    assert [(line.stream, line.text) for line in log.lines] == [("err", "x"), ("out", "ab")]
+    log.close()
+    assert texts(log.lines) == ["x", "ab", "c"]
 
 
-def test_the_last_lines_are_kept_within_the_limit() -> None:
-    async def run() -> None:
-        log = log_of(10 * LINE_COST_BYTES)
-        log.feed("out", b"\n" * 1_000)
-        assert len(log.lines) == 10
-        assert log.lines[-1].number == 999
-        log.feed("out", b"x" * 100 * LINE_BYTES_MAX)
-        assert all(len(line.text) <= LINE_BYTES_MAX for line in log.lines)
-
-    asyncio.run(run())
+async def test_the_last_lines_are_kept_within_the_limit() -> None:
+    log = log_of(10 * LINE_COST_BYTES)
+    log.feed("out", b"\n" * 1_000)
+    assert len(log.lines) == 10
+    assert log.lines[-1].number == 999
+    log.feed("out", b"x" * 100 * LINE_BYTES_MAX)
+    assert all(len(line.text) <= LINE_BYTES_MAX for line in log.lines)
 
 
-def test_who_follows_gets_every_line_that_is_kept_and_then_the_end() -> None:
-    async def run() -> None:
-        log = log_of(5 * (LINE_COST_BYTES + 1))
-        found: list[int] = []
+async def test_who_follows_gets_every_line_that_is_kept_and_then_the_end() -> None:
+    log = log_of(5 * (LINE_COST_BYTES + 1))
+    found: list[int] = []
 
-        async def follow() -> None:
-            found.extend([line.number async for line in log.follow()])
+    async def follow() -> None:
+        found.extend([line.number async for line in log.follow()])
 
-        following = asyncio.create_task(follow())
-        log.feed("out", b"a\nb\n")
+    following = asyncio.create_task(follow())
+    log.feed("out", b"a\nb\n")
+    await asyncio.sleep(0)
+    log.feed("out", b"c\n" * 20)  # it sees the last five of these
+    for _ in range(3):
         await asyncio.sleep(0)
-        log.feed("out", b"c\n" * 20)  # it sees the last five of these
-        for _ in range(3):
-            await asyncio.sleep(0)
-        log.close()
-        await following
-        assert found == [0, 1, 17, 18, 19, 20, 21]
-        assert [line.number async for line in log.follow(20)] == [20, 21]
-
-    asyncio.run(run())
+    log.close()
+    await following
+    assert found == [0, 1, 17, 18, 19, 20, 21]
+    assert [line.number async for line in log.follow(20)] == [20, 21]
 
 
 def test_the_pace_holds_bytes_and_lines() -> None:
@@ -101,20 +92,17 @@ def test_the_pace_holds_bytes_and_lines() -> None:
         assert rate * 9 < count < rate * 12
 
 
-def test_after_the_end_nobody_waits() -> None:
-    async def run() -> None:
-        async def frames() -> AsyncIterator[tuple[int, bytes]]:
-            for _ in range(50):
-                yield 2, b"\n" * LINES_PER_SECOND
+async def test_after_the_end_nobody_waits() -> None:
+    async def frames() -> AsyncIterator[tuple[int, bytes]]:
+        for _ in range(50):
+            yield 2, b"\n" * LINES_PER_SECOND
 
-        log, is_over = log_of(), asyncio.Event()
-        is_over.set()
-        await asyncio.wait_for(pump(frames(), log, is_over), 30)
-        assert log.is_closed
-        assert log.lines_seen == 50 * LINES_PER_SECOND
-        assert log.lines[-1].stream == "err"
-
-    asyncio.run(run())
+    log, is_over = log_of(), asyncio.Event()
+    is_over.set()
+    await asyncio.wait_for(pump(frames(), log, is_over), 30)
+    assert log.is_closed
+    assert log.lines_seen == 50 * LINES_PER_SECOND
+    assert log.lines[-1].stream == "err"
 
 
 def test_a_kept_log_says_nothing_to_a_terminal(tmp_path: Path) -> None:
