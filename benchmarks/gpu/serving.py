@@ -13,7 +13,7 @@ from benchmarks.figures import Figures
 from benchmarks.gpu.drawn_requests import greedy
 from benchmarks.processes import children, command_of
 from gpu_tasks.provider.execution.bench import Bench
-from gpu_tasks.provider.execution.executor import BadRequestError
+from gpu_tasks.provider.execution.executor import BadRequestError, Execution
 from gpu_tasks.provider.execution.gpu import MIB, Hardware, Reading, meter_for
 from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads.form import WorkloadForm
@@ -45,6 +45,11 @@ def bench_of(hardware: Hardware, backend: str) -> Bench:
     return Bench(hardware, workers_with(backend))
 
 
+async def completed(bench: Bench, request: bytes) -> tuple[Execution, Reading]:
+    """What the device's worker gives for a request, and what the device consumed."""
+    return await bench.measured((await bench.worker(form())).run(request))
+
+
 def worker_pids() -> list[int]:
     """The worker processes that this process has started and that live."""
     return [pid for pid in children() if WORKER in command_of(pid)]
@@ -63,18 +68,18 @@ async def wrong_completions(bench: Bench, requests: Sequence[bytes]) -> tuple[li
     numpy, reference, wrong, tokens = open_workload(WORKLOAD), open_workload(WORKLOAD, "reference"), [], 0
     for number, request in enumerate(requests):
         expected = numpy.run(request)
-        execution, _ = await bench.run(form(), request, time.monotonic())
+        execution, _ = await completed(bench, request)
         tokens += len(expected)
         if number % REFERENCE_EVERY == 0 and reference.run(request) != expected:
             wrong.append(f"request {number}: NumPy here differs from the int64 reference")
         if execution.output != expected:
             wrong.append(f"request {number}: another completion than NumPy's")
-        if not await bench.verify(form(), request, expected, time.monotonic()):
+        if not await (await bench.worker(form())).verify(request, expected):
             wrong.append(f"request {number}: refuses NumPy's completion")
-        if expected and await bench.verify(form(), request, _spoiled(expected), time.monotonic()):
+        if expected and await (await bench.worker(form())).verify(request, _spoiled(expected)):
             wrong.append(f"request {number}: accepts a wrong completion")
     try:
-        await bench.run(form(), b"no request", time.monotonic())
+        await completed(bench, b"no request")
         wrong.append("bytes that are no request: an answer")
     except BadRequestError:
         pass
@@ -86,16 +91,16 @@ async def speed(hardware: Hardware, backend: str, seconds: float, idle_watts: fl
     bench = bench_of(hardware, backend)
     try:
         began = time.monotonic()
-        await bench.start(form(), began)
+        await bench.worker(form())
         start = time.monotonic() - began
         limits = limits_of(worker_pids()[0])
-        output = (await bench.run(form(), greedy(LONG), time.monotonic()))[0].output
+        output = (await completed(bench, greedy(LONG)))[0].output
         short = statistics.median([await _seconds(bench, greedy(SHORT)) for _ in range(ROUNDS)])
         long = statistics.median([await _seconds(bench, greedy(LONG)) for _ in range(ROUNDS)])
         checks = []
         for _ in range(ROUNDS):
             began = time.monotonic()
-            await bench.verify(form(), greedy(LONG), output, began)
+            await (await bench.worker(form())).verify(greedy(LONG), output)
             checks.append(time.monotonic() - began)
         check = statistics.median(checks)
         load = await under_load(bench, seconds, idle_watts)
@@ -115,7 +120,7 @@ async def under_load(bench: Bench, seconds: float, idle_watts: float) -> Figures
     """One request after the other for some seconds: what the daemon's own meter reads of them, summed up."""
     began, tokens, energy, cpu, peak, resident = time.monotonic(), 0, 0, 0, 0, 0
     while time.monotonic() - began < seconds:
-        execution, reading = await bench.run(form(), greedy(LONG), time.monotonic())
+        execution, reading = await completed(bench, greedy(LONG))
         tokens, energy, cpu = tokens + len(execution.output), energy + reading.energy_mj, cpu + execution.cpu_ms
         peak, resident = max(peak, reading.memory_peak_bytes), max(resident, execution.memory_peak_bytes)
     took = time.monotonic() - began
@@ -148,7 +153,7 @@ def limits_of(pid: int) -> dict[str, str]:
 
 
 async def _seconds(bench: Bench, request: bytes) -> float:
-    execution, _ = await bench.run(form(), request, time.monotonic())
+    execution, _ = await completed(bench, request)
     return execution.wall_ms / 1000
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.gpu.drawn_requests import greedy
-from benchmarks.gpu.serving import LONG, WORKLOAD, bench_of, form, worker_pids
+from benchmarks.gpu.serving import LONG, WORKLOAD, bench_of, completed, worker_pids
 from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.gpu import MIB, Hardware, meter_for
 from gpu_tasks.provider.execution.limits import limits_for
@@ -29,14 +29,14 @@ async def killed(hardware: Hardware, backend: str) -> tuple[str, list[str]]:
     bench = bench_of(hardware, backend)
     before = _memory_mib(hardware)
     try:
-        right = (await bench.run(form(), greedy(LONG), time.monotonic()))[0].output
+        right = (await completed(bench, greedy(LONG)))[0].output
         (pid,) = worker_pids()
         os.kill(pid, signal.SIGSTOP)  # so that it is surely at work when it is killed
-        asked = asyncio.create_task(bench.run(form(), greedy(LONG), time.monotonic()))
+        asked = asyncio.create_task(completed(bench, greedy(LONG)))
         await asyncio.sleep(0.2)
         os.kill(pid, signal.SIGKILL)
         said, wrong = await _failure(asked)
-        if (await bench.run(form(), greedy(LONG), time.monotonic()))[0].output != right:
+        if (await completed(bench, greedy(LONG)))[0].output != right:
             wrong.append("after a kill: another completion")
     finally:
         await bench.close()

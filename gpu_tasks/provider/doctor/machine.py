@@ -70,7 +70,7 @@ async def worker_diagnoses(
 async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: MakeExecutor, by: str) -> Diagnosis:
     bench = Bench(hardware, make)
     try:
-        await bench.start(form, 0.0)
+        await bench.worker(form)
     except ExecutionError as error:
         return bad(check, str(error), 'see docs/providers.md, "With a GPU"; another --backend may work here')
     finally:

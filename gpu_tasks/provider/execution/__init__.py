@@ -9,6 +9,7 @@ In reading order:
 * `limits`: what a worker may use
 * `sandbox`: the walls around it, where this machine has some
 * `worker`: a worker process, from inside
+* `worker_process`: a process and its pipes, from outside
 * `executor`: a worker process, from outside
 * `bench`: one device: its workers and its meter
 * `worker_start`: which backend computes on which hardware

@@ -7,22 +7,21 @@ or answers nonsense costs one answer, and is started anew; it ends with the daem
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from gpu_tasks.provider.execution.chain_worker import ROWS, WORK, ChainRows, ChainWork
-from gpu_tasks.provider.execution.executor import ENVIRONMENT_KEPT, ExecutionError
+from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
+from gpu_tasks.provider.execution.limits import Limits
+from gpu_tasks.provider.execution.worker_process import NoAnswerError, WorkerProcess
 from gpu_tasks.provider.execution.worker_start import CUDA, NUMPY
-from gpu_tasks.provider.execution.worker_wire import LENGTH_BYTES, framed
 from runtime.encoding.codec import DecodeError
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 START_SECONDS, ANSWER_SECONDS = 120.0, 300.0
+LIMITS = Limits()
 
 
 class ChainComputer(Protocol):
@@ -50,63 +49,48 @@ class ChainProcess:
     def __init__(self, backend: str, environment: Mapping[str, str] | None = None) -> None:
         """Nothing runs. `environment` is seen by the process besides what every worker sees."""
         self._backend = backend
-        self._environment = dict(environment or {})
-        self._process: Process | None = None
+        module = ("-m", "gpu_tasks.provider.execution.chain_worker", "--backend", backend)
+        self._process = WorkerProcess((sys.executable, "-s", *module), environment or {})
         self._turn = asyncio.Lock()
 
     async def start(self) -> None:
         """See `ChainComputer`."""
         async with self._turn:
-            await self._running()
+            await self._run()
 
     async def rows(self, work: ChainWork) -> ChainRows:
         """See `ChainComputer`."""
         async with self._turn:
-            process = await self._running()
-            assert process.stdin is not None, "made with a pipe"
+            await self._run()
+            self._process.write(WORK.encode(work))
+            answer = await self._answer(ANSWER_SECONDS)
             try:
-                process.stdin.write(framed(WORK.encode(work)))
-                found: ChainRows = ROWS.decode(await self._answer(process, ANSWER_SECONDS))
-            except (DecodeError, OSError) as error:
-                await self._end()
+                found: ChainRows = ROWS.decode(answer)
+            except DecodeError as error:
+                await self.close()
                 raise ExecutionError(f"the process for roll calls failed: {error}") from None
             return found
 
     async def close(self) -> None:
         """See `ChainComputer`."""
-        await self._end()
+        await self._process.kill()
 
-    async def _running(self) -> Process:
-        if self._process is None or self._process.returncode is not None:
-            kept = {name: os.environ[name] for name in ENVIRONMENT_KEPT if name in os.environ}
-            module = ("-m", "gpu_tasks.provider.execution.chain_worker", "--backend", self._backend)
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-s", *module, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=kept | self._environment
-            )
-            await self._answer(self._process, START_SECONDS)
-        return self._process
+    async def _run(self) -> None:
+        if not self._process.is_running:
+            await self._process.start()
+            await self._answer(START_SECONDS)
 
-    async def _answer(self, process: Process, seconds: float) -> bytes:
+    async def _answer(self, seconds: float) -> bytes:
         """The next answer; ExecutionError, and the process ends, if there is none in time."""
-        assert process.stdout is not None, "made with a pipe"
         try:
             async with asyncio.timeout(seconds):
-                length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "little")
-                return await process.stdout.readexactly(min(length, ANSWER_BYTES_MAX))
-        except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
-            await self._end()
+                return await self._process.read(ANSWER_BYTES_MAX, LIMITS.cpu_seconds_life)
+        except (TimeoutError, NoAnswerError) as error:
+            await self.close()
             raise ExecutionError(f"the process for roll calls ({self._backend}) gives no answer: {error!r}") from None
         except BaseException:  # cancelled in the midst of an answer: the next one would be read as this one's end
-            await self._end()
+            await self.close()
             raise
-
-    async def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None or process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 def chains_with(backend: str) -> MakeChains:

@@ -9,11 +9,11 @@ computed here: what is computed follows from a seed of the chain and a shape of 
 from __future__ import annotations
 
 import argparse
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 from gpu_tasks.provider.execution import limits
 from gpu_tasks.provider.execution.worker import pipes
-from gpu_tasks.provider.execution.worker_wire import LENGTH_BYTES, framed
+from gpu_tasks.provider.execution.worker_wire import read_message, write_message
 from gpu_tasks.workloads.matmul_chain.challenge import ROWS_MAX, ChainChallenge
 from runtime.encoding.codec import U32, Bounded, codec, struct
 from runtime.encoding.types import Hash
@@ -57,26 +57,15 @@ def main() -> None:
     )
 
     arithmetic = chain_arithmetic(backend)
-    _answer(sink, b"")
-    while body := _message(source):
+    write_message(sink, b"")
+    while body := read_message(source, WORK_BYTES_MAX):
         work = WORK.decode(body)
         if work.rows:
             found = ChainRows(bytes(32), b"".join(hashes_of(arithmetic, work.challenge, work.rows)))
         else:
             digests = row_hashes(arithmetic, work.challenge)
             found = ChainRows(rows_root(digests), b"".join(digests))
-        _answer(sink, ROWS.encode(found))
-
-
-def _answer(sink: BinaryIO, body: bytes) -> None:
-    sink.write(framed(body))
-    sink.flush()
-
-
-def _message(source: BinaryIO) -> bytes:
-    """The next question; empty at the end of the input, or for what is none."""
-    length = int.from_bytes(source.read(LENGTH_BYTES), "little")
-    return source.read(length) if 0 < length <= WORK_BYTES_MAX else b""
+        write_message(sink, ROWS.encode(found))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from gpu_tasks.provider.execution import limits
 from gpu_tasks.provider.execution.limits import MIB, Limits
 from gpu_tasks.provider.execution.worker_wire import (
     ANSWER,
-    LENGTH_BYTES,
     MESSAGE_BYTES_MAX,
     PART_BYTES,
     QUESTION,
@@ -44,8 +43,9 @@ from gpu_tasks.provider.execution.worker_wire import (
     VerifyOutput,
     Weighed,
     WorkerAnswer,
-    framed,
+    read_message,
     shortened,
+    write_message,
 )
 from gpu_tasks.workloads.stepwise import StepwiseWorkload
 from gpu_tasks.workloads.workload import Workload
@@ -85,7 +85,7 @@ def pipes() -> tuple[BinaryIO, BinaryIO]:
 def serve(workload: Workload, allowed: Limits, source: BinaryIO, sink: BinaryIO) -> None:
     """Answer questions until there are no more."""
     answer(sink, Ready(workload.workload_id, workload.model_id))
-    while body := _message(source):
+    while body := read_message(source, MESSAGE_BYTES_MAX):
         limits.allow_cpu_from_now(allowed, int(time.process_time()))
         question = QUESTION.decode(body)
         if isinstance(question, RunMany):
@@ -98,8 +98,7 @@ def serve(workload: Workload, allowed: Limits, source: BinaryIO, sink: BinaryIO)
 
 def answer(sink: BinaryIO, value: WorkerAnswer) -> None:
     """Send an answer."""
-    sink.write(framed(ANSWER.encode(value)))
-    sink.flush()
+    write_message(sink, ANSWER.encode(value))
 
 
 def _answers(workload: Workload, question: RunMany) -> Iterator[WorkerAnswer]:
@@ -161,12 +160,6 @@ def _taken_since(began: int) -> tuple[int, int]:
     """CPU milliseconds since a reading of the process's clock in nanoseconds, and the peak of its memory in bytes."""
     cpu_ms = (time.process_time_ns() - began) // 1_000_000
     return cpu_ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (MIB // 1024)
-
-
-def _message(source: BinaryIO) -> bytes:
-    """The next message; empty at the end of the input."""
-    length = int.from_bytes(source.read(LENGTH_BYTES), "little")
-    return source.read(length) if 0 < length <= MESSAGE_BYTES_MAX else b""
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ A provider without a device of its own on this machine still judges, on the mach
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
@@ -65,21 +64,21 @@ class WorkerPool:
     async def start(self, device: bytes, form: WorkloadForm) -> None:
         """Make a device ready for a workload; ExecutionError if it cannot do it right."""
         async with self._turn(device, Activity.STARTING) as bench:
-            await bench.start(form, time.monotonic())
+            await bench.worker(form)
 
     async def race(
         self, device: bytes, form: WorkloadForm, request: bytes, rank: Rank = FIRST
     ) -> tuple[Execution, Reading]:
         """Execute on the device that was drawn, in its turn; BadRequestError, ExecutionError."""
         async with self._turn(device, Activity.UNITS, rank=rank) as bench:
-            return await bench.run(form, request, time.monotonic())
+            return await bench.measured((await bench.worker(form)).run(request))
 
     async def race_many(
         self, device: bytes, form: WorkloadForm, requests: Sequence[bytes], finished: Finished, rank: Rank = FIRST
     ) -> tuple[ManyExecuted, Reading]:
         """Execute a batch on the device that was drawn, in its turn; ExecutionError."""
         async with self._turn(device, Activity.UNITS, rank=rank) as bench:
-            return await bench.run_many(form, requests, finished, time.monotonic())
+            return await bench.measured((await bench.worker(form)).run_many(requests, finished))
 
     async def recompute_many(
         self, form: WorkloadForm, requests: Sequence[bytes], activity: Activity = Activity.JUDGING
@@ -87,47 +86,46 @@ class WorkerPool:
         """Execute a batch on any device, as a judge or an auditor; None for what is no request. ExecutionError."""
         outputs: dict[int, bytes | None] = {}
         async with self._turn(None, activity, form) as bench:
-            await bench.run_many(form, requests, outputs.update, time.monotonic())
+            await (await bench.worker(form)).run_many(requests, outputs.update)
         return [outputs[place] for place in range(len(requests))]
 
     async def recompute(self, form: WorkloadForm, request: bytes) -> bytes:
         """Execute on any device, as a judge; BadRequestError, ExecutionError."""
         async with self._any(form) as bench:
-            execution, _ = await bench.run(form, request, time.monotonic())
-            return execution.output
+            return (await (await bench.worker(form)).run(request)).output
 
     async def verify(self, form: WorkloadForm, request: bytes, output: bytes) -> bool:
         """Check on any device whether `output` is right; BadRequestError, ExecutionError."""
         async with self._any(form) as bench:
-            return await bench.verify(form, request, output, time.monotonic())
+            return await (await bench.worker(form)).verify(request, output)
 
     async def trace(self, form: WorkloadForm, request: bytes, output: bytes, place: bytes) -> bytes:
         """On any device, the hash of the computation of a right output at a place; BadRequestError, ExecutionError."""
         async with self._any(form) as bench:
-            return await bench.trace(form, request, output, place, time.monotonic())
+            return await (await bench.worker(form)).trace(request, output, place)
 
     async def begin(self, form: WorkloadForm, request: bytes, device: bytes | None = None) -> BegunRun:
         """Where a run in steps begins, on a device or on any; BadRequestError, ExecutionError."""
         async with self._turn(device, _of_task(device), form) as bench:
-            return await bench.begin(form, request, time.monotonic())
+            return await (await bench.worker(form)).begin(request)
 
     async def advance(
         self, form: WorkloadForm, request: bytes, state: bytes, steps: int, device: bytes | None = None
     ) -> tuple[LaterState, Reading]:
         """The state so many steps later, on a device or on any, and what that took; errors as `Executor.advance`."""
         async with self._turn(device, _of_task(device), form) as bench:
-            return await bench.advance(form, request, state, steps, time.monotonic())
+            return await bench.measured((await bench.worker(form)).advance(request, state, steps))
 
     async def metric(self, form: WorkloadForm, request: bytes, state: bytes, device: bytes | None = None) -> int:
         """How good a state is; errors as `advance`."""
         async with self._turn(device, _of_task(device), form) as bench:
-            return await bench.metric(form, request, state, time.monotonic())
+            return await (await bench.worker(form)).metric(request, state)
 
     async def end_idle(self) -> None:
         """End the workers that nobody has needed for a while; what is in use is not waited for."""
         for device in [device for device in self._benches if self._line.is_free(device)]:
             async with self._turn(device, None) as bench:
-                await bench.end_idle(time.monotonic())
+                await bench.end_idle()
 
     async def close(self) -> None:
         """End all workers."""

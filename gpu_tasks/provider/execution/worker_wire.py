@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 from gpu_tasks.batches.requests import REQUEST_BYTES_MAX as BATCH_REQUEST_BYTES_MAX
 from gpu_tasks.batches.requests import REQUESTS_MAX
@@ -186,6 +186,18 @@ ANSWER = codec(WorkerAnswer)
 def framed(body: bytes) -> bytes:
     """A message with its length before it."""
     return len(body).to_bytes(LENGTH_BYTES, "little") + body
+
+
+def read_message(source: BinaryIO, bytes_max: int) -> bytes:
+    """The next message of a pipe; empty at its end, or for what is none."""
+    length = int.from_bytes(source.read(LENGTH_BYTES), "little")
+    return source.read(length) if 0 < length <= bytes_max else b""
+
+
+def write_message(sink: BinaryIO, body: bytes) -> None:
+    """Send a message at once."""
+    sink.write(framed(body))
+    sink.flush()
 
 
 def shortened(reason: object) -> str:

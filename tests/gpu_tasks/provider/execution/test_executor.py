@@ -111,7 +111,7 @@ def test_an_ordinary_users_worker_starts_no_process() -> None:
 async def test_a_flood_of_output_neither_confuses_nor_fills_the_daemon() -> None:
     async with attacked() as executor:
         assert (await executor.run(b"print")).output == b"printed"
-        assert len(executor._complaints) <= 2_000
+        assert len(executor._process._complaints) <= 2_000
         await still_works(executor)
 
 

@@ -12,6 +12,7 @@ import pytest
 import hostile_worker
 from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
 from gpu_tasks.provider.execution.limits import Limits, limits_for
+from gpu_tasks.provider.execution.worker_process import WorkerProcess
 from gpu_tasks.provider.execution.worker_start import worker_command
 from gpu_tasks.provider.execution.worker_wire import FinishedRequest, Ran, RanSome, WorkerAnswer
 from gpu_tasks.workloads.registry import open_workload
@@ -62,25 +63,26 @@ async def test_what_was_told_before_an_attack_is_kept(attack: bytes, reason: str
     assert 4 not in found
 
 
+class Deaf(WorkerProcess):
+    """No process."""
+
+    def write(self, body: bytes) -> None:
+        """Nobody listens."""
+
+
 class Telling(WorkerExecutor):
     """A worker that tells what it is made to."""
 
     def __init__(self, *answers: WorkerAnswer) -> None:
         super().__init__(["false"], TIGHT)
+        self._process = Deaf(["false"], {})
         self.answers = list(answers)
 
-    async def _worker(self) -> object:  # type: ignore[override]
-        return _NoProcess()
+    async def _worker(self) -> None:
+        """It is there."""
 
-    async def _answer(self, process: object) -> WorkerAnswer:
+    async def _answer(self) -> WorkerAnswer:
         return self.answers.pop(0)
-
-
-class _NoProcess:
-    class stdin:  # noqa: N801
-        @staticmethod
-        def write(data: bytes) -> None:
-            """Nobody listens."""
 
 
 DONE = Ran(b"", 1, 1)

@@ -28,6 +28,7 @@ class Recorder:
     def __init__(self) -> None:
         self.made: list[FakeExecutor] = []
         self.open = 0
+        self.now = 0.0
 
     def make(self, hardware: Hardware, form: WorkloadForm) -> FakeExecutor:
         recorder = self
@@ -55,7 +56,7 @@ def form(number: int) -> FakeForm:
 async def recorded() -> AsyncIterator[tuple[Recorder, Bench]]:
     """A bench whose workers are all closed at the end."""
     recorder = Recorder()
-    bench = Bench(fake_processor("here"), recorder.make, NoMeter())
+    bench = Bench(fake_processor("here"), recorder.make, NoMeter(), lambda: recorder.now)
     yield recorder, bench
     await bench.close()
     assert recorder.open == 0
@@ -65,17 +66,16 @@ async def test_a_worker_starts_when_it_is_needed_and_is_used_again() -> None:
     async with recorded() as (recorder, bench):
         assert recorder.made == []
         for _ in range(3):
-            execution, _ = await bench.run(form(1), REQUEST, now=0.0)
+            execution, _ = await bench.measured((await bench.worker(form(1))).run(REQUEST))
             assert execution.output == REQUEST[::-1]
         assert len(recorder.made) == 1
 
 
 async def test_the_workers_of_a_device_are_bounded_and_the_longest_unused_goes() -> None:
     async with recorded() as (recorder, bench):
-        for number in range(WORKERS_PER_DEVICE_MAX):
-            await bench.start(form(number), now=float(number))
-        await bench.start(form(0), now=100.0)
-        await bench.start(form(99), now=101.0)
+        for number in (*range(WORKERS_PER_DEVICE_MAX), 0, 99):
+            await bench.worker(form(number))
+            recorder.now += 1
         assert recorder.open == WORKERS_PER_DEVICE_MAX
         assert bench.has_worker(form(0))
         assert not bench.has_worker(form(1))
@@ -83,12 +83,11 @@ async def test_the_workers_of_a_device_are_bounded_and_the_longest_unused_goes()
 
 async def test_an_idle_worker_ends_and_starts_again() -> None:
     async with recorded() as (recorder, bench):
-        await bench.start(form(1), now=0.0)
-        await bench.end_idle(now=IDLE_SECONDS - 1)
-        assert recorder.open == 1
-        await bench.end_idle(now=IDLE_SECONDS)
-        assert recorder.open == 0
-        await bench.run(form(1), REQUEST, now=IDLE_SECONDS)
+        await bench.worker(form(1))
+        for recorder.now, left in ((IDLE_SECONDS - 1, 1), (IDLE_SECONDS, 0)):
+            await bench.end_idle()
+            assert recorder.open == left
+        await bench.worker(form(1))
         assert recorder.open == 1
 
 
@@ -97,7 +96,7 @@ async def test_a_worker_that_is_something_else_computes_nothing() -> None:
         recorder.open += 1  # `close` is counted, the plain fake's start is not
         bench._make = lambda _hardware, _form: recorder.make(_hardware, form(2))
         with pytest.raises(ExecutionError, match="computes something else than reversed"):
-            await bench.run(form(1), REQUEST, now=0.0)
+            await bench.worker(form(1))
         recorder.open -= 1
 
 

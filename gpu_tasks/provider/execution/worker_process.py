@@ -1,0 +1,114 @@
+"""A program that answers over its pipes, in a session of its own: one process at a time, started when it is needed.
+
+Always: it sees no key, address or proxy of ours; it is killed with everything that it started; of its complaints the
+end alone is kept, so a flood of them costs no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import gpu_tasks
+from gpu_tasks.provider.execution.worker_wire import LENGTH_BYTES, framed
+
+ERROR_TAIL_BYTES = 2_000
+STOP_SECONDS = 5.0
+SPENT_CPU = (-signal.SIGXCPU, 128 + signal.SIGXCPU)
+"""How a process ends that has used up its CPU time: by itself, and as a sandbox around it says it."""
+ENVIRONMENT_KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+CODE = Path(gpu_tasks.__file__).parent.parent
+
+
+class NoAnswerError(Exception):
+    """The process has ended, or wrote no message; the text says how."""
+
+
+class WorkerProcess:
+    """Messages to and from a process. Who loses track of its answers kills it."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Nothing runs. The process sees `environment` beside what is kept of ours."""
+        self._command = tuple(command)
+        self._environment = dict(environment)
+        self._process: Process | None = None
+        self._complaints = b""
+        self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process that has not ended."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Start it; what is left of the one before goes."""
+        await self.kill()
+        kept = {name: os.environ[name] for name in ENVIRONMENT_KEPT if name in os.environ}
+        process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,
+            env=kept | {"PYTHONPATH": str(CODE), "HOME": "/nonexistent"} | self._environment,
+        )
+        self._process, self._complaints = process, b""
+        self._reader = asyncio.create_task(self._listen(process))
+
+    def write(self, body: bytes) -> None:
+        """Send a message to the process, which runs."""
+        assert self._process is not None
+        assert self._process.stdin is not None  # asked for as a pipe
+        self._process.stdin.write(framed(body))
+
+    async def read(self, bytes_max: int, cpu_seconds: int) -> bytes:
+        """Return the next message; NoAnswerError. `cpu_seconds` is what one answer may take, for the reason."""
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None  # asked for as a pipe
+        try:
+            length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "little")
+            if length > bytes_max:
+                raise NoAnswerError("the worker wrote something else than an answer")
+            return await process.stdout.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            raise NoAnswerError(await self._cause_of_death(process, cpu_seconds)) from None
+
+    async def kill(self) -> None:
+        """End the process and all that it started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        transport = getattr(process, "_transport", None)
+        answers = None if transport is None else transport.get_pipe_transport(1)
+        if answers is not None:
+            answers.close()  # an answer that nobody reads on pauses its pipe, whose end `wait` would await for ever
+        await process.wait()
+        if self._reader is not None:
+            await asyncio.gather(self._reader, return_exceptions=True)
+        if transport is not None:
+            transport.close()
+
+    async def _listen(self, process: Process) -> None:
+        """Keep the end of the complaints."""
+        assert process.stderr is not None  # asked for as a pipe
+        while part := await process.stderr.read(4096):
+            self._complaints = (self._complaints + part)[-ERROR_TAIL_BYTES:]
+
+    async def _cause_of_death(self, process: Process, cpu_seconds: int) -> str:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), STOP_SECONDS)
+            if self._reader is not None:
+                await asyncio.wait_for(self._reader, STOP_SECONDS)
+        status = process.returncode
+        if status in SPENT_CPU:
+            return f"used more than {cpu_seconds} s of CPU and was stopped"
+        text = self._complaints.decode(errors="replace").strip().rpartition("\n")[2]
+        return f"the worker ended with status {status}: {text or 'it left no message'}"
