@@ -21,7 +21,6 @@ from gpu_tasks.provider.commands.options import (
 )
 from gpu_tasks.provider.commands.sandbox_option import sandbox_option, walls_for
 from gpu_tasks.provider.doctor.chain import chain_diagnoses
-from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade, bad, weak
 from gpu_tasks.provider.doctor.machine import (
     container_diagnoses,
     hardware_diagnoses,
@@ -30,6 +29,7 @@ from gpu_tasks.provider.doctor.machine import (
     worker_diagnoses,
 )
 from gpu_tasks.provider.execution.containers.ability import look_at_engine
+from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade, bad, weak
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus, is_possible
 from gpu_tasks.provider.journal.pause_book import PauseBook

@@ -2,7 +2,6 @@
 
 In reading order:
 
-* `diagnoses`: what is said of a thing that was looked at
 * `machine`: this machine: user, disk, GPUs, walls, whether its workers conform
 * `chain`: the node, the registration, the devices, the blob store
 """

@@ -12,7 +12,7 @@ from gpu_tasks.data.market_reads import endpoint_of
 from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import RollCallView
-from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad, good, weak
+from gpu_tasks.provider.execution.diagnoses import Diagnosis, bad, good, weak
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.keys import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from runtime.cryptography import ss58

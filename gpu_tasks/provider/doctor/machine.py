@@ -9,13 +9,14 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from gpu_tasks.provider.doctor.diagnoses import Diagnosis, bad, good, weak
 from gpu_tasks.provider.execution.bench import Bench, MakeExecutor
-from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
+from gpu_tasks.provider.execution.containers.ability import ContainerAbility
 from gpu_tasks.provider.execution.containers.images import BOOK_FILE, read_book, told
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
+from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade, bad, good, weak
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import MIG, Hardware, lost_gpus, why_no_gpu
 from gpu_tasks.provider.execution.sandbox import Sandbox
@@ -80,7 +81,11 @@ async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: Make
 
 def container_diagnoses(ability: ContainerAbility, *, are_offered: bool) -> list[Diagnosis]:
     """What Docker can do here; what is missing is a problem for who offers containers, and a warning for others."""
-    return [_ability(item, are_offered=are_offered) for item in ability.items]
+    worst = Grade.BAD if are_offered else Grade.WEAK
+    return [
+        replace(item, check=f"Docker, {item.check}", grade=worst if item.grade is Grade.BAD else item.grade)
+        for item in ability.items
+    ]
 
 
 def image_diagnosis(folder: Path, policy: ContainerPolicy) -> Diagnosis:
@@ -91,14 +96,6 @@ def image_diagnosis(folder: Path, policy: ContainerPolicy) -> Diagnosis:
     except OSError as error:
         return weak(name, f"{folder} cannot be read: {error.strerror}", "run this as the daemon's user")
     return good(name, told(images, policy.image_disk_bytes, policy.image_age_seconds, time.time()))
-
-
-def _ability(item: AbilityItem, *, are_offered: bool) -> Diagnosis:
-    name = f"Docker, {item.name}"
-    if item.standing is AbilityStanding.GOOD:
-        return good(name, item.says)
-    is_lost = are_offered and item.standing is AbilityStanding.MISSING
-    return bad(name, item.says, item.then) if is_lost else weak(name, item.says, item.then)
 
 
 def _user(*, are_offered: bool) -> Diagnosis:

@@ -3,6 +3,7 @@
 In reading order:
 
 * `gpu`: the hardware, and what it consumes
+* `diagnoses`: what is said of a thing that was looked at
 * `inventory`: what this machine has, of whatever maker
 * `workloads`: which workloads this daemon has
 * `worker_wire`: what a worker process and its daemon say to each other

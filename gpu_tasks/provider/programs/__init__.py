@@ -2,9 +2,8 @@
 
 In reading order:
 
-* `refusals`: why a program is not run here, or cannot be just now
 * `means`: what this provider lets programs use, and where its container engine keeps what it needs
-* `requests`: from a task on the chain to the request that its hash names
+* `requests`: from a task on the chain to the request that its hash names; why a program is not run here
 * `image_parts`: the archive of an image, fetched part by part
 * `container_access`: what is done in a container that runs
 * `log_lines`: what a program writes, on its way to its customer

@@ -20,7 +20,7 @@ from gpu_tasks.data.market_reads import endpoints_of
 from gpu_tasks.data.sealing import SealError
 from gpu_tasks.provider.chain.port import NetworkPort
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
+from gpu_tasks.provider.programs.requests import ProgramError, UnfitProgramError
 from gpu_tasks.tasks.container_request import IMAGE_ARCHIVE_BYTES_MAX, ArchivedImage, ImagePart
 from runtime.cryptography.hashing import blake2_256
 

@@ -18,6 +18,14 @@ from gpu_tasks.tasks.container_request import CONTAINER_VERSION, REQUEST, Contai
 from runtime.encoding.codec import DecodeError
 
 
+class UnfitProgramError(Exception):
+    """This provider does not run it; the text says why."""
+
+
+class ProgramError(Exception):
+    """It cannot be run now; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class AskedProgram:
     """A request, and what it came in: salted, with the key that outputs are sealed to."""

@@ -39,8 +39,7 @@ from gpu_tasks.provider.execution.gpu import Hardware, Meter, meter_for
 from gpu_tasks.provider.journal.task_records import TaskKey
 from gpu_tasks.provider.programs.container_access import EntersContainers
 from gpu_tasks.provider.programs.image_parts import ImageSpool, check_asked
-from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
-from gpu_tasks.provider.programs.requests import AskedProgram, open_program
+from gpu_tasks.provider.programs.requests import AskedProgram, ProgramError, UnfitProgramError, open_program
 from gpu_tasks.tasks.container_request import AskedImage, ContainerNetwork, ContainerRequest, RegistryImage
 
 READY_MAX = 64

@@ -25,7 +25,7 @@ from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.task_records import BidBasis, Bidding, TaskKey
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
-from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
+from gpu_tasks.provider.programs.requests import ProgramError, UnfitProgramError
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks.bid_terms import (
     Means,

@@ -28,7 +28,7 @@ from gpu_tasks.provider.journal.task_records import (
     TaskKey,
 )
 from gpu_tasks.provider.programs.log_lines import tell_lines
-from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
+from gpu_tasks.provider.programs.requests import ProgramError, UnfitProgramError
 from gpu_tasks.provider.programs.results import NOTHING, UNKNOWN_EXIT, interval_of, result_of, stored
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks.checkpoint_blobs import spread

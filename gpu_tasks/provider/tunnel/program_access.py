@@ -19,7 +19,7 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.run import RunningContainer
 from gpu_tasks.provider.journal.task_records import TaskKey
 from gpu_tasks.provider.programs.container_access import EntersContainers
-from gpu_tasks.provider.programs.refusals import ProgramError
+from gpu_tasks.provider.programs.requests import ProgramError
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tunnel.access import AccessError, OpenContainer, Talk
 from gpu_tasks.provider.tunnel.copies import target_of
@@ -52,21 +52,10 @@ class WaitingRoom:
         self._programs = programs
         self._key = key
 
-    async def run(self, command: Sequence[str], *, is_terminal: bool, rows: int, columns: int) -> NoReturn:
-        """See `ContainerAccess`."""
+    async def _wait(self, *_: object, **__: object) -> NoReturn:
         raise AccessError(WAITS)
 
-    async def reach(self, port: int) -> NoReturn:
-        """See `ContainerAccess`."""
-        raise AccessError(WAITS)
-
-    async def copy_in(self, path: str, folder: Path) -> None:
-        """See `ContainerAccess`."""
-        raise AccessError(WAITS)
-
-    async def copy_out(self, path: str, sink: BinaryIO) -> None:
-        """See `ContainerAccess`."""
-        raise AccessError(WAITS)
+    run = reach = copy_in = copy_out = _wait
 
     def take_secrets(self, secrets: Mapping[str, bytes]) -> None:
         """See `ContainerAccess`."""

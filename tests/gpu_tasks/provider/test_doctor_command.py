@@ -15,7 +15,8 @@ from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import doctor
 from gpu_tasks.provider.duties.resumer import BY_OPERATOR
 from gpu_tasks.provider.execution import worker_start
-from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
+from gpu_tasks.provider.execution.containers.ability import ContainerAbility
+from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade
 from gpu_tasks.workloads.registry import FORMS
 from gpu_tasks.workloads.train_int8.form import TrainingForm
 from provider_runner import Operator
@@ -69,7 +70,7 @@ def test_the_engine_is_looked_at_where_run_would_open_it(
 
     async def look(address: str) -> ContainerAbility:
         asked.append(address)
-        items = (AbilityItem("engine", AbilityStanding.MISSING, "away", "start it"),)
+        items = (Diagnosis("engine", Grade.BAD, "away", "start it"),)
         return ContainerAbility(items, "engine: away")
 
     monkeypatch.setattr(doctor, "look_at_engine", look)

@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from gpu_tasks.provider.execution.containers.programs import is_there, run_progr
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import GIB
 from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind, best_kind, has_noswap
+from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade, bad, good, weak
 
 TOOLKIT_LEAST = (1, 17, 8)
 """NVIDIA's container toolkit; the one before lets an image's LD_PRELOAD run outside (CVE-2025-23266)."""
@@ -40,49 +40,17 @@ DELEGATE = (
 )
 
 
-class AbilityStanding(Enum):
-    """How a thing stands."""
-
-    GOOD = "good"
-    LIMITED = "limited"
-    MISSING = "missing"
-
-
-@dataclass(frozen=True, slots=True)
-class AbilityItem:
-    """One thing that containers need."""
-
-    name: str
-    standing: AbilityStanding
-    says: str
-    """What was found."""
-    then: str = ""
-    """What to do about it."""
-
-
 @dataclass(frozen=True, slots=True)
 class ContainerAbility:
     """All of it. Containers run where nothing that they cannot do without is missing."""
 
-    items: tuple[AbilityItem, ...]
+    items: tuple[Diagnosis, ...]
     why_not: str
     """Why no container runs here; empty if they do."""
     why_no_gpu: str = ""
     why_no_outbound: str = ""
     machine: str = ""
     """The engine's architecture, as it names it."""
-
-
-def _good(name: str, says: str) -> AbilityItem:
-    return AbilityItem(name, AbilityStanding.GOOD, says)
-
-
-def _limited(name: str, says: str, then: str) -> AbilityItem:
-    return AbilityItem(name, AbilityStanding.LIMITED, says, then)
-
-
-def _missing(name: str, says: str, then: str) -> AbilityItem:
-    return AbilityItem(name, AbilityStanding.MISSING, says, then)
 
 
 async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
@@ -92,15 +60,15 @@ async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
     try:
         door = await open_door(address)
     except ContainerError as error:
-        return _without(_missing("engine", error.why, "start it: `systemctl start docker`"))
+        return _without(bad("engine", error.why, "start it: `systemctl start docker`"))
     try:
         info = await door.call("ask the engine about itself", lambda client: client.info())
     except ContainerError as error:
-        return _without(_missing("engine", error.why, "look at its log: `journalctl -u docker`"))
+        return _without(bad("engine", error.why, "look at its log: `journalctl -u docker`"))
     finally:
         await door.close()
     toolkit = await _toolkit()
-    if toolkit.standing is AbilityStanding.GOOD:
+    if toolkit.grade is Grade.GOOD:
         toolkit = judge_gpus(info, toolkit.says, has_hook=is_there(HOOK))
     outward = await why_not_outbound()
     items = (
@@ -113,18 +81,18 @@ async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
         _swap(),
         _disk(info),
         toolkit,
-        _limited("network", outward, "containers without a network run") if outward else _good("network", "outbound"),
+        weak("network", outward, "containers without a network run") if outward else good("network", "outbound"),
     )
     return ContainerAbility(
         items,
-        "; ".join(f"{item.name}: {item.says}" for item in items if item.standing is AbilityStanding.MISSING),
-        "" if toolkit.standing is AbilityStanding.GOOD else toolkit.says,
+        "; ".join(f"{item.check}: {item.says}" for item in items if item.grade is Grade.BAD),
+        "" if toolkit.grade is Grade.GOOD else toolkit.says,
         outward,
         str(info.get("Architecture") or ""),
     )
 
 
-def why_unreachable(address: str) -> AbilityItem | None:
+def why_unreachable(address: str) -> Diagnosis | None:
     """What stands between this process and the engine's socket; None if nothing does."""
     path = Path(address.removeprefix("unix://"))
     try:
@@ -134,42 +102,40 @@ def why_unreachable(address: str) -> AbilityItem | None:
     if not is_socket:
         if missing := [part for part in ENGINE_PARTS if shutil.which(part) is None and not is_there(part)]:
             says = f"Docker's engine is not complete: {', '.join(missing)} not installed"
-            return _missing("engine", says, "apt-get install docker.io iptables")
-        return _missing("engine", f"it does not run: there is no socket {path}", "systemctl start docker")
+            return bad("engine", says, "apt-get install docker.io iptables")
+        return bad("engine", f"it does not run: there is no socket {path}", "systemctl start docker")
     if not os.access(path, os.R_OK | os.W_OK):
-        return _missing(
-            "engine", f"no permission for {path}", "add the daemon's user to the group docker (as good as root)"
-        )
+        return bad("engine", f"no permission for {path}", "add the daemon's user to the group docker (as good as root)")
     return None
 
 
-def _without(item: AbilityItem) -> ContainerAbility:
-    return ContainerAbility((item,), f"{item.name}: {item.says}", item.says, item.says)
+def _without(item: Diagnosis) -> ContainerAbility:
+    return ContainerAbility((item,), f"{item.check}: {item.says}", item.says, item.says)
 
 
-def _engine(info: Mapping[str, Any]) -> AbilityItem:
-    return _good("engine", f"Docker {info.get('ServerVersion')} with {info.get('DefaultRuntime')}")
+def _engine(info: Mapping[str, Any]) -> Diagnosis:
+    return good("engine", f"Docker {info.get('ServerVersion')} with {info.get('DefaultRuntime')}")
 
 
-def _storage(info: Mapping[str, Any]) -> AbilityItem:
+def _storage(info: Mapping[str, Any]) -> Diagnosis:
     driver = str(info.get("Driver"))
     if any("io.containerd.snapshotter" in str(line) for line in info.get("DriverStatus") or []):
         then = 'put "features": {"containerd-snapshotter": false} into /etc/docker/daemon.json'
-        return _missing("storage", "images lie in containerd's store, under other ids than their own", then)
+        return bad("storage", "images lie in containerd's store, under other ids than their own", then)
     if driver == "vfs":
-        return _limited("storage", "vfs copies every layer of every image", "use overlay2")
-    return _good("storage", driver)
+        return weak("storage", "vfs copies every layer of every image", "use overlay2")
+    return good("storage", driver)
 
 
-def _limits(info: Mapping[str, Any]) -> tuple[AbilityItem, ...]:
+def _limits(info: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
     version = f"control groups v{info.get('CgroupVersion') or '?'}"
     found = []
     for key, name in LIMITS.items():
         # Version 2 counts swap apart and always: engines say nothing of it.
         if info.get(key) or (key == "SwapLimit" and info.get("CgroupVersion") == "2"):
-            found.append(_good(f"limit of {name}", version))
+            found.append(good(f"limit of {name}", version))
         else:
-            found.append(_missing(f"limit of {name}", f"{version} do not enforce it here", _remedy(info, key)))
+            found.append(bad(f"limit of {name}", f"{version} do not enforce it here", _remedy(info, key)))
     return tuple(found)
 
 
@@ -184,65 +150,65 @@ def _is_rootless(info: Mapping[str, Any]) -> bool:
     return any(str(option).startswith("name=rootless") for option in info.get("SecurityOptions") or [])
 
 
-def _seccomp(info: Mapping[str, Any]) -> AbilityItem:
+def _seccomp(info: Mapping[str, Any]) -> Diagnosis:
     options = [str(option) for option in info.get("SecurityOptions") or []]
     mine = [option for option in options if option.startswith("name=seccomp")]
     if not mine or "unconfined" in mine[0]:
-        return _missing("system calls", "the engine filters none (seccomp)", "run it with its default profile")
+        return bad("system calls", "the engine filters none (seccomp)", "run it with its default profile")
     more = ", ".join(option.split(",")[0].removeprefix("name=") for option in options if option not in mine)
-    return _good("system calls", "filtered by the default profile" + (f"; {more}" if more else ""))
+    return good("system calls", "filtered by the default profile" + (f"; {more}" if more else ""))
 
 
-def _user_namespace(info: Mapping[str, Any]) -> AbilityItem:
+def _user_namespace(info: Mapping[str, Any]) -> Diagnosis:
     if any(str(option).startswith("name=userns") for option in info.get("SecurityOptions") or []):
-        return _good("user namespace", "users of containers are nobody outside")
+        return good("user namespace", "users of containers are nobody outside")
     if _is_rootless(info):
-        return _good("user namespace", "the engine is not root")
+        return good("user namespace", "the engine is not root")
     then = 'put "userns-remap": "default" into /etc/docker/daemon.json'
-    return _limited("user namespace", "none: a container's user 65534 is the machine's", then)
+    return weak("user namespace", "none: a container's user 65534 is the machine's", then)
 
 
-def _workspaces() -> AbilityItem:
+def _workspaces() -> Diagnosis:
     if best_kind() is WorkspaceKind.FILE:
-        return _good("workspaces", "files with a file system each")
-    return _limited("workspaces", "in memory: no root, losetup, mkfs.ext4 or /dev/loop-control", "bid for small ones")
+        return good("workspaces", "files with a file system each")
+    return weak("workspaces", "in memory: no root, losetup, mkfs.ext4 or /dev/loop-control", "bid for small ones")
 
 
-def _swap() -> AbilityItem:
+def _swap() -> Diagnosis:
     try:
         has_swap = len(Path("/proc/swaps").read_text().splitlines()) > 1
     except OSError:
         has_swap = False
     if has_swap and not has_noswap():
-        return _limited("secrets", "they may reach the swap space before Linux 6.4", "encrypt it, or `swapoff -a`")
-    return _good("secrets", "in memory alone")
+        return weak("secrets", "they may reach the swap space before Linux 6.4", "encrypt it, or `swapoff -a`")
+    return good("secrets", "in memory alone")
 
 
-def _disk(info: Mapping[str, Any]) -> AbilityItem:
+def _disk(info: Mapping[str, Any]) -> Diagnosis:
     root = str(info.get("DockerRootDir") or "/")
     try:
         free = shutil.disk_usage(root).free
     except OSError:
-        return _limited("disk for images", f"{root} cannot be looked at", "look with `df`")
+        return weak("disk for images", f"{root} cannot be looked at", "look with `df`")
     says = f"{free // GIB} GiB free under {root}"
     if free < DISK_LEAST_BYTES:
-        return _limited("disk for images", says, f"free {DISK_LEAST_BYTES // GIB} GiB: `docker image prune`")
-    return _good("disk for images", says)
+        return weak("disk for images", says, f"free {DISK_LEAST_BYTES // GIB} GiB: `docker image prune`")
+    return good("disk for images", says)
 
 
-async def _toolkit() -> AbilityItem:
+async def _toolkit() -> Diagnosis:
     then = f"install nvidia-container-toolkit {'.'.join(map(str, TOOLKIT_LEAST))} or newer"
     programs = [name for name in ("nvidia-ctk", "nvidia-container-toolkit") if is_there(name)]
     if not programs:
-        return _limited("GPUs", "NVIDIA's container toolkit is not installed", then)
+        return weak("GPUs", "NVIDIA's container toolkit is not installed", then)
     try:
         said = await run_program(programs[0], "--version")
     except ContainerError as error:
-        return _limited("GPUs", error.why, then)
+        return weak("GPUs", error.why, then)
     return judge_toolkit(said, then)
 
 
-def judge_gpus(info: Mapping[str, Any], toolkit: str, *, has_hook: bool) -> AbilityItem:
+def judge_gpus(info: Mapping[str, Any], toolkit: str, *, has_hook: bool) -> Diagnosis:
     """Judge whether the engine itself can give a container a GPU, given a sufficient NVIDIA toolkit."""
     devices = [str(device.get("ID")) for device in info.get("DiscoveredDevices") or [] if isinstance(device, Mapping)]
     ways = {
@@ -252,18 +218,18 @@ def judge_gpus(info: Mapping[str, Any], toolkit: str, *, has_hook: bool) -> Abil
     }
     known = [way for way, is_known in ways.items() if is_known]
     if known:
-        return _good("GPUs", f"{toolkit}; the engine knows it by {known[0]}")
+        return good("GPUs", f"{toolkit}; the engine knows it by {known[0]}")
     says = f"{toolkit}, but the engine has neither the runtime nvidia nor a CDI device {CDI_DEVICES}..: it gives no GPU"
-    return _limited("GPUs", says, "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker")
+    return weak("GPUs", says, "nvidia-ctk runtime configure --runtime=docker; systemctl restart docker")
 
 
-def judge_toolkit(said: str, then: str = "") -> AbilityItem:
+def judge_toolkit(said: str, then: str = "") -> Diagnosis:
     """How NVIDIA's toolkit stands, by what it says of its version."""
     found = re.search(r"(\d+)\.(\d+)\.(\d+)(-\S+)?", said)
     if found is None:
-        return _limited("GPUs", "NVIDIA's container toolkit does not say its version", then)
+        return weak("GPUs", "NVIDIA's container toolkit does not say its version", then)
     version = tuple(int(part) for part in found.groups()[:3])
     shown = f"NVIDIA's container toolkit {found[0]}"
     if version < TOOLKIT_LEAST or (version == TOOLKIT_LEAST and found[4]):
-        return _limited("GPUs", f"{shown} lets an image run code outside of its container (CVE-2025-23266)", then)
-    return _good("GPUs", shown)
+        return weak("GPUs", f"{shown} lets an image run code outside of its container (CVE-2025-23266)", then)
+    return good("GPUs", shown)

@@ -75,6 +75,22 @@ class DockerDoor:
         threading.Thread(target=run, name=f"containers: {what}", daemon=True).start()
         return await future
 
+    async def remove_container(self, name: str) -> None:
+        """End and remove a container with its nameless volumes, if it is there; ContainerError."""
+        await self._remove("a container", lambda client: client.remove_container(name, v=True, force=True))
+
+    async def remove_network(self, name: str) -> None:
+        """Remove a network, if it is there; ContainerError."""
+        await self._remove("a network", lambda client: client.remove_network(name))
+
+    async def remove_volume(self, name: str) -> None:
+        """Remove a volume, if it is there; ContainerError."""
+        await self._remove("a volume", lambda client: client.remove_volume(name))
+
+    async def _remove(self, what: str, work: Callable[[docker.APIClient], None]) -> None:
+        with contextlib.suppress(GoneError):
+            await self.call(f"remove {what}", work)
+
     async def close(self) -> None:
         """Hang up. What is under way in threads ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gpu_tasks.provider.execution.containers.ability import ContainerAbility, look_at_engine
-from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS, DockerDoor, GoneError, open_door
+from gpu_tasks.provider.execution.containers.docker_door import DEFAULT_ADDRESS, DockerDoor, open_door
 from gpu_tasks.provider.execution.containers.holder import holder_archive
 from gpu_tasks.provider.execution.containers.images import BOOK_FILE, ImageBook, Images
 from gpu_tasks.provider.execution.containers.inside import Inside
@@ -73,15 +73,15 @@ async def remove_leftovers(door: DockerDoor, owner: Owner, networks: Networks, w
     containers = await door.call("list containers", lambda client: client.containers(all=True, filters=filters))
     names = [name for name in map(_container_name, containers) if name.startswith(owner.prefix)]
     for name in names:
-        await _remove_container(door, name)
+        await door.remove_container(name)
     found = await door.call("list networks", lambda client: client.networks(filters=filters))
     bridges = list(_ours(found, owner))
     for name in bridges:
-        await _remove_network(door, name)
+        await door.remove_network(name)
     listed = await door.call("list volumes", lambda client: client.volumes(filters=filters))
     volumes = list(_ours(listed.get("Volumes") or [], owner))
     for name in volumes:
-        await _remove_volume(door, name)
+        await door.remove_volume(name)
     return Leftovers(
         len(names), len(volumes), len(bridges), await networks.remove_rules(), await workspaces.remove_files()
     )
@@ -98,21 +98,6 @@ def _ours(things: Iterable[dict[str, Any]], owner: Owner) -> Iterable[str]:
 def _container_name(container: dict[str, Any]) -> str:
     names = container.get("Names") or [""]
     return str(names[0]).removeprefix("/")
-
-
-async def _remove_container(door: DockerDoor, name: str) -> None:
-    with contextlib.suppress(GoneError):
-        await door.call("remove a container", lambda client: client.remove_container(name, v=True, force=True))
-
-
-async def _remove_network(door: DockerDoor, name: str) -> None:
-    with contextlib.suppress(GoneError):
-        await door.call("remove a network", lambda client: client.remove_network(name))
-
-
-async def _remove_volume(door: DockerDoor, name: str) -> None:
-    with contextlib.suppress(GoneError):
-        await door.call("remove a volume", lambda client: client.remove_volume(name))
 
 
 class ContainerEngine:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from gpu_tasks.provider.execution.containers.labels import PREFIX
@@ -22,9 +23,8 @@ from gpu_tasks.provider.execution.containers.spec import (
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 
 
-def refused(why: str, then: str) -> ContainerRefusedError:
-    """The error of an image that is not run."""
-    return ContainerRefusedError("use an image", why, then)
+refused = partial(ContainerRefusedError, "use an image")
+"""The error of an image that is not run: why, and what to do."""
 
 
 def check_allowed(image: ImageByDigest | ImageArchive, policy: ContainerPolicy) -> None:

@@ -76,16 +76,6 @@ class Inside:
         code = found.get("ExitCode")
         return ProgramSaid(-1 if code is None else int(code), said[1], said[2], is_cut)
 
-    async def open_shell(self, container: RunningContainer, command: Sequence[str]) -> Shell:
-        """A program on a terminal, read and written as raw bytes; who opened it closes its stream."""
-        made = await self._door.call(
-            "open a shell", lambda client: client.exec_create(container.name, list(command), stdin=True, tty=True)
-        )
-        exec_id = str(made["Id"])
-        return Shell(
-            await open_stream(self._door.socket_path, f"/exec/{exec_id}/start", {"Detach": False, "Tty": True}), exec_id
-        )
-
     async def open_program(self, container: RunningContainer, command: Sequence[str], *, is_terminal: bool) -> Shell:
         """A program with its input, on a terminal or with two outputs; who opened it calls `end_program`."""
         made = await self._door.call(

@@ -10,6 +10,7 @@ import stat
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,8 +32,7 @@ class InputFile:
     size: int
 
 
-def _refused(why: str, then: str) -> ContainerRefusedError:
-    return ContainerRefusedError("lay in inputs", why, then)
+_refused = partial(ContainerRefusedError, "lay in inputs")
 
 
 def input_files(inputs: Mapping[str, bytes | Path], bytes_max: int) -> list[InputFile]:

@@ -9,10 +9,9 @@ Ranges: IANA's special-purpose registry (RFC 6890).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shlex
 
-from gpu_tasks.provider.execution.containers.docker_door import DockerDoor, GoneError
+from gpu_tasks.provider.execution.containers.docker_door import DockerDoor
 from gpu_tasks.provider.execution.containers.labels import Owner
 from gpu_tasks.provider.execution.containers.programs import is_root, is_there, run_program
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
@@ -87,9 +86,7 @@ class Networks:
 
     async def remove(self, container_id: str) -> None:
         """Remove a container's network and rules, as much of them as there is; ContainerError if something stays."""
-        name = self._owner.name_of(container_id, "network")
-        with contextlib.suppress(GoneError):
-            await self._door.call("remove a network", lambda client: client.remove_network(name))
+        await self._door.remove_network(self._owner.name_of(container_id, "network"))
         await self._remove_rules(self._comment(container_id))
 
     async def remove_rules(self) -> int:

@@ -11,6 +11,7 @@ import hashlib
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError
@@ -43,8 +44,7 @@ class OutputArchive:
     """Folders are not counted."""
 
 
-def _refused(why: str, then: str) -> ContainerRefusedError:
-    return ContainerRefusedError("take the outputs", why, then)
+_refused = partial(ContainerRefusedError, "take the outputs")
 
 
 def write_outputs(
@@ -64,7 +64,7 @@ def write_outputs(
             continue
         place = tuple(part.encode() for part in path.split("/"))
         if last is not None and place <= last:
-            raise ContainerRefusedError("take the outputs", f"the engine sends {path!r} out of turn", "report this")
+            raise _refused(f"the engine sends {path!r} out of turn", "report this")
         last = place
         entries, size, files = entries + 1, size + entry.size, files + (entry.kind is EntryKind.FILE)
         if entries > limits.files:

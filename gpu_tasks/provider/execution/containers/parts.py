@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 
 from gpu_tasks.provider.execution.containers.creation import NO_NETWORK, check_made, holder_config, task_config
-from gpu_tasks.provider.execution.containers.docker_door import DockerDoor, GoneError
+from gpu_tasks.provider.execution.containers.docker_door import DockerDoor
 from gpu_tasks.provider.execution.containers.holder import FOLDERS
 from gpu_tasks.provider.execution.containers.labels import Owner
 from gpu_tasks.provider.execution.containers.layout import input_files, laid_in
@@ -77,7 +77,7 @@ class ContainerParts:
         failures: list[str] = []
         for name in (self.task_name(container_id), self.holder_name(container_id)):
             with _noted(failures):
-                await self._remove_container(name)
+                await self._door.remove_container(name)
         with _noted(failures):
             await self._networks.remove(container_id)
         for folder in FOLDERS:
@@ -104,12 +104,6 @@ class ContainerParts:
         )
         found = await self._door.call("look at a container", lambda client: client.inspect_container(name))
         check_made(config, made.get("Warnings"), found)
-
-    async def _remove_container(self, name: str) -> None:
-        with contextlib.suppress(GoneError):
-            await self._door.call(
-                "remove a container", lambda client: client.remove_container(name, v=True, force=True)
-            )
 
 
 @contextlib.contextmanager

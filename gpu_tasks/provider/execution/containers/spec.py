@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from functools import partial
 from pathlib import Path
 
 from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedError
@@ -151,14 +152,15 @@ class ContainerPolicy:
     """One that no program used for so long goes; 0: it stays until its room is wanted."""
 
 
-def _no(why: str, then: str) -> ContainerRefusedError:
-    return ContainerRefusedError("run a container", why, then)
+_refused = partial(ContainerRefusedError, "run a container")
 
 
 def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
     """ContainerRefusedError unless the spec is well formed and within the policy; the image is not looked at."""
     if not ID_FORM.fullmatch(spec.container_id):
-        raise _no("its id has other letters than a to z, 0 to 9 and -, or more than 48", "name it by task and place")
+        raise _refused(
+            "its id has other letters than a to z, 0 to 9 and -, or more than 48", "name it by task and place"
+        )
     _check_image(spec.image)
     check_limits(spec.limits, policy.greatest)
     _check_command(spec.command)
@@ -166,7 +168,7 @@ def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
     _check_files(spec)
     _check_gpus(spec.gpus, policy.gpus)
     if spec.network is NetworkAccess.OUTBOUND and not policy.outbound:
-        raise _no("it wants to reach the network, and the provider's policy allows no container to", "ask without")
+        raise _refused("it wants to reach the network, and the provider's policy allows no container to", "ask without")
 
 
 def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
@@ -175,52 +177,52 @@ def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
         value, (least, most) = getattr(limits, limit.name), BOUNDS[limit.name]
         most = min(most, getattr(greatest, limit.name))
         if type(value) is not int or not least <= value <= most:
-            raise _no(f"{limit.name} is {value!r:.40}", f"ask for {least} to {most}")
+            raise _refused(f"{limit.name} is {value!r:.40}", f"ask for {least} to {most}")
 
 
 def check_environment(environment: Mapping[str, str], whose: str) -> None:
     """ContainerRefusedError for variables of loaders, for names that are none, for too much of it."""
     if len(environment) > ENVIRONMENT_MAX:
-        raise _no(f"{whose} has {len(environment)} variables", f"have at most {ENVIRONMENT_MAX}")
+        raise _refused(f"{whose} has {len(environment)} variables", f"have at most {ENVIRONMENT_MAX}")
     if sum(len(name) + len(value.encode()) + 2 for name, value in environment.items()) > ENVIRONMENT_BYTES_MAX:
-        raise _no(f"{whose} is longer than {ENVIRONMENT_BYTES_MAX} bytes", "put data into inputs")
+        raise _refused(f"{whose} is longer than {ENVIRONMENT_BYTES_MAX} bytes", "put data into inputs")
     for name, value in environment.items():
         if is_loader_variable(name):
-            raise _no(f"{whose} sets {name:.60}, which loaders act on", "set it in the program, once it runs")
+            raise _refused(f"{whose} sets {name:.60}, which loaders act on", "set it in the program, once it runs")
         if not VARIABLE_FORM.fullmatch(name) or "\0" in value:
-            raise _no(f"{whose} has a variable {name[:60]!r}", "use letters, digits and _")
+            raise _refused(f"{whose} has a variable {name[:60]!r}", "use letters, digits and _")
 
 
 def _check_image(image: ImageByDigest | ImageArchive) -> None:
     if not SHA256_FORM.fullmatch(image.sha256):
-        raise _no("the image's SHA-256 is not 64 hexadecimal digits", "name images by digest, not by tag")
+        raise _refused("the image's SHA-256 is not 64 hexadecimal digits", "name images by digest, not by tag")
     if isinstance(image, ImageByDigest) and not (
         len(image.repository) <= 200 and REPOSITORY_FORM.fullmatch(image.repository)
     ):
-        raise _no(f"{image.repository[:60]!r} is no repository", "write host/name, without tag and digest")
+        raise _refused(f"{image.repository[:60]!r} is no repository", "write host/name, without tag and digest")
 
 
 def _check_command(command: tuple[str, ...]) -> None:
     if sum(len(word.encode()) + 1 for word in command) > COMMAND_BYTES_MAX:
-        raise _no(f"the command is longer than {COMMAND_BYTES_MAX} bytes", "put the program into inputs")
+        raise _refused(f"the command is longer than {COMMAND_BYTES_MAX} bytes", "put the program into inputs")
     if any("\0" in word for word in command):
-        raise _no("the command has a zero byte", "remove it")
+        raise _refused("the command has a zero byte", "remove it")
 
 
 def _check_files(spec: ContainerSpec) -> None:
     for what, names, most in (("secrets", spec.secrets, SECRETS_MAX), ("inputs", spec.inputs, INPUTS_MAX)):
         if len(names) > most:
-            raise _no(f"{len(names)} {what}", f"have at most {most}")
+            raise _refused(f"{len(names)} {what}", f"have at most {most}")
         for name in names:
             if not NAME_FORM.fullmatch(name):
-                raise _no(f"a name among its {what} is {name[:60]!r}", "use letters, digits, _ . and -, no path")
+                raise _refused(f"a name among its {what} is {name[:60]!r}", "use letters, digits, _ . and -, no path")
     if sum(map(len, spec.secrets.values())) > SECRET_BYTES_MAX:
-        raise _no(f"its secrets are longer than {SECRET_BYTES_MAX} bytes", "seal data as inputs")
+        raise _refused(f"its secrets are longer than {SECRET_BYTES_MAX} bytes", "seal data as inputs")
 
 
 def _check_gpus(gpus: tuple[str, ...], allowed: tuple[str, ...]) -> None:
     if len(set(gpus)) != len(gpus) or len(gpus) > GPUS_MAX:
-        raise _no("a GPU is named twice, or too many are", f"name at most {GPUS_MAX}")
+        raise _refused("a GPU is named twice, or too many are", f"name at most {GPUS_MAX}")
     for gpu in gpus:
         if not GPU_FORM.fullmatch(gpu) or gpu not in allowed:
-            raise _no(f"GPU {gpu[:60]!r} is none that containers are given", "name those of the assignment")
+            raise _refused(f"GPU {gpu[:60]!r} is none that containers are given", "name those of the assignment")

@@ -7,7 +7,6 @@ made: a workspace that was promised is there, and a full one fills nothing else.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import platform
 import re
@@ -15,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from gpu_tasks.provider.execution.containers.creation import USER_ID
-from gpu_tasks.provider.execution.containers.docker_door import DockerDoor, GoneError
+from gpu_tasks.provider.execution.containers.docker_door import DockerDoor
 from gpu_tasks.provider.execution.containers.labels import Owner
 from gpu_tasks.provider.execution.containers.programs import is_root, is_there, run_program
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
@@ -76,8 +75,7 @@ class Workspaces:
     async def remove(self, container_id: str, part: str) -> None:
         """Remove a volume and its file, as much of them as there is; ContainerError if something stays."""
         name = self._owner.name_of(container_id, part)
-        with contextlib.suppress(GoneError):
-            await self._door.call("remove a volume", lambda client: client.remove_volume(name))
+        await self._door.remove_volume(name)
         await _remove_file(self._folder / f"{name}.ext4")
 
     async def remove_files(self) -> int:

@@ -13,8 +13,8 @@ import pytest
 
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.doctor import machine
-from gpu_tasks.provider.doctor.diagnoses import Diagnosis, Grade
-from gpu_tasks.provider.execution.containers.ability import AbilityItem, AbilityStanding, ContainerAbility
+from gpu_tasks.provider.execution.containers.ability import ContainerAbility
+from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade
 from gpu_tasks.provider.execution.executor import Executor, WorkerExecutor
 from gpu_tasks.provider.execution.gpu import MIG, Hardware
 from gpu_tasks.provider.execution.limits import limits_for
@@ -120,9 +120,9 @@ def test_a_lost_card_among_several_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_docker_lacks_is_a_warning() -> None:
     """Nothing that is sold yet runs in it."""
     items = (
-        AbilityItem("engine", AbilityStanding.GOOD, "28.2"),
-        AbilityItem("seccomp", AbilityStanding.LIMITED, "off", "switch it on"),
-        AbilityItem("storage", AbilityStanding.MISSING, "vfs", "use overlay2"),
+        Diagnosis("engine", Grade.GOOD, "28.2"),
+        Diagnosis("seccomp", Grade.WEAK, "off", "switch it on"),
+        Diagnosis("storage", Grade.BAD, "vfs", "use overlay2"),
     )
     ability = ContainerAbility(items, "storage: vfs")
     found = machine.container_diagnoses(ability, are_offered=False)

@@ -9,7 +9,7 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.provider.execution.containers.run import ContainerEnd, EndReason
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy, ContainerSpec, NetworkAccess
 from gpu_tasks.provider.programs.means import ProgramMeans
-from gpu_tasks.provider.programs.refusals import UnfitProgramError
+from gpu_tasks.provider.programs.requests import UnfitProgramError
 from gpu_tasks.provider.programs.results import UNKNOWN_EXIT, interval_of, result_of
 from gpu_tasks.provider.programs.supervisor import seconds_of, spec_of
 from gpu_tasks.tasks.container_request import AskedLimits, ContainerNetwork, EnvironmentVariable, RequestFile

@@ -15,7 +15,7 @@ from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.provider.programs import image_parts
 from gpu_tasks.provider.programs.image_parts import SPOOLED_MAX, ImageSpool
-from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
+from gpu_tasks.provider.programs.requests import ProgramError, UnfitProgramError
 from gpu_tasks.tasks.container_request import IMAGE_ARCHIVE_BYTES_MAX, ArchivedImage, ImagePart
 from runtime.cryptography.hashing import blake2_256
 

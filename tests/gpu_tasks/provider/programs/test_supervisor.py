@@ -14,8 +14,7 @@ from gpu_tasks.provider.execution.containers.run import RunningContainer
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
 from gpu_tasks.provider.execution.gpu import Hardware, Reading
 from gpu_tasks.provider.programs import supervisor as house_module
-from gpu_tasks.provider.programs.refusals import ProgramError, UnfitProgramError
-from gpu_tasks.provider.programs.requests import AskedProgram
+from gpu_tasks.provider.programs.requests import AskedProgram, ProgramError, UnfitProgramError
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor, seconds_of
 from priced_tasks import a_task
 from renting_village import PROGRAM, REPOSITORY

@@ -21,7 +21,7 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.run import RunningContainer
 from gpu_tasks.provider.execution.containers.spec import ContainerSpec, ImageByDigest
 from gpu_tasks.provider.execution.device_times import Activity
-from gpu_tasks.provider.programs.refusals import ProgramError
+from gpu_tasks.provider.programs.requests import ProgramError
 from gpu_tasks.provider.programs.results import NOTHING
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from gpu_tasks.provider.tasks.working import WorkDuty

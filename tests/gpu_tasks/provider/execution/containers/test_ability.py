@@ -18,13 +18,12 @@ from gpu_tasks.provider.execution.containers import ability
 from gpu_tasks.provider.execution.containers.ability import (
     DELEGATE,
     HOOK,
-    AbilityItem,
-    AbilityStanding,
     _limits,
     judge_gpus,
     look_at_engine,
     why_unreachable,
 )
+from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade
 
 FIRST_GPU = {"Source": "cdi", "ID": "nvidia.com/gpu=0"}
 ROOTLESS = {"SecurityOptions": ["name=seccomp,profile=builtin", "name=rootless"]}
@@ -33,35 +32,35 @@ ROOTLESS = {"SecurityOptions": ["name=seccomp,profile=builtin", "name=rootless"]
 @pytest.mark.parametrize(
     ("info", "has_hook", "standing"),
     [
-        ({}, False, AbilityStanding.LIMITED),
-        ({}, True, AbilityStanding.GOOD),
-        ({"Runtimes": {"nvidia": {}}}, False, AbilityStanding.GOOD),
-        ({"Runtimes": {"runc": {}}}, False, AbilityStanding.LIMITED),
-        ({"DiscoveredDevices": [{"ID": "amd.com/gpu=0"}, FIRST_GPU]}, False, AbilityStanding.GOOD),
-        ({"DiscoveredDevices": [{"ID": "amd.com/gpu=0"}]}, False, AbilityStanding.LIMITED),
-        ({"DiscoveredDevices": None, "Runtimes": None}, False, AbilityStanding.LIMITED),
-        ({"DiscoveredDevices": ["nvidia.com/gpu=0", None]}, False, AbilityStanding.LIMITED),
+        ({}, False, Grade.WEAK),
+        ({}, True, Grade.GOOD),
+        ({"Runtimes": {"nvidia": {}}}, False, Grade.GOOD),
+        ({"Runtimes": {"runc": {}}}, False, Grade.WEAK),
+        ({"DiscoveredDevices": [{"ID": "amd.com/gpu=0"}, FIRST_GPU]}, False, Grade.GOOD),
+        ({"DiscoveredDevices": [{"ID": "amd.com/gpu=0"}]}, False, Grade.WEAK),
+        ({"DiscoveredDevices": None, "Runtimes": None}, False, Grade.WEAK),
+        ({"DiscoveredDevices": ["nvidia.com/gpu=0", None]}, False, Grade.WEAK),
     ],
 )
 def test_an_engine_gives_gpus_by_its_runtime_cdi_or_the_hook(
-    info: dict[str, Any], *, has_hook: bool, standing: AbilityStanding
+    info: dict[str, Any], *, has_hook: bool, standing: Grade
 ) -> None:
     found = judge_gpus(info, "toolkit 1.17.8", has_hook=has_hook)
-    assert found.standing is standing
-    assert bool(found.then) is (standing is AbilityStanding.LIMITED)
+    assert found.grade is standing
+    assert bool(found.todo) is (standing is Grade.WEAK)
 
 
 @pytest.mark.parametrize(
     ("toolkit", "info", "there", "gives"),
     [
-        (AbilityStanding.GOOD, {"Runtimes": {"runc": {}}, "SecurityOptions": None}, set[str](), False),
-        (AbilityStanding.GOOD, {}, {HOOK}, True),
-        (AbilityStanding.GOOD, {"Runtimes": {"nvidia": {}}}, set[str](), True),
-        (AbilityStanding.LIMITED, {"Runtimes": {"nvidia": {}}}, {HOOK}, False),
+        (Grade.GOOD, {"Runtimes": {"runc": {}}, "SecurityOptions": None}, set[str](), False),
+        (Grade.GOOD, {}, {HOOK}, True),
+        (Grade.GOOD, {"Runtimes": {"nvidia": {}}}, set[str](), True),
+        (Grade.WEAK, {"Runtimes": {"nvidia": {}}}, {HOOK}, False),
     ],
 )
 def test_gpus_take_a_sufficient_toolkit_and_an_engine_that_knows_it(
-    monkeypatch: pytest.MonkeyPatch, toolkit: AbilityStanding, info: dict[str, Any], there: set[str], *, gives: bool
+    monkeypatch: pytest.MonkeyPatch, toolkit: Grade, info: dict[str, Any], there: set[str], *, gives: bool
 ) -> None:
     async def found(*_: object) -> Any:
         return info
@@ -69,8 +68,8 @@ def test_gpus_take_a_sufficient_toolkit_and_an_engine_that_knows_it(
     async def opened(_: str) -> Any:
         return SimpleNamespace(call=found, close=found)
 
-    async def judged() -> AbilityItem:
-        return AbilityItem("GPUs", toolkit, "toolkit 1.17.8")
+    async def judged() -> Diagnosis:
+        return Diagnosis("GPUs", toolkit, "toolkit 1.17.8")
 
     async def outward() -> str:
         return "no route"
@@ -97,12 +96,12 @@ def test_gpus_take_a_sufficient_toolkit_and_an_engine_that_knows_it(
 def test_a_limit_that_is_not_enforced_is_missing_with_its_remedy(
     info: dict[str, Any], lacking: list[str], *, is_delegated: bool
 ) -> None:
-    missing = [item for item in _limits(info) if item.standing is AbilityStanding.MISSING]
-    assert [item.name.removeprefix("limit of ") for item in missing] == lacking
-    assert [item.then == DELEGATE for item in missing] == [is_delegated] * len(lacking)
-    assert all(item.then for item in missing)
-    boots = [item.name for item in missing if "cgroup_enable" in item.then]
-    assert boots == ([] if is_delegated else [item.name for item in missing])
+    missing = [item for item in _limits(info) if item.grade is Grade.BAD]
+    assert [item.check.removeprefix("limit of ") for item in missing] == lacking
+    assert [item.todo == DELEGATE for item in missing] == [is_delegated] * len(lacking)
+    assert all(item.todo for item in missing)
+    boots = [item.check for item in missing if "cgroup_enable" in item.todo]
+    assert boots == ([] if is_delegated else [item.check for item in missing])
 
 
 @pytest.mark.parametrize(
@@ -132,6 +131,6 @@ def test_a_socket_that_nobody_serves_is_an_engine_without_an_answer(tmp_path: Pa
     with socket.socket(socket.AF_UNIX) as closed:
         closed.bind(str(path))
     (item,) = asyncio.run(look_at_engine(f"unix://{path}")).items
-    assert (item.name, item.standing) == ("engine", AbilityStanding.MISSING)
+    assert (item.check, item.grade) == ("engine", Grade.BAD)
     assert str(path) in item.says
     gc.collect()  # the warning belongs to this test

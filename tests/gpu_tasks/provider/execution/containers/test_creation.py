@@ -10,12 +10,12 @@ from gpu_tasks.provider.execution.containers.spec import ContainerSpec, ImageByD
 pytest.importorskip("docker", reason="the library docker is not installed")
 
 from gpu_tasks.provider.execution.containers.ability import (
-    AbilityStanding,
     _limits,
     judge_gpus,
     judge_toolkit,
     why_unreachable,
 )
+from gpu_tasks.provider.execution.diagnoses import Grade
 
 SPEC = ContainerSpec("task-0", ImageByDigest("a", "0" * 64), ("x",), {"A": "b"}, secrets={"key": b"hush"})
 VOLUMES = {"in": "v-in", "out": "v-out", "secrets": "v-secrets", "workspace": "v-workspace"}
@@ -135,7 +135,7 @@ def test_an_engine_that_drops_a_limit_and_warns() -> None:
     ],
 )
 def test_the_toolkits_version(said: str, is_good: bool) -> None:
-    assert (judge_toolkit(said).standing is AbilityStanding.GOOD) == is_good
+    assert (judge_toolkit(said).grade is Grade.GOOD) == is_good
 
 
 @pytest.mark.parametrize(
@@ -154,20 +154,20 @@ def test_a_good_toolkit_is_not_enough_where_the_engine_gives_no_gpus(
     info: dict[str, object], has_hook: bool, is_good: bool
 ) -> None:
     found = judge_gpus(info, "NVIDIA's container toolkit 1.17.8", has_hook=has_hook)
-    assert (found.standing is AbilityStanding.GOOD) == is_good
-    assert is_good or "nvidia-ctk runtime configure" in found.then
+    assert (found.grade is Grade.GOOD) == is_good
+    assert is_good or "nvidia-ctk runtime configure" in found.todo
 
 
 @pytest.mark.parametrize(("options", "advice"), [(["name=rootless"], "Delegate="), ([], "cgroup_enable=memory")])
 def test_an_engine_without_root_is_told_to_have_controllers_delegated(options: list[str], advice: str) -> None:
     info = {"SecurityOptions": ["name=seccomp,profile=builtin", *options], "CgroupVersion": "2", "PidsLimit": True}
-    items = {item.name: item for item in _limits(info)}
-    assert advice in items["limit of memory"].then
-    assert items["limit of processes"].standing is AbilityStanding.GOOD
+    items = {item.check: item for item in _limits(info)}
+    assert advice in items["limit of memory"].todo
+    assert items["limit of processes"].grade is Grade.GOOD
 
 
 def test_a_socket_that_is_not_there() -> None:
     item = why_unreachable("unix:///nowhere/engine.sock")
     assert item is not None
-    assert item.standing is AbilityStanding.MISSING
-    assert item.then
+    assert item.grade is Grade.BAD
+    assert item.todo

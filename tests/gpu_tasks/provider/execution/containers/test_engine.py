@@ -17,7 +17,7 @@ from devnet.launcher.made_images import ImageFile, MadeImage, busybox_files
 
 docker = pytest.importorskip("docker", reason="the library docker is not installed")
 
-from gpu_tasks.provider.execution.containers.ability import AbilityStanding, look_at_engine  # noqa: E402 docker may be missing
+from gpu_tasks.provider.execution.containers.ability import look_at_engine  # noqa: E402 docker may be missing
 from gpu_tasks.provider.execution.containers.engine import ContainerEngine, open_engine  # noqa: E402 as above
 from gpu_tasks.provider.execution.containers.outputs import OutputLimits  # noqa: E402 as above
 from gpu_tasks.provider.execution.containers.refusals import ContainerError, ContainerRefusedError  # noqa: E402
@@ -31,6 +31,7 @@ from gpu_tasks.provider.execution.containers.spec import (  # noqa: E402 as abov
     NetworkAccess,
 )
 from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind, best_kind  # noqa: E402 as above
+from gpu_tasks.provider.execution.diagnoses import Grade  # noqa: E402
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 POLICY = ContainerPolicy(any_archive=True, outbound=True, gpus=("GPU-1",))
@@ -141,7 +142,7 @@ async def test_programs_and_files_of_one_that_runs(tmp_path: Path, address: str)
 async def test_a_shell_on_a_terminal(tmp_path: Path, address: str) -> None:
     async with an_engine(tmp_path, address) as engine:
         container = await engine.start(task("sleep", "60"))
-        opened = await engine.inside.open_shell(container, ["sh"])
+        opened = await engine.inside.open_program(container, ["sh"], is_terminal=True)
         await engine.inside.resize(opened, 24, 80)
         await opened.stream.write(b"echo $((6*7))\nexit\n")
         said = b""
@@ -241,14 +242,14 @@ async def test_the_next_daemon_removes_what_is_its_own(tmp_path: Path, address: 
 
 def test_what_this_machine_can_do(address: str) -> None:
     ability = asyncio.run(look_at_engine(address))
-    names = [item.name for item in ability.items]
+    names = [item.check for item in ability.items]
     assert ability.why_not == ""
     assert len(set(names)) == len(names)
-    assert all(item.says and (item.then or item.standing is AbilityStanding.GOOD) for item in ability.items)
+    assert all(item.says and (item.todo or item.grade is Grade.GOOD) for item in ability.items)
     assert {"engine", "storage", "limit of memory", "system calls", "user namespace", "GPUs", "network"} <= set(names)
     # Whether outbound can be had is the machine's: rules that another engine left count.
-    network = next(item for item in ability.items if item.name == "network")
-    assert network.standing is (AbilityStanding.LIMITED if ability.why_no_outbound else AbilityStanding.GOOD)
+    network = next(item for item in ability.items if item.check == "network")
+    assert network.grade is (Grade.WEAK if ability.why_no_outbound else Grade.GOOD)
 
 
 async def test_images_of_tasks_go_when_their_room_is_wanted_and_the_operators_stay(
