@@ -146,8 +146,3 @@ REQUEST = codec(ContainerRequest)
 def is_loader_variable(name: str) -> bool:
     """Tell whether a variable makes other code run before, or instead of, the program."""
     return name.upper().startswith(LOADER_PREFIXES) or name.upper() in LOADER_NAMES
-
-
-def request_hash(request: ContainerRequest) -> bytes:
-    """What names a request."""
-    return blake2_256(b"ogpu/container-request/1" + REQUEST.encode(request))

@@ -2,7 +2,7 @@
 
 In reading order:
 
-* `challenge`: a seed and the shape of the work, with limits, and what that work counts
+* `challenge`: a seed and the shape of the work, and what that work counts
 * `arithmetic`: what a backend is, its chance, and the reference in plain integers
 * `array_chain`: the backend in NumPy
 * `torch_chain`: the backend in PyTorch, for whoever has it

@@ -1,4 +1,4 @@
-"""All rows of a chain under one root; rows drawn later shown and checked; the backends by name, their vectors.
+"""All rows of a chain under one root; the hashes of rows drawn later; the backends by name, their vectors.
 
 Always: the root is over the hashes of the rows in their order, so a few rows, their hashes' paths and the challenge
 tell whether a root holds the right ones there; nothing else of the work is needed.
@@ -13,7 +13,7 @@ from gpu_tasks.workloads.matmul_chain.array_chain import NumpyChain
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
 from gpu_tasks.workloads.workload import NonConformingBackendError
 from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.merkle import merkle_path, merkle_root
+from runtime.cryptography.merkle import merkle_root
 
 ROW_DOMAIN = b"chainrow"
 BYTES_AT_ONCE = 2**24
@@ -43,20 +43,9 @@ def rows_root(digests: Sequence[bytes]) -> bytes:
     return merkle_root(ROW_DOMAIN, digests)
 
 
-def row_path(digests: Sequence[bytes], row: int) -> tuple[bytes, ...]:
-    """What shows that the hash of a row stands under the root."""
-    return merkle_path(ROW_DOMAIN, digests, row)
-
-
 def hashes_of(arithmetic: ChainArithmetic, asked: ChainChallenge, rows: Sequence[int]) -> list[bytes]:
     """The hashes of some rows, as they are named; costs so many rows, however many the chain has."""
     return list(_hashes(arithmetic, asked, rows))
-
-
-def wrong_rows(arithmetic: ChainArithmetic, asked: ChainChallenge, shown: Sequence[tuple[int, bytes]]) -> list[int]:
-    """Those of the rows shown whose hash is not right; costs `len(shown)` rows, however many the chain has."""
-    right = hashes_of(arithmetic, asked, [row for row, _ in shown])
-    return [row for (row, digest), expected in zip(shown, right, strict=True) if digest != expected]
 
 
 def chain_arithmetic(backend: str) -> ChainArithmetic:

@@ -76,30 +76,6 @@ class PictureError(ValueError):
         self.problems, self.missing = tuple(problems), tuple(missing)
 
 
-def tile_places(width: int, height: int, columns: int, rows: int) -> list[TilePlace]:
-    """A picture cut into tiles of a size, row by row; those at the right and at the bottom are what is left.
-
-    ValueError for tiles of no size, of more pixels than a tile may have, and for more tiles than `TILES_MAX`.
-    """
-    if columns < 1 or rows < 1 or columns * rows > PIXELS_MAX:
-        raise ValueError(f"a tile has 1 to {PIXELS_MAX:,} pixels, not {columns} by {rows}")
-    count = -(-width // columns) * -(-height // rows)
-    if count > TILES_MAX:
-        raise ValueError(f"{columns} by {rows} pixels cut the picture into {count:,} tiles: at most {TILES_MAX:,}")
-    return [
-        TilePlace(left, top, min(columns, width - left), min(rows, height - top))
-        for top in range(0, height, rows)
-        for left in range(0, width, columns)
-    ]
-
-
-def tile_texts(text: str, columns: int, rows: int) -> list[str]:
-    """A line for each tile of a scene's picture, as a customer's file has them; SceneError for no scene, ValueError."""
-    read = read_text(text)
-    places = tile_places(read.scene.width, read.scene.height, columns, rows)
-    return [f"{read.compact}; tile {each.left} {each.top} {each.columns} {each.rows}" for each in places]
-
-
 def assembled(text: str, outputs: Sequence[bytes]) -> RenderedPicture:
     """The picture of a scene from the outputs of its tiles, in any order; PictureError where that is not all of it.
 
@@ -135,11 +111,6 @@ def png_of(picture: RenderedPicture) -> bytes:
     header = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
     data = zlib.compress(b"".join(b"\0" + row for row in rows), COMPRESSION)
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
-
-
-def ppm_of(picture: RenderedPicture) -> bytes:
-    """A PPM file: a line of header, and the pixels as they are."""
-    return b"P6\n%d %d\n255\n" % (picture.width, picture.height) + picture.pixels
 
 
 class _Canvas:

@@ -19,9 +19,6 @@ from gpu_tasks.workloads.render_tile.picture import (
     assembled,
     output_of_state,
     png_of,
-    ppm_of,
-    tile_places,
-    tile_texts,
 )
 from gpu_tasks.workloads.render_tile.request import COST_MAX, OUTPUT, TileOutput, decode_request
 from gpu_tasks.workloads.render_tile.scene_text import TilePlace, read_text
@@ -42,8 +39,18 @@ def tile_of(text: str) -> TileOutput:
     return OUTPUT.decode(output_of(text))
 
 
+def cut(text: str, columns: int, rows: int) -> list[str]:
+    """A text for each tile of this size; those at the right and at the bottom are smaller."""
+    scene = read_text(text).scene
+    return [
+        f"{text}; tile {left} {top} {min(columns, scene.width - left)} {min(rows, scene.height - top)}"
+        for top in range(0, scene.height, rows)
+        for left in range(0, scene.width, columns)
+    ]
+
+
 WHOLE = tile_of(SMALL)
-TILES = [output_of(text) for text in tile_texts(SMALL, 5, 4)]
+TILES = [output_of(text) for text in cut(SMALL, 5, 4)]
 PICTURE = RenderedPicture(12, 9, WHOLE.pixels)
 
 
@@ -65,40 +72,8 @@ def test_tiles_make_the_picture_that_is_rendered_whole() -> None:
 @given(text=scene_texts(), columns=st.integers(1, 6), rows=st.integers(1, 6))
 def test_however_a_picture_is_cut_it_is_the_same(text: str, columns: int, rows: int) -> None:
     whole, scene = tile_of(text), read_text(text).scene
-    tiles = [output_of(each) for each in tile_texts(text, columns, rows)]
+    tiles = [output_of(each) for each in cut(text, columns, rows)]
     assert assembled(text, tiles) == RenderedPicture(scene.width, scene.height, whole.pixels)
-
-
-@given(width=st.integers(1, 40), height=st.integers(1, 40), columns=st.integers(1, 50), rows=st.integers(1, 50))
-def test_a_picture_is_cut_without_gap_or_overlap(width: int, height: int, columns: int, rows: int) -> None:
-    places = tile_places(width, height, columns, rows)
-    pixels = [
-        (column, row)
-        for each in places
-        for column in range(each.left, each.left + each.columns)
-        for row in range(each.top, each.top + each.rows)
-    ]
-    assert sorted(pixels) == [(column, row) for column in range(width) for row in range(height)]
-    assert len(places) == -(-width // columns) * -(-height // rows)
-
-
-@pytest.mark.parametrize(("columns", "rows"), [(0, 4), (4, 0), (257, 256)])
-def test_tiles_of_no_size_and_of_too_many_pixels_are_refused(columns: int, rows: int) -> None:
-    with pytest.raises(ValueError, match=f"a tile has 1 to 65,536 pixels, not {columns} by {rows}"):
-        tile_places(4_096, 4_096, columns, rows)
-
-
-def test_a_picture_is_cut_into_no_more_tiles_than_a_file_has_lines() -> None:
-    assert len(tile_places(4_096, 4_096, 64, 64)) == 4_096
-    with pytest.raises(ValueError, match="63 by 64 pixels cut the picture into 4,224 tiles: at most 4,096"):
-        tile_places(4_096, 4_096, 63, 64)
-
-
-def test_texts_of_tiles_name_them_one_by_one() -> None:
-    texts = tile_texts(SMALL, 5, 4)
-    assert texts[0].endswith("light #ffd9a0 3; tile 0 0 5 4")
-    assert texts[-1].endswith("; tile 10 8 2 1")
-    assert all("\n" not in text for text in texts)
 
 
 def test_the_states_of_a_task_are_tiles_too_and_what_is_left_can_be_asked_for() -> None:
@@ -197,7 +172,3 @@ def test_a_png_file_has_the_pixels() -> None:
     assert len(rows) == 9 * 37
     assert {rows[start] for start in range(0, len(rows), 37)} == {0}
     assert b"".join(rows[start + 1 : start + 37] for start in range(0, len(rows), 37)) == WHOLE.pixels
-
-
-def test_a_ppm_file_has_the_pixels() -> None:
-    assert ppm_of(PICTURE) == b"P6\n12 9\n255\n" + WHOLE.pixels
