@@ -12,21 +12,8 @@ from gpu_tasks.market.training.money import collateral_min
 from gpu_tasks.market.training.orders import INTERVALS_MAX, CheckedBy, TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms, default_loss
+from gpu_tasks.tasks import container_request
 from gpu_tasks.tasks.canonical import CanonicalTask, task_hash_of
-from gpu_tasks.tasks.container_request import (
-    CONTAINER_VERSION,
-    CONTAINER_WORKLOAD,
-    INPUT_BYTES_MAX,
-    REQUEST,
-    ArchivedImage,
-    AskedImage,
-    AskedLimits,
-    ContainerRequest,
-    EnvironmentVariable,
-    ImagePart,
-    RegistryImage,
-    RequestFile,
-)
 from gpu_tasks.tasks.container_task import ContainerFile, NamedImage, SavedImage
 from gpu_tasks.tasks.order import AUCTIONS, StoredInput
 from gpu_tasks.tasks.quantities import written_span
@@ -56,12 +43,12 @@ class PreparedContainer:
         """Which devices suit."""
         return self.file.task.classes
 
-    def with_parts(self, size: int, parts: Sequence[ImagePart]) -> "PreparedContainer":
+    def with_parts(self, size: int, parts: Sequence[container_request.ImagePart]) -> "PreparedContainer":
         """The same with the parts of its archive, once they are stored; `size` is the archive's, not compressed."""
-        asked = REQUEST.decode(self.request)
-        assert isinstance(asked.image, ArchivedImage), "it has one"
+        asked = container_request.REQUEST.decode(self.request)
+        assert isinstance(asked.image, container_request.ArchivedImage), "it has one"
         image = replace(asked.image, size=size, parts=tuple(parts))
-        return replace(self, request=REQUEST.encode(replace(asked, image=image)))
+        return replace(self, request=container_request.REQUEST.encode(replace(asked, image=image)))
 
     @property
     def checked_by(self) -> CheckedBy:
@@ -93,7 +80,7 @@ class PreparedContainer:
         parts = max(1, self.intervals(slot_ms))
         return TaskOrder(
             task_hash=container_hash(self.request, parts, task.classes, task.copies),
-            workload=CONTAINER_WORKLOAD,
+            workload=container_request.CONTAINER_WORKLOAD,
             input_root=stored.root,
             input_blob=stored.blob,
             sealed_at=stored.sealed_at,
@@ -117,7 +104,7 @@ def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, .
     """What names a job or a lease on a chain; a job that several compute has one part."""
     return task_hash_of(
         CanonicalTask(
-            workload=CONTAINER_WORKLOAD,
+            workload=container_request.CONTAINER_WORKLOAD,
             model=NO_MODEL,
             request=blake2_256(request),
             request_bytes=len(request),
@@ -133,20 +120,21 @@ def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, .
 def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms: int) -> PreparedContainer:
     """The request, where `inputs` are its files by their names in /in; TaskFileError where they are too large."""
     task = file.task
-    if sum(map(len, inputs.values())) > INPUT_BYTES_MAX:
-        text = f"have more than {INPUT_BYTES_MAX:,} bytes together; put data into the image, or copy it with `ogpu cp`"
+    if sum(map(len, inputs.values())) > container_request.INPUT_BYTES_MAX:
+        most = f"{container_request.INPUT_BYTES_MAX:,}"
+        text = f"have more than {most} bytes together; put data into the image, or copy it with `ogpu cp`"
         raise file.refused("spec.run.inputs", text)
     keep = 0 if task.keep is None else task.keep.in_blocks(slot_ms)
-    request = ContainerRequest(
-        version=CONTAINER_VERSION,
+    request = container_request.ContainerRequest(
+        version=container_request.CONTAINER_VERSION,
         image=_asked_image(task.image),
         command=task.command,
-        environment=tuple(EnvironmentVariable(*pair) for pair in sorted(task.environment.items())),
+        environment=tuple(container_request.EnvironmentVariable(*pair) for pair in sorted(task.environment.items())),
         secrets=tuple(sorted(task.secrets)),
-        inputs=tuple(RequestFile(*pair) for pair in sorted(inputs.items())),
+        inputs=tuple(container_request.RequestFile(*pair) for pair in sorted(inputs.items())),
         ports=tuple(sorted(task.ports)),
         network=task.network,
-        limits=AskedLimits(
+        limits=container_request.AskedLimits(
             cpu_thousandths=task.cpu_thousandths,
             memory_bytes=task.memory_bytes,
             processes=task.processes,
@@ -156,14 +144,14 @@ def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms:
         is_lease=task.is_lease,
         keep_blocks=keep,
     )
-    return PreparedContainer(file, REQUEST.encode(request))
+    return PreparedContainer(file, container_request.REQUEST.encode(request))
 
 
-def _asked_image(image: NamedImage | SavedImage) -> AskedImage:
+def _asked_image(image: NamedImage | SavedImage) -> container_request.AskedImage:
     """Of an archive without its parts, which get addresses when they are stored."""
     if isinstance(image, SavedImage):
-        return ArchivedImage(image.sha256, 0, ())
-    return RegistryImage(image.repository, image.sha256)
+        return container_request.ArchivedImage(image.sha256, 0, ())
+    return container_request.RegistryImage(image.repository, image.sha256)
 
 
 def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:

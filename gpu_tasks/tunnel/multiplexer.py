@@ -12,33 +12,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from gpu_tasks.tunnel.frames import (
-    DATA_BYTES_MAX,
-    FRAME,
-    OUT,
-    PROBLEM_BYTES_MAX,
-    STREAMS_MAX,
-    WINDOW_BYTES,
-    CopyIn,
-    CopyOut,
-    OpenStream,
-    ReachPort,
-    ResizeTerminal,
-    RunProgram,
-    StreamBytes,
-    StreamCredit,
-    StreamEnd,
-    StreamInputEnd,
-    TakeSecrets,
-    TunnelFrame,
-)
+from gpu_tasks.tunnel import frames
 from gpu_tasks.tunnel.handshake import SealedLine, TunnelKeyError
 from runtime.encoding.codec import DecodeError
 
-StreamPurpose = RunProgram | ReachPort | CopyIn | CopyOut | TakeSecrets
+StreamPurpose = frames.RunProgram | frames.ReachPort | frames.CopyIn | frames.CopyOut | frames.TakeSecrets
 PIECES_MAX = 256
 """Of a stream, unread; of more the channels are told apart, but not which came first."""
-SERVED_MAX = 2 * STREAMS_MAX
+SERVED_MAX = 2 * frames.STREAMS_MAX
 """Streams that are served, those among them that the other side has ended."""
 HUNG_UP = "the other side hung up"
 
@@ -62,17 +43,17 @@ class RecordLine(Protocol):
 class TunnelStream:
     """One stream, as either side has it."""
 
-    def __init__(self, number: int, send: Callable[[TunnelFrame], Awaitable[None]]) -> None:
+    def __init__(self, number: int, send: Callable[[frames.TunnelFrame], Awaitable[None]]) -> None:
         """`send` hands a frame to the tunnel."""
         self.number = number
-        self.end: asyncio.Future[StreamEnd] = asyncio.get_running_loop().create_future()
+        self.end: asyncio.Future[frames.StreamEnd] = asyncio.get_running_loop().create_future()
         self.on_resize: Callable[[int, int], Awaitable[None]] | None = None
         self._send = send
         self._inbox: deque[tuple[int, bytearray]] = deque()
         self._newest: dict[int, bytearray] = {}
         self._held = 0
         self._read = 0
-        self._room = WINDOW_BYTES
+        self._room = frames.WINDOW_BYTES
         self._is_input_over = False
         self._changed = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -91,16 +72,16 @@ class TunnelStream:
         data = bytes(piece)
         self._held -= len(data)
         self._read += len(data)
-        if self._read >= WINDOW_BYTES // 2 and not self.end.done():
+        if self._read >= frames.WINDOW_BYTES // 2 and not self.end.done():
             count, self._read = self._read, 0
             with contextlib.suppress(ConnectionError):
-                await self._send(StreamCredit(self.number, count))
+                await self._send(frames.StreamCredit(self.number, count))
         return channel, data
 
-    async def write(self, data: bytes, channel: int = OUT) -> None:
+    async def write(self, data: bytes, channel: int = frames.OUT) -> None:
         """Send bytes, as fast as they are read; TunnelError once the stream is over."""
-        for start in range(0, len(data), DATA_BYTES_MAX):
-            part = data[start : start + DATA_BYTES_MAX]
+        for start in range(0, len(data), frames.DATA_BYTES_MAX):
+            part = data[start : start + frames.DATA_BYTES_MAX]
             while self._room < len(part):
                 self._has_room.clear()
                 await self._has_room.wait()
@@ -108,26 +89,26 @@ class TunnelStream:
             self._check()
             self._room -= len(part)
             try:
-                await self._send(StreamBytes(self.number, channel, part))
+                await self._send(frames.StreamBytes(self.number, channel, part))
             except ConnectionError:
                 raise TunnelError(HUNG_UP) from None
 
     async def end_input(self) -> None:
         """No more bytes come from this side."""
         with contextlib.suppress(ConnectionError):
-            await self._send(StreamInputEnd(self.number))
+            await self._send(frames.StreamInputEnd(self.number))
 
     async def resize(self, rows: int, columns: int) -> None:
         """Tell the other side the window's size."""
         with contextlib.suppress(ConnectionError):
-            await self._send(ResizeTerminal(self.number, rows, columns))
+            await self._send(frames.ResizeTerminal(self.number, rows, columns))
 
     async def finish(self, code: int = 0, problem: str = "") -> None:
         """Be over, and say how."""
         if self.end.done():
             return
-        said = problem.encode()[:PROBLEM_BYTES_MAX].decode(errors="ignore")
-        end = StreamEnd(self.number, code & 0xFFFF_FFFF, said)
+        said = problem.encode()[: frames.PROBLEM_BYTES_MAX].decode(errors="ignore")
+        end = frames.StreamEnd(self.number, code & 0xFFFF_FFFF, said)
         self.ended(end)
         with contextlib.suppress(ConnectionError):
             await self._send(end)
@@ -138,14 +119,14 @@ class TunnelStream:
 
     # ------------------------------------------------------------------------------------- what the other side says
 
-    def take(self, frame: StreamBytes) -> None:
+    def take(self, frame: frames.StreamBytes) -> None:
         """Bytes came; TunnelError for more than the window. What was under way when it ended is nobody's fault."""
         if self.end.done():
             return
         if self._is_input_over:
             raise TunnelError("bytes came after the last ones")
         self._held += len(frame.data)
-        if self._held + self._read > WINDOW_BYTES:
+        if self._held + self._read > frames.WINDOW_BYTES:
             raise TunnelError("more bytes came than a window holds")
         if frame.data:
             self._keep(frame.channel, frame.data)
@@ -164,7 +145,7 @@ class TunnelStream:
     def credit(self, count: int) -> None:
         """The other side has read so many; TunnelError for more than were sent."""
         self._room += count
-        if self._room > WINDOW_BYTES:
+        if self._room > frames.WINDOW_BYTES:
             raise TunnelError("more bytes were read than were sent")
         self._has_room.set()
 
@@ -173,7 +154,7 @@ class TunnelStream:
         self._is_input_over = True
         self._changed.set()
 
-    def ended(self, end: StreamEnd) -> None:
+    def ended(self, end: frames.StreamEnd) -> None:
         """It is over."""
         if not self.end.done():
             self.end.set_result(end)
@@ -207,13 +188,13 @@ class Multiplexer:
 
     async def open(self, wanted: StreamPurpose) -> TunnelStream:
         """A new stream; TunnelError where as many are open as may be, or the tunnel is gone."""
-        if len(self._streams) >= STREAMS_MAX:
-            raise TunnelError(f"{STREAMS_MAX} streams are open already")
+        if len(self._streams) >= frames.STREAMS_MAX:
+            raise TunnelError(f"{frames.STREAMS_MAX} streams are open already")
         stream = TunnelStream(self._next, self._send)
         self._next += 1
         self._keep(stream)
         try:
-            await self._send(OpenStream(stream.number, wanted))
+            await self._send(frames.OpenStream(stream.number, wanted))
         except ConnectionError:
             raise TunnelError(HUNG_UP) from None
         return stream
@@ -223,7 +204,7 @@ class Multiplexer:
         why = HUNG_UP
         try:
             while (record := await self._connection.receive()) is not None:
-                await self._take(FRAME.decode(self._line.open(record)))
+                await self._take(frames.FRAME.decode(self._line.open(record)))
         except (TunnelKeyError, TunnelError) as error:
             why = str(error)
         except DecodeError as error:
@@ -237,7 +218,7 @@ class Multiplexer:
     def _end_all(self, why: str) -> None:
         self.ended.set()
         for stream in list(self._streams.values()):
-            stream.ended(StreamEnd(stream.number, 0, why))
+            stream.ended(frames.StreamEnd(stream.number, 0, why))
         for task in self._tasks:
             task.cancel()
 
@@ -246,36 +227,38 @@ class Multiplexer:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _take(self, frame: TunnelFrame) -> None:
-        if isinstance(frame, OpenStream):
+    async def _take(self, frame: frames.TunnelFrame) -> None:
+        if isinstance(frame, frames.OpenStream):
             await self._opened(frame)
             return
         stream = self._streams.get(frame.stream)
         if stream is None:
             return  # it ended while this was under way
         match frame:
-            case StreamBytes():
+            case frames.StreamBytes():
                 stream.take(frame)
-            case StreamCredit():
+            case frames.StreamCredit():
                 stream.credit(frame.count)
-            case StreamInputEnd():
+            case frames.StreamInputEnd():
                 stream.input_ended()
-            case ResizeTerminal():
+            case frames.ResizeTerminal():
                 if stream.on_resize is not None:
                     await stream.on_resize(frame.rows, frame.columns)
-            case StreamEnd():
+            case frames.StreamEnd():
                 stream.ended(frame)
                 self._forget(stream)
 
-    async def _opened(self, frame: OpenStream) -> None:
+    async def _opened(self, frame: frames.OpenStream) -> None:
         if self._serve is None:
             raise TunnelError("the other side opens streams, which is the customer's")
         if frame.stream in self._streams:
             raise TunnelError("a stream was opened twice")
-        if len(self._streams) >= STREAMS_MAX:
-            raise TunnelError(f"more than {STREAMS_MAX} streams are open")
+        if len(self._streams) >= frames.STREAMS_MAX:
+            raise TunnelError(f"more than {frames.STREAMS_MAX} streams are open")
         if len(self._tasks) >= SERVED_MAX:
-            await self._send(StreamEnd(frame.stream, 1, "what was asked for before is still being ended: try again"))
+            await self._send(
+                frames.StreamEnd(frame.stream, 1, "what was asked for before is still being ended: try again")
+            )
             return
         stream = TunnelStream(frame.stream, self._send)
         self._keep(stream)
@@ -297,6 +280,6 @@ class Multiplexer:
         if self._streams.get(stream.number) is stream:  # else it has gone, and another one has its number
             del self._streams[stream.number]
 
-    async def _send(self, frame: TunnelFrame) -> None:
+    async def _send(self, frame: frames.TunnelFrame) -> None:
         async with self._sending:  # records are counted: they go in the order in which they were sealed
-            await self._connection.send(self._line.seal(FRAME.encode(frame)))
+            await self._connection.send(self._line.seal(frames.FRAME.encode(frame)))

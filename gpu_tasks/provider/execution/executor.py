@@ -13,37 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from gpu_tasks.provider.execution import worker_wire as wire
 from gpu_tasks.provider.execution.limits import Limits
 from gpu_tasks.provider.execution.worker_process import NoAnswerError, WorkerProcess
-from gpu_tasks.provider.execution.worker_wire import (
-    ANSWER,
-    MESSAGE_BYTES_MAX,
-    QUESTION,
-    Advanced,
-    AdvanceRun,
-    BadRequest,
-    BadState,
-    BeginRun,
-    Begun,
-    Checked,
-    Failed,
-    MetricAt,
-    Question,
-    Ran,
-    RanSome,
-    Ready,
-    RunMany,
-    RunRequest,
-    TraceAt,
-    Traced,
-    VerifyOutput,
-    Weighed,
-    WorkerAnswer,
-)
 from runtime.encoding.codec import DecodeError
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-_Answer = TypeVar("_Answer", Ran, Checked, Traced, Begun, Advanced, Weighed)
+_Answer = TypeVar("_Answer", wire.Ran, wire.Checked, wire.Traced, wire.Begun, wire.Advanced, wire.Weighed)
 
 
 class BadRequestError(Exception):
@@ -156,7 +132,7 @@ class WorkerExecutor:
         """`command` starts a process that speaks `worker_wire` and limits itself, and sees `environment` too."""
         self._process = WorkerProcess(command, ONE_THREAD | dict(environment or {}))
         self._limits = limits
-        self._ready: Ready | None = None
+        self._ready: wire.Ready | None = None
         self._turn = asyncio.Lock()
 
     @property
@@ -170,7 +146,7 @@ class WorkerExecutor:
         return self._known.model
 
     @property
-    def _known(self) -> Ready:
+    def _known(self) -> wire.Ready:
         if self._ready is None:
             raise RuntimeError("start the executor first")
         return self._ready
@@ -183,7 +159,7 @@ class WorkerExecutor:
     async def run(self, request: bytes) -> Execution:
         """See `Executor`."""
         began = time.monotonic_ns()
-        answer = await self._answered(RunRequest(request), Ran)
+        answer = await self._answered(wire.RunRequest(request), wire.Ran)
         wall_ms = (time.monotonic_ns() - began) // 1_000_000
         return Execution(answer.output, answer.cpu_ms, wall_ms, answer.memory_peak_bytes)
 
@@ -192,14 +168,14 @@ class WorkerExecutor:
         began = time.monotonic_ns()
         missing = set(range(len(requests)))
 
-        def told(part: RanSome) -> None:
+        def told(part: wire.RanSome) -> None:
             places = [each.place for each in part.finished]
             if len(set(places)) != len(places) or not missing.issuperset(places):
                 raise ExecutionError("the worker told of a request twice, or of one that there is not")
             missing.difference_update(places)
             finished([(each.place, each.output) for each in part.finished])
 
-        answer = await self._answered(RunMany(tuple(requests)), Ran, told)
+        answer = await self._answered(wire.RunMany(tuple(requests)), wire.Ran, told)
         if missing:
             raise ExecutionError(f"the worker answered with {len(missing)} requests left")
         wall_ms = (time.monotonic_ns() - began) // 1_000_000
@@ -207,32 +183,32 @@ class WorkerExecutor:
 
     async def verify(self, request: bytes, output: bytes) -> bool:
         """See `Executor`."""
-        return (await self._answered(VerifyOutput(request, output), Checked)).is_right
+        return (await self._answered(wire.VerifyOutput(request, output), wire.Checked)).is_right
 
     async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
         """See `Executor`."""
-        return (await self._answered(TraceAt(request, output, place), Traced)).trace
+        return (await self._answered(wire.TraceAt(request, output, place), wire.Traced)).trace
 
     async def begin(self, request: bytes) -> BegunRun:
         """See `Executor`."""
-        answer = await self._answered(BeginRun(request), Begun)
+        answer = await self._answered(wire.BeginRun(request), wire.Begun)
         return BegunRun(answer.state, answer.boundaries)
 
     async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
         """See `Executor`."""
-        answer = await self._answered(AdvanceRun(request, state, steps), Advanced)
+        answer = await self._answered(wire.AdvanceRun(request, state, steps), wire.Advanced)
         return LaterState(answer.state, answer.done, answer.cpu_ms, answer.memory_peak_bytes)
 
     async def metric(self, request: bytes, state: bytes) -> int:
         """See `Executor`."""
-        return (await self._answered(MetricAt(request, state), Weighed)).metric
+        return (await self._answered(wire.MetricAt(request, state), wire.Weighed)).metric
 
     async def close(self) -> None:
         """Kill the worker."""
         await self._process.kill()
 
     async def _answered(
-        self, question: Question, kind: type[_Answer], told: Callable[[RanSome], None] | None = None
+        self, question: wire.Question, kind: type[_Answer], told: Callable[[wire.RanSome], None] | None = None
     ) -> _Answer:
         """The answer to a question, of the kind that belongs to it; ExecutionError for any other."""
         answer = await self._ask(question, told)
@@ -240,7 +216,9 @@ class WorkerExecutor:
             raise ExecutionError(f"the worker answered {type(answer).__name__}")
         return answer
 
-    async def _ask(self, question: Question, told: Callable[[RanSome], None] | None = None) -> WorkerAnswer:
+    async def _ask(
+        self, question: wire.Question, told: Callable[[wire.RanSome], None] | None = None
+    ) -> wire.WorkerAnswer:
         async with self._turn:
             await self._worker()
             try:
@@ -248,29 +226,33 @@ class WorkerExecutor:
             except BaseException:  # a cancelled request too: its answer must not reach the next one
                 await self._process.kill()
                 raise
-            if isinstance(answer, Failed):
+            if isinstance(answer, wire.Failed):
                 await self._process.kill()  # a GPU's context that has failed once fails every request after it
                 raise ExecutionError(answer.reason)
-        if isinstance(answer, BadRequest):
+        if isinstance(answer, wire.BadRequest):
             raise BadRequestError(answer.reason)
-        if isinstance(answer, BadState):
+        if isinstance(answer, wire.BadState):
             raise BadStateError(answer.reason)
         return answer
 
-    async def _exchange(self, question: Question, told: Callable[[RanSome], None] | None) -> WorkerAnswer:
+    async def _exchange(
+        self, question: wire.Question, told: Callable[[wire.RanSome], None] | None
+    ) -> wire.WorkerAnswer:
         try:
-            self._process.write(QUESTION.encode(question))
+            self._process.write(wire.QUESTION.encode(question))
             while True:
                 answer = await asyncio.wait_for(self._answer(), self._limits.wall_seconds)
-                if told is None or not isinstance(answer, RanSome):
+                if told is None or not isinstance(answer, wire.RanSome):
                     return answer
                 told(answer)
         except TimeoutError:
             raise ExecutionError(f"took longer than {self._limits.wall_seconds} s and was stopped") from None
 
-    async def _answer(self) -> WorkerAnswer:
+    async def _answer(self) -> wire.WorkerAnswer:
         try:
-            answer: WorkerAnswer = ANSWER.decode(await self._process.read(MESSAGE_BYTES_MAX, self._limits.cpu_seconds))
+            answer: wire.WorkerAnswer = wire.ANSWER.decode(
+                await self._process.read(wire.MESSAGE_BYTES_MAX, self._limits.cpu_seconds)
+            )
         except DecodeError as error:
             raise ExecutionError(f"the worker wrote something else than an answer: {error}") from error
         except NoAnswerError as error:
@@ -290,8 +272,8 @@ class WorkerExecutor:
         except BaseException:
             await self._process.kill()
             raise
-        if not isinstance(answer, Ready):
+        if not isinstance(answer, wire.Ready):
             await self._process.kill()
-            reason = answer.reason if isinstance(answer, Failed) else answer
+            reason = answer.reason if isinstance(answer, wire.Failed) else answer
             raise ExecutionError(f"the worker did not start: {reason}")
         self._ready = answer

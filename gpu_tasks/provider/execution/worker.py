@@ -17,36 +17,8 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from gpu_tasks.provider.execution import limits
+from gpu_tasks.provider.execution import worker_wire as wire
 from gpu_tasks.provider.execution.limits import MIB, Limits
-from gpu_tasks.provider.execution.worker_wire import (
-    ANSWER,
-    MESSAGE_BYTES_MAX,
-    PART_BYTES,
-    QUESTION,
-    Advanced,
-    AdvanceRun,
-    BadRequest,
-    BadState,
-    BeginRun,
-    Begun,
-    Checked,
-    Failed,
-    FinishedRequest,
-    MetricAt,
-    Ran,
-    RanSome,
-    Ready,
-    RunMany,
-    RunRequest,
-    TraceAt,
-    Traced,
-    VerifyOutput,
-    Weighed,
-    WorkerAnswer,
-    read_message,
-    shortened,
-    write_message,
-)
 from gpu_tasks.workloads.stepwise import StepwiseWorkload
 from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
@@ -70,7 +42,7 @@ def main() -> None:
 
         workload = open_workload(options.workload, options.backend)
     except Exception as error:  # noqa: BLE001  # whatever is wrong with this machine, the daemon shall say it
-        answer(sink, Failed(shortened(f"{type(error).__name__}: {error}")))
+        answer(sink, wire.Failed(wire.shortened(f"{type(error).__name__}: {error}")))
         return
     serve(workload, allowed, source, sink)
 
@@ -84,11 +56,11 @@ def pipes() -> tuple[BinaryIO, BinaryIO]:
 
 def serve(workload: Workload, allowed: Limits, source: BinaryIO, sink: BinaryIO) -> None:
     """Answer questions until there are no more."""
-    answer(sink, Ready(workload.workload_id, workload.model_id))
-    while body := read_message(source, MESSAGE_BYTES_MAX):
+    answer(sink, wire.Ready(workload.workload_id, workload.model_id))
+    while body := wire.read_message(source, wire.MESSAGE_BYTES_MAX):
         limits.allow_cpu_from_now(allowed, int(time.process_time()))
-        question = QUESTION.decode(body)
-        if isinstance(question, RunMany):
+        question = wire.QUESTION.decode(body)
+        if isinstance(question, wire.RunMany):
             for said in _answers(workload, question):
                 answer(sink, said)
                 limits.allow_cpu_from_now(allowed, int(time.process_time()))
@@ -96,64 +68,67 @@ def serve(workload: Workload, allowed: Limits, source: BinaryIO, sink: BinaryIO)
             answer(sink, _answered(workload, question))
 
 
-def answer(sink: BinaryIO, value: WorkerAnswer) -> None:
+def answer(sink: BinaryIO, value: wire.WorkerAnswer) -> None:
     """Send an answer."""
-    write_message(sink, ANSWER.encode(value))
+    wire.write_message(sink, wire.ANSWER.encode(value))
 
 
-def _answers(workload: Workload, question: RunMany) -> Iterator[WorkerAnswer]:
+def _answers(workload: Workload, question: wire.RunMany) -> Iterator[wire.WorkerAnswer]:
     """What is done of many requests, every while, and what all of them took."""
     began, told_at = time.process_time_ns(), time.monotonic()
-    done: list[FinishedRequest] = []
+    done: list[wire.FinishedRequest] = []
     size = 0
     try:
         for place, output in workload.run_many(question.requests):
-            done.append(FinishedRequest(place, output))
+            done.append(wire.FinishedRequest(place, output))
             size += len(output or b"")
-            if size >= PART_BYTES or time.monotonic() - told_at >= PART_SECONDS:
-                yield RanSome(tuple(done))
+            if size >= wire.PART_BYTES or time.monotonic() - told_at >= PART_SECONDS:
+                yield wire.RanSome(tuple(done))
                 done, size, told_at = [], 0, time.monotonic()
         if done:
-            yield RanSome(tuple(done))
-        yield Ran(b"", *_taken_since(began))
+            yield wire.RanSome(tuple(done))
+        yield wire.Ran(b"", *_taken_since(began))
     except (MemoryError, OSError, RuntimeError) as error:
-        yield Failed(shortened(f"{type(error).__name__}: {error}"))
+        yield wire.Failed(wire.shortened(f"{type(error).__name__}: {error}"))
 
 
 def _answered(
-    workload: Workload, question: RunRequest | VerifyOutput | TraceAt | BeginRun | AdvanceRun | MetricAt
-) -> WorkerAnswer:
+    workload: Workload,
+    question: wire.RunRequest | wire.VerifyOutput | wire.TraceAt | wire.BeginRun | wire.AdvanceRun | wire.MetricAt,
+) -> wire.WorkerAnswer:
     began = time.process_time_ns()
     try:
-        if isinstance(question, RunRequest):
+        if isinstance(question, wire.RunRequest):
             output = workload.run(question.request)
-            return Ran(output, *_taken_since(began))
-        if isinstance(question, TraceAt):
-            return Traced(workload.trace(question.request, question.output, question.place))
-        if isinstance(question, VerifyOutput):
+            return wire.Ran(output, *_taken_since(began))
+        if isinstance(question, wire.TraceAt):
+            return wire.Traced(workload.trace(question.request, question.output, question.place))
+        if isinstance(question, wire.VerifyOutput):
             verdict = workload.verify(question.request, question.output)
-            return Checked(verdict.valid, verdict.recomputed)
+            return wire.Checked(verdict.valid, verdict.recomputed)
         return _in_steps(cast(StepwiseWorkload, workload), question, began)
     except DecodeError as error:
-        return BadRequest(shortened(error))
+        return wire.BadRequest(wire.shortened(error))
     except (MemoryError, OSError, RuntimeError) as error:
-        return Failed(shortened(f"{type(error).__name__}: {error}"))
+        return wire.Failed(wire.shortened(f"{type(error).__name__}: {error}"))
 
 
-def _in_steps(workload: StepwiseWorkload, question: BeginRun | AdvanceRun | MetricAt, began: int) -> WorkerAnswer:
+def _in_steps(
+    workload: StepwiseWorkload, question: wire.BeginRun | wire.AdvanceRun | wire.MetricAt, began: int
+) -> wire.WorkerAnswer:
     """The answer about a run in steps that this process began at `began`; DecodeError for no request."""
     if not hasattr(workload, "begin"):
-        return Failed("this workload does not run in steps")
+        return wire.Failed("this workload does not run in steps")
     run = workload.begin(question.request)
-    if isinstance(question, BeginRun):
-        return Begun(run.initial_state(), tuple(run.boundary(index) for index in range(run.segments + 1)))
+    if isinstance(question, wire.BeginRun):
+        return wire.Begun(run.initial_state(), tuple(run.boundary(index) for index in range(run.segments + 1)))
     try:
-        if isinstance(question, AdvanceRun):
+        if isinstance(question, wire.AdvanceRun):
             later = run.advance(question.state, question.steps)
-            return Advanced(later, run.steps_done(later), *_taken_since(began))
-        return Weighed(run.metric(question.state))
+            return wire.Advanced(later, run.steps_done(later), *_taken_since(began))
+        return wire.Weighed(run.metric(question.state))
     except (DecodeError, ValueError) as error:
-        return BadState(shortened(error))
+        return wire.BadState(wire.shortened(error))
 
 
 def _taken_since(began: int) -> tuple[int, int]:

@@ -17,20 +17,7 @@ from weakref import WeakKeyDictionary
 
 from gpu_tasks.provider.tunnel.access import AccessError, ContainerAccess, Talk
 from gpu_tasks.provider.tunnel.copies import target_of, unpack
-from gpu_tasks.tunnel.frames import (
-    COMMAND_BYTES_MAX,
-    COPY_BYTES_MAX,
-    DATA_BYTES_MAX,
-    HANDED,
-    HANDED_BYTES_MAX,
-    SECRETS_BYTES_MAX,
-    TERMINAL_MAX,
-    CopyIn,
-    CopyOut,
-    ReachPort,
-    RunProgram,
-    TakeSecrets,
-)
+from gpu_tasks.tunnel import frames
 from gpu_tasks.tunnel.multiplexer import StreamPurpose, TunnelError, TunnelStream
 from runtime.encoding.codec import DecodeError
 
@@ -79,24 +66,24 @@ async def serve_stream(room: ContainerAccess, spool: CopySpool, stream: TunnelSt
 
 async def _served(room: ContainerAccess, spool: CopySpool, stream: TunnelStream, wanted: StreamPurpose) -> int:
     match wanted:
-        case RunProgram():
+        case frames.RunProgram():
             return await _run(room, stream, wanted)
-        case ReachPort():
+        case frames.ReachPort():
             return await _talk(stream, await room.reach(wanted.port))
-        case CopyIn():
+        case frames.CopyIn():
             async with spool.place(room, stream) as folder:
                 await _copy_in(room, folder, stream, wanted.path)
-        case CopyOut():
+        case frames.CopyOut():
             async with spool.place(room, stream) as folder:
                 await _copy_out(room, folder, stream, wanted.path)
-        case TakeSecrets():
+        case frames.TakeSecrets():
             await _take_secrets(room, stream)
     return 0
 
 
-async def _run(room: ContainerAccess, stream: TunnelStream, wanted: RunProgram) -> int:
-    if not wanted.command or sum(len(word.encode()) for word in wanted.command) > COMMAND_BYTES_MAX:
-        raise AccessError(f"a command has 1 to {COMMAND_BYTES_MAX} bytes")
+async def _run(room: ContainerAccess, stream: TunnelStream, wanted: frames.RunProgram) -> int:
+    if not wanted.command or sum(len(word.encode()) for word in wanted.command) > frames.COMMAND_BYTES_MAX:
+        raise AccessError(f"a command has 1 to {frames.COMMAND_BYTES_MAX} bytes")
     rows, columns = _size(wanted.rows, wanted.columns)
     talk = await room.run(wanted.command, is_terminal=wanted.is_terminal, rows=rows, columns=columns)
     if wanted.is_terminal:
@@ -109,7 +96,7 @@ async def _run(room: ContainerAccess, stream: TunnelStream, wanted: RunProgram) 
 
 
 def _size(rows: int, columns: int) -> tuple[int, int]:
-    return min(max(1, rows), TERMINAL_MAX), min(max(1, columns), TERMINAL_MAX)
+    return min(max(1, rows), frames.TERMINAL_MAX), min(max(1, columns), frames.TERMINAL_MAX)
 
 
 async def _talk(stream: TunnelStream, talk: Talk) -> int:
@@ -145,12 +132,12 @@ async def _take_secrets(room: ContainerAccess, stream: TunnelStream) -> None:
     content = b""
     while (found := await _in_time(stream.read())) is not None:
         content += found[1]
-        if len(content) > HANDED_BYTES_MAX:
-            raise AccessError(f"secrets have at most {SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
+        if len(content) > frames.HANDED_BYTES_MAX:
+            raise AccessError(f"secrets have at most {frames.SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
     if stream.end.done():
         raise AccessError("the secrets broke off")
     try:
-        handed = {each.name: each.value for each in HANDED.decode(content)}
+        handed = {each.name: each.value for each in frames.HANDED.decode(content)}
     except DecodeError:
         raise AccessError("these are no secrets") from None
     room.take_secrets(handed)
@@ -162,8 +149,8 @@ async def _copy_in(room: ContainerAccess, spool: Path, stream: TunnelStream, pat
         size = 0
         while (found := await _in_time(stream.read())) is not None:
             size += len(found[1])
-            if size > COPY_BYTES_MAX:
-                raise AccessError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
+            if size > frames.COPY_BYTES_MAX:
+                raise AccessError(f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes: copy it in parts")
             await _to_its_end(file.write, found[1])
         if stream.end.done():
             raise AccessError(BROKEN_OFF)
@@ -178,7 +165,7 @@ async def _copy_out(room: ContainerAccess, spool: Path, stream: TunnelStream, pa
         bounded = _Bounded(file)
         await room.copy_out(path, bounded)  # type: ignore[arg-type]
         file.seek(0)
-        while piece := await _to_its_end(file.read, DATA_BYTES_MAX):
+        while piece := await _to_its_end(file.read, frames.DATA_BYTES_MAX):
             await _in_time(stream.write(piece))
     await stream.end_input()
 
@@ -229,6 +216,6 @@ class _Bounded:
     def write(self, data: bytes) -> int:
         """AccessError for too much."""
         self._size += len(data)
-        if self._size > COPY_BYTES_MAX:
-            raise AccessError(f"a copy has at most {COPY_BYTES_MAX:,} bytes: copy it in parts")
+        if self._size > frames.COPY_BYTES_MAX:
+            raise AccessError(f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes: copy it in parts")
         return self._file.write(data)

@@ -136,7 +136,7 @@ def test_a_copy_has_so_many_bytes_at_most(tmp_path: Path, monkeypatch: pytest.Mo
     archive = folders(1)
 
     async def main(room: Room, most: int) -> str:
-        monkeypatch.setattr(streams, "COPY_BYTES_MAX", most)
+        monkeypatch.setattr(streams.frames, "COPY_BYTES_MAX", most)
         wire = Wire()
         wire.hand_over(archive)
         await serve_stream(room, CopySpool(tmp_path), wire.stream, INTO)  # type: ignore[arg-type]  # it copies in

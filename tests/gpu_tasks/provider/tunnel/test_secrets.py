@@ -21,16 +21,7 @@ from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.tunnel.streams import CopySpool, serve_stream
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST
-from gpu_tasks.tunnel.frames import (
-    HANDED,
-    HANDED_BYTES_MAX,
-    SECRETS_BYTES_MAX,
-    HandedSecret,
-    RunProgram,
-    StreamBytes,
-    StreamEnd,
-    TakeSecrets,
-)
+from gpu_tasks.tunnel import frames
 from gpu_tasks.tunnel.multiplexer import TunnelError, TunnelStream
 from renting_village import INTERVAL, INTERVALS, PROGRAM, Renting
 
@@ -64,7 +55,7 @@ async def test_a_program_begins_with_the_secrets_that_it_was_handed(tmp_path: Pa
 
 async def test_while_it_waits_nothing_else_is_done_in_it(tmp_path: Path) -> None:
     async with entering(tmp_path, secrets=NAMES) as entered, entered.tunnel() as tunnel:
-        stream = await tunnel.open(RunProgram(("sh",), is_terminal=False, rows=0, columns=0))
+        stream = await tunnel.open(frames.RunProgram(("sh",), is_terminal=False, rows=0, columns=0))
         assert "waits for secrets: `ogpu secrets`" in (await stream.end).problem
 
 
@@ -73,7 +64,7 @@ async def test_while_it_waits_nothing_else_is_done_in_it(tmp_path: Path) -> None
     [
         ({"TOKEN": b"x"}, "waits for PASSWORD, TOKEN, all of them at once"),
         ({**VALUES, "MORE": b"x"}, "waits for PASSWORD, TOKEN, all of them at once"),
-        ({"TOKEN": bytes(SECRETS_BYTES_MAX), "PASSWORD": b"x"}, "at most 65,536 bytes"),
+        ({"TOKEN": bytes(frames.SECRETS_BYTES_MAX), "PASSWORD": b"x"}, "at most 65,536 bytes"),
     ],
 )
 async def test_other_secrets_than_it_names_are_refused(tmp_path: Path, values: dict[str, bytes], says: str) -> None:
@@ -86,15 +77,15 @@ async def test_other_secrets_than_it_names_are_refused(tmp_path: Path, values: d
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (bytes(HANDED_BYTES_MAX + 1), "at most 65,536 bytes"),
+        (bytes(frames.HANDED_BYTES_MAX + 1), "at most 65,536 bytes"),
         (b"\xff" * 10, "these are no secrets"),
-        (HANDED.encode((HandedSecret("TOKEN", b"x"),) * 2), "all of them at once"),
+        (frames.HANDED.encode((frames.HandedSecret("TOKEN", b"x"),) * 2), "all of them at once"),
     ],
 )
 async def test_what_is_no_secret_is_refused_and_costs_little(tmp_path: Path, content: bytes, says: str) -> None:
     async with entering(tmp_path, secrets=NAMES) as entered:
         async with entered.tunnel() as tunnel:
-            stream = await tunnel.open(TakeSecrets())
+            stream = await tunnel.open(frames.TakeSecrets())
             await stream.write(content)
             await stream.end_input()
             assert says in (await stream.end).problem
@@ -185,8 +176,8 @@ async def test_secrets_of_which_the_end_did_not_come_are_not_taken(tmp_path: Pat
     async def ignored(_: object) -> None: ...
 
     stream = TunnelStream(1, ignored)
-    stream.take(StreamBytes(1, 0, HANDED.encode((HandedSecret("TOKEN", b"half of"),))))
-    stream.ended(StreamEnd(1, 0, "the other side hung up"))
+    stream.take(frames.StreamBytes(1, 0, frames.HANDED.encode((frames.HandedSecret("TOKEN", b"half of"),))))
+    stream.ended(frames.StreamEnd(1, 0, "the other side hung up"))
     room = cast("Any", SimpleNamespace(take_secrets=taken.append))
-    await serve_stream(room, CopySpool(tmp_path), stream, TakeSecrets())
+    await serve_stream(room, CopySpool(tmp_path), stream, frames.TakeSecrets())
     assert taken == []
