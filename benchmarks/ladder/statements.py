@@ -1,7 +1,7 @@
 """What providers sign, and what every node does with it that needs no state: decode it, and check the signature."""
 
 from gpu_tasks.batches.sum_tree import Totals, batch_root
-from gpu_tasks.market.attestations.kinds import decode_attestation, encode_attestation
+from gpu_tasks.market.attestations.kinds import AttestationWire, encode_attestation
 from gpu_tasks.market.attestations.statement import (
     VERSION,
     Attestation,
@@ -9,21 +9,23 @@ from gpu_tasks.market.attestations.statement import (
     SignedAttestation,
     signing_payload,
 )
-from gpu_tasks.market.attestations.task_statement import (
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.task_statement import (
     TASK_VERSION,
     SignedTaskAttestation,
     StatedMilestone,
     TaskAttestation,
     task_signing_payload,
 )
-from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone
 from gpu_tasks.workloads.form import WorkloadForm
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign, verify_ed25519
+from runtime.encoding.codec import Codecs
 
 _GENESIS = blake2_256(b"a chain")
 _PUBLIC, _SECRET = keypair_from_seed(Scheme.ED25519, blake2_256(b"a provider"))
+_DECODE = Codecs(variants=(SignedAttestation, SignedTaskAttestation)).of(AttestationWire).decode
 _USAGE = Usage(1_000, 500, 0, 500, 600, 1 << 28)
 
 
@@ -73,7 +75,7 @@ def signed_milestone(number: int, root: bytes, metric: int) -> bytes:
 
 def checked(data: bytes) -> None:
     """Decode an attestation and check its signature; RuntimeError if that is wrong."""
-    signed = decode_attestation(data)
+    signed = _DECODE(data)
     statement = signed.statement
     if isinstance(statement, TaskAttestation):
         payload = task_signing_payload(_GENESIS, statement)

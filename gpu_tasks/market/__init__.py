@@ -13,9 +13,9 @@ In reading order:
 * `courts`: judges for cases of any pallet, audits, appeals
 * `leaf_checks`: drawn leaves of every batch that is settled, looked at by an auditor
 * `leaf_disputes`: batches whose racers differ: both sides show their trees, and one leaf is judged
+* `attestations`: execution attestations, and the pallet that puts them into blocks
 * `inference`: units, mined in matched races: services, races, cases, money
 * `training`: tasks that go to auction: whom they are given to, for how much, who gets what
-* `attestations`: execution attestations, and the pallet that puts them into blocks
 * `courts_api`: what judges, parties and explorers ask about cases and seats
 * `leaf_checks_api`: what providers, auditors and customers ask about checks of batches
 * `training_api`: what customers, providers and explorers ask about tasks and their auctions

@@ -6,8 +6,7 @@ import logging
 
 from consensus.machine import Machine
 from gpu_tasks.market.attestations.attestations import Attestations
-from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.market.attestations.work_source import open_work
 from node.clock import Clock
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
@@ -26,8 +25,10 @@ class Figures(Listener):
         self._metrics = metrics
         self._clock = clock
         self._attested = chain.runtime.item(Attestations.attested)
-        self._open_units = chain.runtime.item(InferenceMarket.open_units)
-        self._open_tasks = chain.runtime.item(TrainingMarket.open_tasks)
+        self._open_work = [
+            (chain.runtime.item(work.count), metrics.gauge(work.figure, work.text))
+            for work in open_work(chain.runtime.pallets)
+        ]
 
     def on_imported(self, block: ExecutedBlock) -> None:
         """One line a block."""
@@ -52,8 +53,8 @@ class Figures(Listener):
             self._metrics.extrinsics.inc(len(block.extrinsics))
         facts = blocks[-1].facts
         self._metrics.attestations.set(_number(blocks[-1], self._attested))
-        self._metrics.open_units.set(_number(blocks[-1], self._open_units))
-        self._metrics.open_tasks.set(_number(blocks[-1], self._open_tasks))
+        for count, gauge in self._open_work:
+            gauge.set(_number(blocks[-1], count))
         _LOG.info("final #%d 0x%s", facts.height, facts.id.hex()[:12])
         self._metrics.final_height.set(facts.height)
         self._metrics.best_height.set(max(facts.height, self._machine.best.height))

@@ -27,7 +27,7 @@ class Metrics:
 
     def __init__(self, chain_id: str, name: str, version: str, *, is_validator: bool) -> None:
         self.registry = CollectorRegistry()
-        chain = {"chain": chain_id}
+        chain = self._chain = {"chain": chain_id}
 
         def gauge(name_: str, text: str, *labels: str) -> Gauge:
             return Gauge(name_, text, ["chain", *labels], registry=self.registry)
@@ -63,7 +63,6 @@ class Metrics:
         self.rejected = gauge("ogpu_rejected_blocks", "Blocks that broke a rule, since the start").labels(**chain)
         self.abstained = gauge("ogpu_abstained_blocks", "Blocks that failed by a fault of this node").labels(**chain)
         self.penalties = gauge("ogpu_penalties", "Messages that no honest peer sends").labels(**chain)
-        self.open_units = gauge("ogpu_open_units", "Inference units in work").labels(**chain)
         checks = gauge("ogpu_leaf_checks", "Checks of batches by their leaves, by what they wait for", "status")
         self.checks = {status: checks.labels(status=status, **chain) for status in CHECK_STATUSES}
         disputes = gauge("ogpu_leaf_disputes", "Batches whose racers differ, by what they wait for", "status")
@@ -74,7 +73,6 @@ class Metrics:
         }
         disputes_ended = counter("ogpu_leaf_disputes_ended", "Disputes of racers that ended since the start", "outcome")
         self.disputes_ended = {outcome: disputes_ended.labels(outcome=outcome, **chain) for outcome in DISPUTE_OUTCOMES}
-        self.open_tasks = gauge("ogpu_open_tasks", "Tasks that hold money of their customers").labels(**chain)
         self.attestations = gauge("ogpu_attestations", "Execution attestations in the final chain").labels(**chain)
         self.seat = gauge("ogpu_seat", "What this node's seat weighs, in oGPU; 0 without one").labels(**chain)
         self.next_seat = gauge("ogpu_next_seat", "The same in the next epoch, once its set is known").labels(**chain)
@@ -85,3 +83,7 @@ class Metrics:
         self.missed_votes = counter("ogpu_missed_votes", "Certificates of final blocks that lack this node's vote")
         self.round = gauge("ogpu_finality_round", "Round of the finality gadget in its epoch").labels(**chain)
         self.epoch = gauge("ogpu_epoch", "Epoch of the finality gadget").labels(**chain)
+
+    def gauge(self, name: str, text: str) -> Gauge:
+        """Add a figure about this chain that the program learns of from elsewhere, such as a market's open work."""
+        return Gauge(name, text, ["chain"], registry=self.registry).labels(**self._chain)

@@ -1,9 +1,9 @@
 """Execution attestations that wait for an author, from this node's own provider and from peers.
 
-What always holds: nothing enters whose signature does not hold, whose key is not the racer's or the slot's, or whose
-race or task is not in the best state; one is kept for each place in each race, and for each of the next steps of a
-slot; count and bytes are bounded, over all kinds together.  Whether one may be attached is decided by the pallet
-alone, on the state that the block under construction starts from.
+What always holds: nothing enters that its market would never take in the best state, or that its key did not sign; one
+is kept for each step of each piece of work; count and bytes are bounded, over all kinds together.  Markets are known as
+work sources alone.  The pallet alone decides whether one may be attached, on the state that the block under
+construction starts from.
 """
 
 from __future__ import annotations
@@ -16,17 +16,13 @@ from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import (
     ATTESTATION_BYTES_PER_BLOCK_MAX,
     ATTESTATIONS_PER_BLOCK_MAX,
+    BAD_SIGNATURE,
     AnyAttestation,
+    AttestationWire,
     OrderKey,
-    decode_attestation,
     order_key,
 )
-from gpu_tasks.market.attestations.statement import BAD_SIGNATURE, SignedAttestation, signing_payload
-from gpu_tasks.market.attestations.task_forms import lasting_problem, record_problem
-from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation
-from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.training.tasks import Task
-from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.market.attestations.work_source import source_of
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
 from node.p2p.core_time import Seconds
@@ -39,12 +35,10 @@ from node.pool.manners import Blame
 from node.pool.refusal import ALREADY_KNOWN, INVALID, NO_ROOM, ForgedError, PoolRefusalError
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
-from runtime.cryptography.signatures import verify_ed25519
 from runtime.encoding.types import Unsigned, Weight
 from runtime.frame.call import Call
 from runtime.frame.errors import DispatchError, InvalidBlock
 from runtime.frame.runtime import Bound
-from runtime.pallets.staking.trust_stake import TrustStake
 
 COUNT_MAX = 4_096
 BYTES_MAX = 4 * 1024 * 1024
@@ -75,6 +69,7 @@ class AttestationPool(Listener):
     ) -> None:
         """`best` names the block on whose state arrivals are judged; `blame` and `seconds` are for `Spreading`."""
         self._chain = chain
+        self._decode = chain.runtime.codecs.of(AttestationWire).decode
         self._judged = JudgedState(chain, best)
         self._spreading = Spreading(FrameKind.ATTESTATION, peers, gossip, self._judged.block_id, blame, seconds)
         self._kept: dict[OrderKey, _Kept] = {}
@@ -97,16 +92,16 @@ class AttestationPool(Listener):
         self._spreading.hear(kind, payload, peer, lambda raw: self._add(raw, peer))
 
     def _add(self, raw: bytes, source: str | None = None) -> None:
-        signed = decoded(decode_attestation, raw, "Attestation")
+        signed: AnyAttestation = decoded(self._decode, raw, "Attestation")
         place = order_key(signed)
         if place in self._kept:
-            why = "one is kept for this place in the race, or this step of the slot"
+            why = "one is kept for this step of this work"
             raise PoolRefusalError(ALREADY_KNOWN, "Attestation is already known", why)
         if len(self._kept) >= COUNT_MAX or self._bytes + len(raw) > BYTES_MAX:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "too many attestations wait")
         signer = signed.statement.provider_key
         self._failed.refuse_more(source, signer, self._chain.parameters.epoch_of(self._chain.final.facts.height))
-        problem = self._problem(signed)
+        problem = source_of(signed, self._judged.bound().pallets).lasting_problem(signed)
         if problem == BAD_SIGNATURE:  # the statement names the key, so no state excuses it
             self._failed.note(source, signer)
             raise ForgedError(INVALID, "Invalid Attestation", problem)
@@ -114,29 +109,6 @@ class AttestationPool(Listener):
             raise PoolRefusalError(INVALID, "Invalid Attestation", problem)
         self._kept[place] = _Kept(signed, len(raw), self._chain.final.facts.height)
         self._bytes += len(raw)
-
-    def _problem(self, signed: AnyAttestation) -> str:
-        """Why it can never be attached on the best branch; empty if it can, now or soon."""
-        bound = self._judged.bound()
-        if isinstance(signed, SignedTaskAttestation):
-            return lasting_problem(bound[TrainingMarket], signed)
-        return self._problem_of_unit(bound, signed)
-
-    def _problem_of_unit(self, bound: Bound, signed: SignedAttestation) -> str:
-        statement = signed.statement
-        owner = bound[TrustStake].stash_of(statement.provider_key)
-        if owner is None:
-            return "the key is no provider's"
-        unit = bound[InferenceMarket].units[statement.unit]
-        if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
-            return "no such race"
-        # One is kept for each place: any provider's key could else take a racer's place here and keep it out.
-        if unit.racers[statement.replica].owner != owner:
-            return "not the racer's key"
-        payload = signing_payload(self._chain.genesis, statement)
-        if not verify_ed25519(statement.provider_key, payload, signed.signature):
-            return BAD_SIGNATURE
-        return ""
 
     # --- out
 
@@ -185,20 +157,14 @@ class AttestationPool(Listener):
     # --- inside
 
     def _passed(self) -> list[OrderKey]:
-        """Statements of tasks whose time is over on the best branch, by whatever was stated instead.
+        """Statements that the best branch is past, by whatever was stated instead.
 
-        They would fill the pool for nothing, and be tried for each block: a slot has 64 of them.
+        They would fill the pool for nothing, and be tried for each block.
         """
-        tasks, found = self._judged.bound()[TrainingMarket].tasks, list[OrderKey]()
-        records: dict[bytes, Task | None] = {}
-        for place, kept in self._kept.items():
-            if isinstance(kept.signed, SignedTaskAttestation):
-                statement = kept.signed.statement
-                if statement.task not in records:
-                    records[statement.task] = tasks[statement.task]
-                if record_problem(records[statement.task], statement):
-                    found.append(place)
-        return found
+        pallets = self._judged.bound().pallets
+        return [
+            place for place, kept in self._kept.items() if source_of(kept.signed, pallets).is_overtaken(kept.signed)
+        ]
 
     def _attached(self, block: ExecutedBlock) -> tuple[AnyAttestation, ...]:
         for raw in block.extrinsics[1:2]:

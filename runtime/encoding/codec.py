@@ -8,7 +8,7 @@ cannot either (the outer call type is given by the runtime, one codec for each l
 after a value is an error.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from types import NoneType, UnionType
@@ -111,12 +111,15 @@ class Codec(Generic[T]):
 class Codecs:
     """The codecs of one runtime: annotations resolve by shape, except those that are given.
 
-    `given` maps a class to its codec; the runtime passes its outer call and event types.
+    `given` maps a class to its codec; the runtime passes its outer call and event types. `variants` are the
+    alternatives that its pallets add to open unions: a class that is marked `Tagged` stands for its subclasses among
+    them.
     """
 
-    def __init__(self, given: Mapping[Any, Codec[Any]] | None = None) -> None:
+    def __init__(self, given: Mapping[Any, Codec[Any]] | None = None, variants: Sequence[type[Any]] = ()) -> None:
         """Start with the codecs in `given`."""
         self._known: dict[Any, Codec[Any]] = dict(given or {})
+        self._variants = tuple(variants)
 
     @overload
     def of(self, annotation: type[T]) -> Codec[T]: ...
@@ -185,6 +188,9 @@ class Codecs:
                 return self._sorted(get_args(plain)[0], limit)
             case Tagged(path) if get_origin(plain) in (Union, UnionType) or is_dataclass(plain):
                 return self._union(get_args(plain) or (plain,), path)
+            case Tagged(path) if any(issubclass(kind, plain) for kind in self._variants):
+                kinds = (kind for kind in self._variants if issubclass(kind, plain))
+                return self._union(tuple(sorted(kinds, key=lambda kind: kind.__variant__)), path)
         raise TypeError(f"{mark} does not apply to {plain!r}")
 
     def _vector(self, item: Any, limit: int) -> Codec[Any]:

@@ -65,7 +65,10 @@ class Sorted:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """Marks a union of `@variant` classes; `path` is its Rust path (empty: none)."""
+    """Marks a union of `@variant` classes; `path` is its Rust path (empty: none).
+
+    It marks a plain class as an open union, whose variants are those subclasses that a runtime's pallets list.
+    """
 
     path: str = ""
 

@@ -138,6 +138,8 @@ class Pallet:
     errors: ClassVar[tuple[type[DispatchError], ...]] = ()
     hold_reasons: ClassVar[tuple[HoldReason, ...]] = ()
     origins: ClassVar[tuple[type[PalletOrigin], ...]] = ()
+    variants: ClassVar[tuple[type[Any], ...]] = ()
+    """Its alternatives of open unions (`runtime.encoding.marks.Tagged`)."""
     storage_version: ClassVar[int] = 0
     """The form of what it stores (`runtime.frame.storage_version`); 0 is the first."""
     methods: ClassVar[tuple[CallMethod[Any, Any, Any], ...]] = ()

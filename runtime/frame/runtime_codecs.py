@@ -37,10 +37,11 @@ def runtime_codecs(pallets: tuple[type[Pallet], ...]) -> tuple[Codecs, Codec[Cal
     origins = origin_codec(pallets, Codecs(reasons))
     given: dict[Any, Codec[Any]] = {RuntimeEvent: event_codec, ParameterChange: changes, RuntimeOrigin: origins}
     given.update(reasons)
-    codecs = Codecs({**given, Call: inner})
+    variants = [kind for pallet in pallets for kind in pallet.variants]
+    codecs = Codecs({**given, Call: inner}, variants)
     for _ in range(CALL_DEPTH_MAX):
         inner = Codec(*_call_wire(pallets, codecs), call_info, "RuntimeCall")
-        codecs = Codecs({**given, Call: inner})
+        codecs = Codecs({**given, Call: inner}, variants)
     return codecs, inner
 
 

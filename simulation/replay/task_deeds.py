@@ -7,14 +7,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpu_tasks.market.attestations.task_statement import (
-    SignedTaskAttestation,
-    Stated,
-    StatedMilestone,
-    StatedResult,
-    TaskAttestation,
-    task_signing_payload,
-)
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
@@ -23,6 +15,14 @@ from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicate
 from gpu_tasks.market.training.replicas import replica_commitment
 from gpu_tasks.market.training.showing import ShownStretch, own_segments, refuted
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, slot_duty, standby_duty
+from gpu_tasks.market.training.task_statement import (
+    SignedTaskAttestation,
+    Stated,
+    StatedMilestone,
+    StatedResult,
+    TaskAttestation,
+    task_signing_payload,
+)
 from gpu_tasks.market.training.tasks import (
     JudgedFor,
     Milestone,

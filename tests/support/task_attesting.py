@@ -5,24 +5,25 @@ from typing import Any
 
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation
-from gpu_tasks.market.attestations.task_statement import (
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.task_statement import (
     SignedTaskAttestation,
     StatedMilestone,
     StatedResult,
     TaskAttestation,
     task_signing_payload,
 )
-from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.encoding.types import Unsigned
+from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound
 from simulation.chains.market_chain import GENESIS_HASH, OGPU, PALLETS, Keys
 from task_chain import TaskChain, a_milestone, a_result, with_offers
 
 
-def running(*, slots: int = 1, **order: Any) -> TaskChain:
+def running(*, slots: int = 1, pallets: tuple[type[Pallet], ...] = PALLETS, **order: Any) -> TaskChain:
     """A task whose slots the cheapest bidders have started, and for which the next one stands by."""
-    chain = TaskChain(pallets=PALLETS)
+    chain = TaskChain(pallets=pallets)
     chain.submit(slots=slots, **order)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU, 9 * OGPU))
     for place, slot in enumerate(chain.now().slots):

@@ -141,10 +141,15 @@ def _marked(plain: Any, marks: Sequence[Any]) -> ArgumentForm:
         case Bounded(limit) | Sorted(limit):
             return ListForm(form_of(get_args(plain)[0]), limit)
         case Tagged():
-            classes = get_args(plain) or (plain,)
+            classes = get_args(plain) or _alternatives(plain) or (plain,)
             return UnionForm(tuple(_structure(each, each.__variant_name__) for each in classes))
         case _:
             return form_of(plain)
+
+
+def _alternatives(union: type) -> tuple[Any, ...]:
+    """The variants that the chain's pallets add to an open union."""
+    return tuple(kind for pallet in PALLETS for kind in pallet.variants if issubclass(kind, union))
 
 
 def _structure(declared: Any, name: str) -> StructureForm:

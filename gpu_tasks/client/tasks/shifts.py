@@ -18,13 +18,13 @@ from gpu_tasks.client.units.results import moved_by
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation
-from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation, StatedMilestone
 from gpu_tasks.market.courts.events import CaseEnded
 from gpu_tasks.market.courts.money import Flow
 from gpu_tasks.market.training import events
 from gpu_tasks.market.training.events import SlotSettled
 from gpu_tasks.market.training.money import TABLE, TaskOutcome
 from gpu_tasks.market.training.selection import Placed
+from gpu_tasks.market.training.task_statement import SignedTaskAttestation, StatedMilestone
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_check import AuctionRecords, selection_of

@@ -1,6 +1,6 @@
 """An execution attestation: a provider's signed statement of what it ran, on what, with what result.
 
-It opens the provider's commitment, so it is the reveal of a race. This module is its form:
+It opens the provider's commitment, so it is the reveal of a race of InferenceMarket. This module is its form:
 encoding, signing payload, bounds of what may be said to have been used. What is wrong in form makes a block invalid;
 whether the work was right is never decided here.
 """
@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from gpu_tasks.batches.sum_tree import Totals
+from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.attestations.usage import Usage, impossible_usage
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import U8, U32, Bounded, codec, struct, variant
@@ -16,8 +17,6 @@ from runtime.encoding.types import BlockNumber, Hash, Signature
 
 VERSION = 2
 PROOF_INLINE_BYTES_MAX = 512
-BAD_SIGNATURE = "bad signature"
-"""The problem of a statement, of a unit or of a task, whose key did not sign it."""
 
 
 class ProofKind(IntEnum):
@@ -63,11 +62,21 @@ class Attestation:
 
 
 @variant(0, name="Unit")
-class SignedAttestation:
+class SignedAttestation(AnyAttestation):
     """A statement about a unit and the ed25519 signature of `provider_key` over its payload."""
 
     statement: Attestation
     signature: Signature
+
+    @property
+    def subject(self) -> bytes:
+        """The unit."""
+        return self.statement.unit
+
+    @property
+    def step(self) -> tuple[int, int, int]:
+        """The place in the race."""
+        return self.statement.attempt, self.statement.replica, 0
 
 
 _STATEMENT = codec(Attestation)

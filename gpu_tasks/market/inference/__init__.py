@@ -24,5 +24,6 @@ In reading order:
 * `intake`: how a unit begins: what is asked is checked, and all that it can ever cost is locked
 * `judging`: the cases of units: what is brought before the courts, and what comes of it
 * `race`: a race from its draw to its outcome
+* `attested_units`: attestations of units: the conditions for one, and what attaching it does
 * `inference`: the pallet InferenceMarket
 """

@@ -15,11 +15,15 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from gpu_tasks.market.ages import AgedUnit
+from gpu_tasks.market.attestations.kinds import ATTESTATIONS_MAX
+from gpu_tasks.market.attestations.statement import SignedAttestation
+from gpu_tasks.market.attestations.work_source import OpenWork
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference.attested_units import AttestedUnits
 from gpu_tasks.market.inference.catalogue import CatalogueStorage
 from gpu_tasks.market.inference.intake import AdmittedDraws, Posting, post_weight
 from gpu_tasks.market.inference.judging import Judging
@@ -27,7 +31,6 @@ from gpu_tasks.market.inference.queue import Queueing
 from gpu_tasks.market.inference.race import Racing
 from gpu_tasks.market.inference.redraws import Refilling
 from gpu_tasks.market.inference.schedules import (
-    ATTESTATIONS_MAX,
     EXPIRY_BUDGET,
     FINAL_BUDGET,
     HEIGHT_BUDGET,
@@ -114,6 +117,8 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
     """Services, offers, units, races and disputes."""
 
     storage_version = 3
+    variants = (SignedAttestation,)
+    open_work = OpenWork(CatalogueStorage.open_units, "ogpu_open_units", "Inference units in work")
 
     balances: Balances
     stake: TrustStake
@@ -250,6 +255,28 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
         """One answer is left, or none."""
         self.judging.agree(unit, root)
 
+    # -------------------------------------------------------- a work source: what attestations and nodes ask of markets
+
+    def attestation_problem(self, signed: SignedAttestation) -> str:
+        """Why an attestation of a unit may not be attached now; empty if it may."""
+        return self.attested_units.problem(signed)
+
+    def lasting_problem(self, signed: SignedAttestation) -> str:
+        """Why this branch will never take an attestation of a unit; empty if it may."""
+        return self.attested_units.lasting_problem(signed)
+
+    def is_overtaken(self, signed: SignedAttestation) -> bool:
+        """Return False: a race is over before the pool forgets by age, and another branch may want it again."""
+        return False
+
+    def attaching_weight(self, signed: SignedAttestation) -> Weight:
+        """The weight of a reveal: the last of a race settles it."""
+        return self.attested_units.weight(signed)
+
+    def attach_work(self, signed: SignedAttestation) -> None:
+        """Reveal what an admissible attestation opens."""
+        self.attested_units.attach(signed)
+
     # ------------------------------------------------------------------------------------------------------- hooks
 
     def on_initialize(self) -> Weight:
@@ -368,6 +395,11 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
     def racing(self) -> Racing:
         """From a draw to its outcome."""
         return Racing(self.state, self.turns, self.judging, self.queueing, self.refilling, self.ending)
+
+    @cached_property
+    def attested_units(self) -> AttestedUnits:
+        """Attestations of units."""
+        return AttestedUnits(self.state, self.racing)
 
     @cached_property
     def posting(self) -> Posting:

@@ -26,8 +26,6 @@ FINAL_BUDGET = work(microseconds=32_000)
 EXPIRY_WEIGHT = WEIGHTS["InferenceMarket.on_initialize expiry"]
 EXPIRY_BUDGET = work(microseconds=16_000)
 """For records that are dropped; one that has to wait longer keeps its deposit for as long."""
-ATTESTATIONS_MAX = work(microseconds=200_000)
-"""For the attestations that an author attaches: each may settle a race."""
 
 _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 

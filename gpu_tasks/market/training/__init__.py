@@ -13,6 +13,7 @@ then the pallet:
 
 * `orders`: what a customer orders, and how it is checked
 * `tasks`: a task as it stands: what was ordered, who works on it, how far it came
+* `task_statement`: a provider's signed statement that it has reached a milestone, or the result
 * `bids`: a bid, and what is committed to
 * `replicas`: who is drawn to compute the same, what each is bound to, what most of them agree on
 * `showing`: which stretches of a trace are looked at, and whether what is shown of them is in it

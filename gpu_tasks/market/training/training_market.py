@@ -7,6 +7,8 @@ bounded by work.
 
 from collections.abc import Sequence
 
+from gpu_tasks.market.attestations.attestations import ATTACH_WEIGHT
+from gpu_tasks.market.attestations.work_source import OpenWork
 from gpu_tasks.market.block_room import KEPT_FOR_UNITS, BlockRoom
 from gpu_tasks.market.courts.handlers import CaseRuling
 from gpu_tasks.market.ids import DeviceId, TaskId
@@ -14,6 +16,7 @@ from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import replica_events as replica_ev
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.life import (
+    attested_steps,
     awarding,
     bidding,
     ending,
@@ -32,6 +35,7 @@ from gpu_tasks.market.training.orders import JURORS, TaskOrder, is_by_time, is_r
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.showing import ShownStretches
 from gpu_tasks.market.training.storage import TrainingStorage
+from gpu_tasks.market.training.task_statement import SignedTaskAttestation, StatedMilestone
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
     TASK_BOND,
@@ -87,6 +91,9 @@ def step_weight(slots: int, bids: int = 0) -> Weight:
 
 class TrainingMarket(TrainingStorage, index=15):
     """Tasks, bids, milestones and results."""
+
+    variants = (SignedTaskAttestation,)
+    open_work = OpenWork(TrainingStorage.open_tasks, "ogpu_open_tasks", "Tasks that hold money of their customers")
 
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
 
@@ -253,6 +260,29 @@ class TrainingMarket(TrainingStorage, index=15):
     def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
         """A case about a slot is over."""
         judging.carry_out(self, case, ruling)
+
+    # -------------------------------------------------------- a work source: what attestations and nodes ask of markets
+
+    def attestation_problem(self, signed: SignedTaskAttestation) -> str:
+        """Why a statement of a step may not be attached now; empty if it may."""
+        return attested_steps.problem(self, signed)
+
+    def lasting_problem(self, signed: SignedTaskAttestation) -> str:
+        """Why this branch will never take a statement of a step; empty if it may."""
+        return attested_steps.lasting_problem(self, signed)
+
+    def is_overtaken(self, signed: SignedTaskAttestation) -> bool:
+        """Whether the step was stated otherwise, or its time is over: a slot has 64 steps, which would fill a pool."""
+        return bool(attested_steps.record_problem(self.tasks[signed.statement.task], signed.statement))
+
+    def attaching_weight(self, signed: SignedTaskAttestation) -> Weight:
+        """The weight of the call that states the same, and of the attestation; a result looks at all slots."""
+        is_result = not isinstance(signed.statement.stated, StatedMilestone)
+        return ATTACH_WEIGHT + self.stating_weight(self.open_task(signed.statement.task), is_result=is_result)
+
+    def attach_work(self, signed: SignedTaskAttestation) -> None:
+        """Write down the milestone or the result of an admissible statement."""
+        attested_steps.attach(self, signed)
 
     def stating_weight(self, task: Task, *, is_result: bool) -> Weight:
         """What it weighs to state a milestone of a task, or its result; where time is bought, that settles a slot."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated
 
-from gpu_tasks.market.attestations.task_statement import RESULT_STEP
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.bids import BidOffer
+from gpu_tasks.market.training.task_statement import RESULT_STEP
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.encoding.codec import U8, Bounded, struct, variant
 from runtime.encoding.types import Balance, Hash

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu_tasks.market.attestations.task_statement import (
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.task_statement import (
     TASK_VERSION,
     SignedTaskAttestation,
     Stated,
@@ -18,7 +19,6 @@ from gpu_tasks.market.attestations.task_statement import (
     step_of,
     task_signing_payload,
 )
-from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import Identity

@@ -5,12 +5,12 @@ import pytest
 from benchmarks.weights.tables import FILES, ROOT, TABLES, calls_of, file_of, hooks_of, listed_pallets, names, text_of
 from consensus.parameters import DEVNET
 from gpu_tasks.market.attestations.attestations import Attestations
+from gpu_tasks.market.attestations.kinds import ATTESTATIONS_MAX
 from gpu_tasks.market.block_room import KEPT_FOR_UNITS
 from gpu_tasks.market.capacity.capacity import RETURN_BUDGET, Capacity
 from gpu_tasks.market.courts import courts as of_the_courts
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, RESERVED_BUDGETS, InferenceMarket
 from gpu_tasks.market.inference.intake import ADMITTED_MAX
-from gpu_tasks.market.inference.schedules import ATTESTATIONS_MAX
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.market.training import training_market as of_tasks
 from gpu_tasks.market.training.life.leaving import Stop

@@ -14,6 +14,7 @@ from consensus.parameters import Parameters
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import encode_attestation
 from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
+from gpu_tasks.market.inference import attested_units
 from gpu_tasks.market.inference import events as market_events
 from gpu_tasks.market.inference.units import UnitState
 from node.p2p.frames import FrameKind
@@ -199,7 +200,7 @@ def test_a_peer_that_forges_attestations_is_blamed_until_it_is_banned_and_few_si
         checks.append(claim)
         return False
 
-    monkeypatch.setattr(node.pool.attestation_pool, "verify_ed25519", counted)
+    monkeypatch.setattr(attested_units, "verify_ed25519", counted)
     good = stage.attested(stage.racers[0])
     for number in range(100):
         raw = ENCODE(replace(good, signature=number.to_bytes(64, "big")))

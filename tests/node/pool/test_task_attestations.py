@@ -11,7 +11,7 @@ import node.pool.attestation_pool
 from consensus.parameters import Parameters
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import encode_attestation
-from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation
+from gpu_tasks.market.training.task_statement import SignedTaskAttestation
 from gpu_tasks.market.training.tasks import TaskState
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip

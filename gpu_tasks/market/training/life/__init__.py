@@ -13,5 +13,6 @@ In reading order:
 * `fraud_proofs`: proofs that a stated trace is wrong
 * `metering`: work that is paid by time
 * `running`: starts, milestones, results
+* `attested_steps`: attestations of milestones and results: the conditions, and what attaching one does
 * `leaving`: cancelled, amended and closed tasks
 """

@@ -11,14 +11,14 @@ from gpu_tasks.client.tasks.shifts import LifeBlocks, SignedStep, life_blocks, s
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation
-from gpu_tasks.market.attestations.task_statement import (
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.task_statement import (
     SignedTaskAttestation,
     Stated,
     StatedMilestone,
     StatedResult,
     TaskAttestation,
 )
-from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.task_statements import Holding, StatedStep

@@ -13,26 +13,27 @@ from gpu_tasks.market.attestations.kinds import (
     ATTESTATIONS_PER_BLOCK_MAX,
     AnyAttestation,
     AttestationList,
+    AttestationWire,
     attestation_hash,
-    decode_attestation,
     encode_attestation,
     order_key,
     size,
-    subject_of,
 )
 from gpu_tasks.market.attestations.statement import Attestation, ProofKind, SignedAttestation
-from gpu_tasks.market.attestations.task_statement import (
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.task_statement import (
     SignedTaskAttestation,
     StatedMilestone,
     StatedResult,
     TaskAttestation,
 )
-from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.cryptography.hashing import blake2_256
-from runtime.encoding.codec import codec
+from runtime.encoding.codec import Codecs, codec
 from runtime.encoding.scale import DecodeError
 
+CODECS = Codecs(variants=(SignedTaskAttestation, SignedAttestation))
+DECODE = CODECS.of(AttestationWire).decode
 USAGE = Usage(1, 2, 3, 4, 5, 6)
 OF_UNIT = SignedAttestation(
     Attestation(
@@ -60,7 +61,7 @@ AT_END = replace(
 def test_a_byte_says_of_which_kind_the_rest_is(signed: AnyAttestation, tag: bytes) -> None:
     raw = encode_attestation(signed)
     assert raw == tag + codec(type(signed)).encode(signed)
-    assert decode_attestation(raw) == signed
+    assert DECODE(raw) == signed
     assert size(signed) == len(raw)
     assert attestation_hash(signed) == blake2_256(raw)
 
@@ -85,20 +86,29 @@ def test_other_kinds_and_other_lengths_are_refused() -> None:
     )
     for raw in bad:
         with pytest.raises(DecodeError):
-            decode_attestation(raw)
+            DECODE(raw)
 
 
 @given(st.binary(max_size=1_100))
 def test_any_bytes_are_an_attestation_or_refused(raw: bytes) -> None:
     try:
-        signed = decode_attestation(raw)
+        signed = DECODE(raw)
     except DecodeError:
         return
     assert encode_attestation(signed) == raw
 
 
+def test_a_runtime_reads_the_kinds_that_its_pallets_list_and_no_others() -> None:
+    units_alone = Codecs(variants=(SignedAttestation,)).of(AttestationWire)
+    assert units_alone.decode(encode_attestation(OF_UNIT)) == OF_UNIT
+    with pytest.raises(DecodeError):
+        units_alone.decode(encode_attestation(OF_TASK))
+    with pytest.raises(TypeError, match="AnyAttestation"):
+        codec(AttestationWire)
+
+
 def test_a_list_of_one_too_many_is_refused() -> None:
-    listed = codec(AttestationList)
+    listed = CODECS.of(AttestationList)
     most = (OF_TASK,) * ATTESTATIONS_PER_BLOCK_MAX
     raw = listed.encode(most)
     assert listed.decode(raw) == most
@@ -113,4 +123,4 @@ def test_units_come_before_tasks_whatever_they_are_called() -> None:
     early_task = replace(OF_TASK, statement=replace(OF_TASK.statement, task=bytes(32)))
     ordered: list[AnyAttestation] = [OF_UNIT, late_unit, early_task, OF_TASK, AT_END]
     assert all(order_key(low) < order_key(high) for low, high in pairwise(ordered))
-    assert [subject_of(signed) for signed in ordered] == [b"u" * 32, b"\xff" * 32, bytes(32), b"t" * 32, b"t" * 32]
+    assert [signed.subject for signed in ordered] == [b"u" * 32, b"\xff" * 32, bytes(32), b"t" * 32, b"t" * 32]

@@ -8,6 +8,7 @@ What is wrong in form makes a block invalid; whether the work was right is never
 
 from typing import Annotated
 
+from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.attestations.usage import Usage, impossible_usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.cryptography.signing import domain
@@ -57,11 +58,21 @@ class TaskAttestation:
 
 
 @variant(1, name="Task")
-class SignedTaskAttestation:
+class SignedTaskAttestation(AnyAttestation):
     """A statement about a task and the ed25519 signature of `provider_key` over its payload."""
 
     statement: TaskAttestation
     signature: Signature
+
+    @property
+    def subject(self) -> bytes:
+        """The task."""
+        return self.statement.task
+
+    @property
+    def step(self) -> tuple[int, int, int]:
+        """The step of the slot: all places of a gang state one before any states the next."""
+        return self.statement.auction, step_of(self.statement.stated), self.statement.place
 
 
 _STATEMENT = codec(TaskAttestation)
@@ -75,12 +86,6 @@ def task_signing_payload(genesis: bytes, statement: TaskAttestation) -> bytes:
 def step_of(stated: Stated) -> int:
     """The number of the milestone that is stated; `RESULT_STEP` for a result."""
     return stated.milestone.number if isinstance(stated, StatedMilestone) else RESULT_STEP
-
-
-def task_order_key(signed: SignedTaskAttestation) -> tuple[bytes, int, int, int]:
-    """Attestations of tasks ascend strictly by this: all places of a gang state one step before any states the next."""
-    statement = signed.statement
-    return statement.task, statement.auction, step_of(statement.stated), statement.place
 
 
 def heights_problem(statement: TaskAttestation, *, slot_started_at: int, height: int) -> str:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from gpu_tasks.market.attestations import attestations as module
 from gpu_tasks.market.attestations.attestations import Attestations, TaskAttested
 from gpu_tasks.market.attestations.kinds import attestation_hash
-from gpu_tasks.market.attestations.task_forms import lasting_problem
-from gpu_tasks.market.attestations.task_statement import SignedTaskAttestation, TaskAttestation, task_signing_payload
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.events import MilestoneReported, ResultStated, WrongMilestone
+from gpu_tasks.market.training.life.attested_steps import lasting_problem
+from gpu_tasks.market.training.task_statement import SignedTaskAttestation, TaskAttestation, task_signing_payload
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.market.weights import WEIGHTS

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.market.attestations.task_statement import (
+from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.training.task_statement import (
     SignedTaskAttestation,
     Stated,
     StatedMilestone,
@@ -15,10 +16,8 @@ from gpu_tasks.market.attestations.task_statement import (
     TaskAttestation,
     heights_problem,
     step_of,
-    task_order_key,
     task_signing_payload,
 )
-from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from runtime.cryptography.signing import domain
 from runtime.encoding.codec import codec
@@ -102,7 +101,7 @@ def test_the_result_stands_behind_every_milestone_and_a_step_before_a_place() ->
         return SignedTaskAttestation(statement, b"s" * 64)
 
     ordered = [at(step, place) for step in (0, 1, 2, 255, 256) for place in (0, 1, 31)]
-    assert all(task_order_key(low) < task_order_key(high) for low, high in pairwise(ordered))
+    assert all(low.step < high.step for low, high in pairwise(ordered))
 
 
 @pytest.mark.parametrize(

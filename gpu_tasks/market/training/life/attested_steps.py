@@ -1,13 +1,16 @@
-"""When a task attestation may be put into a block: the conditions, and the order in which they are looked at.
+"""Attestations of the steps of tasks: the conditions for one in their order, and what attaching it does.
 
-`task_problem` decides for authors and importers; what may be stated, `running` decides for it as for the calls.
+`problem` decides for authors and importers; what may be stated, `running` decides for it as for the calls.
 `lasting_problem` is what a node asks before it keeps one: less, since the step before may not be in a block yet.
 Always: the signature is looked at before the task's record, which is the longest there is: what a stranger makes up
 costs a few short records, and a signature only where it names a key and a device that work on the task.
 """
 
-from gpu_tasks.market.attestations.statement import BAD_SIGNATURE
-from gpu_tasks.market.attestations.task_statement import (
+from gpu_tasks.market.attestations.attestations import TaskAttested
+from gpu_tasks.market.attestations.kinds import BAD_SIGNATURE, attestation_hash
+from gpu_tasks.market.training.life import running
+from gpu_tasks.market.training.storage import TrainingStorage
+from gpu_tasks.market.training.task_statement import (
     RESULT_STEP,
     TASK_VERSION,
     SignedTaskAttestation,
@@ -17,8 +20,6 @@ from gpu_tasks.market.attestations.task_statement import (
     step_of,
     task_signing_payload,
 )
-from gpu_tasks.market.training.life import running
-from gpu_tasks.market.training.storage import TrainingStorage
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
 from runtime.cryptography.signatures import verify_ed25519
 from runtime.frame.errors import DispatchError
@@ -29,12 +30,12 @@ _NO_SLOT = "no such slot"
 _NOT_ITS_OWN = "not the slot's key or device"
 
 
-def task_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
+def problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
     """Why this attestation may not be attached now; empty if it may."""
     statement = signed.statement
-    problem = _signing_problem(market, signed)
-    if problem:
-        return problem
+    unsigned = _signing_problem(market, signed)
+    if unsigned:
+        return unsigned
     task = market.tasks[statement.task]
     slot = _slot_of(task, statement)
     if task is None or slot is None:
@@ -53,8 +54,7 @@ def task_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
 
 def lasting_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
     """Why this attestation cannot be attached on this branch, now or soon; empty if it can."""
-    problem = _signing_problem(market, signed)
-    return problem or record_problem(market.tasks[signed.statement.task], signed.statement)
+    return _signing_problem(market, signed) or record_problem(market.tasks[signed.statement.task], signed.statement)
 
 
 def record_problem(task: Task | None, statement: TaskAttestation) -> str:
@@ -74,10 +74,12 @@ def record_problem(task: Task | None, statement: TaskAttestation) -> str:
     return "" if step <= stated + AHEAD_MAX else "too far ahead"
 
 
-def attach_to_task(market: TrainingStorage, statement: TaskAttestation) -> None:
+def attach(market: TrainingStorage, signed: SignedTaskAttestation) -> None:
     """Write down what an admissible attestation states."""
-    task = market.tasks[statement.task]
-    assert task is not None, "an admissible attestation is of a task"
+    statement = signed.statement
+    task = market.open_task(statement.task)
+    provider = task.slots[statement.place].provider
+    market.emit(TaskAttested(statement.task, statement.place, provider, statement.device, attestation_hash(signed)))
     if isinstance(statement.stated, StatedMilestone):
         running.report(market, statement.task, task, statement.place, statement.stated.milestone)
     else:
