@@ -14,19 +14,19 @@ from genesis.parameters import numbers, outside
 from genesis.patch_form import check_patch
 from genesis.relations import RELATIONS
 from genesis.spec import ChainSpec, Patch, SpecError, SpecJson
-from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts_api import CourtsApi
+from gpu_tasks.market.courts.courts_api import CourtsApi
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_checks_api import LeafChecksApi, LeafDisputesApi
+from gpu_tasks.market.leaf_checks.leaf_checks_api import LeafChecksApi
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
-from gpu_tasks.market.locks_api import LocksApi
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import LeafDisputesApi
+from gpu_tasks.market.training.training_api import TrainingApi
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.market.training_api import TrainingApi
 from runtime.blocks.block import Header, genesis_header
 from runtime.encoding.scale import DecodeError
 from runtime.encoding.types import CAP_GRAINS, RuntimeVersion
@@ -36,6 +36,7 @@ from runtime.frame.errors import DispatchError
 from runtime.frame.pallet import Pallet, StorageValue
 from runtime.frame.runtime import Runtime
 from runtime.frame.storage import StateCorrupted, storage_prefix
+from runtime.interface.locks_api import LocksApi
 from runtime.interface.parameters_api import ParametersApi
 from runtime.interface.staking_api import OgpuApi
 from runtime.interface.standard_apis import STANDARD_APIS

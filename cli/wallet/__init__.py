@@ -4,6 +4,7 @@ In reading order:
 
 * `keys`: make, import, list
 * `money`: balances and transfers
+* `lock_words`: the sentences about locked money: its purpose, its end, what could take it
 * `locks`: what is locked, until when, and what could take it
 * `validator_names`: validators by the names that they give themselves
 * `staking_facts`: what every command about stake shows: the time on the chain, when money is free, the risks

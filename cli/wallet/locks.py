@@ -11,9 +11,10 @@ import click
 from cli.chain_time import DATE_FORMAT, ChainTime, moment, read_time
 from cli.output import Account
 from cli.session import WalletSession, note
+from cli.wallet.lock_words import end_of, words_of
 from gpu_tasks.market.devices.records import PROVIDER_DEPOSIT
 from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
-from runtime.interface.locks import Lock
+from runtime.interface.locks_api import Lock
 from runtime.pallets.staking.stakers import PROFILE, STAKE
 from wallet.amounts import SYMBOL, Grains, format_amount
 from wallet.client import ChainClient
@@ -81,21 +82,21 @@ async def _found(client: ChainClient, who: bytes, at: bytes) -> AsyncIterator[Lo
 
 
 def _row(lock: Lock, time: ChainTime) -> dict[str, Any]:
-    block = lock.until_block
+    words, block = words_of(lock), lock.until_block
     if lock.until_epoch is not None:
         block = time.block_of(lock.until_epoch)
     about = None if block is None or block <= time.height else moment(time.block_ms(block))
     return {
         "reason": str(lock.reason),
         "amount": Grains(lock.amount),
-        "what": lock.what,
+        "what": words.what,
         "case": _case(lock),
         "until": _until(lock, time, about),
         "about": None if about is None else about.isoformat(timespec="seconds"),
         "until_epoch": lock.until_epoch,
         "until_block": lock.until_block,
         "at_most": Grains(lock.at_most),
-        "taken_by": lock.taken_by,
+        "taken_by": words.taken_by,
     }
 
 
@@ -112,6 +113,6 @@ def _until(lock: Lock, time: ChainTime, about: datetime | None) -> str:
     elif lock.until_block is not None:
         place, now = f"block {lock.until_block:,}", f"it is {time.height:,} now"
     else:
-        return lock.until
+        return end_of(lock)
     when = "reached" if about is None else f"about {about.strftime(DATE_FORMAT)}"
-    return f"{when} ({place}; {now}): {lock.until}"
+    return f"{when} ({place}; {now}): {end_of(lock)}"

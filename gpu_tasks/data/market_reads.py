@@ -13,18 +13,19 @@ from typing import Any
 
 from gpu_tasks.data.endpoint import parse_endpoint
 from gpu_tasks.data.sealing import is_usable
-from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
 from gpu_tasks.market.courts.cases import JudgeSeat
-from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
+from gpu_tasks.market.courts.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, Provider
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, InputReader, Quote, UnitStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import JudgesLeft, judges_needed
 from gpu_tasks.market.inference.services import Offer, Service
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
-from gpu_tasks.market.leaf_checks_api import CheckStatus, DisputeStatus
+from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
 from runtime.frame.storage import StorageItem
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo

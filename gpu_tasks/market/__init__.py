@@ -16,10 +16,4 @@ In reading order:
 * `attestations`: execution attestations, and the pallet that puts them into blocks
 * `inference`: units, mined in matched races: services, races, cases, money
 * `training`: tasks that go to auction: whom they are given to, for how much, who gets what
-* `courts_api`: what judges, parties and explorers ask about cases and seats
-* `leaf_checks_api`: what providers, auditors and customers ask about checks of batches
-* `training_api`: what customers, providers and explorers ask about tasks and their auctions
-* `case_locks`: what is said of the money that cases hold
-* `locks_api`: what an account has locked, stakes included
-* `api`: what providers, customers and explorers ask about devices, services, units and duties
 """

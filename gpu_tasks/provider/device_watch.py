@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.demand import Demand
 from gpu_tasks.provider.chain.port import DevicePort, View
 from gpu_tasks.provider.duties.devices import DeviceDuty

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.services import Offer
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.chain.demand import Demand, ServiceDemand, WaitingUnit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.duties.resumer import BY_OPERATOR, STAYING, UNKNOWN, untold_loss
 from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseCause
 from wallet.amounts import format_amount

@@ -12,9 +12,9 @@ from typing import Any
 
 from cli.chain_time import read_time
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, Provider, device_id
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.task_records import spendable
 from gpu_tasks.provider.execution.gpu import Hardware

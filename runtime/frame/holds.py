@@ -10,6 +10,7 @@ SDK's `RuntimeHoldReason`, the pallet's index and the place; new pallets bring t
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from runtime.encoding import scale
@@ -28,9 +29,11 @@ CaseId = Annotated[bytes, Fixed(CASE_BYTES)]
 class HoldReason:
     """Why a pallet holds money. Declared once; the pallet that lists it in `hold_reasons` gives its tag."""
 
-    def __init__(self, name: str, doc: str) -> None:
+    def __init__(self, name: str, doc: str, *, is_deposit: bool = False) -> None:
+        """A deposit comes back whole: nothing that happens takes a part of it."""
         self.name = name
         self.doc = doc
+        self.is_deposit = is_deposit
         self.pallet = ""
         self.tag = b""
 
@@ -50,6 +53,16 @@ class Hold:
 
     reason: HoldReason
     case: CaseId
+
+
+@dataclass(frozen=True, slots=True)
+class HoldEnd:
+    """When money that is held comes back, as far as the state says."""
+
+    block: int | None = None
+    """The block that frees it."""
+    stays: int = 0
+    """For so many blocks it stays after the event that ends its case."""
 
 
 def numbered_case(number: int) -> CaseId:

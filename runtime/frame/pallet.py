@@ -35,7 +35,7 @@ from runtime.encoding.types import CallFilter, Origin, PalletOrigin, Root, Signe
 from runtime.frame.call import FREE, Call, CallMethod, PostDispatch, call
 from runtime.frame.context import ExecutionContext
 from runtime.frame.errors import BadOrigin, DispatchError, ErrorValue, ensure, known
-from runtime.frame.holds import CaseId, Hold, HoldReason
+from runtime.frame.holds import CaseId, Hold, HoldEnd, HoldReason
 from runtime.frame.parameter import Parameter
 from runtime.frame.schedule import ScheduleItem
 from runtime.frame.storage import (
@@ -59,6 +59,7 @@ __all__ = [
     "DispatchError",
     "Hasher",
     "Hold",
+    "HoldEnd",
     "HoldReason",
     "Origin",
     "Pallet",
@@ -259,6 +260,10 @@ class Pallet:
     def migrate(self, found: int) -> Weight:
         """Bring storage of an older version into the form of now, at the beginning of a block; what that weighed."""
         raise NotImplementedError(f"{type(self).__name__}: nothing leads from storage version {found} to the present")
+
+    def hold_end(self, hold: Hold) -> HoldEnd:
+        """When this pallet frees what it holds for a case; without an override, by an event alone."""
+        return HoldEnd()
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Write the state of block 0 from this pallet's part of the chain specification (JSON values)."""

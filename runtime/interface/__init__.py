@@ -7,6 +7,5 @@ metadata            the runtime's description of itself
 standard_apis       the runtime APIs that every Substrate client knows
 staking_api         ours: validators, stakes and rewards
 parameters_api      ours: the numbers that the chain goes by
-locks               what is locked of an account, as people ask: the form of an answer
-stake_locks         what is said of stakes
+locks_api           ours: what is locked of an account, until when, how much of it can be taken
 """

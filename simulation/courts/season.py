@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from gpu_tasks.market import rounds
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, fault_of
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
-from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DevicePaused
 from gpu_tasks.market.inference import race_clocks

@@ -11,8 +11,8 @@ from random import Random
 
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.courts.opinions import Answered
-from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office
 from gpu_tasks.market.leaf_checks.checks import LeafCheck, LeafStage

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
 from gpu_tasks.workloads import registry
 

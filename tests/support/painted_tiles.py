@@ -13,7 +13,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import decode_input
 from gpu_tasks.data.unit_output import output_of
-from gpu_tasks.market.api import UnitStatus
+from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState
 from gpu_tasks.workloads.registry import open_workload
 from wallet.client import ChainClient

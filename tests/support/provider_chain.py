@@ -18,22 +18,23 @@ from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.pieces import in_pieces
 from gpu_tasks.data.sealing import LARGE_CONTENT_BYTES_MAX, SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.api import DeviceStatus, GpuTasksApi, InputReader, UnitStatus
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation, OrderKey, order_key
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.standing import NOT_ASKED, ProvenRates
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
-from gpu_tasks.market.courts_api import CourtsApi, SeatStatus
+from gpu_tasks.market.courts.courts_api import CourtsApi, SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, Provider
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, GpuTasksApi, InputReader, UnitStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import UnitTerms, unit_id_of
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_checks_api import CheckStatus, DisputeStatus, LeafChecksApi, LeafDisputesApi
+from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus, LeafChecksApi
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus, LeafDisputesApi
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket

@@ -25,7 +25,7 @@ from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.inference.units import UnitTerms
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus
 from gpu_tasks.market.training.tasks import Milestone, Task
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.reseal import RefusedResealError

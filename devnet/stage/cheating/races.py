@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import cast
 
 from gpu_tasks.batches.sum_tree import Totals, batch_root
-from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.market.inference.gpu_tasks_api import DutyStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Reveal, Unit, UnitState, racer_of, result_commitment
 from gpu_tasks.provider.chain.live import LiveChain

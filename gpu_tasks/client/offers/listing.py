@@ -20,11 +20,11 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, ClaimedPolicy, InventoryError, read_inventory
 from gpu_tasks.data.proven_rates import unproven
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 from gpu_tasks.market.draws import Spare
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.judges_left import LEFT_MIN, JudgesLeft
 from gpu_tasks.market.inference.rules import UnitRules
 from gpu_tasks.market.inference.services import Service

@@ -28,8 +28,8 @@ from gpu_tasks.data.blob_client import COPIES, BlobClient, BlobError, stores_for
 from gpu_tasks.data.market_reads import endpoints_of, keys_at
 from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.devices.records import DeviceClass, Provider
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, InputReader
 from gpu_tasks.market.training.orders import TaskOrder
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX

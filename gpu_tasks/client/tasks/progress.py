@@ -20,7 +20,7 @@ from gpu_tasks.client.tasks.records import task_row
 from gpu_tasks.client.tasks.results import CheckpointKeeper, RunBlobError, fetch_outputs, fetch_result
 from gpu_tasks.client.units.watch import moments
 from gpu_tasks.data import market_reads, training_reads
-from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.courts.courts_api import CaseStatus
 from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState, is_open, slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket

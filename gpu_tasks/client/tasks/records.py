@@ -14,7 +14,7 @@ from cli.output import Account
 from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.units.wait_reasons import what_judges_do
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS
-from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.courts.courts_api import CaseStatus
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import Award, TaskBid
 from gpu_tasks.market.training.money import TABLE, TaskOutcome

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from gpu_tasks.batches.requests import price_of
 from gpu_tasks.client.offers.listing import own_accounts, too_few_judges
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.courts.cases import CaseStage, ClaimKind, CourtCase
-from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.courts.courts_api import CaseStatus
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.classes import ALL_CLASSES, classes_at, classes_of, next_widening, ramp_of_classes
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, InputReader
 from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import Unit, UnitState

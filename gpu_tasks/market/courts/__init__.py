@@ -15,4 +15,5 @@ In reading order:
 * `closing`: how a case ends: its outcome and its money
 * `hearing`: a case from its opening to its last opinion
 * `courts`: the pallet Courts
+* `courts_api`: what judges, parties and explorers ask about cases and seats
 """

@@ -15,7 +15,7 @@ DEVICES_PER_PROVIDER_MAX = 64
 QUEUE_MAX = 15
 """Units that wait behind the one that a device works on: each holds a part of its bond from the draw on."""
 FREE_BOND = HoldReason("FreeBond", "What secures no unit of a device's bond; the case is the device.")
-PROVIDER_DEPOSIT = HoldReason("ProviderDeposit", "For the record of a provider, which is the case.")
+PROVIDER_DEPOSIT = HoldReason("ProviderDeposit", "For the record of a provider, which is the case.", is_deposit=True)
 COLLATERAL = HoldReason("Collateral", "The part of a device's bond that secures a unit, which is the case.")
 
 

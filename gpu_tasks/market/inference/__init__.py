@@ -26,4 +26,5 @@ In reading order:
 * `race`: a race from its draw to its outcome
 * `attested_units`: attestations of units: the conditions for one, and what attaching it does
 * `inference`: the pallet InferenceMarket
+* `gpu_tasks_api`: what providers, customers and explorers ask about devices, services, units and duties
 """

@@ -68,6 +68,8 @@ from runtime.frame.pallet import (
     FREE,
     Constant,
     Hasher,
+    Hold,
+    HoldEnd,
     PostDispatch,
     Signed,
     StorageDoubleMap,
@@ -314,6 +316,14 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
             self.queueing.step(unit)
         elif record.state is UnitState.RACING:
             self.racing.step(unit)
+
+    def hold_end(self, hold: Hold) -> HoldEnd:
+        """The deposit of a record: the agenda knows the block once nobody stands for the unit any more."""
+        unit = self.units[hold.case] if hold.reason is UNIT_DEPOSIT else None
+        if unit is None:
+            return HoldEnd()
+        height = self.expiring.places[hold.case]
+        return HoldEnd(block=height) if height else HoldEnd(stays=unit.rules.keep_blocks)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """The first services and offers.

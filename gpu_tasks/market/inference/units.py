@@ -22,7 +22,9 @@ from runtime.frame.holds import HoldReason
 UNIT_MONEY = HoldReason(
     "UnitMoney", "What a unit may cost its customer: price, witness or judges, premium and bond; the case is the unit."
 )
-UNIT_DEPOSIT = HoldReason("UnitDeposit", "For the record of a unit, which is the case, until that is dropped.")
+UNIT_DEPOSIT = HoldReason(
+    "UnitDeposit", "For the record of a unit, which is the case, until that is dropped.", is_deposit=True
+)
 UNITS_OPEN_MAX = 4_096
 """Each locks a deposit, so to shut others out costs the use of `unit_deposit` times this."""
 RACERS_MAX = 8

@@ -11,4 +11,5 @@ In reading order:
 * `cases`: what a check brings before the courts, and what comes of it
 * `life`: a check from the settlement of its batch to its end
 * `leaf_checks`: the pallet LeafChecks
+* `leaf_checks_api`: what providers, auditors and customers ask about checks of batches
 """

@@ -7,4 +7,5 @@ In reading order:
 * `storage`: storage, which block looks at which dispute, what a handler must do
 * `comparing`: from what sides show to the leaf that they differ in
 * `leaf_disputes`: the pallet LeafDisputes
+* `leaf_disputes_api`: what racers and customers ask about disputes of batches
 """

@@ -27,4 +27,5 @@ then the pallet:
 * `life`: what calls and deadlines do: bids, awards, work, failures, judges, ends
 * `task_duties`: what a provider may or must do next for what it has of a task
 * `training_market`: the pallet TrainingMarket
+* `training_api`: what customers, providers and explorers ask about tasks and their auctions
 """

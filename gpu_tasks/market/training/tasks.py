@@ -26,7 +26,9 @@ TASKS_OPEN_MAX = 4_000
 
 TASK_ESCROW = HoldReason("TaskEscrow", "What a slot of a task may cost its customer; the case is the slot.")
 TASK_BOND = HoldReason("TaskBond", "The customer's bond for a slot of a task; the case is the slot.")
-TASK_DEPOSIT = HoldReason("TaskDeposit", "For the record of a task, which is the case, until that is dropped.")
+TASK_DEPOSIT = HoldReason(
+    "TaskDeposit", "For the record of a task, which is the case, until that is dropped.", is_deposit=True
+)
 TASK_DISPUTE = HoldReason("TaskDispute", "The customer's bond of its dispute about a slot, which is the case.")
 BID_BOND = HoldReason("BidBond", "What a bid locks until it is revealed; the case is the bid.")
 TASK_CHALLENGE = HoldReason("TaskChallenge", "What a fraud proof costs if it proves nothing; the case is the task.")

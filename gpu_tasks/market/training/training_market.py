@@ -57,7 +57,7 @@ from gpu_tasks.traces.trace import TraceFraudProof
 from runtime.encoding.codec import U8, U16
 from runtime.encoding.types import Balance, BlockNumber, Hash, Weight
 from runtime.frame.measured import times
-from runtime.frame.pallet import Constant, PostDispatch, Signed, call
+from runtime.frame.pallet import Constant, Hold, HoldEnd, PostDispatch, Signed, call
 from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
 
@@ -296,7 +296,14 @@ class TrainingMarket(TrainingStorage, index=15):
         jurors = JURORS if is_replicated(record.order) else 0
         return PostDispatch(actual_weight=_of_slots(name, max(record.terms.slots, jurors)))
 
-    # -------------------------------------------------------------------------------------------------------- hook
+    # ------------------------------------------------------------------------------------------------------- hooks
+
+    def hold_end(self, hold: Hold) -> HoldEnd:
+        """The deposit of a record: it comes back so many blocks after the task has ended."""
+        task = self.tasks[hold.case] if hold.reason is TASK_DEPOSIT else None
+        if task is None:
+            return HoldEnd()
+        return HoldEnd(block=task.deadline) if task.state is TaskState.ENDED else HoldEnd(stays=task.windows.keep)
 
     def on_initialize(self) -> Weight:
         """Look at every task whose deadline is over or whose beacon is final; then clear bids.

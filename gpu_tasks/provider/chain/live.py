@@ -15,15 +15,15 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.attestations.kinds import AnyAttestation, encode_attestation
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
-from gpu_tasks.market.courts_api import SeatStatus
+from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Provider
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
-from gpu_tasks.market.leaf_checks_api import CheckStatus
+from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task

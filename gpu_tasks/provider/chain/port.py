@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.market.capacity.proofs import CapacityProof, Enrolment
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
-from gpu_tasks.market.courts_api import SeatStatus
+from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, InputReader, UnitStatus
 from gpu_tasks.market.inference.services import Service
-from gpu_tasks.market.leaf_checks_api import CheckStatus, DisputeStatus
+from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.bond_losses import BondLoss

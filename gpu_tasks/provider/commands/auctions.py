@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from cli.session import explained, note
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.capacity.standing import ProvenRates
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.chain.live import LiveChain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.commands.options import ProviderError
 from wallet.client import ChainClient
 from wallet.keypair import Keypair

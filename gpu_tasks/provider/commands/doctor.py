@@ -7,7 +7,7 @@ import asyncio
 import click
 
 from cli.session import EXIT_FAILED, explained, note
-from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.commands.engine_option import ENGINE_FOLDER, engine_option, offers_containers, policy_of

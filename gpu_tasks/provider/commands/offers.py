@@ -8,9 +8,9 @@ import click
 
 from cli.options import AMOUNT, dry_run_option, yes_option
 from cli.session import explained
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import QUEUE_MAX
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.commands.calls import make, only
 from gpu_tasks.provider.commands.device_names import device_named, own_devices

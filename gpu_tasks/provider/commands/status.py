@@ -11,12 +11,12 @@ import click
 from cli.session import explained, note
 from gpu_tasks.batches.sum_tree import SUBTREE_LEAVES, leaves_below
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.courts.benches import BenchKind
-from gpu_tasks.market.courts_api import SeatStatus
-from gpu_tasks.market.leaf_checks_api import DisputeStatus
+from gpu_tasks.market.courts.courts_api import SeatStatus
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import NobodyError
 from gpu_tasks.provider.commands.options import (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.market_reads import endpoint_of
-from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import RollCallView
 from gpu_tasks.provider.execution.diagnoses import Diagnosis, bad, good, weak

@@ -7,10 +7,10 @@ at once; a judge who was outvoted waits whether somebody does, and speaks up at 
 
 from __future__ import annotations
 
-from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, PartyFault, fault_of
+from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.courts.opinions import Answered
-from gpu_tasks.market.courts_api import SeatStatus
+from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.provider.journal.journal import RaceKey
 
 LAST_CALL_BLOCKS = 6

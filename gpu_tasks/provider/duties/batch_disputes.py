@@ -10,8 +10,8 @@ from enum import Enum, auto
 
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.market.leaf_checks_api import DisputeStatus
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, RacePort, View
 from gpu_tasks.provider.duties.duty import Duty

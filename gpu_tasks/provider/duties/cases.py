@@ -9,7 +9,7 @@ from enum import Enum, auto
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import ClaimKind, CourtCase, JudgeSeat, sitting
-from gpu_tasks.market.courts_api import SeatStatus
+from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.provider.journal.records import CaseEntry

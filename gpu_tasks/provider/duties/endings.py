@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.market.inference.money import due, fee, witness_pay
 from gpu_tasks.market.inference.race_results import result
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of

@@ -6,8 +6,8 @@ Always: leaves are computed from the input, whatever anybody shows.
 from __future__ import annotations
 
 from gpu_tasks.data.unit_input import UnitInput
+from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.courts.opinions import Statement
-from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage

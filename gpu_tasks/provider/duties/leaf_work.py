@@ -13,10 +13,11 @@ from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.leaf_checks.checks import LeafCheck
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus
 from gpu_tasks.market.leaf_checks.proofs import leaves_proof
-from gpu_tasks.market.leaf_checks_api import CheckStatus, DisputeStatus
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.chain.port import ChainError, RacePort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import payable_requests

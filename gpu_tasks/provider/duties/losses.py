@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.courts.cases import PartyFault
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.bond_losses import BondLoss
 from gpu_tasks.provider.chain.port import ChainError, DevicePort
 from gpu_tasks.provider.duties.parts import Parts

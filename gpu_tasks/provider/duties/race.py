@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.unit_input import UnitInput
-from gpu_tasks.market.api import DutyStatus
 from gpu_tasks.market.attestations.attestations import Attestations
 from gpu_tasks.market.attestations.statement import (
     VERSION,
@@ -19,6 +18,7 @@ from gpu_tasks.market.attestations.statement import (
     SignedAttestation,
     signing_payload,
 )
+from gpu_tasks.market.inference.gpu_tasks_api import DutyStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import racer_of, result_commitment
 from gpu_tasks.provider.blobs.inputs import UnusableInputError

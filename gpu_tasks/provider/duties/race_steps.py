@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from gpu_tasks.market.api import DutyStatus
+from gpu_tasks.market.inference.gpu_tasks_api import DutyStatus
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, racer_of
 from gpu_tasks.market.rounds import newest_draw
 from gpu_tasks.provider.chain.port import View

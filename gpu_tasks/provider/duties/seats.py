@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.courts.opinions import Statement, Unanswerable, opinion_commitment
-from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, CourtPort, View
 from gpu_tasks.provider.duties.appeals import is_outvoted

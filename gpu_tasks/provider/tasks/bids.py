@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpu_tasks.data.blob_client import BlobError
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.training.orders import runs_program
 from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.terms import TaskTerms

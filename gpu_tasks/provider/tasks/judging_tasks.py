@@ -5,8 +5,8 @@ A slot may come before the courts more than once, so that a seat is named by the
 
 from __future__ import annotations
 
+from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.courts.opinions import Statement, Unanswerable
-from gpu_tasks.market.courts_api import SeatStatus
 from gpu_tasks.market.training.tasks import slot_case
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import ChainError, TaskPort

@@ -9,13 +9,14 @@ from click.testing import CliRunner
 
 from cli.chain_time import ChainTime, moment
 from cli.wallet import locks
+from cli.wallet.lock_words import STAKE_WORDS
 from cli.wallet.program import main
 from genesis import dev_accounts
-from runtime.interface.locks import Lock
-from runtime.interface.stake_locks import DELEGATION, LEAVING, OWN_BOND
+from runtime.interface.locks_api import Lock, LockPart, SlashWait
 from runtime.pallets.staking.stakers import STAKE
 from wallet_runner import answer, chain, wallet
 
+OWN_BOND, DELEGATION, LEAVING = (STAKE_WORDS[part] for part in (LockPart.BOND, LockPart.DELEGATION, LockPart.LEAVING))
 ALICE = dev_accounts.stash("Alice")
 SEND = ("--from", "//Bob", "--yes")
 COLUMNS = (
@@ -109,16 +110,16 @@ TIME = ChainTime(100, 1_700_000_000_000, 48_000, 48, 60, 1)
 @pytest.mark.parametrize(
     ("epoch", "block", "told"),
     [
-        (None, None, "until it ends"),
-        (3, None, "about 2023-11-14 22:14 UTC (epoch 3; it is 1 now): until it ends"),
-        (1, None, "reached (epoch 1; it is 1 now): until it ends"),
-        (None, 160, "about 2023-11-14 22:14 UTC (block 160; it is 100 now): until it ends"),
-        (None, 100, "reached (block 100; it is 100 now): until it ends"),
-        (None, 2**32 - 1, "about 2159-12-22 04:39 UTC (block 4,294,967,295; it is 100 now): until it ends"),
+        (None, None, "until you unbond it"),
+        (3, None, "about 2023-11-14 22:14 UTC (epoch 3; it is 1 now): until you unbond it"),
+        (1, None, "reached (epoch 1; it is 1 now): until you unbond it"),
+        (None, 160, "about 2023-11-14 22:14 UTC (block 160; it is 100 now): until you unbond it"),
+        (None, 100, "reached (block 100; it is 100 now): until you unbond it"),
+        (None, 2**32 - 1, "about 2159-12-22 04:39 UTC (block 4,294,967,295; it is 100 now): until you unbond it"),
     ],
 )
 def test_an_end_is_a_date_where_the_chain_has_a_height(epoch: int | None, block: int | None, told: str) -> None:
-    lock = Lock(STAKE, bytes(32), 1, "what", "until it ends", epoch, block, "nothing", 0)
+    lock = Lock(STAKE, LockPart.BOND, bytes(32), 1, 1, epoch, block, 0, 0, SlashWait.NONE)
     assert locks._row(lock, TIME)["until"] == told
 
 

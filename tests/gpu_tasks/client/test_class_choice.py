@@ -15,9 +15,9 @@ from gpu_tasks.client.units.file_plan import WISH, wish_of
 from gpu_tasks.client.units.posting import AskedUnit, Sealer, Wish
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.devices.records import Device, DeviceClass, Provider
 from gpu_tasks.market.draws import Spare
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, InputReader
 from gpu_tasks.market.inference.judges_left import JudgesLeft
 from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair

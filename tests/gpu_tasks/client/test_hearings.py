@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tasks.client.units.wait_reasons import why_differing, why_heard, why_judging
 from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, ClaimKind, CourtCase, PartyClaim
-from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.courts.courts_api import CaseStatus
 from gpu_tasks.market.inference.units import Unit, UnitTerms
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
 from gpu_tasks.market.rounds import Round

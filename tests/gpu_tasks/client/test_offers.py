@@ -9,11 +9,11 @@ import pytest
 
 from gpu_tasks.client.offers.listing import ServiceError, form_of, require_judges, require_owners, usual_price
 from gpu_tasks.data import market_reads
-from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, InputReader
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
 from gpu_tasks.workloads.registry import FORMS

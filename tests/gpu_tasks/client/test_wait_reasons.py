@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from gpu_tasks.client.offers.listing import asks_of
 from gpu_tasks.client.units.wait_reasons import MarketView, why_queued
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.judges_left import JudgesLeft
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.services import Offer
 from gpu_tasks.market.inference.units import Racer, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round

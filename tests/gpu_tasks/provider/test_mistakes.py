@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.provider.commands import doctor, offers, register
 from gpu_tasks.provider.commands.device_names import own_devices

@@ -10,8 +10,8 @@ import pytest
 
 from cli import calls
 from cli.session import SENT_FOLDER
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.commands.register import START_NOW
 from gpu_tasks.provider.duties.resumer import BY_OPERATOR, MISSED, REFUTED, UNKNOWN
 from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from cli import calls
 from cli.wallet.program import main as wallet
 from genesis import dev_accounts
-from gpu_tasks.market.api import DeviceStatus
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import inventory, leave
 from gpu_tasks.provider.commands.device_names import devices_of

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, CourtCase, JudgeSeat
+from gpu_tasks.market.courts.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.courts.opinions import Answered, Statement
-from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
-from gpu_tasks.market.leaf_checks_api import DisputeStatus
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
+from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
 from gpu_tasks.provider.commands.status import dispute_row, seat_row
 from wallet.amounts import Grains
 

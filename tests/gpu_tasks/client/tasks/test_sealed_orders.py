@@ -9,8 +9,8 @@ from gpu_tasks.client.tasks import orders
 from gpu_tasks.client.tasks.orders import TaskSealer, bidders_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import READERS_MAX, SealKey
-from gpu_tasks.market.api import DeviceStatus, InputReader
 from gpu_tasks.market.devices.records import Device, DeviceClass, Provider
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, InputReader
 from runtime.cryptography.signatures import Scheme
 from wallet.keypair import Keypair
 

@@ -7,7 +7,7 @@ import pytest
 from gpu_tasks.client.tasks.records import how_ended, progress, unheld, why
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts_api import CaseStatus
+from gpu_tasks.market.courts.courts_api import CaseStatus
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.tasks import Acceptance, Challenge, JudgedFor, TaskResult, TaskState, slot_case

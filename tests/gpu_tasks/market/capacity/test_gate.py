@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import ROWS_MIN, SIZE_MIN, WorkShape
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.training.events import NotEligible
 from gpu_tasks.market.training.tasks import task_id_of

@@ -4,7 +4,7 @@ from typing import Any
 
 from gpu_tasks.market.courts.cases import CaseStage
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts_api import CaseStatus, CourtsApi
+from gpu_tasks.market.courts.courts_api import CaseStatus, CourtsApi
 from runtime.frame.api import Apis
 from simulation.chains.court_chain import CourtChain
 from simulation.chains.market_chain import GENESIS_HASH

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.attestations.attestations import Attestations, NotAdmissible
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage, PartyFault
@@ -13,6 +12,7 @@ from gpu_tasks.market.courts.events import BenchDrawn, OpensNothing, OutOfTurn
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.numbers import DUTY_FEE

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.devices import events as dev
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import QUEUE_MAX
 from gpu_tasks.market.inference import events as ev
+from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState, racer_of
 from runtime.frame.api import Apis

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.courts.cases import PartyFault
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.handlers import CaseRuling
@@ -15,6 +14,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import ProviderSlashed, ResultRefuted
+from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.numbers import DUTY_FEE
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage

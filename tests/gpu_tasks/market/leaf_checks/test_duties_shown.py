@@ -6,7 +6,7 @@ import pytest
 
 from gpu_tasks.market.leaf_checks.checks import LeafCheck, LeafDuty, LeafStage
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
-from gpu_tasks.market.leaf_checks_api import CHECKS_SHOWN_MAX, KEYS_READ_MAX, CheckStatus, LeafChecksApi
+from gpu_tasks.market.leaf_checks.leaf_checks_api import CHECKS_SHOWN_MAX, KEYS_READ_MAX, CheckStatus, LeafChecksApi
 from node.rpc.methods.state import MAX_CALL_KEYS
 from runtime.frame.api import Apis
 from runtime.state.overlay import RecordedReads

@@ -12,10 +12,10 @@ from checked_village import ASKED, play, racers_of, until_checked
 from fake_work import FakeForm
 from gpu_tasks.batches.leaves import leaves_of
 from gpu_tasks.batches.sum_tree import leaf_path, totals_of
-from gpu_tasks.market.api import InputReader, UnitStatus
 from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.inference.events import ProviderSlashed
+from gpu_tasks.market.inference.gpu_tasks_api import InputReader, UnitStatus
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks.checks import LEAF_FEE, CheckOutcome, LeafStage
 from gpu_tasks.market.leaf_checks.events import (

@@ -9,9 +9,9 @@ import pytest
 
 from fake_work import FakeForm
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import Offer, ServiceTerms
 from gpu_tasks.provider.duties.devices import StandingError, on_this_machine, standing_of

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.market.api import UnitStatus
+from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.provider.duties import endings
 from gpu_tasks.provider.duties.endings import READS_PER_ROUND_MAX, _in_turn, is_refuted, race_end, why_unpaid

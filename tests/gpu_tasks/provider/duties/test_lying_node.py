@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.data.unit_input import commitment_of, encode_input
-from gpu_tasks.market.api import DeviceStatus, UnitStatus
-from gpu_tasks.market.courts_api import SeatStatus
+from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, UnitStatus
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.journal.pause_book import PauseCause

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from gpu_tasks.batches.sum_tree import Totals
-from gpu_tasks.market.api import UnitStatus
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import (
@@ -21,8 +20,9 @@ from gpu_tasks.market.courts.cases import (
     JudgeSeat,
     PartyClaim,
 )
+from gpu_tasks.market.courts.courts_api import CaseStatus, SeatStatus
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
-from gpu_tasks.market.courts_api import CaseStatus, SeatStatus
+from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.rounds import Round

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market.api import InputReader
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded
+from gpu_tasks.market.inference.gpu_tasks_api import InputReader
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.cases import Case

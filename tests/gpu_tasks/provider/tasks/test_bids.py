@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from gpu_tasks.market.api import DeviceStatus
 from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.market.training.terms import TaskTerms
 from gpu_tasks.provider.chain.port import View

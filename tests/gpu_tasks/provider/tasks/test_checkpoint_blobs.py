@@ -10,8 +10,8 @@ import pytest
 from gpu_tasks.data.blob_client import COPIES, BlobError
 from gpu_tasks.data.run_states import encode_run_state, root_of, state_index
 from gpu_tasks.data.sealing import SealError, SealKey, address_of
-from gpu_tasks.market.api import InputReader
 from gpu_tasks.market.devices.records import Provider
+from gpu_tasks.market.inference.gpu_tasks_api import InputReader
 from gpu_tasks.market.training.tasks import HeldCheckpoint, Milestone, Slot, Standby, Task, TaskResult
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks import checkpoint_blobs

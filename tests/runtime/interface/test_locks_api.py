@@ -1,4 +1,4 @@
-"""What is said of locked money: of every reason, adding up to what is held, never "nothing" where something took it."""
+"""Locked money as the chain tells it: of every reason, adding up to what is held, never 0 where something took it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,16 +9,14 @@ from counted_reads import CountingReader
 from genesis import dev_accounts
 from genesis.chain import APIS, DEVELOPMENT_PALLETS, PALLETS, apis_for, genesis_state, runtime_of
 from genesis.presets import load_spec
-from gpu_tasks.market import locks_api
-from gpu_tasks.market.case_locks import TASK_RECORD, UNIT_RECORD
-from gpu_tasks.market.locks_api import LOCK_TABLE, EntrustedLocks, HeldLocks, LocksApi
+from gpu_tasks.market.inference.units import UNIT_DEPOSIT
 from gpu_tasks.market.training.tasks import TASK_DEPOSIT
 from runtime.encoding.types import Signed
 from runtime.frame.api import Apis
 from runtime.frame.holds import Hold, HoldReason
 from runtime.frame.runtime import Bound
-from runtime.interface.locks import LOCK_WORDS_MAX, NOTHING_TAKES_IT, HeldMoney, Lock
-from runtime.interface.stake_locks import DELEGATION, LEAVING, OWN_BOND, PROFILE_TERMS
+from runtime.interface import locks_api
+from runtime.interface.locks_api import EntrustedLocks, HeldLocks, Lock, LockPart, SlashWait
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.delegations import Position
 from runtime.pallets.staking.slash_factors import WHOLE, Liability, OffenceFactor
@@ -68,27 +66,15 @@ def all_entrusted(apis: Apis, state: Any, who: bytes) -> list[Lock]:
             return found
 
 
-# ----------------------------------------------------------------------------------------------- no reason is forgotten
-
-
-def test_every_reason_to_hold_money_has_its_row() -> None:
-    """A new reason brings a row: what it is, until when, what could take it."""
-    assert {str(reason) for reason in LOCK_TABLE} == {str(reason) for reason in REASONS}
-    assert LocksApi in APIS
-
-
-@pytest.mark.parametrize("reason", REASONS, ids=str)
-def test_a_row_says_what_until_when_and_what_could_take_it(reason: HoldReason) -> None:
+@pytest.mark.parametrize("reason", [reason for reason in REASONS if reason is not STAKE], ids=str)
+def test_of_each_reason_a_deposit_alone_comes_back_whole(reason: HoldReason, bound: Bound) -> None:
     """Also of a case of which the state knows nothing any more."""
-    bound = runtime_of(SPEC).at(Memory(genesis_state(SPEC)))
-    held = HeldMoney(ALICE, Hold(reason, ALICE), 7 * GRAINS)
-    locks = LOCK_TABLE[reason](bound, held)
-    assert locks
-    for lock in locks:
-        assert (lock.reason, lock.case) == (reason, ALICE)
-        for words in (lock.what, lock.until, lock.taken_by):
-            assert 10 < len(words.encode()) <= LOCK_WORDS_MAX
-        assert lock.at_most == (0 if lock.taken_by == NOTHING_TAKES_IT else lock.amount)
+    rich(bound)
+    bound[Balances].hold(SAVER, Hold(reason, ALICE), 7 * GRAINS)
+    (lock,) = all_held(dev_apis(), state_of(bound), SAVER)
+    assert (lock.reason, lock.case, lock.amount) == (reason, ALICE, 7 * GRAINS)
+    assert (lock.part, lock.until_block, lock.stays_blocks) == (LockPart.WHOLE, None, 0)
+    assert lock.at_most == (0 if reason.is_deposit else 7 * GRAINS)
 
 
 # ------------------------------------------------------------------------------------------------ a chain of all calls
@@ -107,7 +93,7 @@ def test_over_a_lively_chain_the_page_adds_up_and_tells_no_lie(monkeypatch: pyte
 
     monkeypatch.setattr(Balances, "pay_held", watched)
     season = Season(1, 0)
-    apis, seen, dated = Apis(season.runtime, APIS), dict[HoldReason, Lock](), set[str]()
+    apis, seen, dated = Apis(season.runtime, APIS), dict[HoldReason, Lock](), set[HoldReason]()
 
     def look() -> None:
         if season.height % 16:
@@ -120,12 +106,12 @@ def test_over_a_lively_chain_the_page_adds_up_and_tells_no_lie(monkeypatch: pyte
                 # a slash that nobody has collected yet lies there still, and is its owner's no more
                 assert sum(mine) == entry.amount or (entry.id is STAKE and sum(mine) < entry.amount)
             seen.update({lock.reason: lock for lock in locks})
-            dated.update(lock.what for lock in locks if lock.until_block is not None)
+            dated.update(lock.reason for lock in locks if lock.until_block is not None)
 
     season.play(STEPS, look)
     unseen = {str(reason) for reason in REASONS} - {str(reason) for reason in seen}
     assert len(unseen) <= len(REASONS) // 3, f"the chain is too tame to show anything: {sorted(unseen)}"
-    assert dated == {UNIT_RECORD.what, TASK_RECORD.what}
+    assert dated == {UNIT_DEPOSIT, TASK_DEPOSIT}
     assert len(taken) >= 4, sorted(map(str, taken))
     for reason in taken & seen.keys():
         assert seen[reason].at_most > 0, f"{reason} was taken, and the page says that nothing takes it"
@@ -149,8 +135,8 @@ def state_of(bound: Bound) -> Memory:
     return bound.overlay.reader.updated(bound.overlay.changes())
 
 
-def told(locks: Iterable[Lock]) -> list[tuple[str, int, int | None]]:
-    return [(lock.what, lock.amount // GRAINS, lock.until_epoch) for lock in locks]
+def told(locks: Iterable[Lock]) -> list[tuple[LockPart, int, int | None]]:
+    return [(lock.part, lock.amount // GRAINS, lock.until_epoch) for lock in locks]
 
 
 def test_a_bond_a_delegation_and_what_leaves_both(bound: Bound) -> None:
@@ -163,11 +149,12 @@ def test_a_bond_a_delegation_and_what_leaves_both(bound: Bound) -> None:
     stake.undelegate(saver, ALICE, 5 * GRAINS)
     apis, state = dev_apis(), state_of(bound)
     own, entrusted = all_held(apis, state, SAVER), all_entrusted(apis, state, SAVER)
-    assert told(own) == [(OWN_BOND.what, 18, None), (LEAVING.what, 12, 6)]
-    assert told(entrusted) == [(DELEGATION.what, 15, None), (LEAVING.what, 5, 6)]
+    assert told(own) == [(LockPart.BOND, 18, None), (LockPart.LEAVING, 12, 6)]
+    assert told(entrusted) == [(LockPart.DELEGATION, 15, None), (LockPart.LEAVING, 5, 6)]
     assert [lock.case for lock in (*own, *entrusted)] == [SAVER, SAVER, ALICE, ALICE]
-    assert own[0].until == "until you unbond it, and 6 epochs after that"
-    assert "until you unbond it" in all_held(apis, state, ALICE)[0].until + all_held(apis, state, ALICE)[1].until
+    assert [(lock.stays_epochs, lock.kept_by) for lock in (*own, *entrusted)] == [(6, 0), (0, 0), (6, 0), (0, 0)]
+    (pool,) = {who for (who, hold), _ in bound[Balances].held_cases.items() if hold == Hold(STAKE, ALICE)} - {ALICE}
+    assert [(lock.part, lock.case) for lock in all_held(apis, state, pool)] == [(LockPart.POOLED, ALICE)]
 
 
 def test_a_slash_that_waits_is_said_to_keep_everything(bound: Bound) -> None:
@@ -176,24 +163,23 @@ def test_a_slash_that_waits_is_said_to_keep_everything(bound: Bound) -> None:
     stake.delegate(Signed(SAVER), ALICE, 20 * GRAINS)
     stake.undelegate(Signed(SAVER), ALICE, 5 * GRAINS)
     stake.frozen[ALICE] = 1
-    untils = [lock.until for lock in all_entrusted(dev_apis(), state_of(bound), SAVER)]
-    assert len(untils) == 2
-    assert all("not before the slash that waits" in until for until in untils)
+    kept_by = [lock.kept_by for lock in all_entrusted(dev_apis(), state_of(bound), SAVER)]
+    assert kept_by == [SlashWait.UNDECIDED] * 2
 
 
 def test_what_waits_is_kept_by_each_validator_that_it_answers_for(bound: Bound) -> None:
     stake, before = bound[TrustStake], b"before".ljust(32, b"_")
     answers = (Liability(ALICE, 0, ()), Liability(before, 0, ()))
     stake.unlocking[SAVER] = (Unlocking(ALICE, 7 * GRAINS, 6, answers),)
-    told_of = {"until you withdraw it, from that epoch on"}
-    assert {lock.until for lock in all_entrusted(dev_apis(), state_of(bound), SAVER)} == told_of
+    (lock,) = all_entrusted(dev_apis(), state_of(bound), SAVER)
+    assert lock.kept_by is SlashWait.NONE
     stake.factors[before] = (OffenceFactor(0, WHOLE // 2),)
     stake.tombstones[before] = 0
     (lock,) = all_entrusted(dev_apis(), state_of(bound), SAVER)
-    assert "nobody can raise the slash" in lock.until, "it was taken, and may be raised"
+    assert lock.kept_by is SlashWait.RAISABLE, "it was taken, and may be raised"
     stake.frozen[before] = 1
     (lock,) = all_entrusted(dev_apis(), state_of(bound), SAVER)
-    assert "not before the slash that waits" in lock.until
+    assert lock.kept_by is SlashWait.UNDECIDED
 
 
 def test_a_slash_that_others_may_raise_keeps_what_waits_and_says_until_when(bound: Bound) -> None:
@@ -204,7 +190,7 @@ def test_a_slash_that_others_may_raise_keeps_what_waits_and_says_until_when(boun
     stake.factors[ALICE] = (OffenceFactor(0, WHOLE // 2),)
     stake.tombstones[ALICE] = 0
     _, leaving = all_entrusted(dev_apis(), state_of(bound), SAVER)
-    assert "nobody can raise the slash" in leaving.until
+    assert leaving.kept_by is SlashWait.RAISABLE
     assert leaving.until_epoch == 1 + stake.unbonding_epochs + 1
     assert leaving.until_epoch > stake.unlocking[SAVER][0].until_epoch
 
@@ -212,7 +198,7 @@ def test_a_slash_that_others_may_raise_keeps_what_waits_and_says_until_when(boun
 def test_a_profile_is_a_deposit_that_nothing_takes(bound: Bound) -> None:
     bound[TrustStake].set_profile(Signed(ALICE), b"alice", b"")
     (lock,) = [each for each in all_held(dev_apis(), state_of(bound), ALICE) if each.reason is PROFILE]
-    assert (lock.what, lock.at_most) == (PROFILE_TERMS.what, 0)
+    assert (lock.part, lock.at_most) == (LockPart.WHOLE, 0)
     assert lock.amount > 0
 
 
@@ -244,7 +230,7 @@ def test_what_waits_is_on_the_first_page_alone(bound: Bound, monkeypatch: pytest
         stake.positions[SAVER, number.to_bytes(32, "big")] = Position(shares=1, era=0, index=0)
     stake.unlocking[SAVER] = (Unlocking(ALICE, 7, 9),)
     found = all_entrusted(dev_apis(), state_of(bound), SAVER)
-    assert [lock.what for lock in found].count(LEAVING.what) == 1
+    assert [lock.part for lock in found].count(LockPart.LEAVING) == 1
     assert len(found) == 4
 
 

@@ -1,9 +1,13 @@
-"""What the market has locked of an account: a row for each reason of its pallets."""
+"""What the wallet says of locked money: its purpose, its end, what could take it. A row for each reason to hold money.
+
+A test names a reason of the chain's list that has no row.
+"""
+
+from dataclasses import dataclass
 
 from gpu_tasks.market.capacity.proofs import ROLL_CALL_BOND
 from gpu_tasks.market.courts.cases import APPEAL_BOND, JUDGE_SEAT
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, PROVIDER_DEPOSIT
-from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFER_DEPOSIT, SERVICE_DEPOSIT
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY
 from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT
@@ -15,128 +19,168 @@ from gpu_tasks.market.training.tasks import (
     TASK_DEPOSIT,
     TASK_DISPUTE,
     TASK_ESCROW,
-    TaskState,
 )
-from gpu_tasks.market.training.training_market import TrainingMarket
-from runtime.frame.runtime import Bound
-from runtime.interface.locks import HeldMoney, Lock, LockTable, LockTerms, said_alike
+from runtime.interface.locks_api import Lock, LockPart, SlashWait
+from runtime.pallets.staking.stakers import PROFILE
 
-UNIT_RECORD = LockTerms("a deposit for the record of your unit, which is the case", "until the record is dropped")
-TASK_RECORD = LockTerms("a deposit for the record of your task, which is the case", "until the record is dropped")
+NOTHING_TAKES_IT = "nothing: all of it comes back"
 
 
-def _unit_deposit(bound: Bound, held: HeldMoney) -> tuple[Lock, ...]:
-    """Back when the record goes: the agenda knows the block once nobody stands for the unit any more."""
-    market = bound[InferenceMarket]
-    unit, height = market.units[held.hold.case], market.expiring.places[held.hold.case]
-    if unit is None or not height:
-        keeps = (
-            "" if unit is None else f", {unit.rules.keep_blocks:,} blocks after nobody stands for its result any more"
-        )
-        return (UNIT_RECORD.lock(held, until=UNIT_RECORD.until + keeps),)
-    return (UNIT_RECORD.lock(held, until_block=height),)
+@dataclass(frozen=True, slots=True)
+class LockWords:
+    """What is said of money that is held for a reason."""
+
+    what: str
+    until: str
+    """The event that ends its case."""
+    taken_by: str = NOTHING_TAKES_IT
+    stays: str = ""
+    """The event from which it stays so many blocks more, where the chain has no block yet."""
 
 
-def _task_deposit(bound: Bound, held: HeldMoney) -> tuple[Lock, ...]:
-    """Back when the record goes: so many blocks after the task has ended."""
-    task = bound[TrainingMarket].tasks[held.hold.case]
-    if task is None or task.state is not TaskState.ENDED:
-        keeps = "" if task is None else f", {task.windows.keep:,} blocks after the task has ended"
-        return (TASK_RECORD.lock(held, until=TASK_RECORD.until + keeps),)
-    return (TASK_RECORD.lock(held, until_block=task.deadline),)
-
-
-_ALIKE = {
-    FREE_BOND: LockTerms(
+_OFFENCE = "two proven blocks of {whose} in one slot: a part that grows with all who offend, up to all of it"
+STAKE_WORDS = {
+    LockPart.BOND: LockWords(
+        what="your own bond as a validator",
+        until="until you unbond it",
+        taken_by=_OFFENCE.format(whose="yours"),
+    ),
+    LockPart.DELEGATION: LockWords(
+        what="delegated behind the validator that is the case",
+        until="until you undelegate it",
+        taken_by=_OFFENCE.format(whose="the validator")
+        + "; of what was redelegated, for a time, of the one before too",
+    ),
+    LockPart.LEAVING: LockWords(
+        what="stake on its way out from behind the validator that is the case",
+        until="until you withdraw it, from that epoch on",
+        taken_by="an offence of the validator while it still stood there, proven before it is free: up to all of it",
+    ),
+    LockPart.POOLED: LockWords(
+        what="what others delegated behind the validator that is the case, kept by the chain",
+        until="until they undelegate it",
+        taken_by=_OFFENCE.format(whose="the validator"),
+    ),
+}
+KEPT_BY = {
+    SlashWait.NONE: "",
+    SlashWait.UNDECIDED: "; not before the slash that waits is taken or cancelled",
+    SlashWait.RAISABLE: "; not before nobody can raise the slash any more that it bore",
+}
+WORDS = {
+    FREE_BOND: LockWords(
         what="the free part of a device's bond; the device is the case",
         until="until you unregister the device, which then offers nothing and has no open work",
         taken_by="nothing where it lies; of each unit that the device is drawn for, a part becomes collateral",
     ),
-    COLLATERAL: LockTerms(
+    COLLATERAL: LockWords(
         what="collateral of your device for the unit that is the case",
         until="until the unit has ended, and no case about it can come any more",
         taken_by="a wrong result: all of it; none, or none in time: a part",
     ),
-    PROVIDER_DEPOSIT: LockTerms(
+    PROVIDER_DEPOSIT: LockWords(
         what="a deposit for your record as a provider",
         until="until the record is dropped: you unregister, or are expelled",
     ),
-    ROLL_CALL_BOND: LockTerms(
+    ROLL_CALL_BOND: LockWords(
         what="the bond of a device that answers roll calls; the device is the case",
         until="until you withdraw the device from roll calls, between two of them",
         taken_by="a roll call that the device does not answer, or answers wrongly: all of it",
     ),
-    JUDGE_SEAT: LockTerms(
+    JUDGE_SEAT: LockWords(
         what="your seat as a judge; what is judged is the case",
         until="until the case ends, an appeal included",
         taken_by="a verdict that a court finds wrong: up to all of it; silence: a judge's fee",
     ),
-    APPEAL_BOND: LockTerms(
+    APPEAL_BOND: LockWords(
         what="the bond of your appeal; what is appealed is the case",
         until="until the court has spoken",
         taken_by="an appeal that changes nothing: up to all of it",
     ),
-    LEAF_SEAT: LockTerms(
+    LEAF_SEAT: LockWords(
         what="your seat as the auditor of the batch that is the case",
         until="until the check of its leaves ends, the time of its customer for a dispute included",
         taken_by="a word of yours that the courts find wrong: up to all of it; silence: a fee",
     ),
-    LEAF_FEE: LockTerms(
+    LEAF_FEE: LockWords(
         what="what the auditor of your batch is paid, which is the case",
         until="until the check of its leaves ends",
         taken_by="the auditor, or where none looked the audit pot: all of it",
     ),
-    LEAF_BOND: LockTerms(
+    LEAF_BOND: LockWords(
         what="the bond of your dispute about a leaf of the batch that is the case",
         until="until the courts have spoken",
         taken_by="a leaf that they find right, and their fees: up to all of it",
     ),
-    TASK_ESCROW: LockTerms(
+    TASK_ESCROW: LockWords(
         what="what a slot of your task may cost; the slot is the case",
         until="until the slot ends, each milestone or interval that is paid apart",
         taken_by="who works on it, as its price; the standby, judges and the audit pot: up to all of it",
     ),
-    TASK_BOND: LockTerms(
+    TASK_BOND: LockWords(
         what="your bond for a slot of your task; the slot is the case",
         until="until the slot ends",
         taken_by="you, taking the task back or stopping it; an input that is not to be had: up to all of it",
     ),
-    TASK_DISPUTE: LockTerms(
+    TASK_DISPUTE: LockWords(
         what="the bond of your dispute about a slot, which is the case",
         until="until its judges have spoken, and their verdict stands",
         taken_by="a result that they find right, and their fees: up to all of it",
     ),
-    BID_BOND: LockTerms(
+    BID_BOND: LockWords(
         what="the bond of a bid, which is the case, until it is opened",
         until="until you open the bid, or its auction ends before that can be asked of you",
         taken_by="a bid that is not opened in time: all of it",
     ),
-    TASK_COLLATERAL: LockTerms(
+    TASK_COLLATERAL: LockWords(
         what="what your bid stands for; the bid is the case",
         until="until another bid has won and stands by no more, or your slot ends",
         taken_by="not starting, being late, not ending, leaving, being outvoted: a part; a proven lie: all of it",
     ),
-    TASK_CHALLENGE: LockTerms(
+    TASK_CHALLENGE: LockWords(
         what="the bond of your fraud proof about the task that is the case",
         until="until the proof is judged, or the task ends",
         taken_by="a proof that proves nothing, or is not opened in time: all of it",
     ),
-    UNIT_MONEY: LockTerms(
+    UNIT_MONEY: LockWords(
         what="what your unit may cost: its price, judges, premium and your bond; the unit is the case",
         until="until the unit is settled or refunded",
         taken_by="who answers, as its price, judges and the audit pot; you, cancelling it: up to all of it",
     ),
-    SERVICE_DEPOSIT: LockTerms(
+    SERVICE_DEPOSIT: LockWords(
         what="a deposit for your open service, whose number is the case", until="until you close the service"
     ),
-    OFFER_DEPOSIT: LockTerms(
+    OFFER_DEPOSIT: LockWords(
         what="a deposit for your device's offer to a service",
         until="until you take the offer back, or its service is gone",
     ),
+    UNIT_DEPOSIT: LockWords(
+        what="a deposit for the record of your unit, which is the case",
+        until="until the record is dropped",
+        stays="nobody stands for its result any more",
+    ),
+    TASK_DEPOSIT: LockWords(
+        what="a deposit for the record of your task, which is the case",
+        until="until the record is dropped",
+        stays="the task has ended",
+    ),
+    PROFILE: LockWords(
+        what="a deposit for your name and web address as a validator", until="until you set both to nothing"
+    ),
 }
-MARKET_LOCKS: LockTable = {
-    **{reason: said_alike(terms) for reason, terms in _ALIKE.items()},
-    UNIT_DEPOSIT: _unit_deposit,
-    TASK_DEPOSIT: _task_deposit,
-}
-"""A row for each reason of the market's pallets."""
+"""A row for each reason to hold money but stakes: a reason that has no parts."""
+
+
+def words_of(lock: Lock) -> LockWords:
+    """The row of a lock's reason; of a stake, that of its part."""
+    return WORDS[lock.reason] if lock.part is LockPart.WHOLE else STAKE_WORDS[lock.part]
+
+
+def end_of(lock: Lock) -> str:
+    """What has to happen before it is free."""
+    words, then = words_of(lock), ""
+    if lock.stays_epochs:
+        then = f", and {lock.stays_epochs:,} epochs after that"
+    elif lock.stays_blocks:
+        then = f", {lock.stays_blocks:,} blocks after {words.stays}"
+    return words.until + then + KEPT_BY[lock.kept_by]

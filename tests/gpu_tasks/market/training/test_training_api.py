@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.market import training_api
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.training import training_api
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.fraud_claims import claim_commitment
 from gpu_tasks.market.training.selection import select
 from gpu_tasks.market.training.showing import judged_stretches
 from gpu_tasks.market.training.task_duties import TaskDeed, TaskDuty, TaskRole, bid_duty
 from gpu_tasks.market.training.tasks import TaskState, slot_case
+from gpu_tasks.market.training.training_api import TaskAuction, TaskStatus, TrainingApi
 from gpu_tasks.market.training.training_market import TrainingMarket
-from gpu_tasks.market.training_api import TaskAuction, TaskStatus, TrainingApi
 from gpu_tasks.traces.trace import proof_of_fraud
 from looked_at import DIGESTS, SEGMENTS, TRACE
 from node.rpc.methods.state import MAX_CALL_KEYS

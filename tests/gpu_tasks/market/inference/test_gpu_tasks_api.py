@@ -6,11 +6,17 @@ from typing import Any
 import pytest
 
 from gpu_tasks.data.sealing import SealKey
-from gpu_tasks.market import api
-from gpu_tasks.market.api import DEVICES_MAX, OFFERS_SHOWN_MAX, READERS_MAX, SERVICES_LISTED_MAX, GpuTasksApi
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, DeviceClass, device_id
+from gpu_tasks.market.inference import gpu_tasks_api
 from gpu_tasks.market.inference.events import TooManyOpen
+from gpu_tasks.market.inference.gpu_tasks_api import (
+    DEVICES_MAX,
+    OFFERS_SHOWN_MAX,
+    READERS_MAX,
+    SERVICES_LISTED_MAX,
+    GpuTasksApi,
+)
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import (
     OFFERS_PER_DEVICE_MAX,
@@ -208,5 +214,5 @@ def test_who_is_elected_next_must_be_sealed_to_where_readers_has_room_for_both_s
     told = {reader.stash: reader.key_since for reader in asked(chain, "judging_readers")}
     assert told == {**dict.fromkeys(others, 0), elected: 7}, "the first block whose state names it for its seat"
     assert set(told) <= {reader.stash for reader in asked(chain, "readers", bytes(4))}
-    monkeypatch.setattr(api, "READERS_MAX", 3)
+    monkeypatch.setattr(gpu_tasks_api, "READERS_MAX", 3)
     assert {reader.stash for reader in asked(chain, "judging_readers")} == set(others)
