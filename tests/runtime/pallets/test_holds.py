@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from counted_reads import CountingReader
 from runtime.encoding.codec import DecodeError
 from runtime.encoding.types import RuntimeVersion
 from runtime.frame.errors import DispatchError, FundsUnavailable
@@ -18,7 +18,7 @@ from runtime.frame.runtime import Bound, Runtime
 from runtime.pallets.balances import Balances, DustLost, Reserved, ReserveRepatriated, Slashed, Unreserved
 from runtime.pallets.hold_book import AccountHolds, HeldAmount
 from runtime.pallets.system import System
-from runtime.state.overlay import Memory, StateReader
+from runtime.state.overlay import Memory
 from simulation.catalogue import check_books
 
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
@@ -292,39 +292,7 @@ class HoldsOfTwo(RuleBasedStateMachine):
 TestHoldsOfTwo = HoldsOfTwo.TestCase
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 60)), min_size=1, max_size=20))
-def test_all_that_was_held_comes_back_case_by_case(script: list[tuple[int, int]]) -> None:
-    bound = start(alice=2_000)
-    balances, table = bound[Balances], Counter[Hold]()
-    for place, amount in script:
-        balances.hold(ALICE, CASES[place], amount)
-        table[CASES[place]] += amount
-    for hold, amount in table.items():
-        balances.release(ALICE, hold, amount)
-        balances.check_ended(hold)
-    assert (balances.free_balance(ALICE), balances.reserved_balance(ALICE)) == (2_000, 0)
-    assert balances.holds[ALICE] == ()
-
-
 # ------------------------------------------------------------------------------------------------------ what it costs
-
-
-class Counted:
-    """A state that counts what is asked of it."""
-
-    def __init__(self, below: StateReader) -> None:
-        self.below = below
-        self.asked = 0
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value under a key."""
-        self.asked += 1
-        return self.below.get(key)
-
-    def keys(self, prefix: bytes, start: bytes = b"") -> Any:
-        """The keys below a prefix."""
-        self.asked += 1
-        return self.below.keys(prefix, start)
 
 
 def cost_after(cases: int) -> tuple[int, int, int]:
@@ -334,13 +302,13 @@ def cost_after(cases: int) -> tuple[int, int, int]:
         bound[Balances].hold(ALICE, Hold(RENT, numbered_case(number + 10)), 5)
     base = start(alice=100_000).overlay.reader
     assert isinstance(base, Memory)
-    counted = Counted(base.updated(bound.overlay.changes()))
+    counted = CountingReader(base.updated(bound.overlay.changes()))
     after = RUNTIME.at(counted)
     after[Balances].hold(ALICE, FIRST, 50)
     after[Balances].pay_held(ALICE, FIRST, ((BOB, 10), (None, 10), (ALICE, 30)))
     after[Balances].check_ended(FIRST)
     changes = after.overlay.changes()
-    return counted.asked, len(changes), sum(len(value or b"") for value in changes.values())
+    return counted.reads, len(changes), sum(len(value or b"") for value in changes.values())
 
 
 def test_no_change_costs_more_with_thousands_of_open_cases() -> None:

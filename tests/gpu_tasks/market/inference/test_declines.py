@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_tasks.market.courts.cases import CLAIMS_MAX, EXCLUDED_MAX, ClaimKind
+from gpu_tasks.market.courts.cases import CLAIMS_MAX, EXCLUDED_MAX
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import queue
@@ -46,19 +46,6 @@ def test_d4_a_decline_takes_nobody_else_out_of_the_race() -> None:
     assert (settled.winner, settled.witness) == (racers[1].stash, racers[2].stash)
 
 
-def test_two_owners_that_decline_bring_a_committee() -> None:
-    chain = MarketChain(named_keys(4))
-    unit_id, _, racers = matched(chain)
-    decline = InferenceMarket.decline(unit=unit_id, attempt=1)
-    chain.block(*(signed(one.provider, decline) for one in racers))
-    chain.block()
-    assert chain.unit(unit_id).state is UnitState.JUDGING
-    case = chain.case(unit_id)
-    assert [(claim.account, claim.kind) for claim in case.terms.claims] == [
-        (one.stash, ClaimKind.DECLINED) for one in racers
-    ]
-
-
 def test_who_has_declined_too_often_for_one_unit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue, "DECLINES_MAX", 9)
     chain = MarketChain(named_keys(4))
@@ -66,14 +53,6 @@ def test_who_has_declined_too_often_for_one_unit_ends_it(monkeypatch: pytest.Mon
     chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     chain.block()
     assert chain.unit(unit_id).state is UnitState.REFUNDED
-
-
-def test_who_declined_is_not_drawn_again() -> None:
-    chain = MarketChain(named_keys(2))
-    unit_id, _, (racer,) = matched(chain, racers=1)
-    chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
-    again, (other,) = wait_for_race(chain, unit_id, 1)
-    assert (again.attempt, other == racer) == (2, False)
 
 
 def test_who_declined_raced_and_audited_fit_into_a_case() -> None:

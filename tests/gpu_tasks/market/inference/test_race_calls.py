@@ -12,7 +12,6 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.numbers import DUTY_FEE
 from gpu_tasks.market.inference.units import Refund, UnitState, unit_id_of
 from runtime.frame.errors import InvalidBlock
@@ -20,7 +19,6 @@ from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
 from simulation.chains.market_chain import (
     CUSTOMER,
-    DEVICE_BOND,
     GENESIS_HASH,
     OGPU,
     Keys,
@@ -125,10 +123,6 @@ def test_nobody_commits() -> None:
     leased = unit.round.drawn_at + 1 if unit.round else 0
     assert chain.height == leased + 30 + 1
     assert {one.provider for one in chain.happened(ev.RaceMissed)} == {one.stash for one in racers}
-    device = chain.now()[Devices].devices[racers[0].device]
-    assert device is not None
-    assert device.is_paused
-    assert device.bond == DEVICE_BOND - collateral(unit.rules, unit.price) // 100
     chain.blocks(5)
     assert chain.unit(unit_id).state is UnitState.QUEUED
     chain.block(*(signed(one.provider, Devices.resume(device=one.device)) for one in racers))
@@ -136,17 +130,6 @@ def test_nobody_commits() -> None:
     again, _ = wait_for_race(chain, unit_id)
     assert again.attempt == 2
     assert again.recorded_at >= resumed_at, "who resumed after the recording was no candidate"
-
-
-def test_a_commitment_that_is_not_opened_is_a_miss() -> None:
-    chain = MarketChain(named_keys(2))
-    unit_id, unit, racers = matched(chain)
-    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
-    chain.blocks(1 + 12)
-    assert chain.unit(unit_id).state is UnitState.RACING
-    chain.block()
-    assert chain.unit(unit_id).state is UnitState.QUEUED
-    assert len(chain.happened(ev.RaceMissed)) == 2
 
 
 @pytest.mark.parametrize("kind", ["session", "vrf", "stash"])

@@ -254,11 +254,6 @@ def test_an_order_of_time_has_intervals_of_a_block_to_five_minutes(blocks: int, 
     assert chain.now().terms.blocks_max == blocks
 
 
-def test_only_time_may_have_more_than_64_milestones() -> None:
-    chain = TaskChain()
-    chain.ask(TrainingMarket.submit(order=an_order(milestones=65)), ev.UnsoundOrder)
-
-
 def test_time_asks_for_a_quarter_of_the_price_as_collateral_and_pays_no_audit() -> None:
     chain, _ = bought()
     task = chain.now()

@@ -201,17 +201,6 @@ def test_a_proof_about_an_input_that_is_missing_takes_nothing_from_the_pot() -> 
     assert books.change(eve) == 0
 
 
-def test_a_claim_that_is_not_opened_gets_its_bond_back_when_the_customer_ends_the_task() -> None:
-    chain, books = stated()
-    eve = chain.keys[4]
-    chain.do(eve, claim(chain, eve))
-    assert books.chain.free(eve.stash) < books.before[eve]
-    chain.accept()
-    chain.until(TaskState.ENDED)
-    assert books.change(eve) == 0
-    assert not list(chain.market.claims.items())
-
-
 def test_who_has_not_opened_its_claim_when_the_customer_accepts_loses_nothing() -> None:
     """It kept nobody's proof from being judged: the customer has taken the result."""
     chain, books = stated()

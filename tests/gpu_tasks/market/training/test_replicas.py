@@ -40,7 +40,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.frame.runtime import Bound
 from runtime.pallets.beacon import Beacon
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, refused, signed
-from task_chain import PRICE, RIGHT, WRONG, TaskChain, a_result, forfeit, net, with_offers
+from task_chain import PRICE, RIGHT, WRONG, TaskChain, a_result, an_order, forfeit, net, with_offers
 
 # ------------------------------------------------------------------------------------------------------- the good way
 
@@ -115,18 +115,6 @@ def test_three_that_differ_move_nothing() -> None:
     assert chain.now().outcome is TaskOutcome.UNDECIDED
     assert books.changes(*whose) == [0, 0, 0]
     assert spent(books) == 0
-
-
-def test_who_is_late_pays_for_it() -> None:
-    chain, _, whose = replicated(time_value=OGPU // 100)
-    for place, keys in enumerate(whose[:2]):
-        bind(chain, keys, place)
-    promised = chain.now().slots[2].promised
-    chain.blocks_to(chain.now().started_at + promised + 1)
-    bind(chain, whose[2], 2)
-    open_all(chain, *enumerate(whose))
-    accepted(chain)
-    assert outcomes(chain) == [TaskOutcome.ON_TIME, TaskOutcome.ON_TIME, TaskOutcome.LATE]
 
 
 # -------------------------------------------------------------------------------------------------------- who is drawn
@@ -344,16 +332,6 @@ def test_the_customer_takes_it_back_while_replicas_are_sought() -> None:
     assert all(chain.is_idle(keys) for keys in chain.keys)
 
 
-def test_the_customer_stops_it_while_they_work() -> None:
-    chain, books, whose = replicated()
-    bind(chain, whose[0], 0)
-    chain.amend(MoreBlocks(5), ev.UnsoundAmendment)
-    chain.offer_end(1, 0, ev.WrongTaskState)
-    chain.stop()
-    assert chain.now().outcome is TaskOutcome.CANCELLED_RUNNING
-    assert all(books.change(keys) > 0 for keys in whose)
-
-
 def test_who_is_out_is_not_paid_where_it_is_stopped() -> None:
     chain, books = ordered()
     offer(chain, *chain.keys[1:7])
@@ -373,8 +351,6 @@ def test_orders_that_are_not_of_replicas() -> None:
     fields: dict[str, Any] = {
         "checked_by": CheckedBy.REPLICATED, "slots": 3, "milestones": 1, "run_blocks": 0
     }  # fmt: skip
-    from task_chain import an_order  # noqa: PLC0415
-
     for wrong in ({"slots": 1}, {"slots": 2}, {"slots": 9}, {"milestones": 2}, {"segments": 8}, {"run_blocks": 1}):
         order = an_order(**{**fields, **wrong})
         chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=order), ev.UnsoundOrder))
@@ -424,8 +400,11 @@ def test_who_is_bound_is_paid_for_no_block_behind_that_where_the_customer_stops_
     chain, books, whose = replicated()
     chain.blocks(3)
     bind(chain, whose[0], 0)
-    chain.blocks(5)
+    chain.blocks(3)
+    chain.amend(MoreBlocks(5), ev.UnsoundAmendment)
+    chain.offer_end(1, 0, ev.WrongTaskState)
     chain.stop()
+    assert chain.now().outcome is TaskOutcome.CANCELLED_RUNNING
     task = chain.now()
     bound, stopped = (at - task.started_at for at in (task.slots[0].finished_at, chain.height))
     assert (bound, stopped) == (4, 10)

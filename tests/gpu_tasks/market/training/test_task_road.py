@@ -14,7 +14,6 @@ from gpu_tasks.market.training.events import (
 )
 from gpu_tasks.market.training.life.ending import CLEARED_MAX
 from gpu_tasks.market.training.money import TaskOutcome
-from gpu_tasks.market.training.selection import BidFate, select
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from runtime.frame.runtime import Bound
@@ -118,18 +117,6 @@ def test_a_late_result_pays_the_customer_out_of_the_collateral() -> None:
     assert chain.wealth(alice.stash) == before + price - price // 50 - lost
 
 
-def test_the_award_can_be_made_again_from_the_state() -> None:
-    chain = awarded()
-    auction = auction_id(chain.task, 1)
-    award = chain.market.awards[auction]
-    assert award is not None
-    assert award.seed is not None
-    bids = [bid.opened for _, bid in chain.market.bids.under(auction) if bid is not None and bid.opened]
-    made = select(award.terms, bids, award.seed)
-    assert [place.fate for place in made.places] == [BidFate.WON, BidFate.STANDBY, BidFate.OUTBID]
-    assert [place.pay for place in made.winners] == [slot.price for slot in chain.now().slots]
-
-
 def test_equal_bids_are_decided_by_the_beacon_and_not_by_their_order() -> None:
     winners = set()
     for lag in range(1, 9):
@@ -225,13 +212,6 @@ def test_a_gang_is_awarded_runs_and_is_paid_slot_by_slot() -> None:
     chain.accept()
     chain.until(TaskState.ENDED)
     assert [event.earned for event in chain.happened(SlotSettled)] == [8 * OGPU] * 3
-
-
-def test_a_gang_of_one_class_is_given_to_one_class() -> None:
-    chain = TaskChain()
-    chain.submit(slots=2, is_homogeneous=True)
-    chain.auction(with_offers(chain.keys, *BIDS))
-    assert len(chain.now().slots) == 2  # all are of the class cpu here
 
 
 def test_fewer_bids_than_the_gang_needs_award_nothing() -> None:

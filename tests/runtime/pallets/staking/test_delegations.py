@@ -30,7 +30,8 @@ def test_a_move_without_a_place_is_the_callers_mistake() -> None:
     assert sum(move.shares for move in standing.position.moved) == dl.MOVED_MAX + 10**6
 
 
-def test_a_position_is_small() -> None:
+def test_what_is_new_is_empty_and_a_position_is_small() -> None:
+    assert not any(any(codec(type(new)).encode(new)) for new in (Pool(), Position(), EraPosting()))
     assert len(codec(Position).encode(Position(2**127, 2**127, 2**31, 2**127, 2**127))) == 69
     assert len(codec(EraPosting).encode(EraPosting(2**127, 2**127))) == 32
 

@@ -43,19 +43,6 @@ def chain_of(count: int = 7, **constants: int) -> MarketChain:
     return MarketChain(named_keys(count), [DELEGATOR, OTHER, REPORTER, NEWCOMER], constants, epoch_blocks=EPOCH_BLOCKS)
 
 
-def until_epoch(chain: MarketChain, epoch: int) -> None:
-    """Empty blocks up to the last one before an epoch."""
-    while chain.height < epoch * EPOCH_BLOCKS:
-        chain.block()
-
-
-def as_root(call: Call) -> Step:
-    def step(bound: Bound) -> None:
-        bound.dispatch(call, Root())
-
-    return step
-
-
 def slashed(who: bytes, *steps: SlashStep) -> Step:
     def step(bound: Bound) -> None:
         for each in steps:
@@ -75,13 +62,13 @@ def refuses(bound: Bound, who: bytes, call: Call, error: type[Exception]) -> Non
 def test_what_moved_and_left_waits_for_raises_of_where_it_came_from() -> None:
     chain = chain_of()
     chain.block(signed(WHO, TrustStake.delegate(FIRST.stash, BOND)))
-    until_epoch(chain, 2)
+    chain.blocks_to(2 * EPOCH_BLOCKS)
     chain.block(
         signed(WHO, TrustStake.redelegate(FIRST.stash, THIRD.stash, BOND)),
         signed(WHO, TrustStake.undelegate(THIRD.stash, BOND)),
         signed(REPORTER.stash, double(FIRST, epoch=2)),
     )
-    until_epoch(chain, 2 + UNBONDING)
+    chain.blocks_to((2 + UNBONDING) * EPOCH_BLOCKS)
     chain.block(
         refused(WHO, WITHDRAW, ev.NothingToWithdraw), signed(REPORTER.stash, double(SECOND, epoch=2 + UNBONDING))
     )
@@ -96,10 +83,10 @@ def test_what_moved_answers_through_the_last_epoch_of_evidence(era_epochs: int) 
     numbers = {"TrustStake.era_epochs": era_epochs, "TrustStake.unbonding_epochs": 4 + 2 * era_epochs}
     chain = chain_of(**numbers)
     chain.block(signed(WHO, TrustStake.delegate(FIRST.stash, BOND)))
-    until_epoch(chain, 2)
+    chain.blocks_to(2 * EPOCH_BLOCKS)
     chain.block(signed(WHO, TrustStake.redelegate(FIRST.stash, SECOND.stash, BOND)))
     last = 1 + 2 * era_epochs + EVIDENCE  # of the last epoch of the next era, whose set may have been elected
-    until_epoch(chain, last + 1)
+    chain.blocks_to((last + 1) * EPOCH_BLOCKS)
     onward = TrustStake.redelegate(SECOND.stash, THIRD.stash, BOND)
     refuses(chain.now(), WHO, onward, ev.StillAnswering)
     chain.block(signed(WHO, onward))
@@ -110,7 +97,7 @@ def test_the_oldest_moves_leave_first() -> None:
     chain.block(signed(WHO, TrustStake.delegate(FIRST.stash, 3 * BOND)))
     for epoch in range(1, 4):
         chain.block(signed(WHO, TrustStake.redelegate(FIRST.stash, THIRD.stash, BOND)))
-        until_epoch(chain, epoch)
+        chain.blocks_to(epoch * EPOCH_BLOCKS)
     chain.block(signed(WHO, TrustStake.undelegate(THIRD.stash, BOND + BOND // 2)))
     stake = chain.now()[TrustStake]
     left = [(chunk.answers[1].era, chunk.value) for chunk in stake.unlocking[WHO]]
@@ -151,7 +138,7 @@ def test_a_part_of_which_nothing_is_left_ends() -> None:
 def test_root_cancels_all_that_waits_and_the_queue_leaves_nothing() -> None:
     chain = chain_of()
     chain.block(slashed(FIRST.stash, SlashStep(0, 100_000), SlashStep(100_000, 300_000)))
-    chain.block(as_root(TrustLock.cancel_slashes(offender=FIRST.stash)))
+    chain.block(signed(Root(), TrustLock.cancel_slashes(offender=FIRST.stash)))
     stake = chain.now()[TrustStake]
     assert (stake.frozen[FIRST.stash], list(stake.held_slashes.items())) == (0, [])
     chain.blocks(6)
@@ -174,7 +161,7 @@ def test_an_epoch_that_lies_ahead_counts_as_now() -> None:
 def test_who_was_forgiven_is_not_raised() -> None:
     chain = chain_of()
     chain.block(signed(REPORTER.stash, double(FIRST)))
-    chain.block(signed(REPORTER.stash, double(SECOND)), as_root(TrustStake.lift_tombstone(stash=FIRST.stash)))
+    chain.block(signed(REPORTER.stash, double(SECOND)), signed(Root(), TrustStake.lift_tombstone(stash=FIRST.stash)))
     chain.blocks(3)
     assert chain.happened(tl.SlashRaised) == []
 
@@ -184,7 +171,7 @@ def test_a_later_report_lowers_nothing_that_is_being_raised() -> None:
     fourth = named_keys(7)[3]
     chain.block(
         *(signed(REPORTER.stash, double(keys)) for keys in (FIRST, SECOND, THIRD)),
-        *(as_root(TrustStake.lift_tombstone(stash=keys.stash)) for keys in (SECOND, THIRD)),
+        *(signed(Root(), TrustStake.lift_tombstone(stash=keys.stash)) for keys in (SECOND, THIRD)),
         signed(REPORTER.stash, double(fourth)),  # two of seven are left, who deserve less than the three did
     )
     chain.blocks(2)
@@ -226,13 +213,13 @@ def test_what_is_shown_as_earned_is_what_a_claim_pays() -> None:
     chain = chain_of(1)
     alice = FIRST.stash
     chain.block(signed(OTHER.stash, TrustStake.delegate(alice, BOND)))
-    until_epoch(chain, 1)
+    chain.blocks_to(EPOCH_BLOCKS)
     chain.block(signed(WHO, TrustStake.delegate(alice, BOND)))
-    until_epoch(chain, 2)
+    chain.blocks_to(2 * EPOCH_BLOCKS)
     chain.block()
     assert earned_by(chain.now()[TrustStake], WHO, alice) == 0, "it came in the era that was paid"
     refuses(chain.now(), WHO, TrustStake.claim(alice), ev.NothingToClaim)
-    until_epoch(chain, 3)
+    chain.blocks_to(3 * EPOCH_BLOCKS)
     chain.block()
     shown = earned_by(chain.now()[TrustStake], WHO, alice)
     chain.block(signed(WHO, TrustStake.delegate(alice, OGPU)))
@@ -247,7 +234,7 @@ def test_a_pool_that_ends_leaves_nothing_in_the_pot_of_rewards() -> None:
     alice, crowd = FIRST.stash, (WHO, OTHER.stash, REPORTER.stash)
     chain.block(*(signed(who, TrustStake.delegate(alice, OGPU + place)) for place, who in enumerate(crowd)))
     for epoch in range(2, 6):
-        until_epoch(chain, epoch)
+        chain.blocks_to(epoch * EPOCH_BLOCKS)
         chain.block(*(signed(who, TrustStake.compound(alice)) for who in crowd if earned(chain, who)))
     stake = chain.now()[TrustStake]
     chain.block(*(signed(who, TrustStake.undelegate(alice, stake_of(stake, who, alice))) for who in crowd))
@@ -272,7 +259,7 @@ def test_a_pot_that_burned_its_dust_pays_its_last_payee_what_it_has() -> None:
 
 def test_what_no_provider_earned_is_emitted_again() -> None:
     chain = chain_of(1)
-    until_epoch(chain, 3)
+    chain.blocks_to(3 * EPOCH_BLOCKS)
     balances = chain.now()[Balances]
     reserve, left = balances.free_balance(RESERVE), balances.free_balance(PROVIDER_REWARDS)
     assert left > 0
@@ -286,12 +273,12 @@ def test_what_no_provider_earned_is_emitted_again() -> None:
 
 def test_a_pardon_forgives_all_epochs_until_it() -> None:
     chain = chain_of(**{"TrustStake.era_epochs": 2, "TrustStake.unbonding_epochs": 8})
-    until_epoch(chain, 2)
+    chain.blocks_to(2 * EPOCH_BLOCKS)
     chain.block(signed(REPORTER.stash, double(FIRST, epoch=2)))
-    until_epoch(chain, 3)
-    chain.block(as_root(TrustStake.lift_tombstone(stash=FIRST.stash)))
+    chain.blocks_to(3 * EPOCH_BLOCKS)
+    chain.block(signed(Root(), TrustStake.lift_tombstone(stash=FIRST.stash)))
     chain.block(refused(REPORTER.stash, double(FIRST, epoch=3), tl.AlreadyPunished))
-    until_epoch(chain, 6)  # of the first era whose election could seat it again
+    chain.blocks_to(6 * EPOCH_BLOCKS)  # of the first era whose election could seat it again
     chain.block(signed(REPORTER.stash, double(FIRST, epoch=6)))
 
 
@@ -299,7 +286,7 @@ def test_who_comes_back_is_a_newcomer() -> None:
     chain = chain_of()
     chain.block(signed(REPORTER.stash, double(FIRST)))
     chain.block()
-    chain.block(as_root(TrustStake.lift_tombstone(stash=FIRST.stash)))
+    chain.block(signed(Root(), TrustStake.lift_tombstone(stash=FIRST.stash)))
     stake = chain.now()[TrustStake]
     assert (stake.candidate_since[FIRST.stash], stake.newcomers[FIRST.stash]) == (3, True)
 
@@ -345,7 +332,7 @@ def test_an_announcement_ends_with_the_offer() -> None:
         signed(who, TrustStake.announce_commission(60_000)),
         signed(who, TrustStake.chill()),
     )
-    until_epoch(chain, 3)
+    chain.blocks_to(3 * EPOCH_BLOCKS)
     chain.block(signed(who, validates(NEWCOMER)))
     stake = chain.now()[TrustStake]
     assert (stake.commission_of(who), stake.commission_changes[who]) == (50_000, None)
@@ -353,7 +340,7 @@ def test_an_announcement_ends_with_the_offer() -> None:
 
 def test_two_headers_count_from_the_later_epoch_that_they_name() -> None:
     chain = chain_of()
-    until_epoch(chain, 5)
+    chain.blocks_to(5 * EPOCH_BLOCKS)
     chain.block(signed(REPORTER.stash, report(sealed(FIRST, epoch=0), sealed(FIRST, epoch=5))))
     (proven,) = chain.happened(tl.OffenceProven)
     assert proven.epoch == 5

@@ -4,7 +4,6 @@ import pytest
 
 from offending import DELEGATOR, REPORTER, chain_of, until_taken
 from runtime.encoding.types import Root
-from runtime.frame.runtime import Bound
 from runtime.pallets.staking import trust_lock as tl
 from runtime.pallets.staking.holdings import stake_of
 from runtime.pallets.staking.staking_events import NotEnoughStake, SlashTaken
@@ -144,11 +143,7 @@ def test_where_the_first_offender_was_excused_the_others_are_raised_still() -> N
     alice, bob, charlie = chain.validators[:3]
     chain.block(*(signed(REPORTER.stash, double(who)) for who in (alice, bob)))
     chain.block()
-
-    def excuse(bound: Bound) -> None:
-        bound.dispatch(TrustLock.cancel_slashes(offender=alice.stash), Root())
-
-    chain.block(excuse)
+    chain.block(signed(Root(), TrustLock.cancel_slashes(offender=alice.stash)))
     chain.block(signed(REPORTER.stash, double(charlie)))
     until_taken(chain)
     chain.blocks(2)

@@ -24,7 +24,7 @@ from runtime.pallets.staking.staking_events import SlashTaken
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.evidence import double, sealed
-from simulation.chains.market_chain import BOND, GENESIS_HASH, Keys, MarketChain, refused, signed, validates
+from simulation.chains.market_chain import GENESIS_HASH, Keys, refused, signed, validates
 
 ALICE, BOB = Keys("alice"), Keys("bob")
 B1, B2 = b"1" * 32, b"2" * 32
@@ -185,7 +185,7 @@ def test_a_block_with_evidence_that_proves_nothing_new_is_invalid() -> None:
         attach_refused(tl.AlreadyPunished, of_bob),
         attach_refused(tl.AlreadyPunished, TWO_NOTARISED, of_bob),
     )
-    until_epoch(chain, 4)
+    chain.blocks_to(4 * 6 + 1)
     chain.block(attach_refused(tl.EvidenceTooOld, TWO_NOTARISED))
 
 
@@ -211,17 +211,12 @@ def test_a_block_holds_a_few_proofs_where_it_has_room() -> None:
     chain.block(crowded)
 
 
-def until_epoch(chain: MarketChain, epoch: int) -> None:
-    while chain.height <= epoch * 6:
-        chain.block()
-
-
 def test_evidence_of_votes_is_good_for_as_long_as_that_of_headers() -> None:
     chain = chain_of(4)
-    until_epoch(chain, 3)
+    chain.blocks_to(3 * 6 + 1)
     chain.block(signed(REPORTER.stash, reports(TWO_NOTARISED)))
     chain = chain_of(4)
-    until_epoch(chain, 4)
+    chain.blocks_to(4 * 6 + 1)
     chain.block(refused(REPORTER.stash, reports(TWO_NOTARISED), tl.EvidenceTooOld))
 
 
@@ -249,28 +244,12 @@ def test_after_a_rotation_each_epoch_is_judged_by_its_own_key(epoch: int, role: 
     chain = chain_of(7)
     asked = chain.now()[TrustStake].commission_of(ALICE.stash) or 0
     chain.block(signed(ALICE.stash, validates(ALICE, "second", asked)))
-    until_epoch(chain, 3)
+    chain.blocks_to(3 * 6 + 1)
     call = reports(ballots(ballot(NOTARISE, epoch=epoch), ballot(NOTARISE, B2, epoch=epoch), role=role))
     step: Callable[[Bound], None] = (
         signed(REPORTER.stash, call) if is_proven else refused(REPORTER.stash, call, tl.NotAnOffence)
     )
     chain.block(step)
-
-
-def test_who_has_left_answers_and_who_came_later_does_not_for_before() -> None:
-    chain = chain_of(7)
-    chain.block(
-        signed(ALICE.stash, TrustStake.chill()),
-        signed(REPORTER.stash, TrustStake.bond(value=BOND)), signed(REPORTER.stash, validates(REPORTER)),
-        lambda bound: bound[TrustStake].note_heard(REPORTER.stash, 0),
-    )  # fmt: skip
-    until_epoch(chain, 2)
-    stake = chain.now()[TrustStake]
-    assert (stake.seat_of(ALICE.stash), stake.seat_of(REPORTER.stash) is not None) == (None, True)
-    newcomers = ballots(ballot(NOTARISE, epoch=1), ballot(NOTARISE, B2, epoch=1), REPORTER)
-    chain.block(refused(BOB.stash, reports(newcomers), tl.NotAnOffence))
-    leavers = ballots(ballot(NOTARISE, epoch=1), ballot(NOTARISE, B2, epoch=1))
-    chain.block(signed(BOB.stash, reports(leavers)))
 
 
 RECORDS = st.one_of(

@@ -20,14 +20,8 @@ def chain_of(**constants: int) -> MarketChain:
     others = [Keys("delegator"), Keys("reporter")]
     chain = MarketChain(named_keys(7), others, constants, epoch_blocks=EPOCH_BLOCKS)
     chain.block(signed(WHO, TrustStake.delegate(FIRST.stash, STAKE)))
-    until_epoch(chain, 2)
+    chain.blocks_to(2 * EPOCH_BLOCKS)
     return chain
-
-
-def until_epoch(chain: MarketChain, epoch: int) -> None:
-    """Empty blocks up to the last one before an epoch."""
-    while chain.height < epoch * EPOCH_BLOCKS:
-        chain.block()
 
 
 def raised_ppm(chain: MarketChain) -> int:
@@ -45,7 +39,7 @@ def test_a_raise_reaches_what_moved_when_evidence_is_too_old() -> None:
     chain.block(
         signed(WHO, TrustStake.redelegate(FIRST.stash, THIRD.stash, STAKE)), signed(REPORTER, double(FIRST, epoch=2))
     )
-    until_epoch(chain, 2 + UNBONDING)
+    chain.blocks_to((2 + UNBONDING) * EPOCH_BLOCKS)
     collect = TrustStake.collect(WHO, THIRD.stash)
     left = stake_of(collected(chain, collect), WHO, THIRD.stash)
     chain.block(
@@ -55,7 +49,7 @@ def test_a_raise_reaches_what_moved_when_evidence_is_too_old() -> None:
         signed(REPORTER, double(SECOND, epoch=2 + UNBONDING)),
     )
     chain.block(signed(WHO, collect))
-    until_epoch(chain, 4 + UNBONDING)
+    chain.blocks_to((4 + UNBONDING) * EPOCH_BLOCKS)
     after = stake_of(collected(chain, collect), WHO, THIRD.stash)
     assert STAKE - after in (lost(raised_ppm(chain)), lost(raised_ppm(chain)) + 1)
     # Now nobody can be found any more, and it may go on.
@@ -74,9 +68,9 @@ def test_a_raise_reaches_what_waits_for_as_long_as_it_may_come(era_epochs: int) 
     chain = chain_of(**{"TrustStake.era_epochs": era_epochs, "TrustStake.unbonding_epochs": unbonding})
     chain.block(signed(WHO, TrustStake.undelegate(FIRST.stash, STAKE)))
     offence = 1 + era_epochs  # the last epoch of the era in which it left
-    until_epoch(chain, offence)
+    chain.blocks_to(offence * EPOCH_BLOCKS)
     chain.block(signed(REPORTER, double(FIRST, epoch=offence)))
-    until_epoch(chain, offence + unbonding)
+    chain.blocks_to((offence + unbonding) * EPOCH_BLOCKS)
     withdraw = TrustStake.withdraw_unbonded()
     chain.block(
         refused(WHO, withdraw, ev.NothingToWithdraw), signed(REPORTER, double(SECOND, epoch=offence + unbonding))
@@ -91,9 +85,9 @@ def test_where_nobody_is_raised_what_waits_is_free_when_its_window_is_over() -> 
     chain = chain_of()
     withdraw = TrustStake.withdraw_unbonded()
     chain.block(signed(WHO, TrustStake.undelegate(FIRST.stash, STAKE)), signed(REPORTER, double(FIRST, epoch=2)))
-    until_epoch(chain, 3 + UNBONDING)
+    chain.blocks_to((3 + UNBONDING) * EPOCH_BLOCKS)
     chain.block(refused(WHO, withdraw, ev.NothingToWithdraw))
-    until_epoch(chain, 4 + UNBONDING)
+    chain.blocks_to((4 + UNBONDING) * EPOCH_BLOCKS)
     chain.block(signed(WHO, withdraw))
 
 
@@ -102,9 +96,9 @@ def test_who_left_before_or_was_forgiven_waits_no_longer(is_lifted: bool) -> Non
     chain = chain_of()
     chain.block(signed(WHO, TrustStake.undelegate(FIRST.stash, STAKE)))
     offence = 2 if is_lifted else 4  # of an era whose set was elected after it left
-    until_epoch(chain, offence)
+    chain.blocks_to(offence * EPOCH_BLOCKS)
     chain.block(signed(REPORTER, double(FIRST, epoch=offence)))
-    until_epoch(chain, 2 + UNBONDING)
+    chain.blocks_to((2 + UNBONDING) * EPOCH_BLOCKS)
     steps = [lifted] if is_lifted else []
     chain.block(*steps, signed(WHO, TrustStake.withdraw_unbonded()))
 

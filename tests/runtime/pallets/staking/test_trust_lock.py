@@ -1,13 +1,10 @@
 """TrustLock: locks by reason, and the offence of proposing twice in one slot."""
 
-from collections.abc import Callable
-
 import pytest
 
 from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
 from offending import DELEGATOR, REPORTER, chain_of, until_taken
 from runtime.encoding.types import Root
-from runtime.frame.call import Call
 from runtime.frame.errors import BadOrigin, FundsUnavailable
 from runtime.frame.holds import Hold
 from runtime.frame.runtime import Bound
@@ -187,15 +184,9 @@ def test_root_cancels_a_slash_and_lifts_the_tombstone() -> None:
     alice, bob = chain.validators[:2]
     cancel, lift = TrustLock.cancel_slashes(offender=alice.stash), TrustStake.lift_tombstone(stash=alice.stash)
 
-    def as_root(call: Call) -> Callable[[Bound], None]:
-        def step(bound: Bound) -> None:
-            bound.dispatch(call, Root())
-
-        return step
-
     chain.block(signed(DELEGATOR.stash, TrustStake.delegate(validator=alice.stash, value=BOND)))
     chain.block(signed(REPORTER.stash, double(alice)), refused(REPORTER.stash, cancel, BadOrigin))
-    chain.block(as_root(cancel), refused(REPORTER.stash, lift, BadOrigin))
+    chain.block(signed(Root(), cancel), refused(REPORTER.stash, lift, BadOrigin))
     with pytest.raises(tl.NoSlashHeld):
         chain.now().dispatch(cancel, Root())
     assert chain.now()[TrustStake].tombstones[alice.stash] is not None
@@ -204,7 +195,7 @@ def test_root_cancels_a_slash_and_lifts_the_tombstone() -> None:
     assert [slash.offender for slash in chain.happened(SlashTaken)] == [bob.stash], "accomplices raise nothing of it"
     assert chain.now()[TrustStake].bonds[alice.stash] == BOND
     chain.block(refused(REPORTER.stash, double(alice), tl.AlreadyPunished))
-    chain.block(as_root(lift))
+    chain.block(signed(Root(), lift))
     assert chain.now()[TrustStake].is_candidate(alice.stash)
     with pytest.raises(NotTombstoned):
         chain.now().dispatch(lift, Root())
@@ -313,16 +304,11 @@ def test_locks_by_case() -> None:
 # ----------------------------------------------------------------------------------------------------- by its epoch
 
 
-def until_epoch(chain: MarketChain, epoch: int) -> None:
-    while chain.height <= epoch * 6:
-        chain.block()
-
-
 def test_who_has_left_is_judged_by_the_epoch_in_which_it_sat() -> None:
     chain = chain_of(7)
     alice = chain.validators[1]
     chain.block(signed(alice.stash, TrustStake.chill()))
-    until_epoch(chain, 3)
+    chain.blocks_to(3 * 6 + 1)
     assert chain.now()[TrustStake].seat_of(alice.stash) is None
     chain.block(refused(REPORTER.stash, double(alice, epoch=3), tl.NotAnOffence))
     chain.block(signed(REPORTER.stash, double(alice, epoch=1)))
@@ -339,7 +325,7 @@ def test_who_comes_is_judged_from_its_first_epoch_on() -> None:
         signed(newcomer.stash, TrustStake.bond(value=BOND)), signed(newcomer.stash, validates(newcomer)),
         lambda bound: bound[TrustStake].note_heard(newcomer.stash, 0),
     )  # fmt: skip
-    until_epoch(chain, 2)
+    chain.blocks_to(2 * 6 + 1)
     assert chain.now()[TrustStake].seat_in(newcomer.stash, 2) is not None
     chain.block(refused(DELEGATOR.stash, double(newcomer, epoch=1), tl.NotAnOffence))
     chain.block(signed(DELEGATOR.stash, double(newcomer, epoch=2)))
@@ -351,7 +337,7 @@ def rotated() -> tuple[MarketChain, Keys]:
     alice = chain.validators[1]
     asked = chain.now()[TrustStake].commission_of(alice.stash) or 0
     chain.block(signed(alice.stash, validates(alice, "second", asked)))
-    until_epoch(chain, 3)
+    chain.blocks_to(3 * 6 + 1)
     keys = {epoch: chain.now()[TrustStake].seat_in(alice.stash, epoch) for epoch in (1, 2)}
     assert [seat.session_key for seat in keys.values() if seat] == [alice.public("session"), alice.public("second")]
     return chain, alice
