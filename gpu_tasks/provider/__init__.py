@@ -10,7 +10,6 @@ In reading order:
 * `open_files`: how many connections this process may have
 * `earnings`: what it has earned
 * `execution`: worker processes on this machine's devices
-* `told_inventory`: what it says that its machine has, at its door
 * `utilisation`: what its devices did with their time
 * `doctor`: what machine, key and chain lack
 * `watching`: what customers may watch, and the broker that it goes to
@@ -21,6 +20,7 @@ In reading order:
 * `programs`: programs of customers, in containers
 * `tunnel`: customers in their containers
 * `tasks`: tasks at auction: bids, work, checkpoints
+* `told_inventory`: what it says that its machine has and bids for, at its door
 * `daemon`: what runs until it is stopped: from a block to what it asks for
 * `registration`: the calls that make a stash a provider, and that end it
 * `commands`: each command

@@ -53,14 +53,12 @@ from gpu_tasks.provider.programs.means import CONTAINER_KIND
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor, ProgramEngine
 from gpu_tasks.provider.tasks.bids import BidDuty
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
-from gpu_tasks.provider.tasks.machine import HostMachine
-from gpu_tasks.provider.tasks.policy_file import PolicySource, is_draining
+from gpu_tasks.provider.tasks.policy_file import HostMachine, PolicySource, is_draining
 from gpu_tasks.provider.tasks.state_answers import StateAnswers
 from gpu_tasks.provider.tasks.task_book import TaskBook
-from gpu_tasks.provider.tasks.told_policy import claimed_policy
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.provider.telemetry import Telemetry
-from gpu_tasks.provider.told_inventory import ToldInventory
+from gpu_tasks.provider.told_inventory import ToldInventory, claimed_policy
 from gpu_tasks.provider.tunnel.program_access import RunningPrograms
 from gpu_tasks.provider.tunnel.tunnel_server import TunnelServer
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER

@@ -1,4 +1,4 @@
-"""The inventory that a provider's endpoint serves: read once a minute, signed with the provider key.
+"""The inventory that a provider's endpoint serves: read once a minute, signed with the provider key, policy and all.
 
 Its policy is the one in force for bids: a draining daemon publishes one that bids for nothing.
 """
@@ -13,16 +13,25 @@ from pathlib import Path
 
 from gpu_tasks.data.blob_client import TransferRates
 from gpu_tasks.data.inventory import (
+    IMAGES_MAX,
+    KINDS_MAX,
     VERSION,
     ClaimedPolicy,
+    ClaimedPrograms,
     MachineInventory,
+    claim_text,
+    image_mark,
     sign_inventory,
 )
 from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.inventory import claimed_devices, claimed_machine
+from gpu_tasks.provider.programs.means import ProgramMeans
+from gpu_tasks.provider.tasks.policy import BidPolicy
+from runtime.encoding.types import U64_MAX
 
 KEPT_SECONDS = 60.0
+U32_MAX = (1 << 32) - 1
 
 
 @dataclass(slots=True)
@@ -58,4 +67,27 @@ def inventory_of(
     made_at_ms = time.time_ns() // 1_000_000
     return MachineInventory(
         VERSION, provider_key, made_at_ms, claimed_machine(work, rates), claimed_devices(hardware), policy
+    )
+
+
+def claimed_policy(policy: BidPolicy, means: ProgramMeans, why_not: str) -> ClaimedPolicy:
+    """Return the published policy; `means` and `why_not` are the daemon's container limits since its start."""
+    price = policy.least_price
+    return ClaimedPolicy(
+        kinds=tuple(dict.fromkeys(map(claim_text, policy.kinds)))[:KINDS_MAX],
+        gangs=policy.gangs,
+        price=price.grains,
+        price_ms=price.span.milliseconds,
+        price_blocks=price.span.blocks,
+        programs=ClaimedPrograms(
+            why_not=claim_text(why_not),
+            images=tuple(map(image_mark, means.images))[:IMAGES_MAX],
+            any_archive=means.any_archive,
+            outbound=means.outbound,
+            cpu_thousandths=min(means.cpu_thousandths, U32_MAX),
+            memory_bytes=min(means.memory_bytes, U64_MAX),
+            disk_bytes=min(means.disk_bytes, U64_MAX),
+            processes=min(means.processes, U32_MAX),
+            keep_seconds=min(means.keep_seconds, U32_MAX),
+        ),
     )

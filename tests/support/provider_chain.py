@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -50,7 +50,7 @@ from gpu_tasks.provider.execution.gpu import CPU_NAME, Hardware
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.programs.supervisor import ProgramEngine
-from gpu_tasks.provider.tasks.machine import HostMachine
+from gpu_tasks.provider.tasks.policy_file import HostMachine
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.workloads.form import WorkloadForm
 from heard import Heard
@@ -63,6 +63,7 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, Keys, MarketChain, named_keys, signed
+from staged import Scene, staged
 from state_node import KeptBlocks
 from wallet.keypair import Keypair
 
@@ -465,28 +466,57 @@ class Village:
         self.node.chain.block(signed(CUSTOMER.stash, InferenceMarket.post(service=service, units=(terms,))))
         return unit_id_of(GENESIS_HASH, CUSTOMER.stash, posted)
 
+    def unit(self, unit: bytes) -> UnitStatus:
+        """How a unit stands now."""
+        status = self.node.api().unit(unit)
+        assert status is not None, "the chain knows it"
+        return status
+
+    def racers(self, unit: bytes) -> list[Miner]:
+        """Who races for a unit, by place."""
+        return [self.miner(racer.owner) for racer in self.unit(unit).unit.racers]
+
+    def drawn(self, unit: bytes) -> list[Miner]:
+        """Make blocks, which no provider sees, until a unit has racers; return them."""
+        while not self.unit(unit).unit.racers:
+            self.node.block()
+        return self.racers(unit)
+
+    async def unit_for(self, miner: Miner) -> bytes:
+        """Post units, and run them to their ends, until a provider is drawn for one; return that, just drawn."""
+        while miner not in self.drawn(unit := await self.post()):
+            await self.run(unit)
+        return unit
+
+    async def block(self) -> None:
+        """A block, and a step of every provider after it."""
+        self.node.block()
+        for miner in list(self.miners):
+            await miner.step()
+
+    async def blocks(self, count: int) -> None:
+        """So many blocks."""
+        for _ in range(count):
+            await self.block()
+
     async def run(self, unit: bytes, blocks: int = 60) -> UnitStatus:
         """Blocks, and a step of every provider after each, until the unit has ended."""
         for _ in range(blocks):
-            self.node.block()
-            for miner in list(self.miners):
-                await miner.step()
-            status = self.node.api().unit(unit)
-            assert status is not None
-            if status.unit.ended_at:
-                return status
-        raise AssertionError(f"not ended after {blocks} blocks: {self.node.api().unit(unit)}")
+            await self.block()
+            if self.unit(unit).unit.ended_at:
+                return self.unit(unit)
+        raise AssertionError(f"not ended after {blocks} blocks: {self.unit(unit)}")
 
     def _endpoint(self, keys: Keys) -> bytes:
         miner = next((miner for miner in self.miners if miner.keys == keys), None)
         return f"http://127.0.0.1:{miner.daemon.server.port if miner else 1}".encode()
 
 
-def play(tmp_path: Path, count: int, scene: Callable[[Village], Awaitable[None]], running: int | None = None) -> None:
-    """A scene in a village of so many providers, for two minutes at most."""
+def in_village(count: int, running: int | None = None) -> Callable[[Scene], Callable[..., None]]:
+    """Stage a test in a village of so many providers."""
+    return staged(lambda folder: Village(folder, count, running=running))
 
-    async def main() -> None:
-        async with Village(tmp_path, count, running=running) as village:
-            await scene(village)
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+def play(tmp_path: Path, count: int, scene: Scene, running: int | None = None) -> None:
+    """Play a scene in a village of so many providers."""
+    in_village(count, running)(scene)(tmp_path)

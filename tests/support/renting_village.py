@@ -1,6 +1,6 @@
 """Providers that run containers, in engines that are fakes, on a chain that sells their time."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,8 @@ from gpu_tasks.tasks.container_request import (
 from provider_chain import CUSTOMER_SEAL, INPUT_SALT, seal_key
 from runtime.cryptography.hashing import blake2_256
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, signed
-from task_village import TaskVillage, play_tasks
+from staged import Scene
+from task_village import TaskVillage, in_task_village
 
 REPOSITORY = "registry.test/tool"
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
@@ -97,8 +98,14 @@ class Renting(TaskVillage):
         return [(each.outcome, each.earned) for each in self.node.chain.happened(SlotSettled)]
 
 
-def play(tmp_path: Path, scene: Callable[[Any], Awaitable[None]], count: int = 4, **more: Any) -> None:
-    play_tasks(tmp_path, count, scene, kind=Renting, **more)
+def in_renting_village(count: int = 4, **more: Any) -> Callable[[Scene], Callable[..., None]]:
+    """Stage a test among so many providers that run containers."""
+    return in_task_village(count, kind=Renting, **more)
+
+
+def play(tmp_path: Path, scene: Scene, count: int = 4, **more: Any) -> None:
+    """Play a scene among so many providers that run containers."""
+    in_renting_village(count, **more)(scene)(tmp_path)
 
 
 async def begun(village: Renting, program: ContainerRequest = PROGRAM) -> tuple[bytes, Any, FakeEngine]:

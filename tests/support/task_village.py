@@ -6,7 +6,7 @@ Training runs in this process, in NumPy: a worker process of its own would only 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,8 @@ from gpu_tasks.provider.execution.executor import (
     LaterState,
 )
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
-from gpu_tasks.provider.tasks.policy_file import write_policy
+from gpu_tasks.provider.tasks.policy_file import HostMachine, write_policy
 from gpu_tasks.tasks.canonical import CanonicalTask, task_hash_of
 from gpu_tasks.traces.trace import state_hash, trace_root
 from gpu_tasks.workloads.form import WorkloadForm
@@ -45,6 +44,7 @@ from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Miner, Village, seal_key
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, PALLETS, MarketChain, named_keys, signed
+from staged import Scene, staged
 from task_chain import SMALL as WINDOWS
 from training_requests import SMALL
 
@@ -175,12 +175,6 @@ class TaskVillage(Village):
         assert found is not None
         return found
 
-    async def block(self) -> None:
-        """A block, and a step of every provider after it."""
-        self.node.block()
-        for miner in list(self.miners):
-            await miner.step()
-
     async def pause(self) -> None:
         """Let others go on."""
         await asyncio.sleep(0.001)
@@ -249,21 +243,16 @@ def undisturbed_root(asked: Any = ASKED) -> bytes:
     return trace_root([state_hash(state) for state in states(run)])
 
 
-def play_tasks(
-    tmp_path: Path,
-    count: int,
-    scene: Callable[[Any], Awaitable[None]],
-    *,
-    kind: type[TaskVillage] = TaskVillage,
-    **more: Any,
-) -> None:
-    """A scene in a village of so many providers, for two minutes at most."""
+def in_task_village(
+    count: int, *, kind: type[TaskVillage] = TaskVillage, **more: Any
+) -> Callable[[Scene], Callable[..., None]]:
+    """Stage a test in a village of so many providers that bid for tasks."""
+    return staged(lambda folder: kind(folder, count, **more))
 
-    async def main() -> None:
-        async with kind(tmp_path, count, **more) as village:
-            await scene(village)
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+def play_tasks(tmp_path: Path, count: int, scene: Scene, **more: Any) -> None:
+    """Play a scene in a village of so many providers that bid for tasks."""
+    in_task_village(count, **more)(scene)(tmp_path)
 
 
 async def stop(village: TaskVillage, miner: Miner) -> None:

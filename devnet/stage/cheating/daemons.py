@@ -46,10 +46,10 @@ from gpu_tasks.provider.execution.chain_process import ChainComputer, MakeChains
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import Basis, UnitResult
-from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey
+from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, TaskStep
 from gpu_tasks.provider.programs.results import stored
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
-from gpu_tasks.provider.tasks.places import OwnTask, TaskStep
+from gpu_tasks.provider.tasks.places import OwnTask
 from gpu_tasks.provider.tasks.sold_time import TimeDuty
 from gpu_tasks.provider.tasks.task_attestations import attested
 from gpu_tasks.provider.tasks.task_verdicts import TaskCase
@@ -162,7 +162,8 @@ class ReplayingWork(WorkDuty):
 
     def _call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int) -> Call:
         if step is TaskStep.MILESTONE and number == REPLAYED:
-            entry = replace(entry, milestones=entry.milestones | {number: renamed(entry.milestones[number - 1])})
+            again = replace(entry.found[-1], milestone=renamed(entry.milestones[number - 1]))
+            entry = replace(entry, found=(*entry.found, again))
         return super()._call(own, task, entry, step, number)
 
 

@@ -62,13 +62,6 @@ class Inputs:
         """The request; UnusableInputError for an unusable one, BlobError and ChainError if it cannot be had now."""
         return await self.open_sealed(_sealed(unit_id, unit, use))
 
-    async def reopen(self, unit_id: bytes, unit: Unit) -> UnitInput:
-        """The request of a unit that this provider has answered; errors as `open`.
-
-        Who else can read it was looked at then: who was elected since must not make it another input now.
-        """
-        return _asked(await self._opened(_sealed(unit_id, unit, InputUse.ANSWERED)))
-
     async def is_shown_unusable(self, unit_id: bytes, unit: Unit) -> bool:
         """Whether the own copy of an input shows that it is unusable: whoever has it sees the same. ChainError.
 

@@ -7,7 +7,6 @@ In reading order:
 * `demand`: what is asked for in services, and whether a provider may be drawn
 * `port`: what a daemon needs of a chain
 * `roll_calls`: the newest roll call, and whose rows are to be looked at
-* `rate_limited_log`: warnings, once in a while
 * `task_records`: tasks and bids by name
 * `live`: that, behind a node's JSON-RPC
 """

@@ -9,6 +9,9 @@ by `views`, to the same chain or not at all.
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
+import time
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from types import TracebackType
@@ -31,7 +34,6 @@ from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
 from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
 from gpu_tasks.provider.chain.demand import Demand, demand
 from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, NobodyError, RollCallView, SeenOffence, View
-from gpu_tasks.provider.chain.rate_limited_log import RateLimitedLog, warn
 from gpu_tasks.provider.chain.side_pay import SidePayment
 from runtime.blocks.evidence import EVIDENCE
 from runtime.encoding.codec import DecodeError
@@ -43,6 +45,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 from wallet.errors import WalletError, in_words
 from wallet.keypair import Keypair
+from wallet.output import harmless
 from wallet.proved.pins import ChainChangedError
 from wallet.rpc import NodeUnreachableError, RpcError, RpcJson
 from wallet.trust import Trust
@@ -64,6 +67,7 @@ ODD_ANSWERS = (
 """What comes of reading an answer that is none."""
 
 T = TypeVar("T")
+LOG = logging.getLogger("ogpu.provider")
 
 
 # A provider's own devices, proved one by one: the market's whole table would grow with everybody else's.
@@ -84,6 +88,11 @@ LOOK_SECONDS = 3.0
 PROVIDERS_KEPT_BLOCKS = 16
 """So long a proved list of all providers is used again."""
 
+
+AGAIN_SECONDS = 5.0
+"""So often a warning is told that comes with every block."""
+KINDS_MAX = 64
+_NUMBERS = re.compile(r"\b(0x)?[0-9a-f]{8,}\b|[0-9]+")
 
 EVIDENCE_MAX = 128
 """So much of one answer is looked at."""
@@ -136,6 +145,31 @@ class KnownProviders:
         if self._read is None or height >= self._read[0] + PROVIDERS_KEPT_BLOCKS:
             self._read = height, await market_reads.providers(client, at)
         return self._read[1]
+
+
+class RateLimitedLog:
+    """Passes a text on, unless one that differs from it in numbers only was passed on just now."""
+
+    def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing was told."""
+        self._tell = tell
+        self._clock = clock
+        self._told: dict[str, float] = {}
+
+    def __call__(self, text: str) -> None:
+        """Tell it, or not."""
+        kind, now = _NUMBERS.sub("", text), self._clock()
+        if kind in self._told and now < self._told[kind] + AGAIN_SECONDS:
+            return
+        if len(self._told) >= KINDS_MAX:  # a node chooses what it says
+            self._told.clear()
+        self._told[kind] = now
+        self._tell(text)
+
+
+def warn(text: str) -> None:
+    """What its operator should know of the node."""
+    LOG.warning("%s", harmless(text))
 
 
 class HeadSubscription:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from cli.output import Grains
 from cli.session import explained, note
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
@@ -20,8 +21,7 @@ from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, 
 from gpu_tasks.provider.commands.run import connect
 from gpu_tasks.provider.execution.workloads import UnknownWorkloadError, Workloads
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
-from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, check_task
-from gpu_tasks.provider.tasks.machine import HostMachine
+from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, check_program, check_task
 from gpu_tasks.provider.tasks.policy import (
     BidPolicy,
     PolicyError,
@@ -32,9 +32,7 @@ from gpu_tasks.provider.tasks.policy import (
     price_of,
     price_text,
 )
-from gpu_tasks.provider.tasks.policy_file import is_draining, read_policy, set_draining, write_policy
-from gpu_tasks.provider.tasks.time_terms import check_program
-from wallet.amounts import Grains
+from gpu_tasks.provider.tasks.policy_file import HostMachine, is_draining, read_policy, set_draining, write_policy
 
 AUCTIONS = (
     "task",

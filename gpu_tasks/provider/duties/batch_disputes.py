@@ -9,10 +9,8 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from gpu_tasks.batches.leaves import Leaf
-from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, side_of
 from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
-from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, RacePort, View
 from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.leaf_work import TURN_BLOCKS, nodes_call, settled_leaves
@@ -68,13 +66,13 @@ class DifferingDuty(Duty):
     async def _show(self, status: DisputeStatus) -> None:
         unit, tell = status.unit, self.parts.telemetry.tell
         try:
-            leaves = await self._own_leaves(status)
+            leaves = self._own_leaves(status)
             await self.book.send(StepMessage(nodes_call(status, leaves), "tree_shown", {"unit": unit}))
-        except (BlobError, ExecutionError, ChainError, UnusableInputError, DecodeError) as error:
+        except (ExecutionError, ChainError, DecodeError) as error:
             tell("tree_not_shown", unit=unit, problem=str(error))
 
-    async def _own_leaves(self, status: DisputeStatus) -> tuple[Leaf, ...]:
+    def _own_leaves(self, status: DisputeStatus) -> tuple[Leaf, ...]:
         side = side_of(status.dispute, self.parts.identity.stash)
         if side is None:
             raise ExecutionError("this provider is on no side of the dispute")
-        return await settled_leaves(self.parts, status.unit, side.root)
+        return settled_leaves(self.parts, status.unit, side.root)

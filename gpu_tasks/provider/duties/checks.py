@@ -116,9 +116,9 @@ class CheckDuty(Duty):
         """Only what the journal has of the result that was settled: nothing is computed again for it."""
         unit, tell = status.unit, self.parts.telemetry.tell
         try:
-            leaves = await settled_leaves(self.parts, unit, status.check.terms.output_root)
+            leaves = settled_leaves(self.parts, unit, status.check.terms.output_root)
             await self.book.send(StepMessage(showing_call(status, leaves), "leaves_shown", {"unit": unit}))
-        except (BlobError, ExecutionError, ChainError, UnusableInputError, DecodeError) as error:
+        except (ExecutionError, ChainError, DecodeError) as error:
             tell("leaves_not_shown", unit=unit, problem=str(error))
 
     async def _audit(self, status: CheckStatus) -> None:

@@ -17,7 +17,7 @@ from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.journal.pause_book import PauseCause
-from gpu_tasks.provider.journal.records import Dismissed, End, Ended, RaceEntry
+from gpu_tasks.provider.journal.records import End, RaceEntry
 
 READS_PER_ROUND_MAX = 32
 REFUTED = "another result than this machine's was found right: its collateral is gone, and its device is paused"
@@ -31,14 +31,24 @@ class EndingDuty(Duty):
         self._parts = parts
         self._losses = losses
         self._duties = duties
+        self._round = 0
+        self._asked_in: dict[RaceKey, int] = {}
+        """The round in which an open race's end was last asked for."""
+        self._refuted: set[RaceKey] = set()
+        """The open races whose refutation is noted."""
 
     async def step(self, view: View) -> None:
-        """Look at what is final, in a block that is due."""
+        """Look at what is final, in a block that is due; ChainError, after the duties know what was seen."""
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
-        ended = await note_endings(self._parts, {seat.id for seat in view.seats})
-        for duty in self._duties:
-            duty.learn(ended)
+        ended = Endings()
+        try:
+            for key, entry in self._in_turn():
+                await self._look_at_race(key, entry, ended)
+            await self._look_at_cases({seat.id for seat in view.seats}, ended)
+        finally:
+            for duty in self._duties:
+                duty.learn(ended)
         for unit in ended.wronged:
             with telling_refusals(self._parts.telemetry, unit):
                 await self._appeal(unit, view.height)
@@ -48,6 +58,69 @@ class EndingDuty(Duty):
         await self._losses.warn(unit, height)
         await self._parts.chain.submit(Courts.appeal(case_id=unit))
         self._parts.telemetry.tell("appealed", unit=unit)
+
+    def _in_turn(self) -> list[tuple[RaceKey, RaceEntry]]:
+        """Choose the open races to ask about now: those first that were not asked about for longest.
+
+        Always the oldest would let those wait that are open for long, and a verdict against one of them stand.
+        """
+        races = dict(self._parts.journal.open_races())
+        self._round += 1
+        self._refuted &= races.keys()
+        chosen = sorted(races, key=lambda key: self._asked_in.get(key, 0))[:READS_PER_ROUND_MAX]
+        self._asked_in = {key: asked for key, asked in self._asked_in.items() if key in races}
+        self._asked_in.update(dict.fromkeys(chosen, self._round))
+        return [(key, races[key]) for key in chosen]
+
+    async def _look_at_race(self, key: RaceKey, entry: RaceEntry, ended: Endings) -> None:
+        """Note a race in the journal if it is over, and tell what it paid."""
+        parts, stash = self._parts, self._parts.identity.stash
+        status = await parts.chain.final_unit(key[0])
+        if is_wronged(status, key, stash) or await _declined_well(parts, status, key):
+            ended.wronged.append(key[0])
+        was_refuted = self._note_refuted(status, key, entry)
+        end = race_end(status, key, stash)
+        if end is None:
+            return
+        if status is not None:
+            service = f"service {status.unit.service}"
+            tokens = 0 if entry.result is None else entry.result.totals.tokens_out
+            parts.earnings.note("unit", *key, device=entry.device, service=service, grains=end[1], tokens=tokens)
+        parts.journal.races.change(key, end=end[0], paid=end[1])
+        problem = {"problem": REFUTED} if was_refuted else {}
+        if end[0] is End.UNPAID and not was_refuted:
+            problem = {"reason": why_unpaid(status, key, stash)}
+        ended.paid.extend([entry.device] * (end[0] is not End.UNPAID))
+        parts.telemetry.tell("ended", unit=key[0], attempt=key[1], end=end[0].name.lower(), grains=end[1], **problem)
+        ended.races.append(key)
+
+    def _note_refuted(self, status: UnitStatus | None, key: RaceKey, entry: RaceEntry) -> bool:
+        """Tell whether a race's result was refuted; if so, have its device stay paused.
+
+        Noted before the journal forgets the race: after a crash between the two the daemon would resume the device.
+        """
+        if not is_refuted(status, key, self._parts.identity.stash):
+            return False
+        if key not in self._refuted:
+            self._parts.pauses.note(entry.device, cause=PauseCause.REFUTED, why=REFUTED, resumes_at=None)
+            self._refuted.add(key)
+        return True
+
+    async def _look_at_cases(self, seated: Collection[bytes], ended: Endings) -> None:
+        """Note in the journal which cases are over; in `seated` the newest view has a seat of this provider's."""
+        chain, cases = self._parts.chain, [key for key, _ in self._parts.journal.open_cases()]
+        of_tasks = [key for key in cases if key[1] >= TASK_CASES]
+        still = {seat.id for seat in await chain.final_seats()} | set(seated) if of_tasks else set()
+        for key in of_tasks:
+            if key[0] not in still:
+                self._dismiss(key, ended)
+        for key in [key for key in cases if key[1] < TASK_CASES][:READS_PER_ROUND_MAX]:
+            if is_case_over(await chain.final_unit(key[0]), key):
+                self._dismiss(key, ended)
+
+    def _dismiss(self, key: CaseKey, ended: Endings) -> None:
+        self._parts.journal.cases.change(key, is_over=True)
+        ended.cases.append(key)
 
 
 class KeptInputDuty(Duty):
@@ -71,78 +144,12 @@ class KeptInputDuty(Duty):
         kept.release([unit for unit in units if is_over(await chain.final_unit(unit))])
 
 
-async def note_endings(parts: Parts[UnitCasePort], seated: Collection[bytes] = ()) -> Endings:
-    """Note in the journal which races and cases are over, and tell what races paid; ChainError.
-
-    `seated` are the cases in which the newest view has a seat of this provider's.
-    """
-    ended = Endings()
-    for key, entry in _in_turn(parts):
-        status = await parts.chain.final_unit(key[0])
-        if is_wronged(status, key, parts.identity.stash) or await _declined_well(parts, status, key):
-            ended.wronged.append(key[0])
-        end = race_end(status, key, parts.identity.stash)
-        was_refuted = _note_refuted(parts, status, key, entry)
-        if end is not None:
-            if status is not None:
-                service = f"service {status.unit.service}"
-                tokens = 0 if entry.result is None else entry.result.totals.tokens_out
-                parts.earnings.note("unit", *key, device=entry.device, service=service, grains=end[1], tokens=tokens)
-            parts.journal.append(Ended(*key, *end))
-            problem = {"problem": REFUTED} if was_refuted else {}
-            if end[0] is End.UNPAID and not was_refuted:
-                problem = {"reason": why_unpaid(status, key, parts.identity.stash)}
-            ended.paid.extend([entry.device] * (end[0] is not End.UNPAID))
-            parts.telemetry.tell(
-                "ended", unit=key[0], attempt=key[1], end=end[0].name.lower(), grains=end[1], **problem
-            )
-            ended.races.append(key)
-    cases = [key for key, _ in parts.journal.open_cases()]
-    of_tasks = [key for key in cases if key[1] >= TASK_CASES]
-    still = {seat.id for seat in await parts.chain.final_seats()} | set(seated) if of_tasks else set()
-    for key in of_tasks:
-        if key[0] not in still:
-            parts.journal.append(Dismissed(*key))
-            ended.cases.append(key)
-    for key in [key for key in cases if key[1] < TASK_CASES][:READS_PER_ROUND_MAX]:
-        if is_case_over(await parts.chain.final_unit(key[0]), key):
-            parts.journal.append(Dismissed(*key))
-            ended.cases.append(key)
-    return ended
-
-
-def _note_refuted(parts: Parts[UnitCasePort], status: UnitStatus | None, key: RaceKey, entry: RaceEntry) -> bool:
-    """Tell whether a race's result was refuted; if so, have its device stay paused.
-
-    Noted before the journal forgets the race: after a crash between the two the daemon would resume the device.
-    """
-    if not is_refuted(status, key, parts.identity.stash):
-        return False
-    if not entry.is_noted_refuted:
-        parts.pauses.note(entry.device, cause=PauseCause.REFUTED, why=REFUTED, resumes_at=None)
-        entry.is_noted_refuted = True
-    return True
-
-
 async def _declined_well(parts: Parts[UnitCasePort], status: UnitStatus | None, key: RaceKey) -> bool:
     """Whether a verdict charges this provider for a decline of an input that it has, and sees to be unusable."""
     if status is None or status.case is None or status.unit.attempt != key[1]:
         return False
     is_charged = is_found_declining(status.case, parts.identity.stash)
     return is_charged and await parts.inputs.is_shown_unusable(key[0], status.unit)
-
-
-def _in_turn(parts: Parts[UnitCasePort]) -> list[tuple[RaceKey, RaceEntry]]:
-    """The open races to ask about now, those first that were not asked about for longest.
-
-    Always the oldest would let those wait that are open for long, and a verdict against one of them stand.
-    """
-    races = list(parts.journal.open_races())
-    this_round = 1 + max((entry.looks for _, entry in races), default=0)
-    chosen = sorted(races, key=lambda race: race[1].looks)[:READS_PER_ROUND_MAX]
-    for _, entry in chosen:
-        entry.looks = this_round
-    return chosen
 
 
 def race_end(status: UnitStatus | None, key: RaceKey, stash: bytes) -> tuple[End, int] | None:

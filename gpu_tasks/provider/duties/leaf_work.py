@@ -18,7 +18,7 @@ from gpu_tasks.market.leaf_checks.proofs import leaves_proof
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.leaf_disputes.leaf_disputes_api import DisputeStatus
-from gpu_tasks.provider.chain.port import ChainError, RacePort
+from gpu_tasks.provider.chain.port import RacePort
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import payable_requests
 from gpu_tasks.provider.execution.device_times import Activity
@@ -45,17 +45,13 @@ class FoundLeaf:
         return leaf_claim(self.index, self.leaf)
 
 
-async def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Leaf, ...]:
-    """The leaves of the own result with this root, from the journal alone; ExecutionError where it has none.
-
-    Where an older journal does not have the salt the input is opened again for it; errors as `Inputs.reopen` then.
-    """
+def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Leaf, ...]:
+    """Return the leaves of the own result with this root, from the journal alone; ExecutionError where it has none."""
     entries = (entry for key, entry in parts.journal.races.items() if key[0] == unit)
     found = next((entry for entry in entries if entry.result is not None and entry.result.output_root == root), None)
-    if found is None or found.result is None:
+    if found is None or found.result is None or found.input_salt is None:
         raise ExecutionError("the journal has no such result")
-    salt = found.input_salt or await _salt_of_input(parts, unit)
-    leaves = leaves_of(parts.identity.genesis, unit, salt, decode_outcomes(found.result.outcomes))
+    leaves = leaves_of(parts.identity.genesis, unit, found.input_salt, decode_outcomes(found.result.outcomes))
     if batch_root(totals_of(leaves)) != root:
         raise ExecutionError("the journal's result is another one than it was committed to")
     return leaves
@@ -110,10 +106,3 @@ def proof_by(
 def wrong_leaf(check: LeafCheck, found: Sequence[FoundLeaf]) -> FoundLeaf | None:
     """The first leaf that is another one than was shown."""
     return next((each for each, shown in zip(found, check.shown, strict=True) if each.claim != shown.claim), None)
-
-
-async def _salt_of_input(parts: Parts[RacePort], unit: bytes) -> bytes:
-    posted = await parts.chain.final_unit(unit)
-    if posted is None:
-        raise ChainError("the final chain does not know the unit yet")
-    return (await parts.inputs.reopen(unit, posted.unit)).salt

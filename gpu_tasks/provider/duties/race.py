@@ -8,6 +8,8 @@ is revealed before the own commit was seen in the final chain.
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.unit_input import UnitInput
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -32,7 +34,7 @@ from gpu_tasks.provider.duties.work import basis_of, execute
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.finished import forget, forget_others
 from gpu_tasks.provider.journal.journal import RaceKey
-from gpu_tasks.provider.journal.records import Assigned, Basis, Sending, UnitResult, WorkSalted
+from gpu_tasks.provider.journal.records import Basis, RaceEntry, UnitResult
 from gpu_tasks.provider.telemetry import Detail
 from runtime.frame.call import Call
 
@@ -130,7 +132,7 @@ class RaceDuty(Duty):
         """
         unit, attempt, tell = race.unit_id, race.unit.attempt, self.parts.telemetry.tell
         if race.key not in self.parts.journal.races:
-            self.parts.journal.append(Assigned(unit, attempt, race.racer.device))
+            self.parts.journal.races.put(race.key, RaceEntry(race.racer.device))
             tell("assigned", unit=unit, attempt=attempt, device=race.racer.device, height=self.book.height)
         try:
             form = await self.parts.form_of(race.unit)
@@ -166,7 +168,7 @@ class RaceDuty(Duty):
     def _keep(self, race: Race, basis: Basis, result: UnitResult, asked: UnitInput) -> None:
         """A result is in the journal before anybody hears of it."""
         assert self.parts.journal.races[race.key].basis != basis  # nothing is executed twice
-        self.parts.journal.append(WorkSalted(*race.key, basis, result, asked.salt))
+        self.parts.journal.races.change(race.key, basis=basis, result=result, input_salt=asked.salt)
         forget(self.parts.batches, race.unit_id)
         cost, ms = result.usage.work_units, result.usage.wall_ms
         self.parts.workers.times.note_tokens(race.racer.device, result.totals.tokens_out)
@@ -192,8 +194,7 @@ class RaceDuty(Duty):
                 details["way"] = step.name.lower()
             case _:
                 raise AssertionError(f"{step.name} is not a step that the world sees")
-        sent = SENT_BY[step]
-        intent = None if sent in entry.sent else Sending(*race.key, sent)
+        intent = partial(self.parts.journal.races.add, race.key, sent=SENT_BY[step])
         await self.book.send(StepMessage(content, event, details, intent))
 
     def _commitment(self, race: Race) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -36,7 +35,7 @@ from gpu_tasks.workloads.matmul_chain.challenge import CHALLENGE, ChainChallenge
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.merkle import merkle_paths
 from runtime.encoding.codec import DecodeError
-from wallet.private_file import own_opener, sync_folder
+from wallet.private_file import replace
 
 IDLE_LOOK_BLOCKS = 12
 """So often is looked where no device is enrolled, and no roll call goes on."""
@@ -129,21 +128,12 @@ class KeptRows:
 
     def keep(self, challenge: ChainChallenge, rows: ChainRows) -> None:
         """Write it down, and have it on the disk; OSError."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path, body = self._path(challenge), ROWS.encode(rows)
-        draft = path.with_suffix(".draft")
-        with open(draft, "wb", opener=own_opener) as file:
-            file.write(blake2_256(body) + body)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
-        sync_folder(self.folder)
+        body = ROWS.encode(rows)
+        replace(self._path(challenge), blake2_256(body) + body)
 
     def note_sent(self, challenge: ChainChallenge, step: str) -> None:
         """A step about a challenge is sent next; OSError."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path(challenge, step).touch(mode=0o600)
-        sync_folder(self.folder)
+        replace(self._path(challenge, step), b"")
 
     def was_sent(self, challenge: ChainChallenge, step: str) -> bool:
         """Whether a step about it was sent, by this process or an earlier one."""

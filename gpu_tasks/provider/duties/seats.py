@@ -23,7 +23,7 @@ from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepBook, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
 from gpu_tasks.provider.journal.journal import CaseKey
-from gpu_tasks.provider.journal.records import Judged
+from gpu_tasks.provider.journal.records import CaseEntry
 from gpu_tasks.provider.telemetry import Detail
 
 UNANSWERABLE = Statement(Unanswerable(), bytes(32))
@@ -114,7 +114,7 @@ class SeatDuty(Duty, Generic[CaseT]):
     def _keep(self, case: CaseT, statement: Statement) -> None:
         """An opinion is in the journal before anybody hears of it."""
         assert case.key not in self.parts.journal.cases  # nobody is judged twice
-        self.parts.journal.append(Judged(*case.key, statement, os.urandom(32)))
+        self.parts.journal.cases.put(case.key, CaseEntry(statement, os.urandom(32)))
 
     async def _may_be_seen(self, case: CaseT, step: JudgeStep) -> bool:
         """Whether a step gives nothing away: an opinion is shown only once the final chain holds its commitment.
@@ -143,7 +143,7 @@ class SeatDuty(Duty, Generic[CaseT]):
         )
 
     def _message(self, case: CaseT, step: JudgeStep) -> StepMessage:
-        """The table of steps: what the world sees of each. `Judged` is in the journal before an opinion leaves."""
+        """The table of steps: what the world sees of each. An opinion is in the journal before it leaves."""
         details: dict[str, Detail] = {**case.subject, "bench": case.seat.bench}
         match step:
             case JudgeStep.COMMIT:

@@ -6,7 +6,7 @@ out again only after `RESEND_BLOCKS`; a duty that has ended is in the book no mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
@@ -15,7 +15,6 @@ from gpu_tasks.market.attestations.kinds import AnyAttestation
 from gpu_tasks.provider.chain.port import SendPort, View
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.journal.records import JournalRecord
 from gpu_tasks.provider.telemetry import Detail
 from runtime.frame.call import Call
 
@@ -33,7 +32,8 @@ class StepMessage:
     content: Call | AnyAttestation
     event: str
     details: Mapping[str, Detail] = field(default_factory=dict)
-    intent: JournalRecord | None = None
+    intent: Callable[[], None] = lambda: None
+    """Writes the step into the journal."""
 
 
 class StepBook(Generic[S]):
@@ -69,8 +69,7 @@ class StepBook(Generic[S]):
 
     async def send(self, message: StepMessage) -> None:
         """Write down what is about to happen, and hand it to the node; ChainError if it does not take it."""
-        if message.intent is not None:
-            self._parts.journal.append(message.intent)
+        message.intent()
         if isinstance(message.content, Call):
             await self._parts.chain.submit(message.content)
         else:

@@ -19,12 +19,14 @@ from gpu_tasks.market.inference.units import Unit, UnitTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.race_steps import Race
-from gpu_tasks.provider.execution.executor import Execution, ExecutionError, ManyExecuted
+from gpu_tasks.provider.execution.executor import Execution, ExecutionError, LaterState, ManyExecuted
 from gpu_tasks.provider.execution.gpu import Reading
 from gpu_tasks.provider.journal.finished import FinishedRequests
 from gpu_tasks.provider.journal.records import Basis, UnitResult
 from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 from runtime.encoding.codec import DecodeError
+
+NOTHING_USED = Usage(work_units=0, gpu_ms=0, energy_mj=0, cpu_ms=0, wall_ms=0, memory_peak_bytes=0)
 
 
 async def execute(
@@ -107,7 +109,7 @@ async def _computed(
     kept = FinishedRequests(parts.batches, race.unit_id, basis)
     missing = [place for place in range(len(requests)) if place not in kept.outputs]
     if not missing:
-        return [kept.outputs[place] for place in range(len(requests))], Usage(0, 0, 0, 0, 0, 0)
+        return [kept.outputs[place] for place in range(len(requests))], NOTHING_USED
 
     def finished(done: Sequence[tuple[int, bytes | None]]) -> None:
         try:
@@ -122,11 +124,16 @@ async def _computed(
 
 def _usage(took: Execution | ManyExecuted, reading: Reading) -> Usage:
     """What the work consumed, its cost apart; of a batch that broke off, since it was taken up."""
+    return usage_of(0, took.wall_ms, took, reading)
+
+
+def usage_of(work_units: int, wall_ms: int, took: Execution | ManyExecuted | LaterState, reading: Reading) -> Usage:
+    """Return the usage of some work. A GPU works for as long as it is waited for."""
     return Usage(
-        work_units=0,
-        gpu_ms=took.wall_ms if reading.is_gpu else 0,
+        work_units=work_units,
+        gpu_ms=wall_ms if reading.is_gpu else 0,
         energy_mj=reading.energy_mj,
         cpu_ms=took.cpu_ms,
-        wall_ms=took.wall_ms,
+        wall_ms=wall_ms,
         memory_peak_bytes=max(reading.memory_peak_bytes, took.memory_peak_bytes),
     )

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from gpu_tasks.batches.outcomes import COMPLETED_BYTES_MAX
 from gpu_tasks.batches.requests import REQUESTS_MAX
-from gpu_tasks.provider.journal.frames import body_of, end_of, framed
+from gpu_tasks.provider.journal.journal import framed, whole_records
 from gpu_tasks.provider.journal.records import Basis
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import U32, Bounded, DecodeError, codec, struct
@@ -56,11 +56,7 @@ class FinishedRequests:
         self.outputs.update(done)
 
     def _read(self) -> Iterator[tuple[int, bytes | None]]:
-        try:
-            data = _content(self.path)
-        except FileNotFoundError:
-            return
-        whole = 0
+        data, whole = _content(self.path), 0
         for end, record in _records(data):
             yield from record
             whole = end
@@ -70,29 +66,27 @@ class FinishedRequests:
 
 def records_in(path: Path) -> list[tuple[int, bytes | None]]:
     """All that a file says is done, in its order, while somebody else may write it; nothing where there is none."""
-    try:
-        data = _content(path)
-    except FileNotFoundError:
-        return []
-    return [done for _, record in _records(data) for done in record]
+    return [done for _, record in _records(_content(path)) for done in record]
 
 
 def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(FILE_BYTES_MAX)
+    """Read a file; nothing where there is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(FILE_BYTES_MAX)
+    except FileNotFoundError:
+        return b""
 
 
 def _records(data: bytes) -> Iterator[tuple[int, list[tuple[int, bytes | None]]]]:
     """Where each whole record ends, and what it says, if that can be read."""
-    begin = 0
-    while (end := end_of(data, begin, _RECORD_BYTES_MAX)) is not None:
+    for end, body in whole_records(data, 0, _RECORD_BYTES_MAX):
         said: list[tuple[int, bytes | None]] = []
         with contextlib.suppress(DecodeError):
-            done: _Done = _DONE.decode(body_of(data, begin, end))
+            done: _Done = _DONE.decode(body)
             if done.place < REQUESTS_MAX:
                 said.append((done.place, done.output))
         yield end, said
-        begin = end
 
 
 def forget(base: Path, unit: bytes) -> None:

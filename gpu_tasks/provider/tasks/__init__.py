@@ -3,11 +3,8 @@
 In reading order:
 
 * `policy`: what its operator bids for; pure
-* `policy_file`: where that stands
-* `told_policy`: the published part of the policy
-* `machine`: what a policy asks of machine and clock
+* `policy_file`: where that stands, and what it asks of machine and clock
 * `bid_terms`: price, promise and collateral of a bid, or why there is none; pure
-* `time_terms`: the same of time; pure
 * `replica_places`: the places and offers of what several compute; pure
 * `places`: what chain and journal ask for next; pure
 * `run_folder`: states on the disk

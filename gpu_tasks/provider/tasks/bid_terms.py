@@ -3,6 +3,9 @@
 Always: a pure function of what the chain says, what this machine measured, and the policy; no bid is made that
 something could turn into a miss which its customer chose: sizes, steps, windows, the price of a late block. Every limit
 has a name here.
+
+The price of a customer's program is what the policy asks for all of the time that it may take. A provider that offers a
+device as a replica takes the price of the award, and offers it only where that is no less.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ from gpu_tasks.market.devices.records import Device
 from gpu_tasks.market.training.bids import BidOffer
 from gpu_tasks.market.training.life.running import SILENT_TIMES
 from gpu_tasks.market.training.life.submitting import RUN_BLOCKS_MAX
+from gpu_tasks.market.training.orders import interval_of, is_by_time
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.showing import looked_at_most
-from gpu_tasks.market.training.tasks import Task
+from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from wallet.amounts import SYMBOL, format_amount
 
@@ -39,6 +43,8 @@ KEPT_BYTES_MAX = 1024 * 1024 * 1024
 JUDGES_SLOWER = 20
 """A judge may be so many times slower than this machine: who gives judges longer binds collateral for nothing."""
 DIGEST_BYTES = 32
+INTERVAL_BLOCKS_LEAST = 4
+"""Of a customer's program: of shorter ones each is over before the one before is seen paid."""
 
 
 class UnfitError(Exception):
@@ -70,7 +76,7 @@ class Means:
 def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None:
     """UnfitError for a task that this provider does not bid for, however fast it is."""
     order, windows, terms = task.order, task.windows, task.terms
-    reasons = (
+    _refuse(
         (task.customer == means.stash, "it is this provider's own"),
         (task.bids >= BIDS_MAX, f"it has {BIDS_MAX} bids already"),
         (not order.segments, "it has no trace, so that all of it is judged at once"),
@@ -90,9 +96,28 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
         (means.spendable < terms.collateral_min, "the stash cannot lock the collateral"),
         (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is as good as over"),
     )
-    for is_so, reason in reasons:
-        if is_so:
-            raise UnfitError(reason)
+
+
+def check_program(task: Task, means: Means, height: int) -> None:
+    """UnfitError for a program that this provider does not bid for, whatever it is."""
+    windows, terms = task.windows, task.terms
+    _refuse(
+        (task.customer == means.stash, "it is this provider's own"),
+        (  # of offers to a draw the least bond yields
+            task.state is not TaskState.VOLUNTEERING and task.bids >= BIDS_MAX,
+            f"it has {BIDS_MAX} bids already",
+        ),
+        (
+            is_by_time(task.order) and interval_of(task.order) < INTERVAL_BLOCKS_LEAST,
+            f"its intervals are shorter than {INTERVAL_BLOCKS_LEAST} blocks",
+        ),
+        (
+            min(windows.reveal, windows.start, windows.grace) < WINDOW_BLOCKS_LEAST,
+            f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
+        ),
+        (means.spendable < terms.collateral_min, "the stash cannot lock the collateral"),
+        (task.deadline < height + COMMIT_BLOCKS_LEAST, "its time to commit is as good as over"),
+    )
 
 
 def check_price(task: Task, policy: BidPolicy, slot_ms: int) -> None:
@@ -128,6 +153,17 @@ def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, mea
     return BidOffer(price, blocks, task.terms.collateral_min)
 
 
+def program_offer(task: Task, policy: BidPolicy, slot_ms: int) -> BidOffer:
+    """The bid, or the offer as a replica; UnfitError where the task pays less than the policy asks for."""
+    blocks, is_award = task.terms.blocks_max, task.state is TaskState.VOLUNTEERING
+    price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
+    most = task.slots[0].price if is_award else task.terms.price_max
+    if price > most:
+        said = f"{format_amount(most)} {SYMBOL}{'' if is_award else ' at most'}"
+        raise UnfitError(f"it pays {said}, and the policy asks for {format_amount(price)}")
+    return BidOffer(most if is_award else price, blocks, task.terms.collateral_min)
+
+
 def promised_blocks(task: Task, run: MeasuredRun, slot_ms: int) -> int:
     """In how many blocks this machine is surely done, and silent for too long at no milestone on the way."""
     ends = [run.boundaries[state_index(task.order, number)] for number in range(task.behind, task.order.milestones + 1)]
@@ -141,6 +177,13 @@ def promised_blocks(task: Task, run: MeasuredRun, slot_ms: int) -> int:
 def asked_price(policy: BidPolicy, blocks: int, slot_ms: int, fee_ppm: int) -> int:
     """What so many blocks of a device's time have to bring, with the fee on top; rounded up, at least a grain."""
     return policy.least_price.price_with_fee(blocks, slot_ms, fee_ppm)
+
+
+def _refuse(*reasons: tuple[bool, str]) -> None:
+    """UnfitError for the first reason that holds."""
+    for holds, reason in reasons:
+        if holds:
+            raise UnfitError(reason)
 
 
 def _check_price(task: Task, policy: BidPolicy, blocks: int, slot_ms: int) -> int:

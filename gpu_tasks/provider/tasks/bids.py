@@ -23,7 +23,7 @@ from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
-from gpu_tasks.provider.journal.task_records import BidBasis, Bidding, TaskKey
+from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry, TaskKey
 from gpu_tasks.provider.programs.means import CONTAINER_KIND
 from gpu_tasks.provider.programs.requests import ProgramError, UnfitProgramError
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
@@ -33,16 +33,16 @@ from gpu_tasks.provider.tasks.bid_terms import (
     UnfitError,
     check_device,
     check_price,
+    check_program,
     check_task,
     offer_for,
+    program_offer,
 )
-from gpu_tasks.provider.tasks.machine import HostMachine
 from gpu_tasks.provider.tasks.policy import BidPolicy
-from gpu_tasks.provider.tasks.policy_file import PolicySource
+from gpu_tasks.provider.tasks.policy_file import HostMachine, PolicySource
 from gpu_tasks.provider.tasks.replica_places import sale_number, seeks_devices
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.task_inputs import form_of
-from gpu_tasks.provider.tasks.time_terms import check_program, program_offer
 
 TRIES_MAX = 3
 """A machine that cannot prepare a task so often lets it pass."""
@@ -211,7 +211,7 @@ class BidDuty(Duty):
         if device in self.book.devices_in_use():
             raise UnfitError("the device is bid for another task")
         basis = BidBasis(now.order.task_hash, now.order.input_root, now.order.input_blob)
-        parts.journal.append(Bidding(task_id, auction, device, basis, offer, os.urandom(32)))
+        parts.journal.tasks.put(key, TaskEntry(device, basis, offer, os.urandom(32)))
         parts.telemetry.tell(
             "bid", task=task_id, auction=auction, device=device, price=offer.price, blocks=offer.blocks,
             collateral=offer.collateral, step_us=measured.step_us,

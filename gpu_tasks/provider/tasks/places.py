@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from gpu_tasks.market.training.bids import TaskBid, auction_id, bid_commitment
 from gpu_tasks.market.training.orders import CheckedBy, is_by_time, is_replicated
@@ -22,7 +21,7 @@ from gpu_tasks.market.training.tasks import (
     interval_end,
     kept_step,
 )
-from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, TaskSent
+from gpu_tasks.provider.journal.task_records import TaskEntry, TaskKey, TaskStep
 from gpu_tasks.provider.tasks.replica_places import (
     is_of_leg,
     is_offer,
@@ -41,28 +40,6 @@ HOLD_BLOCKS = 4
 """So long after a milestone was stated nothing newer is, unless it counts: checkpoints are held of the newest alone."""
 LAST_BLOCKS = 4
 """So many blocks before bids close, one is opened even where finality stands still."""
-
-
-class TaskStep(Enum):
-    """What to do next about a task."""
-
-    NOTHING = auto()
-    COMMIT = auto()
-    REVEAL = auto()
-    START = auto()
-    REPORT = auto()
-    """That its input is not to be had."""
-    MILESTONE = auto()
-    FINISH = auto()
-    HOLD = auto()
-    """Sign that one has the checkpoint that the winner stated."""
-    SHOW = auto()
-    LEAVE = auto()
-    """Go, as who sells time and cannot give it."""
-    VOLUNTEER = auto()
-    """Offer a device as a replica."""
-    OPEN = auto()
-    """Open what one is bound to as a replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +80,19 @@ class _Look:
     newest: int
 
 
-def next_step(own: OwnTask, entry: TaskEntry, stash: bytes, on_hand: OnHand, newest: int) -> TaskStep:
-    """What chain and journal ask for, in the block after `newest`."""
+def next_step(own: OwnTask, entry: TaskEntry, stash: bytes, on_hand: OnHand, newest: int) -> TaskStep | None:
+    """Return the step that chain and journal ask for, in the block after `newest`; None if there is none."""
     task, number = own.task, own.key[1]
     if task is None or not is_of_leg(task, number) or entry.end is not None:
-        return TaskStep.NOTHING
+        return None
     step = _STEPS.get(task.state)
     if step is None or 0 < task.deadline <= newest:
-        return TaskStep.NOTHING
+        return None
     place = own_place(task, stash, entry.device)
     is_standby = own_standby(task, stash, entry.device) is not None
     if is_offer(number) and place is None:
-        is_missing = own.bid is None and may_offer(task, number, is_again=TaskSent.VOLUNTEER in entry.sent)
-        return TaskStep.VOLUNTEER if is_missing else TaskStep.NOTHING
+        is_missing = own.bid is None and may_offer(task, number, is_again=TaskStep.VOLUNTEER in entry.sent)
+        return TaskStep.VOLUNTEER if is_missing else None
     return step(_Look(task, own.bid, entry, place, is_standby, on_hand, newest))
 
 
@@ -218,91 +195,87 @@ def commitment_of(genesis: bytes, key: TaskKey, stash: bytes, entry: TaskEntry) 
     return bid_commitment(genesis, auction_id(*key), stash, entry.device, entry.offer, entry.salt)
 
 
-def _committing(look: _Look) -> TaskStep:
-    return TaskStep.COMMIT if look.bid is None else TaskStep.NOTHING
+def _committing(look: _Look) -> TaskStep | None:
+    return TaskStep.COMMIT if look.bid is None else None
 
 
-def _revealing(look: _Look) -> TaskStep:
+def _revealing(look: _Look) -> TaskStep | None:
     is_sealed = look.bid is not None and look.bid.opened is None
-    return TaskStep.REVEAL if is_sealed else TaskStep.NOTHING
+    return TaskStep.REVEAL if is_sealed else None
 
 
-def _starting(look: _Look) -> TaskStep:
+def _starting(look: _Look) -> TaskStep | None:
     task, sent = look.task, look.entry.sent
     if look.place is None or task.slots[look.place].started_at or not works_now(task, look.place):
-        return TaskStep.NOTHING
-    if TaskSent.REPORT in sent:
+        return None
+    if TaskStep.REPORT in sent:
         return TaskStep.REPORT
-    if look.on_hand.has_input or TaskSent.START in sent:
+    if look.on_hand.has_input or TaskStep.START in sent:
         return TaskStep.START
     is_late = look.on_hand.may_report and not task.jury_from and task.deadline <= look.newest + REPORT_BLOCKS
-    return TaskStep.REPORT if is_late else TaskStep.NOTHING
+    return TaskStep.REPORT if is_late else None
 
 
-def _running(look: _Look) -> TaskStep:
+def _running(look: _Look) -> TaskStep | None:
     if is_replicated(look.task.order):
-        return TaskStep.FINISH if is_to_be_bound(look.task, look.place, look.entry) else TaskStep.NOTHING
+        return TaskStep.FINISH if is_to_be_bound(look.task, look.place, look.entry) else None
     if is_by_time(look.task.order):
-        return TaskStep.NOTHING if look.place is None else _selling(look, look.task.slots[look.place])
+        return None if look.place is None else _selling(look, look.task.slots[look.place])
     if look.place is not None:
         return _stating(look, look.task.slots[look.place])
     is_held = 0 < newest_stated(look.task) == look.on_hand.held
-    return TaskStep.HOLD if look.is_standby and is_held else TaskStep.NOTHING
+    return TaskStep.HOLD if look.is_standby and is_held else None
 
 
-def _stating(look: _Look, slot: Slot) -> TaskStep:
+def _stating(look: _Look, slot: Slot) -> TaskStep | None:
     """The next milestone, or the result, if it is computed, the partners keep step, and the one before had its time."""
     task, entry = look.task, look.entry
     if slot.result is not None or slot.reported != kept_step(task):
-        return TaskStep.NOTHING
+        return None
     if task.done < slot.reported and look.newest < task.reported_at + HOLD_BLOCKS:
-        return TaskStep.NOTHING
+        return None
     following = slot.reported + 1
     if following == task.milestones:
-        return TaskStep.FINISH if entry.result is not None else TaskStep.NOTHING
-    return TaskStep.MILESTONE if task.behind + following in entry.milestones else TaskStep.NOTHING
+        return TaskStep.FINISH if entry.result is not None else None
+    return TaskStep.MILESTONE if task.behind + following in entry.milestones else None
 
 
-def _selling(look: _Look, slot: Slot) -> TaskStep:
+def _selling(look: _Look, slot: Slot) -> TaskStep | None:
     """An interval that is over, or the end; of a lease only once its time is up."""
     task, entry, following = look.task, look.entry, look.newest + 1
     if entry.result is not None:
         is_up = following >= task.started_at + slot.promised
-        return TaskStep.FINISH if is_up or task.order.checked_by is CheckedBy.METERED else TaskStep.NOTHING
-    if TaskSent.LEAVE in entry.sent:
+        return TaskStep.FINISH if is_up or task.order.checked_by is CheckedBy.METERED else None
+    if TaskStep.LEAVE in entry.sent:
         return TaskStep.LEAVE
     is_over = following >= interval_end(task) and slot.reported + 1 < task.milestones
     if is_over and task.behind + slot.reported + 1 in entry.milestones:
         return TaskStep.MILESTONE  # what was given is paid, whatever came after it
-    return TaskStep.LEAVE if look.on_hand.is_lost else TaskStep.NOTHING
+    return TaskStep.LEAVE if look.on_hand.is_lost else None
 
 
-def _asked(look: _Look) -> TaskStep:
-    return TaskStep.START if look.is_standby and look.on_hand.has_input else TaskStep.NOTHING
+def _asked(look: _Look) -> TaskStep | None:
+    return TaskStep.START if look.is_standby and look.on_hand.has_input else None
 
 
-def _opening(look: _Look) -> TaskStep:
-    return TaskStep.OPEN if is_to_be_opened(look.task, look.place, look.entry) else TaskStep.NOTHING
+def _opening(look: _Look) -> TaskStep | None:
+    return TaskStep.OPEN if is_to_be_opened(look.task, look.place, look.entry) else None
 
 
-def _nothing(_look: _Look) -> TaskStep:
-    return TaskStep.NOTHING
-
-
-def _showing(look: _Look) -> TaskStep:
+def _showing(look: _Look) -> TaskStep | None:
     if look.place is None or look.task.drawn is None:
-        return TaskStep.NOTHING
+        return None
     slot = look.task.slots[look.place]
-    return TaskStep.SHOW if slot.result is not None and not slot.is_shown else TaskStep.NOTHING
+    return TaskStep.SHOW if slot.result is not None and not slot.is_shown else None
 
 
-_STEPS: dict[TaskState, Callable[[_Look], TaskStep]] = {
+_STEPS: dict[TaskState, Callable[[_Look], TaskStep | None]] = {
     TaskState.COMMITTING: _committing,
     TaskState.REVEALING: _revealing,
     TaskState.STARTING: _starting,
     TaskState.RUNNING: _running,
     TaskState.ASKING: _asked,
     TaskState.SHOWING: _showing,
-    TaskState.VOLUNTEERING: _nothing,
+    TaskState.VOLUNTEERING: lambda _: None,
     TaskState.OPENING: _opening,
 }

@@ -1,11 +1,13 @@
-"""The policy's file in the base path, read again whenever it changes, and the mark of a provider that drains.
+"""The policy's file in the base path, read again whenever it changes; the mark of a provider that drains; its machine.
 
 Always: a file that is no policy lets no bid be made, and says so once; both are written whole or not at all.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from gpu_tasks.provider.tasks.policy import BidPolicy, PolicyError, policy_of, text_of
@@ -55,6 +57,19 @@ def set_draining(base: Path, *, drains: bool) -> None:
         replace(base / DRAIN_FILE, b"")
     else:
         (base / DRAIN_FILE).unlink(missing_ok=True)
+
+
+class HostMachine:
+    """This machine. Tests give another."""
+
+    def time_of_week(self) -> tuple[int, int]:
+        """Day (0: Monday) and minute of the day, UTC."""
+        now = datetime.now(UTC)
+        return now.weekday(), now.hour * 60 + now.minute
+
+    def is_idle(self) -> bool:
+        """Whether in the last minute less than half of its cores were wanted."""
+        return os.getloadavg()[0] * 2 < (os.cpu_count() or 1)
 
 
 class PolicySource:

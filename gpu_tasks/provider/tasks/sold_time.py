@@ -11,22 +11,15 @@ import os
 
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.program_left import check_size
-from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.orders import CheckedBy, is_replicated
 from gpu_tasks.market.training.tasks import Task, TaskResult, TaskState, interval_end
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.chain.port import ChainError, NetworkPort
 from gpu_tasks.provider.duties.keyed_tasks import KeyedTasks
 from gpu_tasks.provider.duties.parts import Parts
+from gpu_tasks.provider.duties.work import NOTHING_USED
 from gpu_tasks.provider.execution.device_times import Activity
-from gpu_tasks.provider.journal.task_records import (
-    MilestoneFound,
-    ProgramBegun,
-    ResultFound,
-    ResultSalted,
-    TaskEntry,
-    TaskKey,
-)
+from gpu_tasks.provider.journal.task_records import FoundMilestone, TaskEntry, TaskKey
 from gpu_tasks.provider.programs.log_lines import tell_lines
 from gpu_tasks.provider.programs.requests import ProgramError, UnfitProgramError
 from gpu_tasks.provider.programs.results import NOTHING, UNKNOWN_EXIT, interval_of, result_of, stored
@@ -37,8 +30,6 @@ from gpu_tasks.provider.tasks.replica_places import works_now
 
 BEFORE_STATES = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
 READY_STATES = (TaskState.STARTING, TaskState.ASKING, TaskState.VOLUNTEERING)
-NOT_USED = Usage(work_units=0, gpu_ms=0, energy_mj=0, cpu_ms=0, wall_ms=0, memory_peak_bytes=0)
-"""By a program that waits for its customer's secrets."""
 SILENT_TIMES = 2
 """A replica whose program goes on for so many times what was promised is ended, and what it left is its result."""
 
@@ -163,7 +154,7 @@ class TimeDuty:
         self._starting.add(key)
         try:
             if not entry.is_begun:
-                self.parts.journal.append(ProgramBegun(*key))
+                self.parts.journal.tasks.change(key, is_begun=True)
             await self.programs.begin(key)
         except ProgramError as error:
             self._lose(key, error)
@@ -181,18 +172,19 @@ class TimeDuty:
             await self.programs.ended(key)
 
     async def _note_interval(self, key: TaskKey, number: int) -> None:
-        usage = await self.programs.usage(key) if self.programs.is_begun(key) else NOT_USED
+        # a program that waits for its customer's secrets uses nothing
+        usage = await self.programs.usage(key) if self.programs.is_begun(key) else NOTHING_USED
         entry = self.parts.journal.tasks.get(key)
         if entry is not None and number not in entry.milestones:
-            self.parts.journal.append(MilestoneFound(*key, interval_of(number, usage), usage))
+            self.parts.journal.tasks.add(key, found=FoundMilestone(interval_of(number, usage), usage))
 
     async def _end(self, key: TaskKey) -> None:
         """Stop the program if it runs, seal what it left, and note the result: a job's end is the task's."""
-        entry = self.parts.journal.tasks.get(key)
-        if entry is None or entry.result is not None:
+        tasks = self.parts.journal.tasks
+        if key not in tasks or tasks[key].result is not None:
             return
         if self.programs.lacks_secrets(key):  # its customer never handed them over
-            self.parts.journal.append(ResultFound(*key, TaskResult(NOTHING, NOTHING, UNKNOWN_EXIT), NOT_USED))
+            tasks.change(key, result=TaskResult(NOTHING, NOTHING, UNKNOWN_EXIT), result_usage=NOTHING_USED)
             return
         if not self.programs.is_begun(key):
             return
@@ -200,9 +192,9 @@ class TimeDuty:
         end = await self.programs.stop(key)
         self.parts.telemetry.tell("program_ended", task=key[0], why=end.reason.value, exit=end.exit_code)
         root, blob = await self._left(key)
-        if entry.result is None:
-            self.parts.journal.append(ResultSalted(*key, os.urandom(32)))  # of a commitment, where there is one
-            self.parts.journal.append(ResultFound(*key, result_of(end, root, blob), usage))
+        if tasks[key].result is None:
+            salt = os.urandom(32)  # of a commitment, where there is one
+            tasks.change(key, result=result_of(end, root, blob), result_usage=usage, result_salt=salt)
         if blob != NOTHING:
             try:
                 await spread(self.parts, blob)

@@ -19,8 +19,8 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain.port import NetworkPort
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.execution.executor import BadStateError, ExecutionError, LaterState
-from gpu_tasks.provider.execution.gpu import Reading
+from gpu_tasks.provider.duties.work import NOTHING_USED, usage_of
+from gpu_tasks.provider.execution.executor import BadStateError, ExecutionError
 from gpu_tasks.provider.tasks.bid_terms import MeasuredRun
 from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run
 from gpu_tasks.provider.tasks.run_folder import RunFolder
@@ -32,22 +32,6 @@ CHUNK_US = 3_000_000
 """What one request to the worker takes, about."""
 MEASURED_US = 300_000
 """A measurement takes so long, or the whole run."""
-
-
-NOTHING_USED = Usage(0, 0, 0, 0, 0, 0)
-
-
-def used(steps: int, wall_us: int, later: LaterState, reading: Reading) -> Usage:
-    """What so many steps took: a unit of work is a step, and a GPU works for as long as it is waited for."""
-    wall_ms = wall_us // 1_000
-    return Usage(
-        work_units=steps,
-        gpu_ms=wall_ms if reading.is_gpu else 0,
-        energy_mj=reading.energy_mj,
-        cpu_ms=later.cpu_ms,
-        wall_ms=wall_ms,
-        memory_peak_bytes=max(reading.memory_peak_bytes, later.memory_peak_bytes),
-    )
 
 
 def together(first: Usage, second: Usage) -> Usage:
@@ -139,7 +123,7 @@ class TaskRun:
             raise ExecutionError(f"this machine's own state is none: {error}") from None
         wall_us = (self.clock() - began) // 1_000
         self.step_us = max(1, wall_us // max(1, steps))
-        return later.state, used(steps, wall_us, later, reading)
+        return later.state, usage_of(steps, wall_us // 1_000, later, reading)
 
 
 async def prepared_run(

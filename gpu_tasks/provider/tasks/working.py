@@ -31,22 +31,13 @@ from gpu_tasks.provider.duties.duty import Duty
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import RESEND_BLOCKS, StepBook, StepKey, StepMessage
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError
-from gpu_tasks.provider.journal.task_records import (
-    BidOver,
-    MilestoneFound,
-    ResultFound,
-    TaskEntry,
-    TaskKey,
-    TaskSending,
-    TaskSent,
-)
+from gpu_tasks.provider.journal.task_records import FoundMilestone, TaskEntry, TaskKey, TaskStep
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks.checkpoint_blobs import fetch_run, seal_run, spread
 from gpu_tasks.provider.tasks.places import (
     LAST_BLOCKS,
     OnHand,
     OwnTask,
-    TaskStep,
     commitment_of,
     is_about,
     is_held,
@@ -67,20 +58,6 @@ from gpu_tasks.provider.telemetry import Detail
 from gpu_tasks.traces.trace import traced_state
 from runtime.frame.call import Call
 
-SENT_BY = {
-    TaskStep.COMMIT: TaskSent.COMMIT,
-    TaskStep.REVEAL: TaskSent.REVEAL,
-    TaskStep.START: TaskSent.START,
-    TaskStep.REPORT: TaskSent.REPORT,
-    TaskStep.MILESTONE: TaskSent.MILESTONE,
-    TaskStep.FINISH: TaskSent.FINISH,
-    TaskStep.HOLD: TaskSent.HOLD,
-    TaskStep.SHOW: TaskSent.SHOW,
-    TaskStep.LEAVE: TaskSent.LEAVE,
-    TaskStep.VOLUNTEER: TaskSent.VOLUNTEER,
-    TaskStep.OPEN: TaskSent.OPEN,
-}
-"""What the journal calls the steps that the world sees."""
 ATTESTED = (TaskStep.MILESTONE, TaskStep.FINISH)
 """Steps that authors put into blocks."""
 AUCTIONS_APART = 1_024
@@ -212,7 +189,7 @@ class WorkDuty(Duty):
         if task.state is TaskState.JUDGED:
             await self._appeal_if_wronged(own, task, entry)
         step = next_step(own, entry, stash, self._on_hand(own, task), view.newest)
-        if step is TaskStep.NOTHING:
+        if step is None:
             self.book.wait(own.key[0], "waiting", why_waiting(own, entry, stash))
         elif await self._may_be_seen(own, entry, step, view):
             await self._take_if_due(own, task, entry, step)
@@ -227,7 +204,7 @@ class WorkDuty(Duty):
         kind = "task" if own.task is None else name_of(self.parts, own.task.order)
         self.selling.forget(key)
         self.parts.earnings.note("task", *key, device=entry.device, service=kind, grains=paid)
-        self.parts.journal.append(BidOver(*key, why, paid))
+        self.parts.journal.tasks.change(key, end=why, paid=paid)
         self.steps.forget(key)
         self.steps.tasks.cancel((*key, "hold"))
         self._held.pop(key, None)
@@ -246,7 +223,7 @@ class WorkDuty(Duty):
         case = await self.parts.chain.case(case_id)
         if case is not None and is_found_lying(case, self.parts.identity.stash):
             key = (case_id, own.key[1])
-            if self.steps.is_due(key, TaskStep.NOTHING):
+            if self.steps.is_due(key, TaskStep.APPEAL):
                 details: dict[str, Detail] = {"task": own.key[0], "place": place}
                 await self.steps.send(StepMessage(Courts.appeal(case_id=case_id), "appealed", details))
 
@@ -281,7 +258,7 @@ class WorkDuty(Duty):
             run = await self.book.prepare(own.key[0], task, entry.device)
             self._let_watch(own.key[0], task, entry, run)
             while has_more:
-                await self._note_milestones(own.key, task, entry, run)
+                await self._note_milestones(own.key, task, run)
                 if run.is_whole:
                     break
                 await run.compute_next(partial(self._tell_progress, own.key[0], run))
@@ -297,14 +274,15 @@ class WorkDuty(Duty):
     def _tell_progress(self, task_id: bytes, run: TaskRun, done: int) -> None:
         self.parts.watch.progress(task_id, done, run.boundaries[-1], run.step_us)
 
-    async def _note_milestones(self, key: TaskKey, task: Task, entry: TaskEntry, run: TaskRun) -> None:
+    async def _note_milestones(self, key: TaskKey, task: Task, run: TaskRun) -> None:
         """Put what can be stated by now into the store and the journal; before that nobody hears of it."""
         order = task.order
         for number in range(task.behind + 1, order.milestones + 1):
             index, is_last = state_index(order, number), number == order.milestones
             if index > run.index:
                 return
-            if (entry.result is not None) if is_last else (number in entry.milestones):
+            noted = self.parts.journal.tasks[key]
+            if (noted.result is not None) if is_last else (number in noted.milestones):
                 continue
             state = run.newest if index == run.index else run.folder.state(index)
             if state is None:
@@ -314,10 +292,10 @@ class WorkDuty(Duty):
             blob = await seal_run(self.parts, task, run.asked.reply_key, digests, state)
             if is_last:
                 result = TaskResult(root_of(digests), blob, metric)
-                self.parts.journal.append(ResultFound(*key, result, run.usage_taken()))
+                self.parts.journal.tasks.change(key, result=result, result_usage=run.usage_taken())
             else:
                 milestone = Milestone(number, root_of(digests), metric, blob)
-                self.parts.journal.append(MilestoneFound(*key, milestone, run.usage_taken()))
+                self.parts.journal.tasks.add(key, found=FoundMilestone(milestone, run.usage_taken()))
             self.parts.telemetry.tell("computed", task=key[0], milestone=number, of=order.milestones, metric=metric)
             self.steps.tasks.start((*key, blob), self._spread(blob))
 
@@ -372,15 +350,14 @@ class WorkDuty(Duty):
 
     async def _take_if_due(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep) -> None:
         number = _number(task, entry, self.parts.identity.stash, step)
-        sent = SENT_BY[step]
         key = (own.key[0], own.key[1] + AUCTIONS_APART * number)
         if step is TaskStep.SHOW and self.book.run(own.key[0], task) is None:
             self.book.wait(own.key[0], "waiting", "the states that are to be shown are read from the disk")
             return
         # a second copy of what an earlier process sent would only cost a fee; a window that closes costs more
         may_wait = task.deadline > self.steps.newest + 2 * RESEND_BLOCKS
-        if self.steps.is_due(key, step, was_sent=may_wait and sent in entry.sent and not number):
-            intent = None if sent in entry.sent else TaskSending(*own.key, sent)
+        if self.steps.is_due(key, step, was_sent=may_wait and step in entry.sent and not number):
+            intent = partial(self.parts.journal.tasks.add, own.key, sent=step)
             is_of_replicas = is_replicated(task.order) and step in REPLICA_STEPS
             replicas_call = self._replica_call(own, task, entry, step) if is_of_replicas else None
             call = replicas_call or self._call(own, task, entry, step, number)
@@ -389,7 +366,7 @@ class WorkDuty(Duty):
             content: Call | AnyAttestation = call
             if step in ATTESTED:
                 content = self._by_turns(key, step, task, entry, call)
-            await self.steps.send(StepMessage(content, f"task_{sent.name.lower()}", details, intent))
+            await self.steps.send(StepMessage(content, f"task_{step.name.lower()}", details, intent))
 
     def _by_turns(
         self, key: StepKey, step: TaskStep, task: Task, entry: TaskEntry, call: Call

@@ -40,8 +40,7 @@ from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import PolicySource, set_draining, write_policy
-from gpu_tasks.provider.tasks.told_policy import claimed_policy
-from gpu_tasks.provider.told_inventory import ToldInventory
+from gpu_tasks.provider.told_inventory import ToldInventory, claimed_policy
 from gpu_tasks.tasks.container_order import prepare_container
 from gpu_tasks.tasks.plan import BiddingDevice, Hindrance, PlannedDevice, plan_of
 from gpu_tasks.tasks.quantities import PPM, Rate, TimeSpan

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from click.testing import CliRunner
@@ -86,10 +87,7 @@ def test_doctor_says_that_a_gpu_would_compute_in_numpy(
 
 @pytest.mark.usefixtures("_card")
 def test_run_refuses_a_gpu_that_would_compute_in_numpy(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def stop(_: object) -> None:
-        return
-
-    monkeypatch.setattr(run, "_until_stopped", stop)
+    monkeypatch.setattr(run, "_until_stopped", AsyncMock(return_value=None))
     joined = eve.run(*JOIN)
     assert joined.exit_code == 0
     assert CARD.name in joined.stderr, "register says it before any money is bound"
@@ -137,10 +135,7 @@ def test_roll_calls_are_computed_by_the_backend_of_run(
 def test_a_gpu_that_is_not_registered_keeps_no_processor_from_its_work(
     eve: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def stop(_: object) -> None:
-        return
-
-    monkeypatch.setattr(run, "_until_stopped", stop)
+    monkeypatch.setattr(run, "_until_stopped", AsyncMock(return_value=None))
     eve.answer(*JOIN)
     monkeypatch.setattr(worker_start, "find_spec", lambda _: None)
     monkeypatch.setattr(gpu, "_gpus", lambda: [CARD])

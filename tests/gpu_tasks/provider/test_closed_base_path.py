@@ -6,6 +6,7 @@ import resource
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from click.testing import CliRunner
@@ -28,10 +29,7 @@ def eve(tmp_path: Path) -> Iterator[Operator]:
 
 
 def test_nobody_else_reads_the_base_path(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def stop(_: object) -> None:
-        return
-
-    monkeypatch.setattr(run, "_until_stopped", stop)
+    monkeypatch.setattr(run, "_until_stopped", AsyncMock(return_value=None))
     base = eve.folder / "Eve"
     base.mkdir(mode=0o755)
     eve.answer(*JOIN)
@@ -54,10 +52,7 @@ def test_only_a_used_base_path_is_closed(tmp_path: Path, *, is_used: bool, mode:
 
 
 def test_a_base_path_that_all_share_is_said_and_left_as_it_is(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def stop(_: object) -> None:
-        return
-
-    monkeypatch.setattr(run, "_until_stopped", stop)
+    monkeypatch.setattr(run, "_until_stopped", AsyncMock(return_value=None))
     eve.answer(*JOIN)
     base = eve.folder / "Eve"
     base.chmod(0o1777)

@@ -16,7 +16,7 @@ from gpu_tasks.provider.device_watch import STILL_MS_MIN, DeviceWatch
 from gpu_tasks.provider.duties.resumer import BY_OPERATOR
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, device_days, present_notes
-from provider_chain import REQUEST, Miner, Village, play
+from provider_chain import REQUEST, Miner, Village, in_village
 from runtime.encoding.types import GRAINS_PER_OGPU
 from simulation.chains.market_chain import signed
 
@@ -52,10 +52,7 @@ class Seen:
 
 async def step(village: Village, blocks: int = 4) -> None:
     """So many blocks that all is looked at."""
-    for _ in range(blocks):
-        village.node.block()
-        for miner in list(village.miners):
-            await miner.step()
+    await village.blocks(blocks)
 
 
 class Slow(FakeExecutor):
@@ -107,88 +104,79 @@ def test_a_device_computes_waits_for_the_chain_and_has_nothing_to_do(tmp_path: P
     asyncio.run(asyncio.wait_for(main(), 120))
 
 
-def test_a_machine_that_fails_says_so_and_one_without_its_input_too(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-        seen = Seen(miner)
-        miner.executor.trouble = ExecutionError("the power is gone")
-        await village.post(REQUEST, racers=1)
-        await step(village, 8)
-        assert seen.now() == "hindered"
-        miner.executor.trouble = None
-        await step(village, 40)
-        assert seen.now() == "not asked for"
-        await village.post(b"complete that", racers=1, is_stored=False)
-        for _ in range(8):
-            await step(village, 1)
-            if miner.chain.view().duties:
-                break
-        assert seen.now() == "input"
-
-    play(tmp_path, 1, scene)
+@in_village(1)
+async def test_a_machine_that_fails_says_so_and_one_without_its_input_too(village: Village) -> None:
+    miner = village.miners[0]
+    seen = Seen(miner)
+    miner.executor.trouble = ExecutionError("the power is gone")
+    await village.post(REQUEST, racers=1)
+    await step(village, 8)
+    assert seen.now() == "hindered"
+    miner.executor.trouble = None
+    await step(village, 40)
+    assert seen.now() == "not asked for"
+    await village.post(b"complete that", racers=1, is_stored=False)
+    for _ in range(8):
+        await step(village, 1)
+        if miner.chain.view().duties:
+            break
+    assert seen.now() == "input"
 
 
-def test_why_nothing_is_drawn(tmp_path: Path) -> None:
+@in_village(1)
+async def test_why_nothing_is_drawn(village: Village) -> None:
     """By what the market says of services, bonds and prices: see `test_demand` and `test_idling`."""
+    miner = village.miners[0]
+    seen, stash = Seen(miner), miner.keys.stash
+    await step(village)
 
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-        seen, stash = Seen(miner), miner.keys.stash
+    async def after(call: Any) -> str:
+        village.node.chain.block(signed(stash, call))
         await step(village)
+        return seen.now()
 
-        async def after(call: Any) -> str:
-            village.node.chain.block(signed(stash, call))
-            await step(village)
-            return seen.now()
-
-        offer = InferenceMarket.offer(service=0, device=seen.device, ask=50 * GRAINS_PER_OGPU)
-        assert await after(Devices.pause(device=seen.device)) == "paused"
-        assert BY_OPERATOR in seen.words()
-        assert await after(Devices.resume(device=seen.device)) == "not asked for"
-        assert await after(InferenceMarket.withdraw_offer(service=0, device=seen.device)) == "no offer"
-        assert await after(offer) == "not asked for"
-        await village.post(REQUEST, racers=1)
-        await step(village, 8)
-        assert seen.now() == "price"
-        miner.chain.is_away = True
-        clock = miner.daemon.duty(DeviceWatch)._clock
-        miner.daemon.duty(DeviceWatch)._clock = lambda: clock() + STILL_MS_MIN / 1_000 + 1
-        assert seen.now() == "no node"
-
-    play(tmp_path, 1, scene)
+    offer = InferenceMarket.offer(service=0, device=seen.device, ask=50 * GRAINS_PER_OGPU)
+    assert await after(Devices.pause(device=seen.device)) == "paused"
+    assert BY_OPERATOR in seen.words()
+    assert await after(Devices.resume(device=seen.device)) == "not asked for"
+    assert await after(InferenceMarket.withdraw_offer(service=0, device=seen.device)) == "no offer"
+    assert await after(offer) == "not asked for"
+    await village.post(REQUEST, racers=1)
+    await step(village, 8)
+    assert seen.now() == "price"
+    miner.chain.is_away = True
+    clock = miner.daemon.duty(DeviceWatch)._clock
+    miner.daemon.duty(DeviceWatch)._clock = lambda: clock() + STILL_MS_MIN / 1_000 + 1
+    assert seen.now() == "no node"
 
 
-def test_of_the_market_nothing_is_asked_for_a_paused_device(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner, asked = village.miners[0], list[Collection[int]]()
-        found = miner.chain.demand
+@in_village(1)
+async def test_of_the_market_nothing_is_asked_for_a_paused_device(village: Village) -> None:
+    miner, asked = village.miners[0], list[Collection[int]]()
+    found = miner.chain.demand
 
-        async def demand(services: Collection[int]) -> Demand:
-            asked.append(services)
-            return await found(services)
+    async def demand(services: Collection[int]) -> Demand:
+        asked.append(services)
+        return await found(services)
 
-        miner.chain.demand = demand  # type: ignore[method-assign]
-        await step(village, 12)
-        assert asked, "it stands still, and may be drawn"
-        village.node.chain.block(signed(miner.keys.stash, Devices.pause(device=Seen(miner).device)))
-        await step(village, 12)
-        asked.clear()
-        await step(village, 12)
-        assert not asked
-
-    play(tmp_path, 1, scene)
+    miner.chain.demand = demand  # type: ignore[method-assign]
+    await step(village, 12)
+    assert asked, "it stands still, and may be drawn"
+    village.node.chain.block(signed(miner.keys.stash, Devices.pause(device=Seen(miner).device)))
+    await step(village, 12)
+    asked.clear()
+    await step(village, 12)
+    assert not asked
 
 
-def test_a_node_that_answers_nothing_stops_no_work(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
+@in_village(1)
+async def test_a_node_that_answers_nothing_stops_no_work(village: Village) -> None:
+    miner = village.miners[0]
 
-        async def demand(services: Collection[int]) -> Demand:
-            raise ChainError(f"the node is away, and was asked about {services}")
+    async def demand(services: Collection[int]) -> Demand:
+        raise ChainError(f"the node is away, and was asked about {services}")
 
-        miner.chain.demand = demand  # type: ignore[method-assign]
-        unit = await village.post(REQUEST, racers=1)
-        status = await village.run(unit)
-        assert status.unit.output_root is not None
-
-    play(tmp_path, 1, scene)
+    miner.chain.demand = demand  # type: ignore[method-assign]
+    unit = await village.post(REQUEST, racers=1)
+    status = await village.run(unit)
+    assert status.unit.output_root is not None

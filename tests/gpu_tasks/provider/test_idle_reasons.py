@@ -121,7 +121,7 @@ def a_race(number: int = 0, *, device: bytes = ID, state: UnitState = UnitState.
 
 def test_what_a_race_waits_for() -> None:
     race = a_race()
-    begun, declined = RaceEntry(ID), RaceEntry(ID, sent={Sent.DECLINE})
+    begun, declined = RaceEntry(ID), RaceEntry(ID, sent=(Sent.DECLINE,))
     done = RaceEntry(ID, result=object())  # type: ignore[arg-type]  # whatever it is
     assert race_wait([], ID, ()) is RaceWait.NO_UNIT
     assert race_wait([(race, None)], ID, ()) is RaceWait.INPUT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -51,10 +52,7 @@ def test_a_bond_is_withdrawn_once_it_is_free(
 
 
 def test_what_waits_is_told_with_the_first_and_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def now(*_: Any) -> ChainTime:
-        return TIME
-
-    monkeypatch.setattr(registration, "read_time", now)
+    monkeypatch.setattr(registration, "read_time", AsyncMock(return_value=TIME))
     client = cast("ChainClient", LeftClient(LATER, KEPT, FREE, withdrawable=30))
     facts = asyncio.run(registration.unbonding_facts(client, STASH))
     assert [facts[name] for name in ("unlocking", "free_now", "epoch")] == [105, 30, 5]

@@ -14,7 +14,7 @@ from gpu_tasks.provider.commands.status import DEVICES, device_shown, earned_fac
 from gpu_tasks.provider.earnings import EARNINGS_FILE, LOSSES_FILE, EarningsBook, LossBook, LostPart
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.journal import Journal
-from gpu_tasks.provider.journal.records import Assigned, End, Ended
+from gpu_tasks.provider.journal.records import End, RaceEntry
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import HarmlessFormatter, JsonLinesTelemetry, LogTelemetry
 from provider_runner import Operator
@@ -89,9 +89,8 @@ def test_the_journals_sums_are_shown_while_a_daemon_writes_it(tmp_path: Path) ->
     assert journal_facts(tmp_path / "journal") == {"journal": "none yet"}
     journal = Journal(tmp_path / "journal")
     for number, end in enumerate((End.WON, End.WITNESSED, End.UNPAID)):
-        journal.append(Assigned(bytes([number]) * 32, 1, bytes(32)))
-        journal.append(Ended(bytes([number]) * 32, 1, end, 10 * number + 1))
-    journal.append(Assigned(b"z" * 32, 1, bytes(32)))
+        journal.races.put((bytes([number]) * 32, 1), RaceEntry(bytes(32), end=end, paid=10 * number + 1))
+    journal.races.put((b"z" * 32, 1), RaceEntry(bytes(32)))
     facts = journal_facts(tmp_path / "journal")
     assert facts == {"races": 4, "open": 1, "won": 1, "witnessed": 1, "open_tasks": 0}
     journal.close()

@@ -14,7 +14,7 @@ from gpu_tasks.provider.execution.containers.images import ImageBook
 from gpu_tasks.provider.journal import journal as journal_module
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause
-from gpu_tasks.provider.journal.records import Assigned
+from gpu_tasks.provider.journal.records import RaceEntry
 from synced_renames import watched_renames
 
 
@@ -44,7 +44,7 @@ def test_a_file_is_on_the_disk_before_it_takes_its_name(
     write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal(tmp_path / "journal")
-    journal.append(Assigned(b"u" * 32, 1, b"d" * 32))
+    journal.races.put((b"u" * 32, 1), RaceEntry(b"d" * 32))
     journal.close()
     monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 0)
     with watched_renames() as renames:

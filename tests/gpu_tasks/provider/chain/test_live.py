@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -95,10 +96,7 @@ def test_what_the_node_refuses_at_first_is_an_error() -> None:
 
 
 def test_a_service_that_is_no_more_is_said_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def none(client: object, number: int) -> None:
-        return None
-
-    monkeypatch.setattr(market_reads, "service", none)
+    monkeypatch.setattr(market_reads, "service", AsyncMock(return_value=None))
     client = FakeNodeClient()
     with pytest.raises(ChainError, match="there is no service 3 on a chain"):
         asyncio.run(live_chain(client).service(3))
@@ -122,7 +120,7 @@ ODD: list[object] = [
 
 
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> None:
+async def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> None:
     """B11: whatever a node answers, what comes of it is a ChainError, as if it were away."""
 
     class OddRpc(FakeNodeClient):
@@ -131,21 +129,18 @@ def test_an_odd_answer_costs_a_retry_and_never_the_daemon(odd: object) -> None:
         async def call(self, method: str, *params: object) -> Any:
             return odd
 
-    async def main() -> None:
-        client = ChainClient(cast("Any", OddRpc()), apis_for(SPEC.parameters, is_development=True), bytes(32), "odd")
-        chain = live_chain(client)
-        unit = b"u" * 32
-        for question in (
-            chain.standing(), chain.final_unit(unit), chain.unit(unit), chain.service(0), chain.services(),
-            chain.providers(), chain.provider(unit), chain.own_devices(), chain.judging_readers(), chain.judges(unit),
-            chain.final_seats(),
-            chain.stash_of(unit), chain.offences(), chain.is_tombstoned(unit),
-            chain.submit(CALL),
-        ):  # fmt: skip
-            with contextlib.suppress(ChainError):
-                await question
-
-    asyncio.run(main())
+    client = ChainClient(cast("Any", OddRpc()), apis_for(SPEC.parameters, is_development=True), bytes(32), "odd")
+    chain = live_chain(client)
+    unit = b"u" * 32
+    for question in (
+        chain.standing(), chain.final_unit(unit), chain.unit(unit), chain.service(0), chain.services(),
+        chain.providers(), chain.provider(unit), chain.own_devices(), chain.judging_readers(), chain.judges(unit),
+        chain.final_seats(),
+        chain.stash_of(unit), chain.offences(), chain.is_tombstoned(unit),
+        chain.submit(CALL),
+    ):  # fmt: skip
+        with contextlib.suppress(ChainError):
+            await question
 
 
 class OddNode:
@@ -269,11 +264,8 @@ def test_who_has_connected_waits_no_longer_than_after_a_failure(monkeypatch: pyt
         assert arguments[-1] == live.ANSWER_SECONDS[-1]
         return node
 
-    async def stash(*_: object) -> bytes:
-        return bytes(32)
-
     monkeypatch.setattr(VerifiedClient, "connect_by", connect)
-    monkeypatch.setattr(market_reads, "stash_of", stash)
+    monkeypatch.setattr(market_reads, "stash_of", AsyncMock(return_value=bytes(32)))
     asyncio.run(LiveChain.connect("ws://nowhere", KEY, Trust(Path("nowhere")), lambda _: None))
     assert node.patience == live.ANSWER_SECONDS[0]
 
@@ -298,10 +290,7 @@ class HintingNode:
 
 
 def test_no_more_devices_are_asked_after_than_a_provider_has_or_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def none(*_: object) -> tuple[()]:
-        return ()
-
-    monkeypatch.setattr(market_reads, "with_offers", none)
+    monkeypatch.setattr(market_reads, "with_offers", AsyncMock(return_value=()))
     hinting, silent = HintingNode(2 * DEVICES_PER_PROVIDER_MAX), HintingNode()
     heard = live.OwnDevices(bytes(32))
     for number in range(2 * live.NAMES_MAX):
@@ -321,14 +310,11 @@ def test_a_list_of_all_providers_is_read_again_after_some_blocks(monkeypatch: py
         read.append(heights[0])
         return {}
 
-    async def finalized() -> bytes:
-        return bytes(32)
-
     async def height(_: bytes) -> int:
         return heights[0]
 
     monkeypatch.setattr(market_reads, "providers", providers)
-    client: Any = SimpleNamespace(finalized=finalized, height=height)
+    client: Any = SimpleNamespace(finalized=AsyncMock(return_value=bytes(32)), height=height)
     known = live.KnownProviders()
     for now in (7, 7 + live.PROVIDERS_KEPT_BLOCKS - 1, 7 + live.PROVIDERS_KEPT_BLOCKS):
         heights[:] = [now]

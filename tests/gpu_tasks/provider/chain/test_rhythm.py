@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gpu_tasks.provider.chain.live import HeadSubscription
-from gpu_tasks.provider.chain.rate_limited_log import AGAIN_SECONDS, KINDS_MAX, RateLimitedLog
+from gpu_tasks.provider.chain.live import AGAIN_SECONDS, KINDS_MAX, HeadSubscription, RateLimitedLog
 from wallet.rpc import NodeUnreachableError, RpcJson
 
 LONG = 3_600.0
@@ -21,38 +20,29 @@ async def heads(*items: RpcJson, then: asyncio.Event | None = None) -> AsyncIter
         await then.wait()
 
 
-def test_all_that_was_told_of_meanwhile_is_one_ring() -> None:
-    async def main() -> None:
-        async with HeadSubscription(heads(1, "odd", None, then=asyncio.Event())) as bell:
-            await asyncio.sleep(0)
-            await bell.ring(LONG)
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.01):
-                    await bell.ring(LONG)
-
-    asyncio.run(main())
-
-
-def test_a_node_that_tells_of_nothing_is_asked_all_the_same() -> None:
-    async def main() -> None:
-        async with HeadSubscription(heads(then=asyncio.Event())) as bell:
-            async with asyncio.timeout(60):
+async def test_all_that_was_told_of_meanwhile_is_one_ring() -> None:
+    async with HeadSubscription(heads(1, "odd", None, then=asyncio.Event())) as bell:
+        await asyncio.sleep(0)
+        await bell.ring(LONG)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
                 await bell.ring(LONG)
-            for _ in range(3):
-                await bell.ring(0.001)
 
-    asyncio.run(main())
+
+async def test_a_node_that_tells_of_nothing_is_asked_all_the_same() -> None:
+    async with HeadSubscription(heads(then=asyncio.Event())) as bell:
+        async with asyncio.timeout(60):
+            await bell.ring(LONG)
+        for _ in range(3):
+            await bell.ring(0.001)
 
 
 @pytest.mark.parametrize("told", [(), (1,)])
-def test_a_subscription_that_ends_is_said(told: tuple[int, ...]) -> None:
-    async def main() -> None:
-        async with HeadSubscription(heads(*told)) as bell, asyncio.timeout(60):
-            with pytest.raises(NodeUnreachableError, match="ended its subscription"):
-                for _ in range(3):
-                    await bell.ring(LONG)
-
-    asyncio.run(main())
+async def test_a_subscription_that_ends_is_said(told: tuple[int, ...]) -> None:
+    async with HeadSubscription(heads(*told)) as bell, asyncio.timeout(60):
+        with pytest.raises(NodeUnreachableError, match="ended its subscription"):
+            for _ in range(3):
+                await bell.ring(LONG)
 
 
 def test_the_same_thing_with_other_numbers_is_told_once_in_a_while() -> None:

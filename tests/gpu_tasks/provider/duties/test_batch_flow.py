@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from gpu_tasks.market.inference.units import Refund, UnitState, UnitTerms
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
 from gpu_tasks.provider.duties.work import payable_requests
 from gpu_tasks.provider.execution.executor import ExecutionError, Finished, ManyExecuted
-from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village
+from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village, in_village
 from simulation.chains.market_chain import GENESIS_HASH
 
 ASKED = [b"complete this", b"no request", b"complete that one too", b"complete it"]
@@ -45,60 +43,46 @@ class Breaking(FakeExecutor):
         return await super().run_many(requests, finished)
 
 
-def play(folder: Path, providers: int, scene: Callable[[Village], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with Village(folder, providers) as village:
-            await scene(village)
-
-    asyncio.run(main())
-
-
 @pytest.mark.parametrize("racers", [1, 2])
-def test_a_batch_is_paid_by_its_tokens_and_a_bad_request_costs_nothing(tmp_path: Path, racers: int) -> None:
-    async def scene(village: Village) -> None:
-        unit_id = await village.post(ASKED, racers=racers, tokens_max=128)
-        unit = (await village.run(unit_id)).unit
-        assert unit.state is UnitState.SETTLED
-        assert unit.output_root == output_of(GENESIS_HASH, unit_id, INPUT_SALT, OUTCOMES).root
-        outcome = result(unit.racers, unit.output_root)
-        assert outcome is not None
-        assert outcome.winner.reveal is not None
-        assert (outcome.winner.reveal.input_tokens, outcome.winner.reveal.output_tokens) == (0, TOKENS)
-        assert due(unit, outcome.winner) == unit.price * TOKENS // 128
-        (settled,) = village.node.chain.happened(UnitSettled)
-        assert settled.price == unit.price * TOKENS // 128
-        winner = village.miner(outcome.winner.owner)
-        blob = winner.daemon.parts.store.get(outcome.winner.reveal.output_blob)
-        assert decode_outcomes(CUSTOMER_SEAL.open(blob or b"")) == OUTCOMES
-        assert not list(winner.daemon.parts.batches.glob("*")), "nothing is kept of what is in the journal"
-
-    play(tmp_path, 2, scene)
+@in_village(2)
+async def test_a_batch_is_paid_by_its_tokens_and_a_bad_request_costs_nothing(village: Village, racers: int) -> None:
+    unit_id = await village.post(ASKED, racers=racers, tokens_max=128)
+    unit = (await village.run(unit_id)).unit
+    assert unit.state is UnitState.SETTLED
+    assert unit.output_root == output_of(GENESIS_HASH, unit_id, INPUT_SALT, OUTCOMES).root
+    outcome = result(unit.racers, unit.output_root)
+    assert outcome is not None
+    assert outcome.winner.reveal is not None
+    assert (outcome.winner.reveal.input_tokens, outcome.winner.reveal.output_tokens) == (0, TOKENS)
+    assert due(unit, outcome.winner) == unit.price * TOKENS // 128
+    (settled,) = village.node.chain.happened(UnitSettled)
+    assert settled.price == unit.price * TOKENS // 128
+    winner = village.miner(outcome.winner.owner)
+    blob = winner.daemon.parts.store.get(outcome.winner.reveal.output_blob)
+    assert decode_outcomes(CUSTOMER_SEAL.open(blob or b"")) == OUTCOMES
+    assert not list(winner.daemon.parts.batches.glob("*")), "nothing is kept of what is in the journal"
 
 
-def test_of_two_answers_the_judges_find_the_right_one(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit_id = await village.post(ASKED, tokens_max=128)
-        liar = None
-        for _ in range(60):
-            village.node.block()
-            status = village.node.api().unit(unit_id)
-            assert status is not None
-            if liar is None and status.unit.racers:
-                liar = village.miner(status.unit.racers[0].owner)
-                liar.executor.spoil = True
-            if status.unit.state is UnitState.JUDGING and liar is not None:
-                liar.executor.spoil = False
-            for miner in village.miners:
-                await miner.step()
-            if status.unit.ended_at:
-                break
-        assert liar is not None
-        ended = village.node.api().unit(unit_id)
-        assert ended is not None
-        assert ended.unit.output_root == output_of(GENESIS_HASH, unit_id, INPUT_SALT, OUTCOMES).root
-        assert [slashed.provider for slashed in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-
-    play(tmp_path, 5, scene)
+@in_village(5)
+async def test_of_two_answers_the_judges_find_the_right_one(village: Village) -> None:
+    unit_id = await village.post(ASKED, tokens_max=128)
+    liar = None
+    for _ in range(60):
+        village.node.block()
+        status = village.unit(unit_id)
+        if liar is None and status.unit.racers:
+            liar = village.miner(status.unit.racers[0].owner)
+            liar.executor.spoil = True
+        if status.unit.state is UnitState.JUDGING and liar is not None:
+            liar.executor.spoil = False
+        for miner in village.miners:
+            await miner.step()
+        if status.unit.ended_at:
+            break
+    assert liar is not None
+    ended = village.unit(unit_id)
+    assert ended.unit.output_root == output_of(GENESIS_HASH, unit_id, INPUT_SALT, OUTCOMES).root
+    assert [slashed.provider for slashed in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
 
 
 @pytest.mark.parametrize(
@@ -106,15 +90,13 @@ def test_of_two_answers_the_judges_find_the_right_one(tmp_path: Path) -> None:
     [(ASKED, TOKENS - 1), (ASKED[:3], TOKENS), ([*ASKED, b"complete"], TOKENS), (b"complete this", 64)],
     ids=["more tokens than are paid for", "a request too few", "a request too many", "no list of requests"],
 )
-def test_an_input_that_is_not_what_the_unit_says_is_given_back(
-    tmp_path: Path, asked: bytes | list[bytes], tokens: int
+@in_village(4)
+async def test_an_input_that_is_not_what_the_unit_says_is_given_back(
+    village: Village, asked: bytes | list[bytes], tokens: int
 ) -> None:
-    async def scene(village: Village) -> None:
-        await village.run(await village.post(asked, tokens_max=tokens, requests=len(ASKED)))
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-        assert not any(miner.executor.runs for miner in village.miners)
-
-    play(tmp_path, 4, scene)
+    await village.run(await village.post(asked, tokens_max=tokens, requests=len(ASKED)))
+    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+    assert not any(miner.executor.runs for miner in village.miners)
 
 
 def test_requests_that_read_more_together_than_is_paid_for_are_not_computed() -> None:
@@ -130,16 +112,13 @@ def test_requests_that_read_more_together_than_is_paid_for_are_not_computed() ->
         payable_requests(Reading(), asked, replace(terms, tokens_in=47))
 
 
-def test_what_was_done_before_a_breakdown_is_not_computed_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        executor, village = Breaking(), Village(tmp_path, 1)
-        village.make = executor.make
-        async with village:
-            unit_id = await village.post(ASKED, racers=1, tokens_max=128)
-            assert (await village.run(unit_id)).unit.state is UnitState.SETTLED
-            assert executor.broke
-            good = [request for request in ASKED if request.startswith(b"complete")]
-            assert sorted(executor.runs) == sorted(good), "each once"
-            assert not village.node.chain.happened(RaceMissed)
-
-    asyncio.run(main())
+async def test_what_was_done_before_a_breakdown_is_not_computed_again(tmp_path: Path) -> None:
+    executor, village = Breaking(), Village(tmp_path, 1)
+    village.make = executor.make
+    async with village:
+        unit_id = await village.post(ASKED, racers=1, tokens_max=128)
+        assert (await village.run(unit_id)).unit.state is UnitState.SETTLED
+        assert executor.broke
+        good = [request for request in ASKED if request.startswith(b"complete")]
+        assert sorted(executor.runs) == sorted(good), "each once"
+        assert not village.node.chain.happened(RaceMissed)

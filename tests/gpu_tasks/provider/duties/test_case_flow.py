@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from gpu_tasks.provider.duties import endings, judging
 from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.verdicts import find_verdict
-from provider_chain import INPUT_SALT, REQUEST, Miner, Village, play
+from provider_chain import INPUT_SALT, REQUEST, Miner, Village, in_village
 
 WRONG = Answered(b"w" * 32)
 
@@ -28,26 +27,11 @@ async def until_over(village: Village, unit: bytes, liar: Miner) -> None:
     """Blocks until no case about the unit is open; the liar answers wrongly."""
     liar.executor.spoil = True
     for _ in range(250):
-        village.node.block()
-        for miner in list(village.miners):
-            await miner.step()
-        status = village.node.api().unit(unit)
-        assert status is not None
+        await village.block()
+        status = village.unit(unit)
         if status.unit.ended_at and status.case is None:
             return
     raise AssertionError("a case without end")
-
-
-async def unit_for(village: Village, miner: Miner) -> bytes:
-    """A unit that the miner was just drawn for, with one other."""
-    while True:
-        unit = await village.post()
-        while (status := village.node.api().unit(unit)) and not status.unit.racers:
-            village.node.block()
-        assert status is not None
-        if miner.keys.stash in [racer.owner for racer in status.unit.racers]:
-            return unit
-        await village.run(unit)
 
 
 Change = Callable[[Case, bytes, Statement], Statement]
@@ -75,111 +59,95 @@ def conniving(monkeypatch: pytest.MonkeyPatch, liar: Miner) -> None:
     on_committees(monkeypatch, change)
 
 
-def test_every_judge_opens_the_probe_of_its_own_seat(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        liar = village.miners[0]
-        unit = await unit_for(village, liar)
-        await until_over(village, unit, liar)
-        opened = [one for one in village.node.chain.happened(OpinionOpened) if one.case == unit]
-        assert len(opened) == 3
-        assert len({one.statement.probe for one in opened}) == 3
-        trace = await FakeExecutor().trace(REQUEST, REQUEST[::-1], b"p" * 32)
-        assert probe_of(unit, opened[0].judge, INPUT_SALT, trace) != opened[0].statement.probe, "of another place"
-        assert {one.provider for one in village.node.chain.happened(ProviderSlashed)} == {liar.keys.stash}
-
-    play(tmp_path, 5, scene)
+@in_village(5)
+async def test_every_judge_opens_the_probe_of_its_own_seat(village: Village) -> None:
+    liar = village.miners[0]
+    unit = await village.unit_for(liar)
+    await until_over(village, unit, liar)
+    opened = [one for one in village.node.chain.happened(OpinionOpened) if one.case == unit]
+    assert len(opened) == 3
+    assert len({one.statement.probe for one in opened}) == 3
+    trace = await FakeExecutor().trace(REQUEST, REQUEST[::-1], b"p" * 32)
+    assert probe_of(unit, opened[0].judge, INPUT_SALT, trace) != opened[0].statement.probe, "of another place"
+    assert {one.provider for one in village.node.chain.happened(ProviderSlashed)} == {liar.keys.stash}
 
 
-def test_an_honest_racer_that_is_found_to_lie_appeals_and_the_judges_pay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_village(9)
+async def test_an_honest_racer_that_is_found_to_lie_appeals_and_the_judges_pay(
+    village: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(village: Village) -> None:
-        liar = village.miners[0]
-        unit = await unit_for(village, liar)
-        conniving(monkeypatch, liar)
-        await until_over(village, unit, liar)
-        (appeal,) = village.node.chain.happened(CaseAppealed)
-        (ended,) = [one for one in village.node.chain.happened(CaseEnded) if one.case == unit]
-        assert ended.outcome is CaseOutcome.APPEAL_WON
-        assert "appealed" in village.miner(appeal.appellant).heard.names()
-        convicted = [one for one in village.node.chain.happened(JudgeCharged) if one.is_convicted]
-        assert len(convicted) == 3
-        (settled,) = [one for one in village.node.chain.happened(UnitSettled) if one.unit == unit]
-        assert settled.winner == appeal.appellant != liar.keys.stash
-
-    play(tmp_path, 9, scene)
+    liar = village.miners[0]
+    unit = await village.unit_for(liar)
+    conniving(monkeypatch, liar)
+    await until_over(village, unit, liar)
+    (appeal,) = village.node.chain.happened(CaseAppealed)
+    (ended,) = [one for one in village.node.chain.happened(CaseEnded) if one.case == unit]
+    assert ended.outcome is CaseOutcome.APPEAL_WON
+    assert "appealed" in village.miner(appeal.appellant).heard.names()
+    convicted = [one for one in village.node.chain.happened(JudgeCharged) if one.is_convicted]
+    assert len(convicted) == 3
+    (settled,) = [one for one in village.node.chain.happened(UnitSettled) if one.unit == unit]
+    assert settled.winner == appeal.appellant != liar.keys.stash
 
 
-def test_a_judge_who_was_outvoted_appeals_where_nobody_else_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_village(9)
+async def test_a_judge_who_was_outvoted_appeals_where_nobody_else_does(
+    village: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of three say what nobody computed; the racers' daemons are told to keep quiet."""
+    liar = village.miners[0]
+    unit = await village.unit_for(liar)
+    seated = list[bytes]()
 
-    async def scene(village: Village) -> None:
-        liar = village.miners[0]
-        unit = await unit_for(village, liar)
-        seated = list[bytes]()
+    def change(_: Case, judge: bytes, said: Statement) -> Statement:
+        seated.append(judge)
+        return said if len(seated) == 1 else replace(said, opinion=WRONG)
 
-        def change(_: Case, judge: bytes, said: Statement) -> Statement:
-            seated.append(judge)
-            return said if len(seated) == 1 else replace(said, opinion=WRONG)
-
-        on_committees(monkeypatch, change)
-        monkeypatch.setattr(endings, "is_wronged", lambda *_: False)
-        await until_over(village, unit, liar)
-        (appeal,) = village.node.chain.happened(CaseAppealed)
-        assert appeal.appellant == seated[0]
-        assert village.miner(seated[0]).heard.names().count("appealed") == 1
-        (ended,) = [one for one in village.node.chain.happened(CaseEnded) if one.case == unit]
-        assert ended.outcome is CaseOutcome.APPEAL_WON
-        assert {one.judge for one in village.node.chain.happened(JudgeCharged) if one.is_convicted} == set(seated[1:])
-
-    play(tmp_path, 9, scene)
+    on_committees(monkeypatch, change)
+    monkeypatch.setattr(endings, "is_wronged", lambda *_: False)
+    await until_over(village, unit, liar)
+    (appeal,) = village.node.chain.happened(CaseAppealed)
+    assert appeal.appellant == seated[0]
+    assert village.miner(seated[0]).heard.names().count("appealed") == 1
+    (ended,) = [one for one in village.node.chain.happened(CaseEnded) if one.case == unit]
+    assert ended.outcome is CaseOutcome.APPEAL_WON
+    assert {one.judge for one in village.node.chain.happened(JudgeCharged) if one.is_convicted} == set(seated[1:])
 
 
-def test_a_court_finds_a_probe_that_nobody_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_village(9)
+async def test_a_court_finds_a_probe_that_nobody_computed(village: Village, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two judges say the wrong thing, the third the right one, copied: its probe betrays it."""
+    liar = village.miners[0]
+    unit = await village.unit_for(liar)
+    lazy = list[bytes]()
 
-    async def scene(village: Village) -> None:
-        liar = village.miners[0]
-        unit = await unit_for(village, liar)
-        lazy = list[bytes]()
+    def change(_: Case, judge: bytes, said: Statement) -> Statement:
+        lazy.append(judge)
+        return replace(said, opinion=WRONG) if len(lazy) > 1 else replace(said, probe=b"c" * 32)
 
-        def change(_: Case, judge: bytes, said: Statement) -> Statement:
-            lazy.append(judge)
-            return replace(said, opinion=WRONG) if len(lazy) > 1 else replace(said, probe=b"c" * 32)
-
-        on_committees(monkeypatch, change)
-        await until_over(village, unit, liar)
-        convicted = {one.judge for one in village.node.chain.happened(JudgeCharged) if one.is_convicted}
-        assert lazy[0] in convicted
-        assert len(convicted) == 3
-
-    play(tmp_path, 9, scene)
+    on_committees(monkeypatch, change)
+    await until_over(village, unit, liar)
+    convicted = {one.judge for one in village.node.chain.happened(JudgeCharged) if one.is_convicted}
+    assert lazy[0] in convicted
+    assert len(convicted) == 3
 
 
-def test_what_was_withheld_by_mistake_is_opened_while_the_case_is_open(tmp_path: Path) -> None:
+@in_village(8)
+async def test_what_was_withheld_by_mistake_is_opened_while_the_case_is_open(village: Village) -> None:
     """A machine that was away for the whole window: a miss and no lie."""
-
-    async def scene(village: Village) -> None:
-        away = village.miners[0]
-        unit = await unit_for(village, away)
-        for _ in range(200):
-            village.node.block()
-            status = village.node.api().unit(unit)
-            assert status is not None
-            racer = next(one for one in status.unit.racers if one.owner == away.keys.stash)
-            away.chain.is_away = racer.commitment is not None and status.unit.state is UnitState.RACING
-            for miner in village.miners:
-                if miner is not away or not away.chain.is_away:
-                    await miner.step()
-            if status.case is not None and status.case.stage is CaseStage.APPEALABLE:
-                break
-        while (status := village.node.api().unit(unit)) and status.case is not None:
-            village.node.block()
-            for miner in village.miners:
+    away = village.miners[0]
+    unit = await village.unit_for(away)
+    for _ in range(200):
+        village.node.block()
+        status = village.unit(unit)
+        racer = next(one for one in status.unit.racers if one.owner == away.keys.stash)
+        away.chain.is_away = racer.commitment is not None and status.unit.state is UnitState.RACING
+        for miner in village.miners:
+            if miner is not away or not away.chain.is_away:
                 await miner.step()
-        (slashed,) = village.node.chain.happened(ProviderSlashed)
-        assert (slashed.provider, slashed.fault) == (away.keys.stash, PartyFault.MISSED)
-
-    play(tmp_path, 8, scene)
+        if status.case is not None and status.case.stage is CaseStage.APPEALABLE:
+            break
+    while village.unit(unit).case is not None:
+        await village.block()
+    (slashed,) = village.node.chain.happened(ProviderSlashed)
+    assert (slashed.provider, slashed.fault) == (away.keys.stash, PartyFault.MISSED)

@@ -3,12 +3,11 @@
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from checked_village import ASKED, play, racers_of, until_checked
+from checked_village import ASKED, in_checked_village, until_checked
 from fake_work import FakeForm
 from gpu_tasks.batches.leaves import leaves_of
 from gpu_tasks.batches.sum_tree import leaf_path, totals_of
@@ -45,19 +44,16 @@ class FullTasks(KeyedTasks):
         work.close()
 
 
-def test_who_is_elected_after_the_race_keeps_nobody_from_showing_what_it_answered(tmp_path: Path) -> None:
+@in_checked_village()
+async def test_who_is_elected_after_the_race_keeps_nobody_from_showing_what_it_answered(village: Village) -> None:
     """A customer seals to all in office but who is elected next: racers open that, and must show it all the same."""
-
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        elected = InputReader(b"e" * 32, b"k" * 32, 0)
-        for miner in village.miners:
-            miner.chain.judging_readers = with_elected(miner.chain.judging_readers, village, unit, elected)  # type: ignore[assignment]
-        assert await until_checked(village, unit) is CheckOutcome.UNLOOKED, "no auditor opens it"
-        assert len(village.node.chain.happened(LeavesShown)) == 1
-        assert not village.node.chain.happened(ProviderSlashed)
-
-    play(tmp_path, scene)
+    unit = await village.post(ASKED, tokens_max=128)
+    elected = InputReader(b"e" * 32, b"k" * 32, 0)
+    for miner in village.miners:
+        miner.chain.judging_readers = with_elected(miner.chain.judging_readers, village, unit, elected)  # type: ignore[assignment]
+    assert await until_checked(village, unit) is CheckOutcome.UNLOOKED, "no auditor opens it"
+    assert len(village.node.chain.happened(LeavesShown)) == 1
+    assert not village.node.chain.happened(ProviderSlashed)
 
 
 def with_elected(
@@ -67,74 +63,62 @@ def with_elected(
 
     async def judging_readers() -> Any:
         readers = await asked()
-        status = village.node.api().unit(unit)
-        is_settled = status is not None and status.unit.state is UnitState.SETTLED
+        is_settled = village.unit(unit).unit.state is UnitState.SETTLED
         return (*readers, elected) if is_settled else readers
 
     return judging_readers
 
 
-def test_an_input_that_was_brought_a_day_before_its_unit_is_there_until_its_leaves_are_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_checked_village()
+async def test_an_input_that_was_brought_a_day_before_its_unit_is_there_until_its_leaves_are_shown(
+    village: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Brought to every store at once, it went from all of them after the race: nobody could show what it answered."""
+    stores = [miner.daemon.parts.store for miner in village.miners]
+    begun = time.time()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(time, "time", lambda: begun + 60 - Quota().life_seconds)
+        unit = await village.post(ASKED, tokens_max=128)
+        blob = stores[0].get(village.unit(unit).unit.terms.input_root)
+        assert blob is not None
+        for store in stores:
+            store.put(blob, stranger="203.0.113.7")
+    settled: list[bool] = []
 
-    async def scene(village: Village) -> None:
-        stores = [miner.daemon.parts.store for miner in village.miners]
-        begun = time.time()
-        with monkeypatch.context() as earlier:
-            earlier.setattr(time, "time", lambda: begun + 60 - Quota().life_seconds)
-            unit = await village.post(ASKED, tokens_max=128)
-            status = village.node.api().unit(unit)
-            assert status is not None
-            blob = stores[0].get(status.unit.terms.input_root)
-            assert blob is not None
+    def sweep() -> None:
+        if village.unit(unit).unit.state is UnitState.SETTLED and not settled:
+            settled.append(True)
             for store in stores:
-                store.put(blob, stranger="203.0.113.7")
-        settled: list[bool] = []
+                store.sweep(begun + 120)
 
-        def sweep() -> None:
-            status = village.node.api().unit(unit)
-            if status is not None and status.unit.state is UnitState.SETTLED and not settled:
-                settled.append(True)
-                for store in stores:
-                    store.sweep(begun + 120)
-
-        assert await until_checked(village, unit, sweep) is CheckOutcome.PASSED
-        assert settled
-        assert not village.node.chain.happened(ProviderSlashed)
-
-    play(tmp_path, scene)
+    assert await until_checked(village, unit, sweep) is CheckOutcome.PASSED
+    assert settled
+    assert not village.node.chain.happened(ProviderSlashed)
 
 
-def test_audits_that_wait_for_a_device_keep_no_leaves_from_being_shown(tmp_path: Path) -> None:
+@in_checked_village()
+async def test_audits_that_wait_for_a_device_keep_no_leaves_from_being_shown(village: Village) -> None:
     """A stranger's dust at a service of its own has every validator called for hundreds, each as long as it likes."""
-
-    async def scene(village: Village) -> None:
-        for miner in village.miners:
-            miner.daemon.duty(CheckDuty).audits.tasks = FullTasks()
-        unit = await village.post(ASKED, tokens_max=128)
-        assert await until_checked(village, unit) is CheckOutcome.UNLOOKED, "nobody has room for one more audit"
-        assert len(village.node.chain.happened(LeavesShown)) == 1
-        assert not village.node.chain.happened(ProviderSlashed)
-
-    play(tmp_path, scene)
+    for miner in village.miners:
+        miner.daemon.duty(CheckDuty).audits.tasks = FullTasks()
+    unit = await village.post(ASKED, tokens_max=128)
+    assert await until_checked(village, unit) is CheckOutcome.UNLOOKED, "nobody has room for one more audit"
+    assert len(village.node.chain.happened(LeavesShown)) == 1
+    assert not village.node.chain.happened(ProviderSlashed)
 
 
-def test_honest_providers_show_and_pass_by_themselves(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        assert await until_checked(village, unit) is CheckOutcome.PASSED
-        assert len(village.node.chain.happened(LeavesShown)) == 1
-        assert len(village.node.chain.happened(LeavesPassed)) == 1
-        assert not village.node.failed, "nobody paid for a call that failed"
-        assert not village.node.chain.happened(ProviderSlashed)
-        (drawn,) = village.node.chain.happened(AuditorDrawn)
-        auditor = village.miner(drawn.auditor)
-        assert set(auditor.executor.runs) <= set(ASKED)
-        assert len(auditor.executor.runs) <= 1, "of four requests one was drawn"
-
-    play(tmp_path, scene)
+@in_checked_village()
+async def test_honest_providers_show_and_pass_by_themselves(village: Village) -> None:
+    unit = await village.post(ASKED, tokens_max=128)
+    assert await until_checked(village, unit) is CheckOutcome.PASSED
+    assert len(village.node.chain.happened(LeavesShown)) == 1
+    assert len(village.node.chain.happened(LeavesPassed)) == 1
+    assert not village.node.failed, "nobody paid for a call that failed"
+    assert not village.node.chain.happened(ProviderSlashed)
+    (drawn,) = village.node.chain.happened(AuditorDrawn)
+    auditor = village.miner(drawn.auditor)
+    assert set(auditor.executor.runs) <= set(ASKED)
+    assert len(auditor.executor.runs) <= 1, "of four requests one was drawn"
 
 
 def audits_paid(miner: Miner) -> list[tuple[str, int]]:
@@ -144,197 +128,170 @@ def audits_paid(miner: Miner) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_the_auditor_notes_its_fee_once(tmp_path: Path, *, is_restarted: bool) -> None:
+@in_checked_village()
+async def test_the_auditor_notes_its_fee_once(village: Village, *, is_restarted: bool) -> None:
     """Also where it is a new process: between its word and the end of a check it has no duty, and a seat alone."""
-
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        happened = village.node.chain.happened
-        while (check := village.node.leaves().check(unit)) is None or check.stage is not LeafStage.OPEN:
-            village.node.block()
-            for miner in list(village.miners):
-                await miner.step()
-        (passed,) = happened(LeavesPassed)
-        if is_restarted:
-            assert not village.miner(passed.auditor).chain.view().checks
-            await village.restart(village.miner(passed.auditor))
-        assert await until_checked(village, unit) is CheckOutcome.PASSED
-        (paid,) = [event for event in happened(Paid) if event.reason is LEAF_FEE and event.payee == passed.auditor]
-        name = f"auditing 0x{unit.hex()} {village.node.chain.height}"
-        for _ in range(3):
-            village.node.block()
-            for miner in village.miners:
-                await miner.step()
-                assert audits_paid(miner) == ([(name, paid.amount)] if miner.keys.stash == passed.auditor else [])
-
-    play(tmp_path, scene)
-
-
-def test_who_drains_is_not_done_while_it_audits(tmp_path: Path) -> None:
-    """A machine that is switched off when "drained" is said would lose its seat's fee, or all that it answered for."""
-
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        asked: list[Miner] = []
-        done: list[bool] = []
-
-        def drain() -> None:
-            done.extend("drained" in miner.heard.names() for miner in asked)
-            asked[:] = [miner for miner in village.miners if miner.chain.view().checks]
-            for miner in asked:
-                set_draining(miner.daemon.settings.base_path, drains=True)
-
-        await until_checked(village, unit, drain)
-        assert len(done) >= 2, "some show, one audits"
-        assert not any(done)
-
-    play(tmp_path, scene)
-
-
-def test_two_who_agree_on_a_lie_are_found_by_the_auditor(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-
-        def spoil() -> None:
-            status = village.node.api().unit(unit)
-            assert status is not None
-            for miner in racers_of(village, unit):
-                miner.executor.spoil = status.unit.state is UnitState.RACING
-
-        outcome = await until_checked(village, unit, spoil)
-        status = village.node.api().unit(unit)
-        assert status is not None
-        racers = {miner.keys.stash for miner in racers_of(village, unit)}
-        if outcome is CheckOutcome.REFUTED:
-            assert {slashed.provider for slashed in village.node.chain.happened(ProviderSlashed)} == racers
-            assert status.unit.is_refuted
-        else:
-            raise AssertionError(f"{outcome.name}: a lie in every leaf that says something")
-
-    play(tmp_path, scene)
-
-
-def test_where_the_first_is_away_the_second_shows_the_leaves(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        away: list[Miner] = []
-
-        def leave() -> None:
-            check = village.node.leaves().check(unit)
-            if check is not None and not away:
-                away.append(village.miner(check.terms.answerers[0].account))
-                village.miners.remove(away[0])
-
-        assert await until_checked(village, unit, leave) is CheckOutcome.PASSED
-        (shown,) = village.node.chain.happened(LeavesShown)
-        assert shown.provider != away[0].keys.stash
-        village.miners.append(away[0])
-
-    play(tmp_path, scene)
-
-
-def test_what_an_auditor_passed_with_is_what_its_judges_find(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        for _ in range(6):
-            unit = await village.post(ASKED, tokens_max=128)
-            assert await until_checked(village, unit) is CheckOutcome.PASSED
-        judges = [miner for miner in village.miners if "verdict_reveal" in miner.heard.names()]
-        assert judges, "somebody judged what an auditor passed with"
-        ended = {CaseOutcome(event.outcome) for event in village.node.chain.happened(CaseEnded)}
-        assert ended == {CaseOutcome.AUDIT_RIGHT}
-
-    play(tmp_path, scene, **{"Courts.audit_rate_ppm": 1_000_000})
-
-
-def test_who_is_called_a_liar_by_two_of_three_appeals_by_itself(tmp_path: Path) -> None:
-    """Everybody but the racers is wrong about the leaf, auditor and committee; then they are not, and a court sits."""
-
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-
-        def spoil() -> None:
-            is_racing = not village.node.chain.happened(LeavesShown)
-            is_appealed = bool(village.node.chain.happened(CaseAppealed))
-            honest = racers_of(village, unit)
-            for miner in village.miners:
-                miner.executor.spoil = not is_racing and not is_appealed and miner not in honest
-
-        outcome = await until_checked(village, unit, spoil)
-        appealed = village.node.chain.happened(CaseAppealed)
-        assert outcome is CheckOutcome.PASSED
-        assert appealed[0].appellant in {miner.keys.stash for miner in racers_of(village, unit)}
-        assert not village.node.chain.happened(ProviderSlashed)
-
-    play(tmp_path, scene, size=10)
-
-
-def test_nothing_is_checked_where_the_chain_does_not_ask_for_it(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        await village.run(unit)
-        assert not list(village.node.chain.now()[LeafChecks].checks.keys())
-
-    play(tmp_path, scene, **{"LeafChecks.check_from": 0})
-
-
-def test_judges_compute_the_leaf_that_a_customer_disputes_and_no_other(tmp_path: Path) -> None:
-    """One that nobody has shown: who answered is right about it, and pays nothing."""
-
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        outputs = [request[::-1] if request.startswith(b"complete") else None for request in ASKED]
-        leaves = leaves_of(GENESIS_HASH, unit, INPUT_SALT, outcomes_of(FakeForm(), ASKED, outputs))
-        disputed: list[int] = []
-
-        def dispute() -> None:
-            check = village.node.leaves().check(unit)
-            if check is not None and check.stage is LeafStage.OPEN and not disputed:
-                shown = {leaf.index for leaf in check.shown}
-                disputed.append(next(index for index in range(len(ASKED)) if index not in shown))
-                path, totals = leaf_path(leaves, disputed[0]), totals_of(leaves)
-                call = LeafChecks.dispute_leaf(unit=unit, totals=totals, path=path, found=b"n" * 32)
-                village.node.calls.append((CUSTOMER.stash, call))
-
-        assert await until_checked(village, unit, dispute) is CheckOutcome.PASSED
-        assert [event.doubt.shown.index for event in village.node.chain.happened(LeafDoubted)] == disputed
-        ended = [CaseOutcome(event.outcome) for event in village.node.chain.happened(CaseEnded)]
-        assert CaseOutcome.DECIDED in ended
-        assert not village.node.chain.happened(ProviderSlashed)
-
-    play(tmp_path, scene)
-
-
-def test_a_judge_says_nothing_of_a_batch_that_the_final_chain_has_not(tmp_path: Path) -> None:
-    """Nodes that lie about the terms: what was judged by them is never said."""
-
-    async def scene(village: Village) -> None:
-        is_told = False
-
-        def lying(told: Callable[[bytes], Awaitable[UnitStatus | None]]) -> Callable[[bytes], Awaitable[Any]]:
-            async def unit(name: bytes) -> UnitStatus | None:
-                status = await told(name)
-                if status is None or not is_told:
-                    return status
-                terms = replace(status.unit.terms, tokens_max=status.unit.terms.tokens_max + 1)
-                return replace(status, unit=replace(status.unit, terms=terms))
-
-            return unit
-
+    unit = await village.post(ASKED, tokens_max=128)
+    happened = village.node.chain.happened
+    while (check := village.node.leaves().check(unit)) is None or check.stage is not LeafStage.OPEN:
+        await village.block()
+    (passed,) = happened(LeavesPassed)
+    if is_restarted:
+        assert not village.miner(passed.auditor).chain.view().checks
+        await village.restart(village.miner(passed.auditor))
+    assert await until_checked(village, unit) is CheckOutcome.PASSED
+    (paid,) = [event for event in happened(Paid) if event.reason is LEAF_FEE and event.payee == passed.auditor]
+    name = f"auditing 0x{unit.hex()} {village.node.chain.height}"
+    for _ in range(3):
+        village.node.block()
         for miner in village.miners:
-            miner.chain.unit = lying(miner.chain.unit)  # type: ignore[assignment]  # its node lies
-        for _ in range(6):
-            is_told = False
-            unit = await village.post(ASKED, tokens_max=128)
+            await miner.step()
+            assert audits_paid(miner) == ([(name, paid.amount)] if miner.keys.stash == passed.auditor else [])
 
-            def lie() -> None:
-                nonlocal is_told
-                is_told = bool(village.node.chain.happened(LeavesPassed))
 
-            await until_checked(village, unit, lie)
-            heard = {name for miner in village.miners for name in miner.heard.names()}
-            if "no_verdict" in heard:
-                assert "verdict_commit" not in heard
-                return
-        raise AssertionError("nobody was to judge")
+@in_checked_village()
+async def test_who_drains_is_not_done_while_it_audits(village: Village) -> None:
+    """A machine that is switched off when "drained" is said would lose its seat's fee, or all that it answered for."""
+    unit = await village.post(ASKED, tokens_max=128)
+    asked: list[Miner] = []
+    done: list[bool] = []
 
-    play(tmp_path, scene, **{"Courts.audit_rate_ppm": 1_000_000})
+    def drain() -> None:
+        done.extend("drained" in miner.heard.names() for miner in asked)
+        asked[:] = [miner for miner in village.miners if miner.chain.view().checks]
+        for miner in asked:
+            set_draining(miner.daemon.settings.base_path, drains=True)
+
+    await until_checked(village, unit, drain)
+    assert len(done) >= 2, "some show, one audits"
+    assert not any(done)
+
+
+@in_checked_village()
+async def test_two_who_agree_on_a_lie_are_found_by_the_auditor(village: Village) -> None:
+    unit = await village.post(ASKED, tokens_max=128)
+
+    def spoil() -> None:
+        status = village.unit(unit)
+        for miner in village.racers(unit):
+            miner.executor.spoil = status.unit.state is UnitState.RACING
+
+    outcome = await until_checked(village, unit, spoil)
+    status = village.unit(unit)
+    racers = {miner.keys.stash for miner in village.racers(unit)}
+    if outcome is CheckOutcome.REFUTED:
+        assert {slashed.provider for slashed in village.node.chain.happened(ProviderSlashed)} == racers
+        assert status.unit.is_refuted
+    else:
+        raise AssertionError(f"{outcome.name}: a lie in every leaf that says something")
+
+
+@in_checked_village()
+async def test_where_the_first_is_away_the_second_shows_the_leaves(village: Village) -> None:
+    unit = await village.post(ASKED, tokens_max=128)
+    away: list[Miner] = []
+
+    def leave() -> None:
+        check = village.node.leaves().check(unit)
+        if check is not None and not away:
+            away.append(village.miner(check.terms.answerers[0].account))
+            village.miners.remove(away[0])
+
+    assert await until_checked(village, unit, leave) is CheckOutcome.PASSED
+    (shown,) = village.node.chain.happened(LeavesShown)
+    assert shown.provider != away[0].keys.stash
+    village.miners.append(away[0])
+
+
+@in_checked_village(**{"Courts.audit_rate_ppm": 1000000})
+async def test_what_an_auditor_passed_with_is_what_its_judges_find(village: Village) -> None:
+    for _ in range(6):
+        unit = await village.post(ASKED, tokens_max=128)
+        assert await until_checked(village, unit) is CheckOutcome.PASSED
+    judges = [miner for miner in village.miners if "verdict_reveal" in miner.heard.names()]
+    assert judges, "somebody judged what an auditor passed with"
+    ended = {CaseOutcome(event.outcome) for event in village.node.chain.happened(CaseEnded)}
+    assert ended == {CaseOutcome.AUDIT_RIGHT}
+
+
+@in_checked_village(size=10)
+async def test_who_is_called_a_liar_by_two_of_three_appeals_by_itself(village: Village) -> None:
+    """Everybody but the racers is wrong about the leaf, auditor and committee; then they are not, and a court sits."""
+    unit = await village.post(ASKED, tokens_max=128)
+
+    def spoil() -> None:
+        is_racing = not village.node.chain.happened(LeavesShown)
+        is_appealed = bool(village.node.chain.happened(CaseAppealed))
+        honest = village.racers(unit)
+        for miner in village.miners:
+            miner.executor.spoil = not is_racing and not is_appealed and miner not in honest
+
+    outcome = await until_checked(village, unit, spoil)
+    appealed = village.node.chain.happened(CaseAppealed)
+    assert outcome is CheckOutcome.PASSED
+    assert appealed[0].appellant in {miner.keys.stash for miner in village.racers(unit)}
+    assert not village.node.chain.happened(ProviderSlashed)
+
+
+@in_checked_village(**{"LeafChecks.check_from": 0})
+async def test_nothing_is_checked_where_the_chain_does_not_ask_for_it(village: Village) -> None:
+    unit = await village.post(ASKED, tokens_max=128)
+    await village.run(unit)
+    assert not list(village.node.chain.now()[LeafChecks].checks.keys())
+
+
+@in_checked_village()
+async def test_judges_compute_the_leaf_that_a_customer_disputes_and_no_other(village: Village) -> None:
+    """One that nobody has shown: who answered is right about it, and pays nothing."""
+    unit = await village.post(ASKED, tokens_max=128)
+    outputs = [request[::-1] if request.startswith(b"complete") else None for request in ASKED]
+    leaves = leaves_of(GENESIS_HASH, unit, INPUT_SALT, outcomes_of(FakeForm(), ASKED, outputs))
+    disputed: list[int] = []
+
+    def dispute() -> None:
+        check = village.node.leaves().check(unit)
+        if check is not None and check.stage is LeafStage.OPEN and not disputed:
+            shown = {leaf.index for leaf in check.shown}
+            disputed.append(next(index for index in range(len(ASKED)) if index not in shown))
+            path, totals = leaf_path(leaves, disputed[0]), totals_of(leaves)
+            call = LeafChecks.dispute_leaf(unit=unit, totals=totals, path=path, found=b"n" * 32)
+            village.node.calls.append((CUSTOMER.stash, call))
+
+    assert await until_checked(village, unit, dispute) is CheckOutcome.PASSED
+    assert [event.doubt.shown.index for event in village.node.chain.happened(LeafDoubted)] == disputed
+    ended = [CaseOutcome(event.outcome) for event in village.node.chain.happened(CaseEnded)]
+    assert CaseOutcome.DECIDED in ended
+    assert not village.node.chain.happened(ProviderSlashed)
+
+
+@in_checked_village(**{"Courts.audit_rate_ppm": 1000000})
+async def test_a_judge_says_nothing_of_a_batch_that_the_final_chain_has_not(village: Village) -> None:
+    """Nodes that lie about the terms: what was judged by them is never said."""
+    is_told = False
+
+    def lying(told: Callable[[bytes], Awaitable[UnitStatus | None]]) -> Callable[[bytes], Awaitable[Any]]:
+        async def unit(name: bytes) -> UnitStatus | None:
+            status = await told(name)
+            if status is None or not is_told:
+                return status
+            terms = replace(status.unit.terms, tokens_max=status.unit.terms.tokens_max + 1)
+            return replace(status, unit=replace(status.unit, terms=terms))
+
+        return unit
+
+    for miner in village.miners:
+        miner.chain.unit = lying(miner.chain.unit)  # type: ignore[assignment]  # its node lies
+    for _ in range(6):
+        is_told = False
+        unit = await village.post(ASKED, tokens_max=128)
+
+        def lie() -> None:
+            nonlocal is_told
+            is_told = bool(village.node.chain.happened(LeavesPassed))
+
+        await until_checked(village, unit, lie)
+        heard = {name for miner in village.miners for name in miner.heard.names()}
+        if "no_verdict" in heard:
+            assert "verdict_commit" not in heard
+            return
+    raise AssertionError("nobody was to judge")

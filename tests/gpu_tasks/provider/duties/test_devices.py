@@ -1,9 +1,6 @@
 """Which registered devices work: those that stand on this machine and promise what the daemon has."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +15,7 @@ from gpu_tasks.provider.duties.devices import StandingError, on_this_machine, st
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.provider.journal.pause_book import PauseCause
-from provider_chain import Miner, Village, fake_processor, keypair
+from provider_chain import Village, fake_processor, in_village, keypair
 from simulation.chains.market_chain import CUSTOMER, MODEL, OGPU, WORKLOAD, signed
 
 OWNER = b"o" * 32
@@ -65,87 +62,77 @@ def test_another_model_is_another_promise() -> None:
     assert "model 0x3f3f3f3f.. of reversed is not this daemon's" in standing.unserved[b"a" * 32]
 
 
-def play(tmp_path: Path, scene: Callable[[Village, Miner], Awaitable[None]], count: int = 2) -> None:
-    async def main() -> None:
-        async with Village(tmp_path, count) as village:
-            await scene(village, village.miners[0])
-
-    asyncio.run(main())
-
-
 def paused(village: Village, device: bytes) -> bool:
     found = village.node.chain.now()[Devices].devices[device]
     assert found is not None
     return found.is_paused
 
 
-def test_an_absent_gpu_is_paused_on_the_chain_and_the_present_device_is_not(tmp_path: Path) -> None:
-    async def scene(village: Village, miner: Miner) -> None:
-        call = Devices.register_device(kind=DeviceClass.CONSUMER, uuid_hash=b"u" * 32, bond=OGPU)
-        village.node.chain.block(signed(miner.keys.stash, call))
-        absent = village.node.chain.now()[Devices].device_of_uuid[b"u" * 32]
-        assert absent is not None
+@in_village(2)
+async def test_an_absent_gpu_is_paused_on_the_chain_and_the_present_device_is_not(village: Village) -> None:
+    miner = village.miners[0]
+    call = Devices.register_device(kind=DeviceClass.CONSUMER, uuid_hash=b"u" * 32, bond=OGPU)
+    village.node.chain.block(signed(miner.keys.stash, call))
+    absent = village.node.chain.now()[Devices].device_of_uuid[b"u" * 32]
+    assert absent is not None
+    await miner.daemon.run()
+    village.node.block()
+    assert paused(village, absent)
+    assert not paused(village, miner.keys.device)
+    (told,) = [fields for name, fields in miner.heard.events if name == "not_served"]
+    assert told["device"] == absent
+    assert "not on this machine" in str(told["problem"])
+    assert [fields for name, fields in miner.heard.events if name == "paused"] == [
+        {"device": absent, "why": told["problem"]}
+    ]
+    await miner.daemon.run()
+    village.node.block()
+    assert paused(village, absent), "the daemon resumes it once it is here"
+
+
+@in_village(2)
+async def test_a_device_that_offers_an_unknown_workload_is_paused_until_the_offer_is_withdrawn(
+    village: Village,
+) -> None:
+    miner = village.miners[0]
+    chain, device = village.node.chain, miner.keys.device
+    terms = replace(TERMS, workload=b"?" * 32)
+    chain.block(
+        signed(CUSTOMER.stash, InferenceMarket.create_service(terms=terms)),
+        signed(miner.keys.stash, InferenceMarket.offer(device=device, service=1, ask=1)),
+    )
+    await miner.daemon.run()
+    village.node.block()
+    assert paused(village, device)
+    chain.block(signed(miner.keys.provider, InferenceMarket.withdraw_offer(device=device, service=1)))
+    await miner.daemon.run()
+    village.node.block()
+    assert not paused(village, device)
+
+
+@in_village(2)
+async def test_an_offer_of_a_service_that_was_closed_keeps_no_daemon_from_its_work(village: Village) -> None:
+    miner = village.miners[0]
+    chain, device = village.node.chain, miner.keys.device
+    chain.block(
+        signed(CUSTOMER.stash, InferenceMarket.create_service(terms=TERMS)),
+        signed(miner.keys.stash, InferenceMarket.offer(device=device, service=1, ask=1)),
+        signed(CUSTOMER.stash, InferenceMarket.close_service(service=1)),
+        signed(miner.keys.provider, Devices.pause(device=device)),
+    )
+    miner.daemon.parts.pauses.note(device, cause=PauseCause.UNSERVED)
+    miner = await village.restart(miner)
+    await miner.daemon.run()
+    village.node.block()
+    assert not paused(village, device)
+    assert "not_settled" not in miner.heard.names()
+
+
+@in_village(2)
+async def test_a_daemon_with_another_key_than_the_registered_one_does_not_run(village: Village) -> None:
+    miner = village.miners[0]
+    other = SealKey.of(keypair(village.miners[1].keys)).public
+    call = Devices.register_provider(seal_key=other, endpoint=b"http://127.0.0.1:1")
+    village.node.chain.block(signed(miner.keys.stash, call))
+    with pytest.raises(StandingError, match="sealed to another key"):
         await miner.daemon.run()
-        village.node.block()
-        assert paused(village, absent)
-        assert not paused(village, miner.keys.device)
-        (told,) = [fields for name, fields in miner.heard.events if name == "not_served"]
-        assert told["device"] == absent
-        assert "not on this machine" in str(told["problem"])
-        assert [fields for name, fields in miner.heard.events if name == "paused"] == [
-            {"device": absent, "why": told["problem"]}
-        ]
-        await miner.daemon.run()
-        village.node.block()
-        assert paused(village, absent), "the daemon resumes it once it is here"
-
-    play(tmp_path, scene)
-
-
-def test_a_device_that_offers_an_unknown_workload_is_paused_until_the_offer_is_withdrawn(tmp_path: Path) -> None:
-    async def scene(village: Village, miner: Miner) -> None:
-        chain, device = village.node.chain, miner.keys.device
-        terms = replace(TERMS, workload=b"?" * 32)
-        chain.block(
-            signed(CUSTOMER.stash, InferenceMarket.create_service(terms=terms)),
-            signed(miner.keys.stash, InferenceMarket.offer(device=device, service=1, ask=1)),
-        )
-        await miner.daemon.run()
-        village.node.block()
-        assert paused(village, device)
-        chain.block(signed(miner.keys.provider, InferenceMarket.withdraw_offer(device=device, service=1)))
-        await miner.daemon.run()
-        village.node.block()
-        assert not paused(village, device)
-
-    play(tmp_path, scene)
-
-
-def test_an_offer_of_a_service_that_was_closed_keeps_no_daemon_from_its_work(tmp_path: Path) -> None:
-    async def scene(village: Village, miner: Miner) -> None:
-        chain, device = village.node.chain, miner.keys.device
-        chain.block(
-            signed(CUSTOMER.stash, InferenceMarket.create_service(terms=TERMS)),
-            signed(miner.keys.stash, InferenceMarket.offer(device=device, service=1, ask=1)),
-            signed(CUSTOMER.stash, InferenceMarket.close_service(service=1)),
-            signed(miner.keys.provider, Devices.pause(device=device)),
-        )
-        miner.daemon.parts.pauses.note(device, cause=PauseCause.UNSERVED)
-        miner = await village.restart(miner)
-        await miner.daemon.run()
-        village.node.block()
-        assert not paused(village, device)
-        assert "not_settled" not in miner.heard.names()
-
-    play(tmp_path, scene)
-
-
-def test_a_daemon_with_another_key_than_the_registered_one_does_not_run(tmp_path: Path) -> None:
-    async def scene(village: Village, miner: Miner) -> None:
-        other = SealKey.of(keypair(village.miners[1].keys)).public
-        call = Devices.register_provider(seal_key=other, endpoint=b"http://127.0.0.1:1")
-        village.node.chain.block(signed(miner.keys.stash, call))
-        with pytest.raises(StandingError, match="sealed to another key"):
-            await miner.daemon.run()
-
-    play(tmp_path, scene)

@@ -1,9 +1,7 @@
 """Racers of a batch that differ: daemons show their trees, judges compute one leaf, the liar loses."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from gpu_tasks.market.courts.events import CaseEnded, JudgeCharged
 from gpu_tasks.market.inference.events import ProviderSlashed, UnitSettled
@@ -14,6 +12,7 @@ from gpu_tasks.provider.execution.executor import Execution
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from provider_chain import Miner, Village
 from simulation.chains.market_chain import MarketChain, named_keys
+from staged import Scene, staged
 
 SIZE = 8
 ASKED = [b"complete %d" % number for number in range(20)]
@@ -21,13 +20,8 @@ NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "LeafDisput
 BLOCKS_MAX = 200
 
 
-def play(folder: Path, scene: Callable[[Village], Awaitable[None]], size: int = SIZE) -> None:
-    async def main() -> None:
-        chain = MarketChain(named_keys(size), [], NUMBERS)
-        async with Village(folder, size, chain=chain) as village:
-            await scene(village)
-
-    asyncio.run(asyncio.wait_for(main(), 120))
+def in_village(size: int = SIZE) -> Callable[[Scene], Callable[..., None]]:
+    return staged(lambda folder: Village(folder, size, chain=MarketChain(named_keys(size), [], NUMBERS)))
 
 
 async def raced(village: Village) -> tuple[bytes, Miner, Miner]:
@@ -42,134 +36,109 @@ async def raced(village: Village) -> tuple[bytes, Miner, Miner]:
 async def drawn(village: Village, racers: int) -> tuple[bytes, list[Miner]]:
     """A batch, and who races for it."""
     unit = await village.post(ASKED, racers=racers, tokens_max=640)
-    while not (status := village.node.api().unit(unit)) or not status.unit.racers:
-        village.node.block()
-    return unit, [village.miner(racer.owner) for racer in status.unit.racers]
+    return unit, village.drawn(unit)
 
 
 async def until_judged(village: Village, unit: bytes) -> None:
     """Until its answers are in; nobody has seen that block yet."""
     while True:
         village.node.block()
-        status = village.node.api().unit(unit)
-        if status is not None and status.unit.state is UnitState.JUDGING:
+        if village.unit(unit).unit.state is UnitState.JUDGING:
             return
-        await steps(village)
-
-
-async def steps(village: Village) -> None:
-    for miner in list(village.miners):
-        await miner.step()
-
-
-async def block(village: Village) -> None:
-    village.node.block()
-    await steps(village)
+        for miner in village.miners:
+            await miner.step()
 
 
 async def until_settled(village: Village, unit: bytes) -> UnitSettled:
     for _ in range(BLOCKS_MAX):
-        await block(village)
+        await village.block()
         settled: list[UnitSettled] = [event for event in village.node.chain.happened(UnitSettled) if event.unit == unit]
         if settled:
             return settled[0]
     raise AssertionError("never settled")
 
 
-def test_judges_compute_one_leaf_and_the_liar_loses(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit, liar, honest = await raced(village)
-        before = {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
-        settled = await until_settled(village, unit)
-        assert settled.winner == honest.keys.stash
-        assert [event.leaf for event in village.node.chain.happened(LeafDisputed)] == [0]
-        assert [event.provider for event in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-        assert len(village.node.chain.happened(NodesShown)) == 2
-        computed = {miner.keys.name: len(miner.executor.runs) - before[miner.keys.name] for miner in village.miners}
-        judges = [name for name, runs in computed.items() if runs]
-        assert len(judges) >= 3, "the liar has appealed: it believes its machine"
-        assert {computed[name] for name in judges} == {1}, "a request each, of twenty"
-        assert not {liar.keys.name, honest.keys.name} & set(judges)
-        while not village.node.chain.happened(LeafCheckEnded):
-            await block(village)
-        assert not village.node.failed, "nobody paid for a call that failed"
-
-    play(tmp_path, scene)
+@in_village()
+async def test_judges_compute_one_leaf_and_the_liar_loses(village: Village) -> None:
+    unit, liar, honest = await raced(village)
+    before = {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
+    settled = await until_settled(village, unit)
+    assert settled.winner == honest.keys.stash
+    assert [event.leaf for event in village.node.chain.happened(LeafDisputed)] == [0]
+    assert [event.provider for event in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+    assert len(village.node.chain.happened(NodesShown)) == 2
+    computed = {miner.keys.name: len(miner.executor.runs) - before[miner.keys.name] for miner in village.miners}
+    judges = [name for name, runs in computed.items() if runs]
+    assert len(judges) >= 3, "the liar has appealed: it believes its machine"
+    assert {computed[name] for name in judges} == {1}, "a request each, of twenty"
+    assert not {liar.keys.name, honest.keys.name} & set(judges)
+    while not village.node.chain.happened(LeafCheckEnded):
+        await village.block()
+    assert not village.node.failed, "nobody paid for a call that failed"
 
 
-def test_who_is_stopped_with_its_result_in_the_journal_shows_its_tree_after(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit, _, honest = await raced(village)
-        again = await village.restart(honest)
-        runs = len(again.executor.runs)
-        settled = await until_settled(village, unit)
-        assert settled.winner == again.keys.stash
-        assert len(again.executor.runs) == runs == 0, "nothing is computed again to be shown"
-
-    play(tmp_path, scene)
+@in_village()
+async def test_who_is_stopped_with_its_result_in_the_journal_shows_its_tree_after(village: Village) -> None:
+    unit, _, honest = await raced(village)
+    again = await village.restart(honest)
+    runs = len(again.executor.runs)
+    settled = await until_settled(village, unit)
+    assert settled.winner == again.keys.stash
+    assert len(again.executor.runs) == runs == 0, "nothing is computed again to be shown"
 
 
-def test_who_shows_nothing_loses_and_no_court_sits(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit, liar, honest = await raced(village)
-        village.miners.remove(liar)
-        settled = await until_settled(village, unit)
-        assert settled.winner == honest.keys.stash
-        assert len(village.node.chain.happened(TreeWithheld)) == 1
-        assert not [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
-        village.miners.append(liar)
-
-    play(tmp_path, scene)
+@in_village()
+async def test_who_shows_nothing_loses_and_no_court_sits(village: Village) -> None:
+    unit, liar, honest = await raced(village)
+    village.miners.remove(liar)
+    settled = await until_settled(village, unit)
+    assert settled.winner == honest.keys.stash
+    assert len(village.node.chain.happened(TreeWithheld)) == 1
+    assert not [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
+    village.miners.append(liar)
 
 
-def test_of_two_who_answered_alike_one_shows_the_tree(tmp_path: Path) -> None:
+@in_village(size=10)
+async def test_of_two_who_answered_alike_one_shows_the_tree(village: Village) -> None:
     """Both at once would cost the second the fee of a call that fails."""
-
-    async def scene(village: Village) -> None:
-        unit, (liar, first, second) = await drawn(village, 3)
-        liar.executor.spoil = True
-        await until_judged(village, unit)
-        liar.executor.spoil = False
-        settled = await until_settled(village, unit)
-        assert {settled.winner, settled.witness} == {first.keys.stash, second.keys.stash}
-        shown = [event.provider for event in village.node.chain.happened(NodesShown)]
-        assert sorted(shown) == sorted([liar.keys.stash, first.keys.stash])
-        assert not village.node.failed, "nobody paid for a call that failed"
-
-    play(tmp_path, scene, size=10)
+    unit, (liar, first, second) = await drawn(village, 3)
+    liar.executor.spoil = True
+    await until_judged(village, unit)
+    liar.executor.spoil = False
+    settled = await until_settled(village, unit)
+    assert {settled.winner, settled.witness} == {first.keys.stash, second.keys.stash}
+    shown = [event.provider for event in village.node.chain.happened(NodesShown)]
+    assert sorted(shown) == sorted([liar.keys.stash, first.keys.stash])
+    assert not village.node.failed, "nobody paid for a call that failed"
 
 
-def test_who_drains_is_not_done_while_it_has_a_tree_to_show(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        _, _, honest = await raced(village)
-        view = honest.chain.view()
-        assert [status.unit for status in view.disputes]
-        honest.daemon.parts.journal.races.clear()
-        set_draining(honest.daemon.settings.base_path, drains=True)
-        await honest.step()
-        assert "drained" not in honest.heard.names()
-
-    play(tmp_path, scene)
+@in_village()
+async def test_who_drains_is_not_done_while_it_has_a_tree_to_show(village: Village) -> None:
+    _, _, honest = await raced(village)
+    view = honest.chain.view()
+    assert [status.unit for status in view.disputes]
+    honest.daemon.parts.journal.races.keep({})
+    set_draining(honest.daemon.settings.base_path, drains=True)
+    await honest.step()
+    assert "drained" not in honest.heard.names()
 
 
-def test_who_judges_two_leaves_of_a_batch_computes_each(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit, (liar, errs, honest) = await drawn(village, 3)
-        real = errs.executor.run
+@in_village(size=10)
+async def test_who_judges_two_leaves_of_a_batch_computes_each(village: Village) -> None:
+    unit, (liar, errs, honest) = await drawn(village, 3)
+    real = errs.executor.run
 
-        async def wrong_once(request: bytes) -> Execution:
-            done = await real(request)
-            return replace(done, output=done.output + b"!") if request == ASKED[7] else done
+    async def wrong_once(request: bytes) -> Execution:
+        done = await real(request)
+        return replace(done, output=done.output + b"!") if request == ASKED[7] else done
 
-        liar.executor.spoil, errs.executor.run = True, wrong_once  # type: ignore[method-assign]
-        await until_judged(village, unit)
-        liar.executor.spoil, errs.executor.run = False, real  # type: ignore[method-assign]
-        settled = await until_settled(village, unit)
-        assert [event.leaf for event in village.node.chain.happened(LeafDisputed)] == [0, 7]
-        assert settled.winner == honest.keys.stash
-        slashed = [event.provider for event in village.node.chain.happened(ProviderSlashed)]
-        assert slashed == [liar.keys.stash, errs.keys.stash]
-        assert not village.node.chain.happened(JudgeCharged), "nobody said of one leaf what it found of the other"
-        assert not village.node.failed
-
-    play(tmp_path, scene, size=10)
+    liar.executor.spoil, errs.executor.run = True, wrong_once  # type: ignore[method-assign]
+    await until_judged(village, unit)
+    liar.executor.spoil, errs.executor.run = False, real  # type: ignore[method-assign]
+    settled = await until_settled(village, unit)
+    assert [event.leaf for event in village.node.chain.happened(LeafDisputed)] == [0, 7]
+    assert settled.winner == honest.keys.stash
+    slashed = [event.provider for event in village.node.chain.happened(ProviderSlashed)]
+    assert slashed == [liar.keys.stash, errs.keys.stash]
+    assert not village.node.chain.happened(JudgeCharged), "nobody said of one leaf what it found of the other"
+    assert not village.node.failed

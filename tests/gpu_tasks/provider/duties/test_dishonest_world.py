@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -13,7 +13,7 @@ from gpu_tasks.provider.device_watch import DeviceReview
 from gpu_tasks.provider.duties.race_steps import GIVE_BACK_BLOCKS, must_give_back, race_of
 from gpu_tasks.provider.duties.resumer import KEPT, RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import ExecutionError
-from provider_chain import Miner, Village, play
+from provider_chain import Miner, Village, in_village
 from simulation.chains.market_chain import signed
 
 OTHER_REQUEST = b"complete something else"
@@ -36,72 +36,62 @@ def hang_all_stores(village: Village) -> None:
         miner.daemon.parts.blobs.get = hang  # type: ignore[method-assign]  # every store drips
 
 
-def test_stores_that_drip_cost_no_racer_and_earn_no_customer_anything(tmp_path: Path) -> None:
+@in_village(4)
+async def test_stores_that_drip_cost_no_racer_and_earn_no_customer_anything(village: Village) -> None:
     """B1: the race is given back by the height of fresh views, whatever the search for its input does."""
-
-    async def scene(village: Village) -> None:
-        hang_all_stores(village)
-        unit = await village.post(is_stored=False)
-        for _ in range(200):
-            await seen(village)
-            status = village.node.api().unit(unit)
-            assert status is not None
-            if status.unit.ended_at:
-                break
-        assert not village.node.chain.happened(RaceMissed)
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-        for miner in village.miners:
-            assert not (await miner.chain.own_devices())[0].device.is_paused
-
-    play(tmp_path, 4, scene)
+    hang_all_stores(village)
+    unit = await village.post(is_stored=False)
+    for _ in range(200):
+        await seen(village)
+        status = village.unit(unit)
+        if status.unit.ended_at:
+            break
+    assert not village.node.chain.happened(RaceMissed)
+    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+    for miner in village.miners:
+        assert not (await miner.chain.own_devices())[0].device.is_paused
 
 
-def test_the_daemons_need_no_restart_after_a_dripping_store(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        quick = village.miners[0].daemon.parts.blobs.get
-        hang_all_stores(village)
-        await village.post(is_stored=False)
-        while not village.node.chain.happened(UnitRefunded):
-            await seen(village)
-        for miner in village.miners:
-            miner.daemon.parts.blobs.get = quick  # type: ignore[method-assign]  # as before
-        await village.run(await village.post())
-        assert village.node.chain.happened(UnitSettled)
-
-    play(tmp_path, 4, scene)
+@in_village(4)
+async def test_the_daemons_need_no_restart_after_a_dripping_store(village: Village) -> None:
+    quick = village.miners[0].daemon.parts.blobs.get
+    hang_all_stores(village)
+    await village.post(is_stored=False)
+    while not village.node.chain.happened(UnitRefunded):
+        await seen(village)
+    for miner in village.miners:
+        miner.daemon.parts.blobs.get = quick  # type: ignore[method-assign]  # as before
+    await village.run(await village.post())
+    assert village.node.chain.happened(UnitSettled)
 
 
 @pytest.mark.parametrize(("first_commit", "from_height"), [(0, 50 - GIVE_BACK_BLOCKS), (20, 51)])
-def test_when_a_race_without_its_input_is_given_back(tmp_path: Path, first_commit: int, from_height: int) -> None:
+@in_village(2)
+async def test_when_a_race_without_its_input_is_given_back(
+    village: Village, first_commit: int, from_height: int
+) -> None:
     """Never where a rival has committed: the judges would find the input good, and who gave it back would pay them."""
-
-    async def scene(village: Village) -> None:
-        await village.post(is_stored=False)
-        while not (duties := village.miners[0].chain.view().duties):
-            village.node.block()
-        race = race_of(duties[0], village.miners[0].keys.stash)
-        assert race is not None
-        assert race.unit.round is not None
-        changed = replace(race.unit, round=replace(race.unit.round, first_commit=first_commit))
-        race = replace(race, unit=changed, commits_until=50)
-        given = [height for height in range(30, 51) if must_give_back(race, height)]
-        assert given == list(range(from_height, 51))
-        assert not must_give_back(replace(race, commits_until=0), 50)
-
-    play(tmp_path, 2, scene)
+    await village.post(is_stored=False)
+    while not (duties := village.miners[0].chain.view().duties):
+        village.node.block()
+    race = race_of(duties[0], village.miners[0].keys.stash)
+    assert race is not None
+    assert race.unit.round is not None
+    changed = replace(race.unit, round=replace(race.unit.round, first_commit=first_commit))
+    race = replace(race, unit=changed, commits_until=50)
+    given = [height for height in range(30, 51) if must_give_back(race, height)]
+    assert given == list(range(from_height, 51))
+    assert not must_give_back(replace(race, commits_until=0), 50)
 
 
-def test_racers_keep_their_inputs_and_serve_them(tmp_path: Path) -> None:
+@in_village(4)
+async def test_racers_keep_their_inputs_and_serve_them(village: Village) -> None:
     """Once two racers have an input, the stores of the customer's choice are needed no more."""
-
-    async def scene(village: Village) -> None:
-        status = await village.run(await village.post())
-        root = status.unit.terms.input_root
-        for racer in status.unit.racers:
-            store = f"http://127.0.0.1:{village.miner(racer.owner).daemon.server.port}"
-            assert await village.blobs.get(root, [store])
-
-    play(tmp_path, 4, scene)
+    status = await village.run(await village.post())
+    root = status.unit.terms.input_root
+    for racer in status.unit.racers:
+        store = f"http://127.0.0.1:{village.miner(racer.owner).daemon.server.port}"
+        assert await village.blobs.get(root, [store])
 
 
 # ------------------------------------------------------------------------------------------------- resuming by itself
@@ -134,80 +124,66 @@ async def blocks_until_resumed(village: Village, miner: Miner) -> int:
     return village.node.chain.height - begin
 
 
-def test_after_a_miss_the_device_comes_back_by_itself_and_later_each_time(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        broken = village.miners[0]
-        waited = []
-        for wait in RESUME_AFTER_BLOCKS[:2]:
-            await missed_by(village, broken)
-            waited.append(await blocks_until_resumed(village, broken))
-            broken.daemon.parts.pauses.note(broken.keys.device, misses=len(waited))  # it earned nothing between the two
-            assert waited[-1] >= wait - 30  # a race's end takes a while to be seen
-        assert waited[1] > waited[0]
-        assert len(broken.heard.problems("missed")) == 2
-        await village.run(await village.post())
-
-    play(tmp_path, 2, scene)
-
-
-def test_a_machine_that_still_fails_is_not_offered_again(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        broken = village.miners[0]
+@in_village(2)
+async def test_after_a_miss_the_device_comes_back_by_itself_and_later_each_time(village: Village) -> None:
+    broken = village.miners[0]
+    waited = []
+    for wait in RESUME_AFTER_BLOCKS[:2]:
         await missed_by(village, broken)
-
-        async def fail(*_: object) -> None:
-            raise ExecutionError("the vectors do not match")
-
-        broken.daemon.parts.workers.start = fail  # type: ignore[method-assign,assignment]  # its worker does not conform
-        for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
-            village.node.block()
-            await broken.step()
-        assert await is_paused(broken)
-        assert broken.heard.problems("not_resumed")[0] == "the vectors do not match"
-        assert 1 <= len(broken.heard.problems("not_resumed")) <= 3
-
-    play(tmp_path, 2, scene)
+        waited.append(await blocks_until_resumed(village, broken))
+        broken.daemon.parts.pauses.note(broken.keys.device, misses=len(waited))  # it earned nothing between the two
+        assert waited[-1] >= wait - 30  # a race's end takes a while to be seen
+    assert waited[1] > waited[0]
+    assert len(broken.heard.problems("missed")) == 2
+    await village.run(await village.post())
 
 
-def test_with_keep_paused_a_miss_is_told_and_the_device_stays_paused(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        village.keep_paused = True
-        broken = await village.restart(village.miners[0])
-        await missed_by(village, broken)
-        for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
-            village.node.block()
-            await broken.step()
-        assert await is_paused(broken)
-        assert broken.heard.problems("missed") == [KEPT]
+@in_village(2)
+async def test_a_machine_that_still_fails_is_not_offered_again(village: Village) -> None:
+    broken = village.miners[0]
+    await missed_by(village, broken)
+    broken.daemon.parts.workers.start = AsyncMock(side_effect=ExecutionError("the vectors do not match"))  # type: ignore[method-assign]  # its worker does not conform
+    for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
+        village.node.block()
+        await broken.step()
+    assert await is_paused(broken)
+    assert broken.heard.problems("not_resumed")[0] == "the vectors do not match"
+    assert 1 <= len(broken.heard.problems("not_resumed")) <= 3
 
-    play(tmp_path, 2, scene)
+
+@in_village(2)
+async def test_with_keep_paused_a_miss_is_told_and_the_device_stays_paused(village: Village) -> None:
+    village.keep_paused = True
+    broken = await village.restart(village.miners[0])
+    await missed_by(village, broken)
+    for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
+        village.node.block()
+        await broken.step()
+    assert await is_paused(broken)
+    assert broken.heard.problems("missed") == [KEPT]
 
 
-def test_what_the_operator_paused_stays_paused(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
+@in_village(2)
+async def test_what_the_operator_paused_stays_paused(village: Village) -> None:
+    miner = village.miners[0]
+    await miner.step()
+    village.node.chain.block(signed(miner.keys.stash, Devices.pause(device=miner.keys.device)))
+    for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
+        village.node.block()
         await miner.step()
-        village.node.chain.block(signed(miner.keys.stash, Devices.pause(device=miner.keys.device)))
-        for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
-            village.node.block()
-            await miner.step()
-        assert await is_paused(miner)
-        assert not miner.heard.problems("missed")
-
-    play(tmp_path, 2, scene)
+    assert await is_paused(miner)
+    assert not miner.heard.problems("missed")
 
 
-def test_a_device_whose_result_was_refuted_waits_for_its_operator(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        liar = village.miners[0]
-        liar.executor.spoil = True
-        while not village.node.chain.happened(ProviderSlashed):
-            await village.run(await village.post())
-        for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
-            village.node.block()
-            await liar.step()
-        assert await is_paused(liar)
-        assert len(liar.heard.problems("not_resumed")) == 1
-        assert not liar.heard.problems("missed"), "it answered, and wrongly"
-
-    play(tmp_path, 5, scene)
+@in_village(5)
+async def test_a_device_whose_result_was_refuted_waits_for_its_operator(village: Village) -> None:
+    liar = village.miners[0]
+    liar.executor.spoil = True
+    while not village.node.chain.happened(ProviderSlashed):
+        await village.run(await village.post())
+    for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
+        village.node.block()
+        await liar.step()
+    assert await is_paused(liar)
+    assert len(liar.heard.problems("not_resumed")) == 1
+    assert not liar.heard.problems("missed"), "it answered, and wrongly"

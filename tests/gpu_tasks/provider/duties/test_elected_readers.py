@@ -1,7 +1,7 @@
 """Inputs as the set in office changes: who is elected next reads them too, so that it can look at what was answered."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from gpu_tasks.market.inference.events import UnitRefunded
@@ -14,20 +14,19 @@ from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking import elections
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import MarketChain, named_keys
+from staged import staged
 
 SIZE, EPOCH_BLOCKS = 9, 30
 ASKED = [b"complete this", b"no request", b"complete that one too", b"complete it"]
 
 
-def play(folder: Path, scene: Callable[[Village], Awaitable[None]]) -> None:
-    async def main() -> None:
-        numbers = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20}
-        chain = MarketChain(named_keys(SIZE), [], numbers, epoch_blocks=EPOCH_BLOCKS)
-        async with Village(folder, SIZE, chain=chain) as village:
-            elect_the_last(village.node.chain)
-            await scene(village)
-
-    asyncio.run(asyncio.wait_for(main(), 120))
+@contextlib.asynccontextmanager
+async def electing_village(folder: Path) -> AsyncIterator[Village]:
+    numbers = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20}
+    chain = MarketChain(named_keys(SIZE), [], numbers, epoch_blocks=EPOCH_BLOCKS)
+    async with Village(folder, SIZE, chain=chain) as village:
+        elect_the_last(village.node.chain)
+        yield village
 
 
 def elect_the_last(chain: MarketChain) -> None:
@@ -43,44 +42,35 @@ def elect_the_last(chain: MarketChain) -> None:
     chain.state = chain.state.updated(bound.overlay.changes())
 
 
-def test_nobody_works_for_an_input_that_leaves_out_who_is_elected_next(tmp_path: Path) -> None:
+@staged(electing_village)
+async def test_nobody_works_for_an_input_that_leaves_out_who_is_elected_next(village: Village) -> None:
     """Else it would be settled, and not looked at: auditors of the next epoch refuse it."""
-
-    async def scene(village: Village) -> None:
-        await village.run(await village.post(ASKED, readers=village.node.chain.validators[:-1], tokens_max=128))
-        (refunded,) = village.node.chain.happened(UnitRefunded)
-        assert refunded.refund is Refund.INPUT_BAD
-        assert not any(miner.executor.runs for miner in village.miners)
-
-    play(tmp_path, scene)
+    await village.run(await village.post(ASKED, readers=village.node.chain.validators[:-1], tokens_max=128))
+    (refunded,) = village.node.chain.happened(UnitRefunded)
+    assert refunded.refund is Refund.INPUT_BAD
+    assert not any(miner.executor.runs for miner in village.miners)
 
 
-def test_who_was_elected_after_an_input_was_sealed_need_not_read_it(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        readers = village.node.chain.validators[:-1]
-        status = await village.run(await village.post(ASKED, readers=readers, tokens_max=128, sealed_at=EPOCH_BLOCKS))
-        assert not status.unit.declined_by
-        assert not village.node.chain.happened(UnitRefunded)
-
-    play(tmp_path, scene)
+@staged(electing_village)
+async def test_who_was_elected_after_an_input_was_sealed_need_not_read_it(village: Village) -> None:
+    readers = village.node.chain.validators[:-1]
+    status = await village.run(await village.post(ASKED, readers=readers, tokens_max=128, sealed_at=EPOCH_BLOCKS))
+    assert not status.unit.declined_by
+    assert not village.node.chain.happened(UnitRefunded)
 
 
-def test_a_batch_across_a_change_of_the_set_is_audited(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        chain = village.node.chain
-        unit = await village.post(ASKED, tokens_max=128)
-        epochs, is_called = {LeafStage.CHECKING: 0}, False
-        while not chain.happened(LeafCheckEnded):
-            village.node.block()
-            for miner in list(village.miners):
-                await miner.step()
-            check = chain.now()[LeafChecks].checks[unit]
-            if check is not None:
-                epochs[LeafStage(check.stage)] = chain.now()[Beacon].epoch()
-                is_called = chain.validators[-1].stash in check.called
-        (ended,) = chain.happened(LeafCheckEnded)
-        assert CheckOutcome(ended.outcome) is CheckOutcome.PASSED
-        assert epochs[LeafStage.CHECKING] == 2
-        assert is_called
-
-    play(tmp_path, scene)
+@staged(electing_village)
+async def test_a_batch_across_a_change_of_the_set_is_audited(village: Village) -> None:
+    chain = village.node.chain
+    unit = await village.post(ASKED, tokens_max=128)
+    epochs, is_called = {LeafStage.CHECKING: 0}, False
+    while not chain.happened(LeafCheckEnded):
+        await village.block()
+        check = chain.now()[LeafChecks].checks[unit]
+        if check is not None:
+            epochs[LeafStage(check.stage)] = chain.now()[Beacon].epoch()
+            is_called = chain.validators[-1].stash in check.called
+    (ended,) = chain.happened(LeafCheckEnded)
+    assert CheckOutcome(ended.outcome) is CheckOutcome.PASSED
+    assert epochs[LeafStage.CHECKING] == 2
+    assert is_called

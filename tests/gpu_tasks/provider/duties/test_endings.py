@@ -1,5 +1,6 @@
 """A race that paid nothing says why, by what the chain still knows of its unit."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,16 +10,21 @@ import pytest
 
 from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
+from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties import endings
-from gpu_tasks.provider.duties.endings import READS_PER_ROUND_MAX, _in_turn, is_refuted, race_end, why_unpaid
+from gpu_tasks.provider.duties.duty import Endings
+from gpu_tasks.provider.duties.endings import READS_PER_ROUND_MAX, EndingDuty, is_refuted, race_end, why_unpaid
+from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook, PauseCause
-from gpu_tasks.provider.journal.records import Assigned, End, RaceEntry
+from gpu_tasks.provider.journal.records import End, RaceEntry
+from heard import Heard
 
 OWN, FIRST, SECOND = b"o" * 32, b"f" * 32, b"s" * 32
 ROOT = b"r" * 32
 KEY = (b"u" * 32, 1)
+NO_LOSSES = cast("LossNotes", None)
 
 
 def racer(owner: bytes, committed_at: int) -> Racer:
@@ -61,12 +67,12 @@ def test_a_refutation_is_noted_once_so_that_the_operator_may_resume_the_device(
     monkeypatch.setattr(endings, "is_refuted", lambda *_: True)
     book, device = PauseBook(tmp_path), b"d" * 32
     parts = cast("Parts[Any]", SimpleNamespace(pauses=book, identity=SimpleNamespace(stash=OWN)))
-    entry = RaceEntry(device)
+    duty, entry = EndingDuty(parts, NO_LOSSES, ()), RaceEntry(device)
     book.note(device, is_paused=True, cause=PauseCause.MISSED, resumes_at=9)
-    assert endings._note_refuted(parts, None, KEY, entry)
+    assert duty._note_refuted(None, KEY, entry)
     assert (book.read()[device].cause, book.read()[device].resumes_at) == (PauseCause.REFUTED, None)
     book.note(device, cause=None)
-    assert endings._note_refuted(parts, None, KEY, entry)
+    assert duty._note_refuted(None, KEY, entry)
     assert book.read()[device].cause is None
 
 
@@ -75,11 +81,35 @@ def test_open_races_are_asked_about_in_turn(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
     keys = [(bytes([number]) * 32, 1) for number in range(3 * READS_PER_ROUND_MAX)]
     for unit, attempt in keys:
-        journal.append(Assigned(unit, attempt, b"d" * 32))
-    parts = cast("Parts[Any]", SimpleNamespace(journal=journal))
-    rounds = [[key for key, _ in _in_turn(parts)] for _ in range(4)]
+        journal.races.put((unit, attempt), RaceEntry(b"d" * 32))
+    duty = EndingDuty(cast("Parts[Any]", SimpleNamespace(journal=journal)), NO_LOSSES, ())
+    rounds = [[key for key, _ in duty._in_turn()] for _ in range(4)]
     assert rounds[0] + rounds[1] + rounds[2] == keys
     assert rounds[3] == rounds[0]
+    journal.close()
+
+
+def test_a_node_that_goes_away_midway_leaves_no_duty_without_what_ended(tmp_path: Path) -> None:
+    journal, heard, asked = Journal(tmp_path / "journal"), Heard(), list[bytes]()
+    keys = [(bytes([number]) * 32, 1) for number in range(3)]
+    for key in keys:
+        journal.races.put(key, RaceEntry(b"d" * 32))
+
+    async def final_unit(unit: bytes) -> None:
+        asked.append(unit)
+        if len(asked) == 2:
+            raise ChainError
+
+    learned: list[Endings] = []
+    duty: Any = SimpleNamespace(learn=learned.append)
+    chain = SimpleNamespace(final_unit=final_unit)
+    parts = SimpleNamespace(journal=journal, chain=chain, telemetry=heard, identity=SimpleNamespace(stash=OWN))
+    endings = EndingDuty(cast("Parts[Any]", parts), NO_LOSSES, [duty])
+    with pytest.raises(ChainError):
+        asyncio.run(endings.step(View(4, ())))
+    asyncio.run(endings.step(View(8, ())))
+    assert [ended.races for ended in learned] == [keys[:1], keys[1:]]
+    assert not list(journal.open_races())
     journal.close()
 
 

@@ -130,8 +130,7 @@ def test_a_customer_who_wants_racers_to_miss_loses(tmp_path: Path, attack: Attac
                 for miner in village.miners:
                     await miner.daemon.step(miner.chain.view())
                 await settled(village)
-                status = village.node.api().unit(unit)
-                assert status is not None
+                status = village.unit(unit)
                 if status.unit.ended_at:
                     break
             assert village.node.chain.happened(UnitRefunded)

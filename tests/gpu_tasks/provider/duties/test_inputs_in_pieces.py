@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,80 +13,70 @@ from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.inference.events import RaceMissed, UnitRefunded
 from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.blobs.store import BlobKind, BlobStore
-from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village, play
+from provider_chain import CUSTOMER_SEAL, INPUT_SALT, Village, in_village
 
 BIG = b"no request".ljust(60_000)
 ASKED = [b"complete this", *[BIG] * 40, b"complete it"]
 """2.4 MB, most of which nobody has to compute."""
 
 
-def test_a_large_batch_is_raced_for_and_settled(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = (await village.run(await village.post(ASKED, tokens_max=128))).unit
-        assert unit.state is UnitState.SETTLED
-        assert not unit.declined_by
+@in_village(2)
+async def test_a_large_batch_is_raced_for_and_settled(village: Village) -> None:
+    unit = (await village.run(await village.post(ASKED, tokens_max=128))).unit
+    assert unit.state is UnitState.SETTLED
+    assert not unit.declined_by
+    for miner in village.miners:
+        assert len(miner.daemon.parts.store._blobs) >= 5, "who races keeps a copy of each piece, for judges"
+
+
+@in_village(5)
+async def test_judges_read_it_too(village: Village) -> None:
+    unit_id = await village.post(ASKED, racers=1, tokens_max=128)
+    liar = None
+    for _ in range(60):
+        village.node.block()
+        status = village.unit(unit_id)
+        if liar is None and status.unit.racers:
+            liar = village.miner(status.unit.racers[0].owner)
+            liar.executor.spoil = True
         for miner in village.miners:
-            assert len(miner.daemon.parts.store._blobs) >= 5, "who races keeps a copy of each piece, for judges"
-
-    play(tmp_path, 2, scene)
-
-
-def test_judges_read_it_too(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit_id = await village.post(ASKED, racers=1, tokens_max=128)
-        liar = None
-        for _ in range(60):
-            village.node.block()
-            status = village.node.api().unit(unit_id)
-            assert status is not None
-            if liar is None and status.unit.racers:
-                liar = village.miner(status.unit.racers[0].owner)
-                liar.executor.spoil = True
-            for miner in village.miners:
-                await miner.step()
-            if status.unit.ended_at:
-                break
-        ended = village.node.api().unit(unit_id)
-        assert ended is not None
-        assert ended.unit.state is UnitState.SETTLED, "the lone racer is believed, or judges have found it out"
-
-    play(tmp_path, 5, scene)
+            await miner.step()
+        if status.unit.ended_at:
+            break
+    ended = village.unit(unit_id)
+    assert ended.unit.state is UnitState.SETTLED, "the lone racer is believed, or judges have found it out"
 
 
 @pytest.mark.parametrize("wrong", ["too large for its requests", "another length", "not what was committed to"])
-def test_wrong_pieces_are_their_customers_fault(tmp_path: Path, wrong: str) -> None:
-    async def scene(village: Village) -> None:
-        sealed = _sealed(village, 3 * PIECE_BYTES)
-        blobs = in_pieces(sealed)
-        if wrong == "another length":
-            blobs[0] = blobs[0] + b"x"
-            blobs[-1] = blobs[-1].replace(address_of(blobs[0][:-1]), address_of(blobs[0]))
-        await _stored(village, blobs)
-        requests = 4 if wrong == "too large for its requests" else len(ASKED) + 20
-        changed: dict[str, Any] = {"input_root": address_of(blobs[-1]), "requests": requests}
-        await village.run(await village.post(ASKED, tokens_max=128, is_stored=False, **changed))
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-        assert not village.node.chain.happened(RaceMissed)
-        assert not any(miner.executor.runs for miner in village.miners)
-        if wrong == "too large for its requests":
-            assert all(len(_own(miner.daemon.parts.store)) <= 1 for miner in village.miners), "nothing was fetched"
-
-    play(tmp_path, 4, scene)
+@in_village(4)
+async def test_wrong_pieces_are_their_customers_fault(village: Village, wrong: str) -> None:
+    sealed = _sealed(village, 3 * PIECE_BYTES)
+    blobs = in_pieces(sealed)
+    if wrong == "another length":
+        blobs[0] = blobs[0] + b"x"
+        blobs[-1] = blobs[-1].replace(address_of(blobs[0][:-1]), address_of(blobs[0]))
+    await _stored(village, blobs)
+    requests = 4 if wrong == "too large for its requests" else len(ASKED) + 20
+    changed: dict[str, Any] = {"input_root": address_of(blobs[-1]), "requests": requests}
+    await village.run(await village.post(ASKED, tokens_max=128, is_stored=False, **changed))
+    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+    assert not village.node.chain.happened(RaceMissed)
+    assert not any(miner.executor.runs for miner in village.miners)
+    if wrong == "too large for its requests":
+        assert all(len(_own(miner.daemon.parts.store)) <= 1 for miner in village.miners), "nothing was fetched"
 
 
-def test_a_piece_that_nobody_has_is_as_an_input_that_nobody_has(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, bytes(2 * PIECE_BYTES))
-        blobs = in_pieces(_sealed(village, content=content))
-        await _stored(village, [*blobs[:1], blobs[-1]])
-        changed: dict[str, Any] = {"input_root": address_of(blobs[-1]), "input_commitment": commitment_of(content)}
-        unit = await village.post(ASKED, racers=1, tokens_max=128, is_stored=False, **changed)
-        await village.run(unit, blocks=200)
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-        assert not village.node.chain.happened(RaceMissed)
-        assert any("hindered" in miner.heard.names() for miner in village.miners)
-
-    play(tmp_path, 4, scene)
+@in_village(4)
+async def test_a_piece_that_nobody_has_is_as_an_input_that_nobody_has(village: Village) -> None:
+    content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, bytes(2 * PIECE_BYTES))
+    blobs = in_pieces(_sealed(village, content=content))
+    await _stored(village, [*blobs[:1], blobs[-1]])
+    changed: dict[str, Any] = {"input_root": address_of(blobs[-1]), "input_commitment": commitment_of(content)}
+    unit = await village.post(ASKED, racers=1, tokens_max=128, is_stored=False, **changed)
+    await village.run(unit, blocks=200)
+    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+    assert not village.node.chain.happened(RaceMissed)
+    assert any("hindered" in miner.heard.names() for miner in village.miners)
 
 
 def _sealed(village: Village, size: int = 0, content: bytes = b"") -> bytes:

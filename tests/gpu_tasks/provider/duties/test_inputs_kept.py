@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gpu_tasks.data.pieces import PIECE_BYTES
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
-from gpu_tasks.market.inference.units import Unit, UnitState
+from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.leaf_checks.events import LeafCheckEnded, LeavesPassed, LeavesShown
 from gpu_tasks.provider.blobs.store import Quota
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
 from provider_chain import Miner, Village
 from simulation.chains.market_chain import MarketChain, named_keys
+from staged import Scene, staged
 
 BIG = b"no request".ljust(60_000)
 ASKED = [b"complete this", *[BIG] * 40, b"complete it"]
 """2.4 MB in three pieces, most of which nobody has to compute."""
 SIZE = 8
+LIMIT = 4 * PIECE_BYTES
 CHECKED = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20}
 
 
-def play(folder: Path, scene: Callable[[Village], Awaitable[None]], quota: Quota | None = None) -> None:
-    async def main() -> None:
-        village = Village(folder, SIZE, chain=MarketChain(named_keys(SIZE), [], CHECKED))
-        village.quota = quota or Quota()
-        async with village:
-            await scene(village)
+def in_village(**quota: int) -> Callable[[Scene], Callable[..., None]]:
+    """Stage a test in a village whose chain checks batches; `quota` limits each store."""
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+    def village(folder: Path) -> Village:
+        made = Village(folder, SIZE, chain=MarketChain(named_keys(SIZE), [], CHECKED))
+        made.quota = Quota(**quota)
+        return made
+
+    return staged(village)
 
 
 async def steps(village: Village, is_enough: Callable[[], bool], each: Callable[[], None] = lambda: None) -> None:
@@ -39,25 +41,13 @@ async def steps(village: Village, is_enough: Callable[[], bool], each: Callable[
     for _ in range(200):
         if is_enough():
             return
-        village.node.block()
-        for miner in list(village.miners):
-            await miner.step()
+        await village.block()
         each()
     raise AssertionError("never enough")
 
 
-def unit_of(village: Village, unit: bytes) -> Unit:
-    status = village.node.api().unit(unit)
-    assert status is not None
-    return status.unit
-
-
 def is_checked(village: Village, *units: bytes) -> bool:
     return {event.unit for event in village.node.chain.happened(LeafCheckEnded)} >= set(units)
-
-
-def racers_of(village: Village, unit: bytes) -> list[Miner]:
-    return [village.miner(racer.owner) for racer in unit_of(village, unit).racers]
 
 
 def inputs_of(miner: Miner) -> int:
@@ -69,55 +59,47 @@ def inputs_of(miner: Miner) -> int:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_a_copy_is_there_until_its_check_is_over_and_goes_then(tmp_path: Path, *, is_restarted: bool) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        await steps(village, lambda: unit_of(village, unit).state is UnitState.SETTLED)
-        kept = [miner for miner in racers_of(village, unit) if miner is not village.miners[0]]  # the customer chose it
-        assert all(inputs_of(miner) > 2 * PIECE_BYTES for miner in kept)
-        for miner in list(village.miners) if is_restarted else []:
-            await village.restart(miner)
+@in_village()
+async def test_a_copy_is_there_until_its_check_is_over_and_goes_then(village: Village, *, is_restarted: bool) -> None:
+    unit = await village.post(ASKED, tokens_max=128)
+    await steps(village, lambda: village.unit(unit).unit.state is UnitState.SETTLED)
+    kept = [miner for miner in village.racers(unit) if miner is not village.miners[0]]  # the customer chose it
+    assert all(inputs_of(miner) > 2 * PIECE_BYTES for miner in kept)
+    for miner in list(village.miners) if is_restarted else []:
+        await village.restart(miner)
 
-        def look() -> None:
-            for miner in kept if not is_checked(village, unit) else []:
-                assert inputs_of(miner) > 2 * PIECE_BYTES, "others may yet look at the batch"
+    def look() -> None:
+        for miner in kept if not is_checked(village, unit) else []:
+            assert inputs_of(miner) > 2 * PIECE_BYTES, "others may yet look at the batch"
 
-        await steps(village, lambda: is_checked(village, unit), look)
-        assert len(village.node.chain.happened(LeavesPassed)) == 1
-        rounds = iter(range(2 * ENDINGS_EVERY_BLOCKS))
-        await steps(village, lambda: next(rounds, None) is None)
-        assert [inputs_of(miner) for miner in village.miners] == [0] * SIZE
-
-    play(tmp_path, scene)
+    await steps(village, lambda: is_checked(village, unit), look)
+    assert len(village.node.chain.happened(LeavesPassed)) == 1
+    rounds = iter(range(2 * ENDINGS_EVERY_BLOCKS))
+    await steps(village, lambda: next(rounds, None) is None)
+    assert [inputs_of(miner) for miner in village.miners] == [0] * SIZE
 
 
-def test_who_has_no_room_for_a_copy_answers_shows_its_leaves_and_is_paid(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(ASKED, tokens_max=128)
-        await steps(village, lambda: is_checked(village, unit))
-        assert len(village.node.chain.happened(LeavesShown)) == len(village.node.chain.happened(LeavesPassed)) == 1
-        assert not village.node.chain.happened(ProviderSlashed)
-        assert not village.node.chain.happened(RaceMissed)
-        assert not unit_of(village, unit).declined_by
-        told = [fields for miner in village.miners for name, fields in miner.heard.events if name == "input_not_kept"]
-        assert {fields["unit"] for fields in told} == {unit}
-        assert all("of 0 bytes" in str(fields["problem"]) for fields in told)
-        assert [inputs_of(miner) for miner in village.miners] == [0] * SIZE
-
-    play(tmp_path, scene, Quota(input_bytes_max=0))
+@in_village(input_bytes_max=0)
+async def test_who_has_no_room_for_a_copy_answers_shows_its_leaves_and_is_paid(village: Village) -> None:
+    unit = await village.post(ASKED, tokens_max=128)
+    await steps(village, lambda: is_checked(village, unit))
+    assert len(village.node.chain.happened(LeavesShown)) == len(village.node.chain.happened(LeavesPassed)) == 1
+    assert not village.node.chain.happened(ProviderSlashed)
+    assert not village.node.chain.happened(RaceMissed)
+    assert not village.unit(unit).unit.declined_by
+    told = [fields for miner in village.miners for name, fields in miner.heard.events if name == "input_not_kept"]
+    assert {fields["unit"] for fields in told} == {unit}
+    assert all("of 0 bytes" in str(fields["problem"]) for fields in told)
+    assert [inputs_of(miner) for miner in village.miners] == [0] * SIZE
 
 
-def test_a_strangers_inputs_never_take_more_than_the_limit(tmp_path: Path) -> None:
+@in_village(input_bytes_max=LIMIT)
+async def test_a_strangers_inputs_never_take_more_than_the_limit(village: Village) -> None:
     """Three at once, each of more than half of it: all are answered, and no disk has more than was allowed."""
-    limit = 4 * PIECE_BYTES
-
-    async def scene(village: Village) -> None:
-        units = [await village.post([*ASKED, b"complete %d" % number], tokens_max=192) for number in range(3)]
-        most: list[int] = []
-        await steps(village, lambda: is_checked(village, *units), lambda: most.extend(map(inputs_of, village.miners)))
-        assert 2 * PIECE_BYTES < max(most) <= limit
-        assert {unit_of(village, unit).state for unit in units} == {UnitState.SETTLED}
-        assert not village.node.chain.happened(ProviderSlashed)
-        assert not village.node.chain.happened(RaceMissed)
-
-    play(tmp_path, scene, Quota(input_bytes_max=limit))
+    units = [await village.post([*ASKED, b"complete %d" % number], tokens_max=192) for number in range(3)]
+    most: list[int] = []
+    await steps(village, lambda: is_checked(village, *units), lambda: most.extend(map(inputs_of, village.miners)))
+    assert 2 * PIECE_BYTES < max(most) <= LIMIT
+    assert {village.unit(unit).unit.state for unit in units} == {UnitState.SETTLED}
+    assert not village.node.chain.happened(ProviderSlashed)
+    assert not village.node.chain.happened(RaceMissed)

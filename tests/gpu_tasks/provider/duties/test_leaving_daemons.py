@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -14,7 +14,7 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.devices import StandingError
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
-from provider_chain import Miner, Village, keypair, play
+from provider_chain import Miner, Village, in_village, keypair
 from runtime.pallets.balances import Balances
 from simulation.chains.market_chain import signed
 from wallet.amounts import format_amount
@@ -39,53 +39,39 @@ def followed(village: Village, miner: Miner, *, leaves_after: int) -> None:
     miner.chain.views = views  # type: ignore[method-assign]
 
 
-def test_a_daemon_whose_provider_has_left_ends_and_says_what_stays(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-        followed(village, miner, leaves_after=6)
-        village.node.chain.block(
-            signed(miner.keys.stash, Balances.transfer_keep_alive(dest=miner.keys.provider, value=123_456_789))
-        )
-        stays = await miner.chain.key_balance()
-        assert stays not in (0, await miner.chain.spendable())
-        await miner.daemon.run()
-        assert await miner.chain.provider(miner.keys.stash) is None
-        (said,) = miner.heard.reasons("left")
-        assert keypair(miner.keys).address in said
-        assert f"{format_amount(stays)} oGPU" in said
-        assert miner.heard.events[-1][0] == "left"
-
-    play(tmp_path, 2, scene)
+@in_village(2)
+async def test_a_daemon_whose_provider_has_left_ends_and_says_what_stays(village: Village) -> None:
+    miner = village.miners[0]
+    followed(village, miner, leaves_after=6)
+    village.node.chain.block(
+        signed(miner.keys.stash, Balances.transfer_keep_alive(dest=miner.keys.provider, value=123_456_789))
+    )
+    stays = await miner.chain.key_balance()
+    assert stays not in (0, await miner.chain.spendable())
+    await miner.daemon.run()
+    assert await miner.chain.provider(miner.keys.stash) is None
+    (said,) = miner.heard.reasons("left")
+    assert keypair(miner.keys).address in said
+    assert f"{format_amount(stays)} oGPU" in said
+    assert miner.heard.events[-1][0] == "left"
 
 
 @pytest.mark.parametrize("field", ["duties", "seats", "checks", "disputes"])
-def test_what_is_under_way_is_ended_first(tmp_path: Path, field: str) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-        height = village.node.chain.height + -village.node.chain.height % ENDINGS_EVERY_BLOCKS
-
-        async def gone(*_: bytes) -> None:
-            return None
-
-        miner.chain.provider = miner.chain.own_devices = gone  # type: ignore[method-assign,assignment]
-        under_way: dict[str, Any] = {field: (object(),)}
-        assert not await miner.daemon._has_left(replace(View(height, ()), **under_way))
-        assert not await miner.daemon._has_left(View(height + 1, ()))
-        assert await miner.daemon._has_left(View(height, ()))
-
-    play(tmp_path, 1, scene)
+@in_village(1)
+async def test_what_is_under_way_is_ended_first(village: Village, field: str) -> None:
+    miner = village.miners[0]
+    height = village.node.chain.height + -village.node.chain.height % ENDINGS_EVERY_BLOCKS
+    miner.chain.provider = miner.chain.own_devices = AsyncMock(return_value=None)  # type: ignore[method-assign]
+    under_way: dict[str, Any] = {field: (object(),)}
+    assert not await miner.daemon._has_left(replace(View(height, ()), **under_way))
+    assert not await miner.daemon._has_left(View(height + 1, ()))
+    assert await miner.daemon._has_left(View(height, ()))
 
 
-def test_a_daemon_whose_registration_a_court_ended_stops(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-        height = village.node.chain.height + -village.node.chain.height % ENDINGS_EVERY_BLOCKS
-
-        async def nobody(_: bytes) -> None:
-            return None
-
-        miner.chain.provider = nobody  # type: ignore[method-assign,assignment]
-        with pytest.raises(StandingError):
-            await miner.daemon._has_left(View(height, ()))
-
-    play(tmp_path, 1, scene)
+@in_village(1)
+async def test_a_daemon_whose_registration_a_court_ended_stops(village: Village) -> None:
+    miner = village.miners[0]
+    height = village.node.chain.height + -village.node.chain.height % ENDINGS_EVERY_BLOCKS
+    miner.chain.provider = AsyncMock(return_value=None)  # type: ignore[method-assign]
+    with pytest.raises(StandingError):
+        await miner.daemon._has_left(View(height, ()))

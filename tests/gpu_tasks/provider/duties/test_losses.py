@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -18,7 +18,7 @@ from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.endings import EndingDuty
 from gpu_tasks.provider.duties.losses import LOOKED_BACK_BLOCKS, LossNotes
 from gpu_tasks.provider.earnings import LOSSES_FILE, LostPart, losses, utc_text
-from provider_chain import SLOT_MS, Miner, Village, play
+from provider_chain import SLOT_MS, Miner, Village, in_village
 from runtime.frame.call import Call
 from simulation.chains.market_chain import OGPU, signed
 from wallet.rpc import RpcError
@@ -41,197 +41,169 @@ async def live(village: Village, *miners: Miner, blocks: int = 8) -> None:
             await miner.step()
 
 
-def test_a_slash_is_told_and_noted_with_amount_case_and_deadline(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        liar = village.miners[0]
-        await live(village, *village.miners)
-        before = bond_of(village, liar)
-        liar.executor.spoil = True
-        while not village.node.chain.happened(ProviderSlashed):
-            await village.run(await village.post())
-        await live(village, *village.miners)
-        (slash,) = village.node.chain.happened(ProviderSlashed)
-        (part,) = noted(liar)
-        assert (part.grains, part.fault, part.device) == (slash.amount, "lied", "0x" + liar.keys.device.hex())
-        assert part.grains == before - bond_of(village, liar) > 0
-        assert part.case == "0x" + slash.unit.hex()
-        (told,) = [fields for name, fields in liar.heard.events if name == "lost"]
-        assert (told["grains"], told["case"], told["block"]) == (slash.amount, slash.unit, part.block)
-        for warning in (fields for name, fields in liar.heard.events if name == "found_wrong"):
-            assert warning["appealable_until"] == part.appealable_until
-            assert warning["grains"] == slash.amount
-        assert bool(part.appealable_until) == bool(part.until_text)
-        again = await village.restart(liar)
-        again.daemon.parts.pauses.note(again.keys.device, bond=before)  # as after a crash between the two notes
-        await live(village, again)
-        assert noted(again) == [part]
-        assert "lost" not in again.heard.names()
-
-    play(tmp_path, 5, scene)
+@in_village(5)
+async def test_a_slash_is_told_and_noted_with_amount_case_and_deadline(village: Village) -> None:
+    liar = village.miners[0]
+    await live(village, *village.miners)
+    before = bond_of(village, liar)
+    liar.executor.spoil = True
+    while not village.node.chain.happened(ProviderSlashed):
+        await village.run(await village.post())
+    await live(village, *village.miners)
+    (slash,) = village.node.chain.happened(ProviderSlashed)
+    (part,) = noted(liar)
+    assert (part.grains, part.fault, part.device) == (slash.amount, "lied", "0x" + liar.keys.device.hex())
+    assert part.grains == before - bond_of(village, liar) > 0
+    assert part.case == "0x" + slash.unit.hex()
+    (told,) = [fields for name, fields in liar.heard.events if name == "lost"]
+    assert (told["grains"], told["case"], told["block"]) == (slash.amount, slash.unit, part.block)
+    for warning in (fields for name, fields in liar.heard.events if name == "found_wrong"):
+        assert warning["appealable_until"] == part.appealable_until
+        assert warning["grains"] == slash.amount
+    assert bool(part.appealable_until) == bool(part.until_text)
+    again = await village.restart(liar)
+    again.daemon.parts.pauses.note(again.keys.device, bond=before)  # as after a crash between the two notes
+    await live(village, again)
+    assert noted(again) == [part]
+    assert "lost" not in again.heard.names()
 
 
-def test_a_miss_while_the_daemon_was_away_is_noted_when_it_is_back(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        await live(village, *village.miners)
-        before = [bond_of(village, miner) for miner in village.miners]
-        await village.post()
-        while not village.node.chain.happened(RaceMissed):
-            village.node.block()
-        for miner, bond in zip(list(village.miners), before, strict=True):
-            back = await village.restart(miner)
-            await live(village, back)
-            lost = noted(back)
-            assert sum(part.grains for part in lost) == bond - bond_of(village, back) > 0
-            assert {(part.fault, part.case) for part in lost} == {("missed", "")}
-
-    play(tmp_path, 2, scene)
+@in_village(2)
+async def test_a_miss_while_the_daemon_was_away_is_noted_when_it_is_back(village: Village) -> None:
+    await live(village, *village.miners)
+    before = [bond_of(village, miner) for miner in village.miners]
+    await village.post()
+    while not village.node.chain.happened(RaceMissed):
+        village.node.block()
+    for miner, bond in zip(list(village.miners), before, strict=True):
+        back = await village.restart(miner)
+        await live(village, back)
+        lost = noted(back)
+        assert sum(part.grains for part in lost) == bond - bond_of(village, back) > 0
+        assert {(part.fault, part.case) for part in lost} == {("missed", "")}
 
 
-def test_no_loss_is_looked_for_while_no_bond_falls(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-
-        async def nobody_asks(_: int) -> list[BondLoss]:
-            raise AssertionError
-
-        miner.chain.bond_losses = nobody_asks  # type: ignore[method-assign,assignment]
-        await live(village, miner)
-
-    play(tmp_path, 1, scene)
+@in_village(1)
+async def test_no_loss_is_looked_for_while_no_bond_falls(village: Village) -> None:
+    miner = village.miners[0]
+    miner.chain.bond_losses = AsyncMock(side_effect=AssertionError)  # type: ignore[method-assign]
+    await live(village, miner)
 
 
 @pytest.mark.parametrize(("height", "until_ms"), [(100, 10**9 + 60 * SLOT_MS), (10**7, 0)])
-def test_the_deadline_of_an_appeal_is_noted_as_a_time(tmp_path: Path, height: int, until_ms: int) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-        device, book = miner.keys.device, miner.daemon.parts.pauses
-        asked, loss = list[int](), BondLoss(7, b"u" * 32, 5, PartyFault.LIED, device, b"c" * 32, 160)
+@in_village(1)
+async def test_the_deadline_of_an_appeal_is_noted_as_a_time(village: Village, height: int, until_ms: int) -> None:
+    miner = village.miners[0]
+    device, book = miner.keys.device, miner.daemon.parts.pauses
+    asked, loss = list[int](), BondLoss(7, b"u" * 32, 5, PartyFault.LIED, device, b"c" * 32, 160)
 
-        async def found(since: int) -> list[BondLoss]:
-            asked.append(since)
-            return [loss]
+    async def found(since: int) -> list[BondLoss]:
+        asked.append(since)
+        return [loss]
 
-        miner.chain.bond_losses = found  # type: ignore[method-assign]
-        own = await miner.chain.own_devices()
-        book.note(device, bond=own[0].device.bond + 5)
-        notes = LossNotes(miner.daemon.parts, lambda: 10**15)
-        for later in (0, 4):
-            await notes.step(height + later, own)
-        assert asked == [height - LOOKED_BACK_BLOCKS, height]
-        (told,) = [fields for name, fields in miner.heard.events if name == "lost"]
-        assert [told[name] for name in ("device", "unit", "grains", "block", "case")] == [
-            device, loss.unit, 5, 7, loss.case,
-        ]  # fmt: skip
-        (part,) = noted(miner)
-        assert part == LostPart(
-            10**9, f"loss 0x{loss.unit.hex()} 7", f"0x{device.hex()}", 5, "lied", 7, f"0x{b'c'.hex() * 32}", 160,
-            until_ms,
-        )  # fmt: skip
-
-    play(tmp_path, 1, scene)
+    miner.chain.bond_losses = found  # type: ignore[method-assign]
+    own = await miner.chain.own_devices()
+    book.note(device, bond=own[0].device.bond + 5)
+    notes = LossNotes(miner.daemon.parts, lambda: 10**15)
+    for later in (0, 4):
+        await notes.step(height + later, own)
+    assert asked == [height - LOOKED_BACK_BLOCKS, height]
+    (told,) = [fields for name, fields in miner.heard.events if name == "lost"]
+    assert [told[name] for name in ("device", "unit", "grains", "block", "case")] == [
+        device, loss.unit, 5, 7, loss.case,
+    ]  # fmt: skip
+    (part,) = noted(miner)
+    assert part == LostPart(
+        10**9, f"loss 0x{loss.unit.hex()} 7", f"0x{device.hex()}", 5, "lied", 7, f"0x{b'c'.hex() * 32}", 160,
+        until_ms,
+    )  # fmt: skip
 
 
-def test_a_verdict_against_a_result_is_reported_once_and_before_the_appeal(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner, unit, other, order = village.miners[0], b"u" * 32, b"v" * 32, list[bytes]()
-        claims = [SimpleNamespace(account=miner.keys.stash, held=5), SimpleNamespace(account=b"o" * 32, held=70)]
-        case = SimpleNamespace(terms=SimpleNamespace(claims=[*claims, claims[0]]), appealable_until=160)
+@in_village(1)
+async def test_a_verdict_against_a_result_is_reported_once_and_before_the_appeal(village: Village) -> None:
+    miner, unit, other, order = village.miners[0], b"u" * 32, b"v" * 32, list[bytes]()
+    claims = [SimpleNamespace(account=miner.keys.stash, held=5), SimpleNamespace(account=b"o" * 32, held=70)]
+    case = SimpleNamespace(terms=SimpleNamespace(claims=[*claims, claims[0]]), appealable_until=160)
 
-        async def found(_: bytes) -> Any:
-            return case
+    async def submit(call: Call) -> None:
+        assert call.name == "Courts.appeal"
+        order.append(call.named_arguments["case_id"])
+        told = [fields["unit"] for name, fields in miner.heard.events if name == "found_wrong"]
+        assert order[-1] in told
 
-        async def submit(call: Call) -> None:
-            assert call.name == "Courts.appeal"
-            order.append(call.named_arguments["case_id"])
-            told = [fields["unit"] for name, fields in miner.heard.events if name == "found_wrong"]
-            assert order[-1] in told
-
-        miner.chain.case, miner.chain.submit = found, submit  # type: ignore[method-assign,assignment]
-        endings = EndingDuty(miner.daemon.parts, LossNotes(miner.daemon.parts, lambda: 0), ())
-        for each in (unit, other, unit):
-            await endings._appeal(each, 100)
-        assert order == [unit, other, unit], "each report comes before its appeal"
-        told, second = [fields for name, fields in miner.heard.events if name == "found_wrong"]
-        assert second["unit"] == other
-        assert (told["unit"], told["grains"], told["appealable_until"]) == (unit, 10, 160)
-        assert utc_text(60 * SLOT_MS) in str(told["problem"])
-
-    play(tmp_path, 1, scene)
+    miner.chain.case, miner.chain.submit = AsyncMock(return_value=case), submit  # type: ignore[method-assign]
+    endings = EndingDuty(miner.daemon.parts, LossNotes(miner.daemon.parts, lambda: 0), ())
+    for each in (unit, other, unit):
+        await endings._appeal(each, 100)
+    assert order == [unit, other, unit], "each report comes before its appeal"
+    told, second = [fields for name, fields in miner.heard.events if name == "found_wrong"]
+    assert second["unit"] == other
+    assert (told["unit"], told["grains"], told["appealable_until"]) == (unit, 10, 160)
+    assert utc_text(60 * SLOT_MS) in str(told["problem"])
 
 
-def test_a_miss_is_noted_for_the_device_that_raced(tmp_path: Path) -> None:
+@in_village(2)
+async def test_a_miss_is_noted_for_the_device_that_raced(village: Village) -> None:
     """The bonds of two devices fell while the daemon was away, and one of them missed a race."""
-
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-        chain, stash = village.node.chain, miner.keys.stash
-        chain.block(
-            signed(stash, Devices.register_device(kind=DeviceClass.CONSUMER, uuid_hash=b"u" * 32, bond=100 * OGPU))
-        )
-        second = chain.now()[Devices].device_of_uuid[b"u" * 32]
-        assert second is not None
-        chain.block(signed(stash, InferenceMarket.offer(device=second, service=0, ask=1)))
-        await live(village, miner)
-        other, racing = (status.id for status in await miner.chain.own_devices())
-        chain.block(signed(stash, Devices.pause(device=other)))
-        await village.post()
-        while not chain.happened(RaceMissed):
-            village.node.block()
-        (missed,) = [event for event in chain.happened(RaceMissed) if event.provider == stash]
-        book = miner.daemon.parts.pauses
-        book.note(other, bond=book.read()[other].bond + 5)
-        back = await village.restart(miner)
-        await live(village, back)
-        assert {(part.device, part.fault, part.grains) for part in noted(back)} == {
-            ("0x" + racing.hex(), "missed", missed.amount), ("0x" + other.hex(), "unknown", 5),
-        }  # fmt: skip
-
-    play(tmp_path, 2, scene)
+    miner = village.miners[0]
+    chain, stash = village.node.chain, miner.keys.stash
+    chain.block(signed(stash, Devices.register_device(kind=DeviceClass.CONSUMER, uuid_hash=b"u" * 32, bond=100 * OGPU)))
+    second = chain.now()[Devices].device_of_uuid[b"u" * 32]
+    assert second is not None
+    chain.block(signed(stash, InferenceMarket.offer(device=second, service=0, ask=1)))
+    await live(village, miner)
+    other, racing = (status.id for status in await miner.chain.own_devices())
+    chain.block(signed(stash, Devices.pause(device=other)))
+    await village.post()
+    while not chain.happened(RaceMissed):
+        village.node.block()
+    (missed,) = [event for event in chain.happened(RaceMissed) if event.provider == stash]
+    book = miner.daemon.parts.pauses
+    book.note(other, bond=book.read()[other].bond + 5)
+    back = await village.restart(miner)
+    await live(village, back)
+    assert {(part.device, part.fault, part.grains) for part in noted(back)} == {
+        ("0x" + racing.hex(), "missed", missed.amount), ("0x" + other.hex(), "unknown", 5),
+    }  # fmt: skip
 
 
-def test_a_loss_whose_block_cannot_be_read_is_noted_all_the_same(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-        await live(village, *village.miners)
-        before = bond_of(village, miner)
-        await village.post()
-        while not village.node.chain.happened(RaceMissed):
-            village.node.block()
-
-        async def pruned(_: int) -> None:
-            raise ChainError("the node has no state any more")
-
-        miner = await village.restart(miner)
-        miner.chain.bond_losses = pruned  # type: ignore[method-assign,assignment]
-        await live(village, miner)
-        (part,) = noted(miner)
-        assert (part.grains, part.fault) == (before - bond_of(village, miner), "unknown")
-        assert miner.heard.names().count("lost") == 1
-        book = miner.daemon.parts.pauses
-        book.note(miner.keys.device, bond=book.read()[miner.keys.device].bond + 5)
-        await live(village, miner)
-        assert [each.grains for each in noted(miner)] == [part.grains, 5], "another loss, not the same one again"
-
-    play(tmp_path, 2, scene)
+@in_village(2)
+async def test_a_loss_whose_block_cannot_be_read_is_noted_all_the_same(village: Village) -> None:
+    miner = village.miners[0]
+    await live(village, *village.miners)
+    before = bond_of(village, miner)
+    await village.post()
+    while not village.node.chain.happened(RaceMissed):
+        village.node.block()
+    miner = await village.restart(miner)
+    miner.chain.bond_losses = AsyncMock(side_effect=ChainError("the node has no state any more"))  # type: ignore[method-assign]
+    await live(village, miner)
+    (part,) = noted(miner)
+    assert (part.grains, part.fault) == (before - bond_of(village, miner), "unknown")
+    assert miner.heard.names().count("lost") == 1
+    book = miner.daemon.parts.pauses
+    book.note(miner.keys.device, bond=book.read()[miner.keys.device].bond + 5)
+    await live(village, miner)
+    assert [each.grains for each in noted(miner)] == [part.grains, 5], "another loss, not the same one again"
 
 
-def test_a_node_that_keeps_few_states_hides_no_newer_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(village: Village) -> None:
-        await live(village, *village.miners)
-        await village.post()
-        while not village.node.chain.happened(RaceMissed):
-            village.node.block()
-        client, first_kept = village.node.kept.client, village.node.chain.height - 2
-        events = client.events
+@in_village(2)
+async def test_a_node_that_keeps_few_states_hides_no_newer_loss(
+    village: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await live(village, *village.miners)
+    await village.post()
+    while not village.node.chain.happened(RaceMissed):
+        village.node.block()
+    client, first_kept = village.node.kept.client, village.node.chain.height - 2
+    events = client.events
 
-        async def few(at: bytes) -> Any:
-            if await client.height(at) < first_kept:
-                raise RpcError(4003, "State already discarded")
-            return await events(at)
+    async def few(at: bytes) -> Any:
+        if await client.height(at) < first_kept:
+            raise RpcError(4003, "State already discarded")
+        return await events(at)
 
-        monkeypatch.setattr(client, "events", few)
-        back = await village.restart(village.miners[0])
-        await live(village, back)
-        assert [part.fault for part in noted(back)] == ["missed"]
-
-    play(tmp_path, 2, scene)
+    monkeypatch.setattr(client, "events", few)
+    back = await village.restart(village.miners[0])
+    await live(village, back)
+    assert [part.fault for part in noted(back)] == ["missed"]

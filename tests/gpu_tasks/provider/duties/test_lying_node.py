@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -11,12 +11,12 @@ from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
-from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, UnitStatus
+from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.market.inference.units import Unit, UnitState, racer_of
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.journal.pause_book import PauseCause
 from gpu_tasks.provider.journal.records import Sent
-from provider_chain import CUSTOMER_SEAL, INPUT_SALT, FakeChain, Miner, Village, play
+from provider_chain import CUSTOMER_SEAL, INPUT_SALT, FakeChain, Miner, Village, in_village
 from simulation.chains.market_chain import signed
 
 OTHER_REQUEST = b"complete something else"
@@ -55,8 +55,7 @@ class Lie:
 async def other_input(village: Village) -> Callable[[Unit], Unit]:
     """A change of a unit's input into another one that can be had and used."""
     other = await village.post(OTHER_REQUEST, racers=8)
-    status = village.node.api().unit(other)
-    assert status is not None
+    status = village.unit(other)
     terms = status.unit.terms
     assert terms.input_commitment == commitment_of(encode_input(INPUT_SALT, CUSTOMER_SEAL.public, OTHER_REQUEST))
 
@@ -68,176 +67,158 @@ async def other_input(village: Village) -> Callable[[Unit], Unit]:
 
 
 @pytest.mark.parametrize("also_final", [False, True])
-def test_one_false_answer_about_the_input_costs_work_and_no_bond(tmp_path: Path, *, also_final: bool) -> None:
+@in_village(3)
+async def test_one_false_answer_about_the_input_costs_work_and_no_bond(village: Village, *, also_final: bool) -> None:
     """B3: what was computed for another input is never signed; nothing was promised yet, so it is computed anew."""
+    lie = Lie(village.miners[0], await other_input(village))
+    victim = village.miners[0]
+    unit = await village.post(racers=3)
+    while not victim.executor.runs:
+        village.node.block()
+        lie.is_told_as_best, lie.is_told_as_final = True, also_final
+        victim.chain.is_away = False
+        original = victim.chain.submit
 
-    async def scene(village: Village) -> None:
-        lie = Lie(village.miners[0], await other_input(village))
-        victim = village.miners[0]
-        unit = await village.post(racers=3)
-        while not victim.executor.runs:
-            village.node.block()
-            lie.is_told_as_best, lie.is_told_as_final = True, also_final
-            victim.chain.is_away = False
-            original = victim.chain.submit
+        async def swallow(_: object) -> None:
+            return None
 
-            async def swallow(_: object) -> None:
-                return None
-
-            if also_final:
-                victim.chain.submit = swallow  # type: ignore[method-assign,assignment]  # the lie lasts: no commit gets through
-            await victim.step()
-            victim.chain.submit = original  # type: ignore[method-assign]
-        lie.is_told_as_best = lie.is_told_as_final = False
-        status = await village.run(unit)
-        assert status.unit.ended_at
-        assert not village.node.chain.happened(ProviderSlashed)
-        entry = victim.daemon.parts.journal.races[unit, 1]
         if also_final:
-            assert Sent.COMMIT in entry.sent
-            assert Sent.ATTESTATION not in entry.sent
-            assert victim.executor.runs == [OTHER_REQUEST]
-        else:
-            assert len(victim.executor.runs) == 2
-            assert not village.node.chain.happened(RaceMissed)
-            assert victim.heard.problems("not_final")
-
-    play(tmp_path, 3, scene)
+            victim.chain.submit = swallow  # type: ignore[method-assign,assignment]  # the lie lasts: no commit gets through
+        await victim.step()
+        victim.chain.submit = original  # type: ignore[method-assign]
+    lie.is_told_as_best = lie.is_told_as_final = False
+    status = await village.run(unit)
+    assert status.unit.ended_at
+    assert not village.node.chain.happened(ProviderSlashed)
+    entry = victim.daemon.parts.journal.races[unit, 1]
+    if also_final:
+        assert Sent.COMMIT in entry.sent
+        assert Sent.ATTESTATION not in entry.sent
+        assert victim.executor.runs == [OTHER_REQUEST]
+    else:
+        assert len(victim.executor.runs) == 2
+        assert not village.node.chain.happened(RaceMissed)
+        assert victim.heard.problems("not_final")
 
 
 @pytest.mark.parametrize("also_final", [False, True])
-def test_nothing_is_revealed_before_the_commit_is_final(tmp_path: Path, *, also_final: bool) -> None:
+@in_village(2)
+async def test_nothing_is_revealed_before_the_commit_is_final(village: Village, *, also_final: bool) -> None:
     """B3: a node swallows the commit and says that it is in the chain and reveals are open."""
+    victim = village.miners[0]
+    stash = victim.keys.stash
+    unit = await village.post()
+    while racer_of(village.unit(unit).unit, stash) is None:
+        village.node.block()
+        if village.unit(unit).unit.ended_at:
+            unit = await village.post()
+    swallowed: list[object] = []
+    attested: list[object] = []
 
-    async def scene(village: Village) -> None:
-        victim = village.miners[0]
-        stash = victim.keys.stash
-        unit = await village.post()
-        while racer_of(_unit(village, unit), stash) is None:
+    async def swallow(call: object) -> None:
+        swallowed.append(call)
+
+    async def attest(attestation: object) -> None:
+        attested.append(attestation)
+
+    victim.chain.submit, victim.chain.attest = swallow, attest  # type: ignore[method-assign]
+    while not swallowed:
+        village.node.block()
+        await victim.step()
+
+    def told(record: Unit) -> Unit:
+        assert record.round is not None
+        commitment = swallowed[0].named_arguments["commitment"]  # type: ignore[attr-defined]  # a commit_result
+        racers = tuple(
+            replace(racer, commitment=commitment, committed_at=5) if racer.owner == stash else racer
+            for racer in record.racers
+        )
+        return replace(record, racers=racers, round=replace(record.round, closed_at=5, reveals_from=6))
+
+    lie = Lie(victim, told)
+    lie.is_told_as_best, lie.is_told_as_final = True, also_final
+    view = victim.chain.view()
+    duties = tuple(replace(duty, status=replace(duty.status, reveals_from=6)) for duty in view.duties)
+    await victim.daemon.step(replace(view, duties=duties))
+    # A node that lies about the final chain too would have to forge a proof, where answers are proved.
+    assert bool(attested) is also_final
+    if not also_final:
+        assert victim.heard.problems("not_final") == ["the final chain does not hold the commit"]
+
+
+@in_village(5)
+async def test_a_judge_gives_no_verdict_on_another_input_than_the_final_chain_s(village: Village) -> None:
+    change = await other_input(village)
+    village.miners[0].executor.spoil = True
+    lies = [Lie(miner, change) for miner in village.miners]
+    while not any(miner.heard.problems("no_verdict") for miner in village.miners):  # until the liar was drawn
+        unit = await village.post(racers=2)
+        while not village.unit(unit).unit.ended_at:
             village.node.block()
-            if _unit(village, unit).ended_at:
-                unit = await village.post()
-        swallowed: list[object] = []
-        attested: list[object] = []
-
-        async def swallow(call: object) -> None:
-            swallowed.append(call)
-
-        async def attest(attestation: object) -> None:
-            attested.append(attestation)
-
-        victim.chain.submit, victim.chain.attest = swallow, attest  # type: ignore[method-assign]
-        while not swallowed:
-            village.node.block()
-            await victim.step()
-
-        def told(record: Unit) -> Unit:
-            assert record.round is not None
-            commitment = swallowed[0].named_arguments["commitment"]  # type: ignore[attr-defined]  # a commit_result
-            racers = tuple(
-                replace(racer, commitment=commitment, committed_at=5) if racer.owner == stash else racer
-                for racer in record.racers
-            )
-            return replace(record, racers=racers, round=replace(record.round, closed_at=5, reveals_from=6))
-
-        lie = Lie(victim, told)
-        lie.is_told_as_best, lie.is_told_as_final = True, also_final
-        view = victim.chain.view()
-        duties = tuple(replace(duty, status=replace(duty.status, reveals_from=6)) for duty in view.duties)
-        await victim.daemon.step(replace(view, duties=duties))
-        # A node that lies about the final chain too would have to forge a proof, where answers are proved.
-        assert bool(attested) is also_final
-        if not also_final:
-            assert victim.heard.problems("not_final") == ["the final chain does not hold the commit"]
-
-    play(tmp_path, 2, scene)
+            for lie, miner in zip(lies, village.miners, strict=True):
+                lie.is_told_as_best = village.unit(unit).unit.state is UnitState.JUDGING
+                await miner.step()
+    assert not any(miner.daemon.parts.journal.cases for miner in village.miners)
+    assert not village.node.chain.happened(ProviderSlashed)
 
 
-def test_a_judge_gives_no_verdict_on_another_input_than_the_final_chain_s(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        change = await other_input(village)
-        village.miners[0].executor.spoil = True
-        lies = [Lie(miner, change) for miner in village.miners]
-        while not any(miner.heard.problems("no_verdict") for miner in village.miners):  # until the liar was drawn
-            unit = await village.post(racers=2)
-            while not _unit(village, unit).ended_at:
-                village.node.block()
-                for lie, miner in zip(lies, village.miners, strict=True):
-                    lie.is_told_as_best = _unit(village, unit).state is UnitState.JUDGING
-                    await miner.step()
-        assert not any(miner.daemon.parts.journal.cases for miner in village.miners)
-        assert not village.node.chain.happened(ProviderSlashed)
+@in_village(2)
+async def test_a_node_that_lies_while_the_daemon_settles_costs_a_retry(village: Village) -> None:
+    miner = village.miners[0]
+    honest, views = miner.chain.provider, 0
 
-    play(tmp_path, 5, scene)
+    async def lie(_: bytes) -> Provider | None:
+        raise ChainError("do not believe the node")
 
+    async def two_views() -> AsyncIterator[View]:
+        nonlocal views
+        for answer in (lie, honest):
+            miner.chain.provider = answer  # type: ignore[method-assign,assignment]
+            views += 1
+            yield miner.chain.view()
 
-def test_a_node_that_lies_while_the_daemon_settles_costs_a_retry(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-        honest, views = miner.chain.provider, 0
-
-        async def lie(_: bytes) -> Provider | None:
-            raise ChainError("do not believe the node")
-
-        async def two_views() -> AsyncIterator[View]:
-            nonlocal views
-            for answer in (lie, honest):
-                miner.chain.provider = answer  # type: ignore[method-assign,assignment]
-                views += 1
-                yield miner.chain.view()
-
-        miner.chain.views = two_views  # type: ignore[method-assign]
-        await miner.daemon.run()
-        assert views == 2
-        assert miner.heard.problems("not_settled") == ["do not believe the node"]
-
-    play(tmp_path, 2, scene)
+    miner.chain.views = two_views  # type: ignore[method-assign]
+    await miner.daemon.run()
+    assert views == 2
+    assert miner.heard.problems("not_settled") == ["do not believe the node"]
 
 
-def test_a_daemon_that_was_not_told_of_its_devices_asks_again(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        miner = village.miners[0]
-        honest, device = miner.chain.own_devices, miner.keys.device
-        miner.daemon.parts.pauses.note(device, cause=PauseCause.UNSERVED)
-        village.node.chain.block(signed(miner.keys.provider, Devices.pause(device=device)))
+@in_village(2)
+async def test_a_daemon_that_was_not_told_of_its_devices_asks_again(village: Village) -> None:
+    miner = village.miners[0]
+    honest, device = miner.chain.own_devices, miner.keys.device
+    miner.daemon.parts.pauses.note(device, cause=PauseCause.UNSERVED)
+    village.node.chain.block(signed(miner.keys.provider, Devices.pause(device=device)))
 
-        async def lie() -> list[DeviceStatus]:
-            raise ChainError("do not believe the node")
+    async def two_views() -> AsyncIterator[View]:
+        for answer in (AsyncMock(side_effect=ChainError("do not believe the node")), honest):
+            miner.chain.own_devices = answer  # type: ignore[method-assign]
+            yield miner.chain.view()
 
-        async def two_views() -> AsyncIterator[View]:
-            for answer in (lie, honest):
-                miner.chain.own_devices = answer  # type: ignore[method-assign]
-                yield miner.chain.view()
-
-        miner.chain.views = two_views  # type: ignore[method-assign]
-        await miner.daemon.run()
-        assert miner.heard.problems("not_settled") == ["do not believe the node"]
-        assert "resumed" in miner.heard.names(), "what is paused is offered again, if later"
-
-    play(tmp_path, 2, scene)
+    miner.chain.views = two_views  # type: ignore[method-assign]
+    await miner.daemon.run()
+    assert miner.heard.problems("not_settled") == ["do not believe the node"]
+    assert "resumed" in miner.heard.names(), "what is paused is offered again, if later"
 
 
 @pytest.mark.parametrize("is_final", [False, True])
-def test_no_verdict_is_revealed_before_its_commit_is_final(tmp_path: Path, *, is_final: bool) -> None:
+@in_village(5)
+async def test_no_verdict_is_revealed_before_its_commit_is_final(village: Village, *, is_final: bool) -> None:
     """B3 for judges: a node swallows the commit and says that it is in the chain and reveals are open."""
-
-    async def scene(village: Village) -> None:
-        village.miners[0].executor.spoil = True
-        sent = 0
-        while not sent:  # until the liar was drawn
-            unit = await village.post(racers=2)
-            while not _unit(village, unit).ended_at:
-                village.node.block()
-                for miner in village.miners:
-                    _keep_final_back(miner, is_kept=not is_final)
-                    await miner.step()
-                sent += sum(miner.heard.names().count("verdict_reveal") for miner in village.miners)
-                if not is_final and any("not_final" in miner.heard.names() for miner in village.miners):
-                    assert not sent
-                    return
-        assert is_final
-
-    play(tmp_path, 5, scene)
+    village.miners[0].executor.spoil = True
+    sent = 0
+    while not sent:  # until the liar was drawn
+        unit = await village.post(racers=2)
+        while not village.unit(unit).unit.ended_at:
+            village.node.block()
+            for miner in village.miners:
+                _keep_final_back(miner, is_kept=not is_final)
+                await miner.step()
+            sent += sum(miner.heard.names().count("verdict_reveal") for miner in village.miners)
+            if not is_final and any("not_final" in miner.heard.names() for miner in village.miners):
+                assert not sent
+                return
+    assert is_final
 
 
 def _keep_final_back(miner: Miner, *, is_kept: bool) -> None:
@@ -250,9 +231,3 @@ def _keep_final_back(miner: Miner, *, is_kept: bool) -> None:
         return tuple(replace(seat, seat=replace(seat.seat, commitment=None)) for seat in seats)
 
     miner.chain.final_seats = final_seats  # type: ignore[method-assign]
-
-
-def _unit(village: Village, unit: bytes) -> Unit:
-    status = village.node.api().unit(unit)
-    assert status is not None
-    return status.unit

@@ -48,21 +48,18 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_few_inputs_are_in_memory_and_stores_that_are_silent_hold_few_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene() -> None:
-        desk = Desk()
-        monkeypatch.setattr(checks, "computed_leaves", desk.computed)
-        monkeypatch.setattr(checks, "proof_by", lambda *_: bytes(32))
-        duty = CheckDuty(desk.parts())
-        check = SimpleNamespace(shown=(), drawn=())
-        statuses = [SimpleNamespace(unit=bytes([number]) * 32, check=check) for number in range(AUDITS)]
-        tasks = [asyncio.create_task(duty._looked_at(cast("Any", status))) for status in statuses]
-        await settle()
-        assert (desk.fetching, desk.computing) == (FETCHED_AT_ONCE, 0)
-        desk.stores.set()
-        await settle()
-        assert (len(desk.fetched), desk.computing) == (AUDITS, OPENED_AT_ONCE), "all are on the disk, few in memory"
-        desk.device.set()
-        assert len(await asyncio.gather(*tasks)) == AUDITS
-
-    asyncio.run(scene())
+async def test_few_inputs_are_in_memory_and_stores_that_are_silent_hold_few_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    monkeypatch.setattr(checks, "computed_leaves", desk.computed)
+    monkeypatch.setattr(checks, "proof_by", lambda *_: bytes(32))
+    duty = CheckDuty(desk.parts())
+    check = SimpleNamespace(shown=(), drawn=())
+    statuses = [SimpleNamespace(unit=bytes([number]) * 32, check=check) for number in range(AUDITS)]
+    tasks = [asyncio.create_task(duty._looked_at(cast("Any", status))) for status in statuses]
+    await settle()
+    assert (desk.fetching, desk.computing) == (FETCHED_AT_ONCE, 0)
+    desk.stores.set()
+    await settle()
+    assert (len(desk.fetched), desk.computing) == (AUDITS, OPENED_AT_ONCE), "all are on the disk, few in memory"
+    desk.device.set()
+    assert len(await asyncio.gather(*tasks)) == AUDITS

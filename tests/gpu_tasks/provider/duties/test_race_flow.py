@@ -24,79 +24,54 @@ from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
 from gpu_tasks.workloads.form import WorkloadForm
-from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village, play
+from provider_chain import CUSTOMER_SEAL, REQUEST, Miner, Village, in_village, play
 from simulation.chains.market_chain import CUSTOMER, OGPU, WORKLOAD, signed
 
 
-def test_two_racers_agree_and_are_paid(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post()
-        status = await village.run(unit)
-        assert status.unit.state is UnitState.SETTLED
-        outcome = result(status.unit.racers, status.unit.output_root or b"")
-        assert outcome is not None
-        assert outcome.witness is not None
-        assert outcome.winner.reveal is not None
-        winner = village.miner(outcome.winner.owner)
-        blob = winner.daemon.parts.store.get(outcome.winner.reveal.output_blob)
-        assert blob is not None
-        assert decode_outcomes(CUSTOMER_SEAL.open(blob)) == (Completed(REQUEST[::-1], 0, len(REQUEST)),)
-        with pytest.raises(SealError):
-            winner.daemon.parts.identity.seal_key.open(blob)
-        assert [len(miner.executor.runs) for miner in village.miners] == [1, 1]
-        for _ in range(12):  # until no audit can come any more
-            village.node.block()
-            for miner in village.miners:
-                await miner.step()
-        ends = {miner.keys.stash: miner.daemon.parts.journal.races[unit, 1] for miner in village.miners}
-        assert ends[outcome.winner.owner].end is End.WON
-        price = status.unit.price * len(REQUEST) // 64  # of the tokens that were asked for, those that it took
-        assert ends[outcome.winner.owner].paid == price - price * 2 // 100
-        assert ends[outcome.witness.owner].end is End.WITNESSED
-        gross = price * 30 // 100
-        assert ends[outcome.witness.owner].paid == gross - gross * 2 // 100
-
-    play(tmp_path, 2, scene)
+@in_village(2)
+async def test_two_racers_agree_and_are_paid(village: Village) -> None:
+    unit = await village.post()
+    status = await village.run(unit)
+    assert status.unit.state is UnitState.SETTLED
+    outcome = result(status.unit.racers, status.unit.output_root or b"")
+    assert outcome is not None
+    assert outcome.witness is not None
+    assert outcome.winner.reveal is not None
+    winner = village.miner(outcome.winner.owner)
+    blob = winner.daemon.parts.store.get(outcome.winner.reveal.output_blob)
+    assert blob is not None
+    assert decode_outcomes(CUSTOMER_SEAL.open(blob)) == (Completed(REQUEST[::-1], 0, len(REQUEST)),)
+    with pytest.raises(SealError):
+        winner.daemon.parts.identity.seal_key.open(blob)
+    assert [len(miner.executor.runs) for miner in village.miners] == [1, 1]
+    await village.blocks(12)  # until no audit can come any more
+    ends = {miner.keys.stash: miner.daemon.parts.journal.races[unit, 1] for miner in village.miners}
+    assert ends[outcome.winner.owner].end is End.WON
+    price = status.unit.price * len(REQUEST) // 64  # of the tokens that were asked for, those that it took
+    assert ends[outcome.winner.owner].paid == price - price * 2 // 100
+    assert ends[outcome.witness.owner].end is End.WITNESSED
+    gross = price * 30 // 100
+    assert ends[outcome.witness.owner].paid == gross - gross * 2 // 100
 
 
 @pytest.mark.parametrize("stop_after", range(1, 9))
-def test_a_provider_that_restarts_at_any_block_executes_once_and_is_paid(tmp_path: Path, stop_after: int) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post()
-        miner = village.miners[0]
-        before = 0
-        for block in range(40):
-            village.node.block()
-            for other in list(village.miners):
-                await other.step()
-            if block == stop_after:
-                before = len(miner.executor.runs)
-                miner = await village.restart(miner)
-            status = village.node.api().unit(unit)
-            if status is not None and status.unit.ended_at:
-                break
-        assert village.node.chain.happened(UnitSettled)
-        assert not village.node.chain.happened(RaceMissed)
-        assert before + len(miner.executor.runs) == 1
-
-    play(tmp_path, 2, scene)
-
-
-async def unit_drawn_for(village: Village, miner: Miner) -> bytes:
-    """A unit that the miner, among others, has just been drawn for; units without it are run to their end."""
-    while True:
-        unit = await village.post()
-        while not (racers := racers_of(village, unit)):
-            village.node.block()
-        if miner.keys.stash in racers:
-            return unit
-        await village.run(unit)
-
-
-def racers_of(village: Village, unit: bytes) -> list[bytes]:
-    status = village.node.api().unit(unit)
-    assert status is not None
-    return [racer.owner for racer in status.unit.racers]
+@in_village(2)
+async def test_a_provider_that_restarts_at_any_block_executes_once_and_is_paid(
+    village: Village, stop_after: int
+) -> None:
+    unit = await village.post()
+    miner = village.miners[0]
+    before = 0
+    for block in range(40):
+        await village.block()
+        if block == stop_after:
+            before = len(miner.executor.runs)
+            miner = await village.restart(miner)
+        if village.unit(unit).unit.ended_at:
+            break
+    assert village.node.chain.happened(UnitSettled)
+    assert not village.node.chain.happened(RaceMissed)
+    assert before + len(miner.executor.runs) == 1
 
 
 def judges_of(village: Village, unit: bytes) -> list[Miner]:
@@ -104,193 +79,165 @@ def judges_of(village: Village, unit: bytes) -> list[Miner]:
     return [miner for miner in village.miners if (unit, number) in miner.daemon.parts.journal.cases]
 
 
-def test_a_liar_is_found_by_a_check_and_slashed_and_the_right_racer_is_paid(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        liar = village.miners[0]
-        unit = await unit_drawn_for(village, liar)
-        liar.executor.spoil = True
-        runs = {miner.keys.stash: len(miner.executor.runs) for miner in village.miners}
-        status = await village.run(unit)
-        assert status.unit.state is UnitState.SETTLED
-        assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-        (settled,) = [settlement for settlement in village.node.chain.happened(UnitSettled) if settlement.unit == unit]
-        assert settled.winner != liar.keys.stash
-        judges = judges_of(village, unit)
-        assert len(judges) == 3
-        for judge in judges:
-            assert "verified" in judge.heard.names()
-            assert len(judge.executor.runs) == runs[judge.keys.stash]  # none generated anything
-        for _ in range(4):
-            village.node.block()
-            for miner in village.miners:
-                await miner.step()
-        problems = {miner.keys.stash: miner.heard.problems("ended") for miner in village.miners}
-        assert problems.pop(liar.keys.stash) == [REFUTED]  # who runs a machine that computes wrong learns of it
-        assert not any(problems.values())
-
-    play(tmp_path, 5, scene)
+@in_village(5)
+async def test_a_liar_is_found_by_a_check_and_slashed_and_the_right_racer_is_paid(village: Village) -> None:
+    liar = village.miners[0]
+    unit = await village.unit_for(liar)
+    liar.executor.spoil = True
+    runs = {miner.keys.stash: len(miner.executor.runs) for miner in village.miners}
+    status = await village.run(unit)
+    assert status.unit.state is UnitState.SETTLED
+    assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+    (settled,) = [settlement for settlement in village.node.chain.happened(UnitSettled) if settlement.unit == unit]
+    assert settled.winner != liar.keys.stash
+    judges = judges_of(village, unit)
+    assert len(judges) == 3
+    for judge in judges:
+        assert "verified" in judge.heard.names()
+        assert len(judge.executor.runs) == runs[judge.keys.stash]  # none generated anything
+    await village.blocks(4)
+    problems = {miner.keys.stash: miner.heard.problems("ended") for miner in village.miners}
+    assert problems.pop(liar.keys.stash) == [REFUTED]  # who runs a machine that computes wrong learns of it
+    assert not any(problems.values())
 
 
-def test_judges_execute_whole_where_no_output_can_be_had(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        liar = village.miners[0]
-        unit = await unit_drawn_for(village, liar)
-        liar.executor.spoil = True
-        for miner in village.miners:
-            miner.daemon.server._resealer = None
-        await village.run(unit)
-        assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-        assert len([miner for miner in village.miners if "recomputed" in miner.heard.names()]) == 3
-
-    play(tmp_path, 5, scene)
+@in_village(5)
+async def test_judges_execute_whole_where_no_output_can_be_had(village: Village) -> None:
+    liar = village.miners[0]
+    unit = await village.unit_for(liar)
+    liar.executor.spoil = True
+    for miner in village.miners:
+        miner.daemon.server._resealer = None
+    await village.run(unit)
+    assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+    assert len([miner for miner in village.miners if "recomputed" in miner.heard.names()]) == 3
 
 
-def test_a_machine_that_fails_costs_its_owner_and_not_the_customer(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        broken = village.miners[0]
-        broken.executor.trouble = ExecutionError("out of memory")
-        while not village.node.chain.happened(RaceMissed):
-            status = await village.run(await village.post(racers=1), blocks=120)
-            assert status.unit.state is UnitState.SETTLED  # the other one did it, in the end
-        assert [missed.provider for missed in village.node.chain.happened(RaceMissed)] == [broken.keys.stash]
-        assert "declined" not in broken.heard.names()
-        assert broken.heard.names().count("hindered") > 5
-
-    play(tmp_path, 2, scene)
+@in_village(2)
+async def test_a_machine_that_fails_costs_its_owner_and_not_the_customer(village: Village) -> None:
+    broken = village.miners[0]
+    broken.executor.trouble = ExecutionError("out of memory")
+    while not village.node.chain.happened(RaceMissed):
+        status = await village.run(await village.post(racers=1), blocks=120)
+        assert status.unit.state is UnitState.SETTLED  # the other one did it, in the end
+    assert [missed.provider for missed in village.node.chain.happened(RaceMissed)] == [broken.keys.stash]
+    assert "declined" not in broken.heard.names()
+    assert broken.heard.names().count("hindered") > 5
 
 
-def test_a_node_that_is_away_for_a_while_costs_nothing(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post()
+@in_village(2)
+async def test_a_node_that_is_away_for_a_while_costs_nothing(village: Village) -> None:
+    unit = await village.post()
+    village.node.block()
+    views = []
+    while not village.racers(unit):
         village.node.block()
-        views = []
-        while not racers_of(village, unit):
-            village.node.block()
-        views = [miner.chain.view() for miner in village.miners]
-        for miner in village.miners:
-            miner.chain.is_away = True
-        for _ in range(5):
-            for miner, view in zip(village.miners, views, strict=True):
-                await miner.daemon.step(view)
-                while miner.daemon.duty(RaceDuty).book.tasks._tasks:
-                    await asyncio.sleep(0.001)
-            village.node.block()
-        for miner in village.miners:
-            miner.chain.is_away = False
-        assert (await village.run(unit)).unit.state is UnitState.SETTLED
-        assert not village.node.chain.happened(RaceMissed)
-
-    play(tmp_path, 2, scene)
+    views = [miner.chain.view() for miner in village.miners]
+    for miner in village.miners:
+        miner.chain.is_away = True
+    for _ in range(5):
+        for miner, view in zip(village.miners, views, strict=True):
+            await miner.daemon.step(view)
+            while miner.daemon.duty(RaceDuty).book.tasks._tasks:
+                await asyncio.sleep(0.001)
+        village.node.block()
+    for miner in village.miners:
+        miner.chain.is_away = False
+    assert (await village.run(unit)).unit.state is UnitState.SETTLED
+    assert not village.node.chain.happened(RaceMissed)
 
 
-def test_attestations_that_authors_leave_out_go_as_transactions(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        village.node.is_omitting = True
-        status = await village.run(await village.post())
-        assert status.unit.state is UnitState.SETTLED
-        assert not village.node.failed
-        ways = [fields["way"] for miner in village.miners for name, fields in miner.heard.events if name == "attested"]
-        assert "reveal" in ways
-        assert not village.node.chain.happened(RaceMissed)
-
-    play(tmp_path, 2, scene)
+@in_village(2)
+async def test_attestations_that_authors_leave_out_go_as_transactions(village: Village) -> None:
+    village.node.is_omitting = True
+    status = await village.run(await village.post())
+    assert status.unit.state is UnitState.SETTLED
+    assert not village.node.failed
+    ways = [fields["way"] for miner in village.miners for name, fields in miner.heard.events if name == "attested"]
+    assert "reveal" in ways
+    assert not village.node.chain.happened(RaceMissed)
 
 
-def test_a_device_that_missed_while_its_daemon_was_away_comes_back(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post()
-        while not village.node.chain.happened(RaceMissed):
-            village.node.block()  # both are away for the whole lease
-        assert (await village.miners[0].chain.own_devices())[0].device.is_paused
-        miner: Miner = await village.restart(village.miners[0])
-        for _ in range(RESUME_AFTER_BLOCKS[0] + 5):
-            village.node.block()
-            await miner.step()
-        assert not (await miner.chain.own_devices())[0].device.is_paused
-        assert village.node.api().unit(unit) is not None
-
-    play(tmp_path, 2, scene)
+@in_village(2)
+async def test_a_device_that_missed_while_its_daemon_was_away_comes_back(village: Village) -> None:
+    await village.post()
+    while not village.node.chain.happened(RaceMissed):
+        village.node.block()  # both are away for the whole lease
+    assert (await village.miners[0].chain.own_devices())[0].device.is_paused
+    miner: Miner = await village.restart(village.miners[0])
+    for _ in range(RESUME_AFTER_BLOCKS[0] + 5):
+        village.node.block()
+        await miner.step()
+    assert not (await miner.chain.own_devices())[0].device.is_paused
 
 
-def test_a_disputed_unit_whose_input_is_gone_costs_nobody(tmp_path: Path) -> None:
+@in_village(5)
+async def test_a_disputed_unit_whose_input_is_gone_costs_nobody(village: Village) -> None:
     """Judges that cannot have the input stay silent; they do not invent a verdict."""
-
-    async def scene(village: Village) -> None:
-        liar = village.miners[0]
-        unit = await unit_drawn_for(village, liar)
-        liar.executor.spoil = True
-        while (status := village.node.api().unit(unit)) and not status.unit.ended_at:
-            village.node.block()
-            for miner in village.miners:
-                if status.unit.state is UnitState.JUDGING:
-                    miner.daemon.parts.store.sweep(10**12)
-                await miner.step()
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INCONCLUSIVE]
-        assert not village.node.chain.happened(CaseDecided)
-        assert not village.node.chain.happened(ProviderSlashed)
-        assert any("no_verdict" in miner.heard.names() for miner in village.miners)
-
-    play(tmp_path, 5, scene)
+    liar = village.miners[0]
+    unit = await village.unit_for(liar)
+    liar.executor.spoil = True
+    while not (status := village.unit(unit)).unit.ended_at:
+        village.node.block()
+        for miner in village.miners:
+            if status.unit.state is UnitState.JUDGING:
+                miner.daemon.parts.store.sweep(10**12)
+            await miner.step()
+    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INCONCLUSIVE]
+    assert not village.node.chain.happened(CaseDecided)
+    assert not village.node.chain.happened(ProviderSlashed)
+    assert any("no_verdict" in miner.heard.names() for miner in village.miners)
 
 
-def test_an_attestation_states_what_the_workload_counts_and_not_bytes(tmp_path: Path) -> None:
-    async def main() -> None:
-        village = Village(tmp_path, 2)
-        village.forms = [FakeForm(bytes_a_token=4)]
-        async with village:
-            status = await village.run(await village.post(tokens_max=len(REQUEST) // 4, price_max=OGPU // 10))
-            assert status.unit.state is UnitState.SETTLED
-            counts = [racer.reveal.output_tokens for racer in status.unit.racers if racer.reveal is not None]
-            assert counts == [len(REQUEST) // 4] * 2
-
-    asyncio.run(main())
+async def test_an_attestation_states_what_the_workload_counts_and_not_bytes(tmp_path: Path) -> None:
+    village = Village(tmp_path, 2)
+    village.forms = [FakeForm(bytes_a_token=4)]
+    async with village:
+        status = await village.run(await village.post(tokens_max=len(REQUEST) // 4, price_max=OGPU // 10))
+        assert status.unit.state is UnitState.SETTLED
+        counts = [racer.reveal.output_tokens for racer in status.unit.racers if racer.reveal is not None]
+        assert counts == [len(REQUEST) // 4] * 2
 
 
-def test_a_device_serves_two_services_of_different_workloads(tmp_path: Path) -> None:
+async def test_a_device_serves_two_services_of_different_workloads(tmp_path: Path) -> None:
     """Each on a worker of its own, whose outputs count as that workload counts them."""
+    other = FakeForm(bytes_a_token=2)
+    other.workload_id = b"2" * 32
+    workers: list[FakeExecutor] = []
 
-    async def main() -> None:
-        other = FakeForm(bytes_a_token=2)
-        other.workload_id = b"2" * 32
-        workers: list[FakeExecutor] = []
+    def make(hardware: Hardware, form: WorkloadForm) -> FakeExecutor:
+        workers.append(FakeExecutor(form))
+        return workers[-1]
 
-        def make(hardware: Hardware, form: WorkloadForm) -> FakeExecutor:
-            workers.append(FakeExecutor(form))
-            return workers[-1]
-
-        village = Village(tmp_path, 1)
-        village.forms, village.make = [FakeForm(), other], make
-        async with village:
-            chain, keys = village.node.chain, village.miners[0].keys
-            terms = replace((await village.miners[0].chain.service(0)).terms, workload=other.workload_id)
-            chain.block(
-                signed(CUSTOMER.stash, InferenceMarket.create_service(terms=terms)),
-                signed(keys.stash, InferenceMarket.offer(device=keys.device, service=1, ask=1)),
-            )
-            chain.blocks(3)
-            counts = []
-            for service in (0, 1, 0):
-                status = await village.run(await village.post(racers=1, service=service))
-                counts += [racer.reveal.output_tokens for racer in status.unit.racers if racer.reveal is not None]
-            assert counts == [len(REQUEST), len(REQUEST) // 2, len(REQUEST)]
-            assert [(worker.workload_id, len(worker.runs)) for worker in workers] == [
-                (WORKLOAD, 2),
-                (other.workload_id, 1),
-            ]
-
-    asyncio.run(main())
+    village = Village(tmp_path, 1)
+    village.forms, village.make = [FakeForm(), other], make
+    async with village:
+        chain, keys = village.node.chain, village.miners[0].keys
+        terms = replace((await village.miners[0].chain.service(0)).terms, workload=other.workload_id)
+        chain.block(
+            signed(CUSTOMER.stash, InferenceMarket.create_service(terms=terms)),
+            signed(keys.stash, InferenceMarket.offer(device=keys.device, service=1, ask=1)),
+        )
+        chain.blocks(3)
+        counts = []
+        for service in (0, 1, 0):
+            status = await village.run(await village.post(racers=1, service=service))
+            counts += [racer.reveal.output_tokens for racer in status.unit.racers if racer.reveal is not None]
+        assert counts == [len(REQUEST), len(REQUEST) // 2, len(REQUEST)]
+        assert [(worker.workload_id, len(worker.runs)) for worker in workers] == [
+            (WORKLOAD, 2),
+            (other.workload_id, 1),
+        ]
 
 
-def test_an_output_that_costs_more_than_the_unit_pays_for_is_given_back(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        await village.run(await village.post(tokens_max=len(REQUEST) - 1))
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-        told = [event for miner in village.miners for event in miner.heard.events]
-        problems = {fields["problem"] for name, fields in told if name == "bad_input"}
-        assert problems == {f"its requests ask for more than the unit's {len(REQUEST) - 1} tokens"}
-        assert not any(miner.executor.runs for miner in village.miners)  # it is looked at before it is computed
-
-    play(tmp_path, 4, scene)
+@in_village(4)
+async def test_an_output_that_costs_more_than_the_unit_pays_for_is_given_back(village: Village) -> None:
+    await village.run(await village.post(tokens_max=len(REQUEST) - 1))
+    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+    told = [event for miner in village.miners for event in miner.heard.events]
+    problems = {fields["problem"] for name, fields in told if name == "bad_input"}
+    assert problems == {f"its requests ask for more than the unit's {len(REQUEST) - 1} tokens"}
+    assert not any(miner.executor.runs for miner in village.miners)  # it is looked at before it is computed
 
 
 def test_answers_that_may_not_fit_a_blob_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,34 +259,30 @@ def test_answers_that_may_not_fit_a_blob_are_given_back(tmp_path: Path, monkeypa
     play(tmp_path, 4, scene)
 
 
-def test_a_race_that_has_ended_is_worked_on_no_more(tmp_path: Path) -> None:
+@in_village(2)
+async def test_a_race_that_has_ended_is_worked_on_no_more(village: Village) -> None:
     """The chain ended the unit while this provider still computed: the device is free again, nothing is committed."""
+    slow, started = village.miners[0], asyncio.Event()
 
-    async def scene(village: Village) -> None:
-        slow, started = village.miners[0], asyncio.Event()
+    async def never(request: bytes) -> Execution:
+        started.set()
+        return await asyncio.Future()
 
-        async def never(request: bytes) -> Execution:
-            started.set()
-            return await asyncio.Future()
-
-        slow.executor.run = never  # type: ignore[method-assign]  # a fake that hangs
-        unit = await village.post(racers=1)
-        while not started.is_set():
-            village.node.block()
-            await slow.daemon.step(slow.chain.view())
-            await asyncio.sleep(0.001)
-            status = village.node.api().unit(unit)
-            assert status is not None
-            if slow.keys.stash not in [racer.owner for racer in status.unit.racers]:
-                await village.miners[1].step()
-            if status.unit.ended_at:  # it was the other's: another unit
-                unit = await village.post(racers=1)
-        while slow.daemon.duty(RaceDuty).book.tasks._tasks:
-            village.node.block()
-            await slow.daemon.step(slow.chain.view())
-            await asyncio.sleep(0.001)
-        assert slow.daemon.parts.journal.races[unit, 1].end is End.UNPAID
-        assert slow.daemon.duty(RaceDuty).book._sent_at == {}
-        assert slow.daemon.parts.workers._line.is_free(slow.keys.device)
-
-    play(tmp_path, 2, scene)
+    slow.executor.run = never  # type: ignore[method-assign]  # a fake that hangs
+    unit = await village.post(racers=1)
+    while not started.is_set():
+        village.node.block()
+        await slow.daemon.step(slow.chain.view())
+        await asyncio.sleep(0.001)
+        status = village.unit(unit)
+        if slow.keys.stash not in [racer.owner for racer in status.unit.racers]:
+            await village.miners[1].step()
+        if status.unit.ended_at:  # it was the other's: another unit
+            unit = await village.post(racers=1)
+    while slow.daemon.duty(RaceDuty).book.tasks._tasks:
+        village.node.block()
+        await slow.daemon.step(slow.chain.view())
+        await asyncio.sleep(0.001)
+    assert slow.daemon.parts.journal.races[unit, 1].end is End.UNPAID
+    assert slow.daemon.duty(RaceDuty).book._sent_at == {}
+    assert slow.daemon.parts.workers._line.is_free(slow.keys.device)

@@ -1,6 +1,5 @@
 """Daemons at a roll call: who answers, who lies and who is silent; and a daemon that is killed before it shows rows."""
 
-import asyncio
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -97,95 +96,85 @@ def proven(village: Village, keys: Keys) -> int:
     return village.node.chain.now()[Capacity].proven(device(keys))
 
 
-def test_who_answers_has_proven_it_and_who_lies_or_is_silent_has_not(tmp_path: Path) -> None:
-    async def main() -> None:
-        village = Village(tmp_path, 5, running=0, chain=MarketChain(named_keys(5), constants=NUMBERS))
-        alice, bob, charlie = village.node.chain.validators[:3]
-        village.chains |= {keys.name: HereComputer() for keys in village.node.chain.validators}
-        village.chains[bob.name] = LyingComputer()
-        async with village:
-            await settled(village, alice, bob, charlie)
-            await until(village, ev.RollCalled, without=(charlie,))
-            await until(village, ev.InspectorsDrawn, without=(charlie,))
-            await reads_agree(village)
-            await ended(village, without=(charlie,))
-            await reads_agree(village)
-            assert proven(village, alice) >= 1
-            assert (proven(village, bob), proven(village, charlie)) == (0, 0)
-            objections = village.node.chain.happened(ev.RowsObjected)
-            assert {one.device for one in objections} == {device(bob)}
-            assert len(objections) >= 2
-            assert not village.node.failed, "nobody pays for a call that cannot succeed"
-            looked = Counter(count for computer in village.chains.values() for count in computer.looked)
-            assert set(looked) == {1, ROWS_DRAWN - 1}
-            assert looked[1] == looked[ROWS_DRAWN - 1] + len(objections), "who computed nothing costs one row"
-            capacity = village.node.chain.now()[Capacity]
-            assert capacity.in_force.get()
-            assert [capacity.has_proven(device(one), DeviceClass.CPU) for one in (alice, bob, charlie)] == [
-                True,
-                False,
-                False,
-            ]
-
-    asyncio.run(main())
+async def test_who_answers_has_proven_it_and_who_lies_or_is_silent_has_not(tmp_path: Path) -> None:
+    village = Village(tmp_path, 5, running=0, chain=MarketChain(named_keys(5), constants=NUMBERS))
+    alice, bob, charlie = village.node.chain.validators[:3]
+    village.chains |= {keys.name: HereComputer() for keys in village.node.chain.validators}
+    village.chains[bob.name] = LyingComputer()
+    async with village:
+        await settled(village, alice, bob, charlie)
+        await until(village, ev.RollCalled, without=(charlie,))
+        await until(village, ev.InspectorsDrawn, without=(charlie,))
+        await reads_agree(village)
+        await ended(village, without=(charlie,))
+        await reads_agree(village)
+        assert proven(village, alice) >= 1
+        assert (proven(village, bob), proven(village, charlie)) == (0, 0)
+        objections = village.node.chain.happened(ev.RowsObjected)
+        assert {one.device for one in objections} == {device(bob)}
+        assert len(objections) >= 2
+        assert not village.node.failed, "nobody pays for a call that cannot succeed"
+        looked = Counter(count for computer in village.chains.values() for count in computer.looked)
+        assert set(looked) == {1, ROWS_DRAWN - 1}
+        assert looked[1] == looked[ROWS_DRAWN - 1] + len(objections), "who computed nothing costs one row"
+        capacity = village.node.chain.now()[Capacity]
+        assert capacity.in_force.get()
+        assert [capacity.has_proven(device(one), DeviceClass.CPU) for one in (alice, bob, charlie)] == [
+            True,
+            False,
+            False,
+        ]
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["kept", "lost"])
-def test_a_daemon_that_is_killed_after_its_commit_shows_its_rows_from_the_disk_or_computes_them_again(
+async def test_a_daemon_that_is_killed_after_its_commit_shows_its_rows_from_the_disk_or_computes_them_again(
     tmp_path: Path, *, is_lost: bool
 ) -> None:
-    async def main() -> None:
-        village = Village(tmp_path, 4, running=0, chain=MarketChain(named_keys(4), constants=NUMBERS))
-        alice = village.node.chain.validators[0]
-        async with village:
-            await settled(village, alice)
-            await until(village, ev.CapacityCommitted)
-            village.chains[alice.name] = HereComputer() if is_lost else BrokenComputer()
-            if is_lost:
-                shutil.rmtree(tmp_path / alice.name / ROLL_CALLS_FOLDER)
-            village.hardware = [hardware(alice)]
-            again = await village.restart(village.miner(alice.stash))
-            await until(village, ev.RowsOpened, blocks=60)
-            await ended(village)
-            assert proven(village, alice) >= 1
-            assert rolled(again) == is_lost
-            assert not village.node.failed
-
-    asyncio.run(main())
+    village = Village(tmp_path, 4, running=0, chain=MarketChain(named_keys(4), constants=NUMBERS))
+    alice = village.node.chain.validators[0]
+    async with village:
+        await settled(village, alice)
+        await until(village, ev.CapacityCommitted)
+        village.chains[alice.name] = HereComputer() if is_lost else BrokenComputer()
+        if is_lost:
+            shutil.rmtree(tmp_path / alice.name / ROLL_CALLS_FOLDER)
+        village.hardware = [hardware(alice)]
+        again = await village.restart(village.miner(alice.stash))
+        await until(village, ev.RowsOpened, blocks=60)
+        await ended(village)
+        assert proven(village, alice) >= 1
+        assert rolled(again) == is_lost
+        assert not village.node.failed
 
 
 @pytest.mark.nightly
-def test_a_daemon_that_is_killed_after_each_block_answers_once_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_daemon_that_is_killed_after_each_block_answers_once_and_leaves_nothing(tmp_path: Path) -> None:
     """Its calls come a block late, so each time what it sent is under way, and the next process does not see it."""
-
-    async def main() -> None:
-        village = Village(tmp_path, 4, running=0, chain=MarketChain(named_keys(4), constants=NUMBERS))
-        alice, bob = village.node.chain.validators[:2]
-        village.chains[bob.name] = LyingComputer()
-        async with village:
-            await settled(village, alice, bob)
-            await until(village, ev.RollCalled)
-            village.node.is_late = True
-            newest = called(village)
-            assert newest is not None
-            while village.node.chain.height < times.over_at(newest) + 2:
-                await one_block(village)
-                for miner in list(village.miners):
-                    village.hardware = [hardware(miner.keys)]
-                    await village.restart(miner)
-            assert not village.node.failed, "a second copy costs its fee"
-            happened = village.node.chain.happened
-            for kind in (ev.CapacityCommitted, ev.RowsOpened):
-                assert sorted(one.device for one in happened(kind)) == sorted((device(alice), device(bob)))
-            objections = happened(ev.RowsObjected)
-            assert len({one.inspector for one in objections}) == len(objections) >= 2
-            assert (proven(village, alice) >= 1, proven(village, bob)) == (True, 0)
+    village = Village(tmp_path, 4, running=0, chain=MarketChain(named_keys(4), constants=NUMBERS))
+    alice, bob = village.node.chain.validators[:2]
+    village.chains[bob.name] = LyingComputer()
+    async with village:
+        await settled(village, alice, bob)
+        await until(village, ev.RollCalled)
+        village.node.is_late = True
+        newest = called(village)
+        assert newest is not None
+        while village.node.chain.height < times.over_at(newest) + 2:
             await one_block(village)
-            for miner in village.miners:
-                folder = tmp_path / miner.keys.name / ROLL_CALLS_FOLDER
-                assert not folder.exists() or not list(folder.iterdir()), "the roll call is over"
-
-    asyncio.run(main())
+            for miner in list(village.miners):
+                village.hardware = [hardware(miner.keys)]
+                await village.restart(miner)
+        assert not village.node.failed, "a second copy costs its fee"
+        happened = village.node.chain.happened
+        for kind in (ev.CapacityCommitted, ev.RowsOpened):
+            assert sorted(one.device for one in happened(kind)) == sorted((device(alice), device(bob)))
+        objections = happened(ev.RowsObjected)
+        assert len({one.inspector for one in objections}) == len(objections) >= 2
+        assert (proven(village, alice) >= 1, proven(village, bob)) == (True, 0)
+        await one_block(village)
+        for miner in village.miners:
+            folder = tmp_path / miner.keys.name / ROLL_CALLS_FOLDER
+            assert not folder.exists() or not list(folder.iterdir()), "the roll call is over"
 
 
 def rolled(miner: Miner) -> bool:

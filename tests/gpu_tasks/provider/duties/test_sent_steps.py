@@ -9,7 +9,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.provider.chain.port import ChainError, View
 from gpu_tasks.provider.duties.race_steps import RaceStep
 from gpu_tasks.provider.duties.sent_steps import RESEND_BLOCKS, StepBook, StepMessage
-from gpu_tasks.provider.journal.records import Assigned, Sending, Sent
+from gpu_tasks.provider.journal.records import RaceEntry, Sent
 from provider_chain import Village
 
 KEY = (b"u" * 32, 1)
@@ -57,33 +57,28 @@ def test_what_an_earlier_process_sent_gets_its_time() -> None:
     assert book.is_due(KEY, RaceStep.COMMIT, was_sent=True)
 
 
-def test_a_duty_that_has_ended_is_in_no_book_and_its_work_stops() -> None:
-    async def main() -> None:
-        book: StepBook[RaceStep] = StepBook(None)  # type: ignore[arg-type]  # sends nothing here
-        book.is_due(KEY, RaceStep.COMMIT)
-        book.tasks.start(KEY, asyncio.sleep(3600))
-        book.forget(KEY)
-        assert book._sent_at == {}
-        while book.tasks._tasks:
-            await asyncio.sleep(0)
-
-    asyncio.run(main())
+async def test_a_duty_that_has_ended_is_in_no_book_and_its_work_stops() -> None:
+    book: StepBook[RaceStep] = StepBook(None)  # type: ignore[arg-type]  # sends nothing here
+    book.is_due(KEY, RaceStep.COMMIT)
+    book.tasks.start(KEY, asyncio.sleep(3600))
+    book.forget(KEY)
+    assert book._sent_at == {}
+    while book.tasks._tasks:
+        await asyncio.sleep(0)
 
 
-def test_the_journal_knows_a_step_that_the_node_did_not_take(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Village(tmp_path, 2) as village:
-            miner = village.miners[0]
-            book: StepBook[RaceStep] = StepBook(miner.daemon.parts)
-            miner.daemon.parts.journal.append(Assigned(*KEY, bytes(32)))
-            miner.chain.is_away = True
-            with pytest.raises(ChainError):
-                await book.send(StepMessage(CALL, "told", {}, Sending(*KEY, Sent.COMMIT)))
-            assert miner.daemon.parts.journal.races[KEY].sent == {Sent.COMMIT}
-            assert "told" not in miner.heard.names()
-            miner.chain.is_away = False
-            await book.send(StepMessage(CALL, "told", {"unit": KEY[0]}))
-            assert village.node.calls == [(miner.keys.provider, CALL)]
-            assert miner.heard.events[-1] == ("told", {"unit": KEY[0]})
-
-    asyncio.run(main())
+async def test_the_journal_knows_a_step_that_the_node_did_not_take(tmp_path: Path) -> None:
+    async with Village(tmp_path, 2) as village:
+        miner = village.miners[0]
+        book: StepBook[RaceStep] = StepBook(miner.daemon.parts)
+        races = miner.daemon.parts.journal.races
+        races.put(KEY, RaceEntry(bytes(32)))
+        miner.chain.is_away = True
+        with pytest.raises(ChainError):
+            await book.send(StepMessage(CALL, "told", {}, lambda: races.add(KEY, sent=Sent.COMMIT)))
+        assert races[KEY].sent == (Sent.COMMIT,)
+        assert "told" not in miner.heard.names()
+        miner.chain.is_away = False
+        await book.send(StepMessage(CALL, "told", {"unit": KEY[0]}))
+        assert village.node.calls == [(miner.keys.provider, CALL)]
+        assert miner.heard.events[-1] == ("told", {"unit": KEY[0]})

@@ -1,6 +1,5 @@
 """Trees of several subtrees: shown in two steps, also by who is started anew between them or computes other units."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +20,11 @@ from gpu_tasks.provider.duties.leaf_work import settled_leaves
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.journal.journal import Journal
-from gpu_tasks.provider.journal.records import Assigned, Basis, UnitResult, WorkSalted
+from gpu_tasks.provider.journal.records import RaceEntry, UnitResult
 from provider_chain import INPUT_SALT, Miner, Village
 from runtime.frame.call import Call
 from simulation.chains.market_chain import GENESIS_HASH, MarketChain, named_keys
+from staged import Scene, staged
 
 SIZE = 8
 ASKED = [b"complete %d" % number for number in range(140)]
@@ -34,27 +34,14 @@ NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20, "LeafDisput
 BLOCKS_MAX = 200
 
 
-def play(folder: Path, scene: Callable[[Village], Awaitable[None]], size: int = SIZE) -> None:
-    async def main() -> None:
-        chain = MarketChain(named_keys(size), [], NUMBERS)
-        async with Village(folder, size, chain=chain) as village:
-            await scene(village)
-
-    asyncio.run(asyncio.wait_for(main(), 120))
-
-
-async def block(village: Village) -> None:
-    village.node.block()
-    for miner in list(village.miners):
-        await miner.step()
+def in_village(size: int = SIZE) -> Callable[[Scene], Callable[..., None]]:
+    return staged(lambda folder: Village(folder, size, chain=MarketChain(named_keys(size), [], NUMBERS)))
 
 
 async def asked_of_trees(village: Village) -> tuple[bytes, Miner, Miner]:
     """A batch whose racers are asked for their trees, which nobody has noticed yet: the unit, the liar, the other."""
     unit = await village.post(ASKED, tokens_max=32 * len(ASKED))
-    while not (status := village.node.api().unit(unit)) or not status.unit.racers:
-        village.node.block()
-    liar, honest = (village.miner(racer.owner) for racer in status.unit.racers)
+    liar, honest = village.drawn(unit)
     real = liar.executor.run
 
     async def wrong_once(request: bytes) -> Execution:
@@ -72,7 +59,7 @@ async def asked_of_trees(village: Village) -> tuple[bytes, Miner, Miner]:
 
 async def until_settled(village: Village, unit: bytes, each_block: Callable[[], Awaitable[None]]) -> UnitSettled:
     for _ in range(BLOCKS_MAX):
-        await block(village)
+        await village.block()
         await each_block()
         settled: list[UnitSettled] = [event for event in village.node.chain.happened(UnitSettled) if event.unit == unit]
         if settled:
@@ -95,91 +82,83 @@ def check_outcome(village: Village, settled: UnitSettled, liar: Miner, honest: M
     assert not village.node.failed, "nobody paid for a call that failed"
 
 
-def test_who_is_started_anew_before_each_step_shows_its_tree_and_computes_nothing_for_it(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit, liar, honest = await asked_of_trees(village)
-        starts: list[Miner] = [await village.restart(honest)]
+@in_village()
+async def test_who_is_started_anew_before_each_step_shows_its_tree_and_computes_nothing_for_it(
+    village: Village,
+) -> None:
+    unit, liar, honest = await asked_of_trees(village)
+    starts: list[Miner] = [await village.restart(honest)]
 
-        async def start_again() -> None:
-            if len(village.node.chain.happened(NodesAsked)) == 2 and len(starts) == 1:
-                starts.append(await village.restart(starts[0]))
+    async def start_again() -> None:
+        if len(village.node.chain.happened(NodesAsked)) == 2 and len(starts) == 1:
+            starts.append(await village.restart(starts[0]))
 
-        settled = await until_settled(village, unit, start_again)
-        assert len(starts) == 2
-        check_outcome(village, settled, liar, starts[1])
-        assert not [request for miner in starts for request in miner.executor.runs]
-
-    play(tmp_path, scene)
+    settled = await until_settled(village, unit, start_again)
+    assert len(starts) == 2
+    check_outcome(village, settled, liar, starts[1])
+    assert not [request for miner in starts for request in miner.executor.runs]
 
 
-def test_whose_device_computes_another_unit_by_now_shows_its_tree_all_the_same(tmp_path: Path) -> None:
+@in_village()
+async def test_whose_device_computes_another_unit_by_now_shows_its_tree_all_the_same(village: Village) -> None:
     """Its node takes no nodes until the device has moved on: the duty tries again, and the journal has it all."""
+    unit, liar, honest = await asked_of_trees(village)
+    before, submit = len(honest.executor.runs), honest.chain.submit
+    refused: list[Call] = []
 
-    async def scene(village: Village) -> None:
-        unit, liar, honest = await asked_of_trees(village)
-        before, submit = len(honest.executor.runs), honest.chain.submit
-        refused: list[Call] = []
+    async def submit_later(call: Call) -> None:
+        if call.name == "LeafDisputes.show_nodes" and len(honest.executor.runs) == before:
+            refused.append(call)
+            raise ChainError("the node is away")
+        await submit(call)
 
-        async def submit_later(call: Call) -> None:
-            if call.name == "LeafDisputes.show_nodes" and len(honest.executor.runs) == before:
-                refused.append(call)
-                raise ChainError("the node is away")
-            await submit(call)
-
-        honest.chain.submit = submit_later  # type: ignore[method-assign]
-        for number in range(6):
-            await village.post(b"complete another %d" % number, racers=2)
-        settled = await until_settled(village, unit, nothing)
-        assert refused
-        assert honest.heard.names().count("tree_asked") == 2, "once for each step, however often it was tried"
-        assert honest.heard.names().count("tree_not_shown") == len(refused)
-        check_outcome(village, settled, liar, honest)
-
-    play(tmp_path, scene)
+    honest.chain.submit = submit_later  # type: ignore[method-assign]
+    for number in range(6):
+        await village.post(b"complete another %d" % number, racers=2)
+    settled = await until_settled(village, unit, nothing)
+    assert refused
+    assert honest.heard.names().count("tree_asked") == 2, "once for each step, however often it was tried"
+    assert honest.heard.names().count("tree_not_shown") == len(refused)
+    check_outcome(village, settled, liar, honest)
 
 
-def test_who_is_called_a_liar_about_a_leaf_by_two_of_three_appeals_by_itself(tmp_path: Path) -> None:
+@in_village(size=10)
+async def test_who_is_called_a_liar_about_a_leaf_by_two_of_three_appeals_by_itself(village: Village) -> None:
     """A committee is wrong about the leaf, and a court computes it: wrong judges and the liar lose, nobody else."""
+    unit, liar, honest = await asked_of_trees(village)
+    racers, before = (liar, honest), {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
 
-    async def scene(village: Village) -> None:
-        unit, liar, honest = await asked_of_trees(village)
-        racers, before = (liar, honest), {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
+    async def err() -> None:
+        is_appealed = bool(village.node.chain.happened(CaseAppealed))
+        for miner in village.miners:
+            miner.executor.spoil = not is_appealed and miner not in racers
 
-        async def err() -> None:
-            is_appealed = bool(village.node.chain.happened(CaseAppealed))
-            for miner in village.miners:
-                miner.executor.spoil = not is_appealed and miner not in racers
-
-        await err()
-        settled = await until_settled(village, unit, err)
-        appealed = village.node.chain.happened(CaseAppealed)
-        assert [event.appellant for event in appealed] == [honest.keys.stash]
-        convicted = [event for event in village.node.chain.happened(JudgeCharged) if event.is_convicted]
-        assert len(convicted) == 3, "those of the committee"
-        check_outcome(village, settled, liar, honest)
-        computed = {len(miner.executor.runs) - before[miner.keys.name] for miner in village.miners}
-        assert computed == {0, 1}, "whoever judged has computed the leaf alone"
-
-    play(tmp_path, scene, size=10)
+    await err()
+    settled = await until_settled(village, unit, err)
+    appealed = village.node.chain.happened(CaseAppealed)
+    assert [event.appellant for event in appealed] == [honest.keys.stash]
+    convicted = [event for event in village.node.chain.happened(JudgeCharged) if event.is_convicted]
+    assert len(convicted) == 3, "those of the committee"
+    check_outcome(village, settled, liar, honest)
+    computed = {len(miner.executor.runs) - before[miner.keys.name] for miner in village.miners}
+    assert computed == {0, 1}, "whoever judged has computed the leaf alone"
 
 
-def test_who_shows_the_upper_nodes_and_no_leaves_loses_without_a_court(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit, liar, honest = await asked_of_trees(village)
+@in_village()
+async def test_who_shows_the_upper_nodes_and_no_leaves_loses_without_a_court(village: Village) -> None:
+    unit, liar, honest = await asked_of_trees(village)
 
-        async def leave() -> None:
-            shown = [event.provider for event in village.node.chain.happened(NodesShown)]
-            if liar.keys.stash in shown and liar in village.miners:
-                village.miners.remove(liar)
+    async def leave() -> None:
+        shown = [event.provider for event in village.node.chain.happened(NodesShown)]
+        if liar.keys.stash in shown and liar in village.miners:
+            village.miners.remove(liar)
 
-        settled = await until_settled(village, unit, leave)
-        village.miners.append(liar)
-        assert settled.winner == honest.keys.stash
-        assert len(village.node.chain.happened(TreeWithheld)) == 1
-        assert [event.provider for event in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-        assert not [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
-
-    play(tmp_path, scene)
+    settled = await until_settled(village, unit, leave)
+    village.miners.append(liar)
+    assert settled.winner == honest.keys.stash
+    assert len(village.node.chain.happened(TreeWithheld)) == 1
+    assert [event.provider for event in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+    assert not [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
 
 
 def test_of_two_results_of_a_batch_that_one_is_shown_which_it_answered_with(tmp_path: Path) -> None:
@@ -190,12 +169,11 @@ def test_of_two_results_of_a_batch_that_one_is_shown_which_it_answered_with(tmp_
         output = output_of(GENESIS_HASH, unit, INPUT_SALT, outcomes)
         content, usage, zeros = encode_outcomes(outcomes), Usage(0, 0, 0, 0, 0, 0), bytes(32)
         result = UnitResult(content, output.root, zeros, output.totals, zeros, usage, 20, 21)
-        journal.append(Assigned(unit, attempt, b"d" * 32))
-        journal.append(WorkSalted(unit, attempt, Basis(zeros, zeros, zeros, zeros), result, INPUT_SALT))
+        journal.races.put((unit, attempt), RaceEntry(b"d" * 32, result, input_salt=INPUT_SALT))
         roots.append(output.root)
     parts = cast("Parts[Any]", SimpleNamespace(journal=journal, identity=SimpleNamespace(genesis=GENESIS_HASH)))
-    shown = [asyncio.run(settled_leaves(parts, unit, root)) for root in roots]
+    shown = [settled_leaves(parts, unit, root) for root in roots]
     assert [batch_root(totals_of(leaves)) for leaves in shown] == roots
     with pytest.raises(ExecutionError, match="no such result"):
-        asyncio.run(settled_leaves(parts, unit, bytes(32)))
+        settled_leaves(parts, unit, bytes(32))
     journal.close()

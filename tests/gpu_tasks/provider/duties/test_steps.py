@@ -62,11 +62,11 @@ def a_race(
         (a_race(), DONE, 21, RaceStep.COMMIT),
         (
             a_race(),
-            RaceEntry(DEVICE, RESULT, {Sent.COMMIT}, basis=BASIS),
+            RaceEntry(DEVICE, RESULT, (Sent.COMMIT,), basis=BASIS),
             21,
             RaceStep.COMMIT,
         ),  # sent, not in the chain: again
-        (a_race(), RaceEntry(DEVICE, sent={Sent.DECLINE}), 21, RaceStep.DECLINE),
+        (a_race(), RaceEntry(DEVICE, sent=(Sent.DECLINE,)), 21, RaceStep.DECLINE),
         (a_race(closed_at=30), None, 31, RaceStep.NOTHING),  # shut out
         (a_race(closed_at=30), DONE, 31, RaceStep.NOTHING),
         (a_race(COMMITTED), DONE, 31, RaceStep.NOTHING),  # wait for the close
@@ -82,7 +82,7 @@ def a_race(
         ),  # committed by a journal that is lost
         (a_race(COMMITTED, closed_at=30, reveals_from=32), None, 32, RaceStep.NOTHING),
         (a_race(REVEALED, closed_at=30, reveals_from=32), DONE, 33, RaceStep.NOTHING),
-        (a_race(replace(RACER, has_declined=True)), RaceEntry(DEVICE, sent={Sent.DECLINE}), 21, RaceStep.NOTHING),
+        (a_race(replace(RACER, has_declined=True)), RaceEntry(DEVICE, sent=(Sent.DECLINE,)), 21, RaceStep.NOTHING),
         # what was not opened in time: late it is a miss and no lie
         (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), DONE, 40, RaceStep.REVEAL),
         (a_race(COMMITTED, closed_at=30, reveals_from=32, state=UnitState.JUDGING), NEW, 40, RaceStep.NOTHING),

@@ -1,7 +1,7 @@
 """Inputs that nobody can work on: not to be had, not as committed, or not sealed to all who may judge."""
 
 from dataclasses import replace
-from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -19,58 +19,50 @@ from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.judging import JudgeDuty
 from gpu_tasks.provider.duties.race_steps import GIVE_BACK_BLOCKS
 from gpu_tasks.provider.duties.seats import UNANSWERABLE
-from provider_chain import Miner, Village, play
+from provider_chain import Miner, Village, in_village
 from simulation.chains.market_chain import signed
 
 
-def test_an_input_that_nobody_can_use_is_declined_twice_and_found_bad(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(b"no request")
-        status = await village.run(unit)
-        (refunded,) = village.node.chain.happened(UnitRefunded)
-        assert refunded.refund is Refund.INPUT_BAD
-        assert len(status.unit.declined_by) == 2
-        assert not village.node.chain.happened(RaceMissed)
-
-    play(tmp_path, 4, scene)
+@in_village(4)
+async def test_an_input_that_nobody_can_use_is_declined_twice_and_found_bad(village: Village) -> None:
+    unit = await village.post(b"no request")
+    status = await village.run(unit)
+    (refunded,) = village.node.chain.happened(UnitRefunded)
+    assert refunded.refund is Refund.INPUT_BAD
+    assert len(status.unit.declined_by) == 2
+    assert not village.node.chain.happened(RaceMissed)
 
 
-def test_an_input_sealed_to_others_or_another_than_committed_is_declined(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        first = await village.post(readers=[])
-        second = await village.post(input_commitment=b"x" * 32)
-        for unit in (first, second):
-            await village.run(unit)
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD] * 2
-        assert not any(miner.executor.runs for miner in village.miners)
-
-    play(tmp_path, 4, scene)
+@in_village(4)
+async def test_an_input_sealed_to_others_or_another_than_committed_is_declined(village: Village) -> None:
+    first = await village.post(readers=[])
+    second = await village.post(input_commitment=b"x" * 32)
+    for unit in (first, second):
+        await village.run(unit)
+    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD] * 2
+    assert not any(miner.executor.runs for miner in village.miners)
 
 
-def test_nobody_works_for_an_input_that_leaves_a_judge_out(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        await village.run(await village.post(readers=village.node.chain.validators[:-1]))
-        (refunded,) = village.node.chain.happened(UnitRefunded)
-        assert refunded.refund is Refund.INPUT_BAD
-        assert not any(miner.executor.runs for miner in village.miners)
-
-    play(tmp_path, 4, scene)
+@in_village(4)
+async def test_nobody_works_for_an_input_that_leaves_a_judge_out(village: Village) -> None:
+    await village.run(await village.post(readers=village.node.chain.validators[:-1]))
+    (refunded,) = village.node.chain.happened(UnitRefunded)
+    assert refunded.refund is Refund.INPUT_BAD
+    assert not any(miner.executor.runs for miner in village.miners)
 
 
-def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        chain = village.node.chain
-        *others, last = chain.validators
-        known = chain.now()[Devices].providers[last.stash]
-        assert known is not None
-        sealed_at = chain.height
-        other_key = SealKey.from_seed(b"another key of the last one's".ljust(32)).public
-        anew = Devices.register_provider(seal_key=other_key, endpoint=known.endpoint)
-        chain.block(signed(last.stash, anew))
-        status = await village.run(await village.post(readers=others, sealed_at=sealed_at))
-        assert status.unit.state is UnitState.SETTLED
-
-    play(tmp_path, 5, scene)
+@in_village(5)
+async def test_who_may_judge_only_since_the_input_was_sealed_need_not_read_it(village: Village) -> None:
+    chain = village.node.chain
+    *others, last = chain.validators
+    known = chain.now()[Devices].providers[last.stash]
+    assert known is not None
+    sealed_at = chain.height
+    other_key = SealKey.from_seed(b"another key of the last one's".ljust(32)).public
+    anew = Devices.register_provider(seal_key=other_key, endpoint=known.endpoint)
+    chain.block(signed(last.stash, anew))
+    status = await village.run(await village.post(readers=others, sealed_at=sealed_at))
+    assert status.unit.state is UnitState.SETTLED
 
 
 def hide_judges_once(miner: Miner) -> list[str]:
@@ -87,60 +79,50 @@ def hide_judges_once(miner: Miner) -> list[str]:
     return refused
 
 
-def test_who_is_not_shown_who_may_judge_asks_again_and_declines_nothing(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        refused = [hide_judges_once(miner) for miner in village.miners]
-        status = await village.run(await village.post())
-        assert any(refused)
-        assert status.unit.state is UnitState.SETTLED
-        assert not status.unit.declined_by
-        assert not village.node.chain.happened(RaceMissed)
-
-    play(tmp_path, 4, scene)
+@in_village(4)
+async def test_who_is_not_shown_who_may_judge_asks_again_and_declines_nothing(village: Village) -> None:
+    refused = [hide_judges_once(miner) for miner in village.miners]
+    status = await village.run(await village.post())
+    assert any(refused)
+    assert status.unit.state is UnitState.SETTLED
+    assert not status.unit.declined_by
+    assert not village.node.chain.happened(RaceMissed)
 
 
-def test_a_judge_whose_key_is_none_keeps_nobody_from_working(tmp_path: Path) -> None:
+@in_village(4)
+async def test_a_judge_whose_key_is_none_keeps_nobody_from_working(village: Village) -> None:
     """The chain takes none in; but its first block may hold anything."""
-
-    async def scene(village: Village) -> None:
-        chain = village.node.chain
-        *others, last = chain.validators
-        bound = chain.now()
-        known = bound[Devices].providers[last.stash]
-        assert known is not None
-        bound[Devices].providers[last.stash] = replace(known, seal_key=bytes(32))
-        chain.state = chain.state.updated(bound.overlay.changes())
-        status = await village.run(await village.post(readers=others))
-        assert status.unit.state is UnitState.SETTLED
-
-    play(tmp_path, 4, scene)
+    chain = village.node.chain
+    *others, last = chain.validators
+    bound = chain.now()
+    known = bound[Devices].providers[last.stash]
+    assert known is not None
+    bound[Devices].providers[last.stash] = replace(known, seal_key=bytes(32))
+    chain.state = chain.state.updated(bound.overlay.changes())
+    status = await village.run(await village.post(readers=others))
+    assert status.unit.state is UnitState.SETTLED
 
 
-def test_an_input_that_no_store_has_is_given_back_in_time(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        await village.run(await village.post(racers=1, is_stored=False), blocks=200)
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-        assert not village.node.chain.happened(RaceMissed)
-        assert not village.node.chain.happened(ProviderSlashed)
-        assert any("hindered" in miner.heard.names() for miner in village.miners)
-
-    play(tmp_path, 4, scene)
+@in_village(4)
+async def test_an_input_that_no_store_has_is_given_back_in_time(village: Village) -> None:
+    await village.run(await village.post(racers=1, is_stored=False), blocks=200)
+    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+    assert not village.node.chain.happened(RaceMissed)
+    assert not village.node.chain.happened(ProviderSlashed)
+    assert any("hindered" in miner.heard.names() for miner in village.miners)
 
 
-def test_it_is_given_back_so_many_blocks_before_commits_close_and_not_sooner(tmp_path: Path) -> None:
-    async def scene(village: Village) -> None:
-        unit = await village.post(racers=1, is_stored=False)
-        until = 0
-        while not any("declined" in miner.heard.names() for miner in village.miners):
-            village.node.block()
-            status = village.node.api().unit(unit)
-            assert status is not None
-            until = status.commits_until or until
-            for miner in village.miners:
-                await miner.step()
-        assert village.node.chain.height + GIVE_BACK_BLOCKS == until
-
-    play(tmp_path, 2, scene)
+@in_village(2)
+async def test_it_is_given_back_so_many_blocks_before_commits_close_and_not_sooner(village: Village) -> None:
+    unit = await village.post(racers=1, is_stored=False)
+    until = 0
+    while not any("declined" in miner.heard.names() for miner in village.miners):
+        village.node.block()
+        status = village.unit(unit)
+        until = status.commits_until or until
+        for miner in village.miners:
+            await miner.step()
+    assert village.node.chain.height + GIVE_BACK_BLOCKS == until
 
 
 def conniving_pair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,65 +141,50 @@ def conniving_pair(monkeypatch: pytest.MonkeyPatch) -> None:
 async def raced_with_a_friend(village: Village) -> tuple[bytes, Miner, Miner]:
     """A unit whose input leaves a judge out, its racer who does not mind, and the other one."""
     unit = await village.post(readers=village.node.chain.validators[:-1])
-    while not (status := village.node.api().unit(unit)) or not status.unit.racers:
-        village.node.block()
-    friend, other = (village.miner(racer.owner) for racer in status.unit.racers)
-
-    async def looks_away(*_: object) -> None:
-        return None
-
-    friend.daemon.parts.inputs._check_boxes = looks_away  # type: ignore[method-assign, assignment]
+    friend, other = village.drawn(unit)
+    friend.daemon.parts.inputs._check_boxes = AsyncMock()  # type: ignore[method-assign]
     return unit, friend, other
 
 
 async def until_no_case(village: Village, unit: bytes) -> None:
     for _ in range(200):
-        village.node.block()
-        for miner in village.miners:
-            await miner.step()
+        await village.block()
         if any(event.case == unit for event in village.node.chain.happened(CaseEnded)):
             return
     raise AssertionError("a case without end")
 
 
-def test_who_declined_what_its_own_copy_shows_to_be_bad_appeals(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_village(10)
+async def test_who_declined_what_its_own_copy_shows_to_be_bad_appeals(
+    village: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pair of the customer's friends finds the input good; the court sees whom it leaves out."""
-
-    async def scene(village: Village) -> None:
-        conniving_pair(monkeypatch)
-        unit, friend, other = await raced_with_a_friend(village)
-        await until_no_case(village, unit)
-        (appealed,) = village.node.chain.happened(CaseAppealed)
-        assert appealed.appellant == other.keys.stash != friend.keys.stash
-        (ended,) = [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
-        assert ended.outcome is CaseOutcome.INPUT_BAD
-        assert not village.node.chain.happened(ProviderSlashed)
-
-    play(tmp_path, 10, scene)
+    conniving_pair(monkeypatch)
+    unit, friend, other = await raced_with_a_friend(village)
+    await until_no_case(village, unit)
+    (appealed,) = village.node.chain.happened(CaseAppealed)
+    assert appealed.appellant == other.keys.stash != friend.keys.stash
+    (ended,) = [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
+    assert ended.outcome is CaseOutcome.INPUT_BAD
+    assert not village.node.chain.happened(ProviderSlashed)
 
 
 @pytest.mark.parametrize("lost", ["its copy", "its key"])
-def test_who_cannot_show_that_an_input_is_bad_does_not_appeal(
-    lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_village(10)
+async def test_who_cannot_show_that_an_input_is_bad_does_not_appeal(
+    village: Village, lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(village: Village) -> None:
-        conniving_pair(monkeypatch)
-        unit, _, other = await raced_with_a_friend(village)
-        while "declined" not in other.heard.names():
-            village.node.block()
-            for miner in village.miners:
-                await miner.step()
-        inputs, bound = other.daemon.parts.inputs, village.node.chain.now()
-        if lost == "its copy":
-            inputs._store.get = lambda _: None  # type: ignore[method-assign, assignment]
-        else:
-            known = bound[Devices].providers[other.keys.stash]
-            assert known is not None
-            bound[Devices].providers[other.keys.stash] = replace(known, seal_key=b"k" * 32)
-            village.node.chain.state = village.node.chain.state.updated(bound.overlay.changes())
-        await until_no_case(village, unit)
-        assert not village.node.chain.happened(CaseAppealed)
-
-    play(tmp_path, 10, scene)
+    conniving_pair(monkeypatch)
+    unit, _, other = await raced_with_a_friend(village)
+    while "declined" not in other.heard.names():
+        await village.block()
+    inputs, bound = other.daemon.parts.inputs, village.node.chain.now()
+    if lost == "its copy":
+        inputs._store.get = lambda _: None  # type: ignore[method-assign, assignment]
+    else:
+        known = bound[Devices].providers[other.keys.stash]
+        assert known is not None
+        bound[Devices].providers[other.keys.stash] = replace(known, seal_key=b"k" * 32)
+        village.node.chain.state = village.node.chain.state.updated(bound.overlay.changes())
+    await until_no_case(village, unit)
+    assert not village.node.chain.happened(CaseAppealed)

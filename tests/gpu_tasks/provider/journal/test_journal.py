@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,93 +12,108 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.batches.sum_tree import Totals
+from gpu_tasks.market.attestations.task_statement import RESULT_STEP
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
+from gpu_tasks.market.training.bids import BidOffer
+from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.provider.journal import journal as journal_module
-from gpu_tasks.provider.journal.frames import HEADER_BYTES
-from gpu_tasks.provider.journal.journal import Journal, JournalError
-from gpu_tasks.provider.journal.records import (
-    Assigned,
-    Basis,
-    Dismissed,
-    End,
-    Ended,
-    JournalRecord,
-    Judged,
-    Sending,
-    Sent,
-    UnitResult,
-    WorkBound,
-    WorkCounted,
-    WorkDone,
-    WorkResult,
-    WorkSalted,
-)
+from gpu_tasks.provider.journal.journal import HEADER_BYTES, Journal, JournalError, framed
+from gpu_tasks.provider.journal.records import Basis, CaseEntry, End, RaceEntry, Sent, UnitResult
+from gpu_tasks.provider.journal.task_records import BidBasis, FoundMilestone, TaskEntry, TaskStep
 
 UNIT, DEVICE = b"u" * 32, b"d" * 32
-OLD_RESULT = WorkResult(b"output", b"r" * 32, b"b" * 32, b"s" * 32, Usage(6, 0, 0, 1, 2, 3), 10, 11)
-RESULT = UnitResult(
-    b"outcomes", b"r" * 32, b"b" * 32, Totals(2, 3, 4, b"t" * 32), b"s" * 32, Usage(6, 0, 0, 1, 2, 3), 10, 11
-)
-SALT = b"i" * 32
+USAGE, LATER = Usage(1, 2, 3, 4, 5, 6), Usage(2, 0, 0, 9, 9, 9)
+RESULT = UnitResult(b"outcomes", b"r" * 32, b"b" * 32, Totals(2, 3, 4, b"t" * 32), b"s" * 32, USAGE, 10, 11)
 BASIS = Basis(b"i" * 32, b"c" * 32, b"w" * 32, b"m" * 32)
-RACE: list[JournalRecord] = [
-    Assigned(UNIT, 1, DEVICE),
-    WorkSalted(UNIT, 1, BASIS, RESULT, SALT),
-    Sending(UNIT, 1, Sent.COMMIT),
-    Sending(UNIT, 1, Sent.ATTESTATION),
+RACE, TASK = (UNIT, 1), (b"t" * 32, 1)
+BID = TaskEntry(DEVICE, BidBasis(b"h" * 32, b"i" * 32, b"b" * 32), BidOffer(5, 50, 100), b"s" * 32)
+FOUND = [
+    FoundMilestone(Milestone(number, b"r" * 32, 7, b"c" * 32), usage) for number, usage in ((1, USAGE), (3, LATER))
 ]
-CASE: list[JournalRecord] = [
-    Judged(UNIT, 0, Statement(Answered(b"r" * 32), b"p" * 32, 3), b"s" * 32),
-    Judged(UNIT, 1, Statement(Unanswerable(), bytes(32)), b"t" * 32),
+OPINION = CaseEntry(Statement(Answered(b"r" * 32), b"p" * 32, 3), b"s" * 32)
+UNUSABLE = CaseEntry(Statement(Unanswerable(), bytes(32)), b"t" * 32)
+
+Change = Callable[[Journal], None]
+RACE_LIFE: list[Change] = [
+    lambda journal: journal.races.put(RACE, RaceEntry(DEVICE)),
+    lambda journal: journal.races.change(RACE, basis=BASIS, result=RESULT, input_salt=b"i" * 32),
+    lambda journal: journal.races.add(RACE, sent=Sent.COMMIT),
+    lambda journal: journal.races.add(RACE, sent=Sent.ATTESTATION),
+    lambda journal: journal.races.change(RACE, end=End.WON, paid=5),
 ]
+TASK_LIFE: list[Change] = [
+    lambda journal: journal.tasks.put(TASK, BID),
+    lambda journal: journal.tasks.add(TASK, sent=TaskStep.COMMIT),
+    lambda journal: journal.tasks.change(TASK, is_begun=True),
+    lambda journal: journal.tasks.add(TASK, found=FOUND[0]),
+    lambda journal: journal.tasks.add(TASK, found=FOUND[1]),
+    lambda journal: journal.tasks.change(
+        TASK, result=TaskResult(b"e" * 32, b"f" * 32, 3), result_usage=USAGE, result_salt=b"z" * 32
+    ),
+    lambda journal: journal.tasks.change(TASK, end="the task has ended", paid=98),
+]
+CASE_LIFE: list[Change] = [
+    lambda journal: journal.cases.put((UNIT, 0), OPINION),
+    lambda journal: journal.cases.put((UNIT, 1), UNUSABLE),
+    lambda journal: journal.cases.change((UNIT, 0), is_over=True),
+]
+LIFE = [*RACE_LIFE, *TASK_LIFE, *CASE_LIFE]
+Known = tuple[dict[tuple[bytes, int], object], ...]
 
 
-def written(path: Path, *records: JournalRecord) -> None:
+def known(journal: Journal) -> Known:
+    return dict(journal.races), dict(journal.cases), dict(journal.tasks)
+
+
+def written(path: Path, *changes: Change) -> Known:
     journal = Journal(path)
-    for record in records:
-        journal.append(record)
+    for change in changes:
+        change(journal)
+    found = known(journal)
     journal.close()
+    return found
 
 
-def test_what_was_appended_is_there_after_a_restart(tmp_path: Path) -> None:
-    written(tmp_path / "j", *RACE, *CASE, Dismissed(UNIT, 0))
+def test_each_change_is_there_after_a_restart(tmp_path: Path) -> None:
+    for change in LIFE:
+        assert written(tmp_path / "j", change) == written(tmp_path / "j")
+    races, cases, tasks = written(tmp_path / "j")
+    both, end = (Sent.COMMIT, Sent.ATTESTATION), "the task has ended"
+    assert races == {RACE: RaceEntry(DEVICE, RESULT, both, End.WON, 5, BASIS, b"i" * 32)}
+    assert list(cases) == [(UNIT, 0), (UNIT, 1)]
+    task = tasks[TASK]
+    assert isinstance(task, TaskEntry)
+    assert (task.sent, task.is_begun, task.result_salt) == ((TaskStep.COMMIT,), True, b"z" * 32)
+    assert task.milestones == {1: FOUND[0].milestone, 3: FOUND[1].milestone}
+    assert task.usages == {1: USAGE, 3: LATER, RESULT_STEP: USAGE}
+    assert (task.end, task.paid) == (end, 98)
+
+
+def test_what_is_over_is_open_no_more(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
-    entry = journal.races[UNIT, 1]
-    assert (entry.device, entry.result, entry.sent, entry.end) == (
-        DEVICE,
-        RESULT,
-        {Sent.COMMIT, Sent.ATTESTATION},
-        None,
-    )
-    assert [key for key, _ in journal.open_races()] == [(UNIT, 1)]
+    for change in (*RACE_LIFE[:-1], *TASK_LIFE[:-1], *CASE_LIFE[:-1]):
+        change(journal)
+    assert [len(list(each())) for each in (journal.open_races, journal.open_cases, journal.open_tasks)] == [1, 2, 1]
+    for change in (RACE_LIFE[-1], TASK_LIFE[-1], CASE_LIFE[-1]):
+        change(journal)
+    assert [key for each in (journal.open_races, journal.open_tasks) for key, _ in each()] == []
     assert [key for key, _ in journal.open_cases()] == [(UNIT, 1)]
-    journal.append(Ended(UNIT, 1, End.WON, 5))
-    assert not list(journal.open_races())
-    assert journal.races[UNIT, 1].paid == 5
     journal.close()
 
 
-@pytest.mark.parametrize("salt", [SALT, None])
-def test_the_salt_of_an_input_is_kept_with_its_result_where_it_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, salt: bytes | None
-) -> None:
-    """By a rewritten file too, and a file of before is read as it is."""
-    done = WorkCounted(UNIT, 1, BASIS, RESULT) if salt is None else WorkSalted(UNIT, 1, BASIS, RESULT, salt)
-    written(tmp_path / "j", Assigned(UNIT, 1, DEVICE), done)
-    monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 0)
-    for _ in range(2):
-        journal = Journal(tmp_path / "j")
-        entry = journal.races[UNIT, 1]
-        assert (entry.result, entry.basis, entry.input_salt) == (RESULT, BASIS, salt)
-        journal.close()
+def test_a_step_that_was_noted_is_not_written_again(tmp_path: Path) -> None:
+    written(tmp_path / "j", *RACE_LIFE[:3])
+    size = (tmp_path / "j").stat().st_size
+    written(tmp_path / "j", RACE_LIFE[2])
+    assert (tmp_path / "j").stat().st_size == size
 
 
 def test_a_file_cut_at_any_byte_keeps_every_whole_record(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    ends = [0]
-    for record in RACE:
-        written(path, record)
+    ends, states = [0], [written(path)]
+    for change in LIFE:
+        states.append(written(path, change))
         ends.append(path.stat().st_size)
     data = path.read_bytes()
     for cut in (*range(0, len(data), 7), *ends[1:-1], *(end - 1 for end in ends[1:])):
@@ -105,8 +121,8 @@ def test_a_file_cut_at_any_byte_keeps_every_whole_record(tmp_path: Path) -> None
         journal = Journal(path)
         whole = max(end for end in ends if end <= cut)
         assert path.stat().st_size == whole
-        assert ((UNIT, 1) in journal.races) == (cut >= ends[1])
-        journal.append(Assigned(b"v" * 32, 1, DEVICE))  # goes on where the whole records end
+        assert known(journal) == states[ends.index(whole)]
+        journal.races.put((b"v" * 32, 1), RaceEntry(DEVICE))  # goes on where the whole records end
         journal.close()
         again = Journal(path)
         assert (b"v" * 32, 1) in again.races
@@ -116,7 +132,7 @@ def test_a_file_cut_at_any_byte_keeps_every_whole_record(tmp_path: Path) -> None
 def test_zeros_at_the_end_are_a_torn_write(tmp_path: Path) -> None:
     """A file system may grow a file before its bytes arrive."""
     path = tmp_path / "j"
-    written(path, *RACE)
+    written(path, *RACE_LIFE)
     size = path.stat().st_size
     with path.open("ab") as file:
         file.write(bytes(300))
@@ -129,30 +145,53 @@ def test_damage_before_the_last_record_is_never_taken_for_a_crash(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("damage") / "j"
-    written(path, *RACE[:3])
+    written(path, *RACE_LIFE[:3])
     last_begins = path.stat().st_size
-    written(path, RACE[3])
+    written(path, RACE_LIFE[3])
     raw = bytearray(path.read_bytes())
     raw[data.draw(st.integers(0, last_begins - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(raw)
-    with pytest.raises(JournalError, match=r"damaged at byte .* Restore it from a backup"):
+    with pytest.raises(JournalError, match="damaged"):
         Journal(path)
     assert path.read_bytes() == raw
 
 
+RACE_NAME = b"\x00" + UNIT + (1).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"\x03" + UNIT, "newer"),  # a table
+        (RACE_NAME + b"\x07\x00", "newer"),  # a field of a race
+        (RACE_NAME[:-1], "damaged"),
+        (RACE_NAME + b"\x00" + DEVICE[:-1], "damaged"),
+        (RACE_NAME + b"\x03\x09", "damaged"),  # an end that there is not
+        (RACE_NAME[:-4] + bytes(4) + b"\x04" + bytes(16), "damaged"),  # of a race that never began
+    ],
+)
+def test_a_record_that_this_release_cannot_read_is_no_crash(tmp_path: Path, body: bytes, problem: str) -> None:
+    written(tmp_path / "j", RACE_LIFE[0])
+    with (tmp_path / "j").open("ab") as file:
+        file.write(framed(body))
+    with pytest.raises(JournalError, match=problem):
+        Journal(tmp_path / "j")
+
+
 def test_two_daemons_never_share_a_journal(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
-    with pytest.raises(JournalError, match="another ogpu-provider runs"):
+    with pytest.raises(JournalError, match="in use"):
         Journal(tmp_path / "j")
     reader = Journal(tmp_path / "j", is_reader=True)
     reader.close()
     journal.close()
     Journal(tmp_path / "j").close()
+    assert (tmp_path / "j").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_reader_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    written(path, *RACE)
+    written(path, *RACE_LIFE)
     with path.open("ab") as file:
         file.write(b"half a rec")
     before = path.read_bytes()
@@ -162,24 +201,25 @@ def test_a_reader_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_disk_that_is_full_leaves_whole_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(tmp_path / "j")
-    journal.append(RACE[0])
+    RACE_LIFE[0](journal)
     size = (tmp_path / "j").stat().st_size
     real = os.write
     monkeypatch.setattr(os, "write", lambda file, data: real(file, data[: HEADER_BYTES + 3]))
     with pytest.raises(JournalError, match="disk is full"):
-        journal.append(RACE[1])
+        RACE_LIFE[1](journal)
     monkeypatch.undo()
     assert (tmp_path / "j").stat().st_size == size
-    assert journal.races[UNIT, 1].result is None
-    journal.append(RACE[1])
+    assert journal.races[RACE].result is None
+    RACE_LIFE[1](journal)
     journal.close()
+    assert written(tmp_path / "j")[0] == {RACE: RaceEntry(DEVICE, RESULT, basis=BASIS, input_salt=b"i" * 32)}
 
 
 def test_a_disk_that_is_full_when_it_is_rewritten_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "j"
-    written(path, *RACE)
+    written(path, *RACE_LIFE)
     before, real = path.read_bytes(), os.write
     monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 100)
     monkeypatch.setattr(os, "write", lambda file, data: real(file, data[: HEADER_BYTES + 3]))
@@ -188,32 +228,27 @@ def test_a_disk_that_is_full_when_it_is_rewritten_leaves_the_old_one(
     assert path.read_bytes() == before
 
 
-def test_a_result_that_an_older_release_wrote_down_is_none_any_more(tmp_path: Path) -> None:
-    """No chain takes its root: what was not committed to is computed again, and the rest of the journal is read."""
-    old = (WorkDone(UNIT, 1, OLD_RESULT), WorkBound(UNIT, 1, BASIS, OLD_RESULT))
-    written(tmp_path / "j", Assigned(UNIT, 1, DEVICE), *old, Sending(UNIT, 1, Sent.COMMIT), *CASE)
-    journal = Journal(tmp_path / "j")
-    entry = journal.races[UNIT, 1]
-    assert (entry.device, entry.result, entry.basis, entry.sent) == (DEVICE, None, None, {Sent.COMMIT})
-    assert list(journal.cases) == [(UNIT, 0), (UNIT, 1)]
-    journal.close()
-
-
 def test_a_long_journal_is_rewritten_without_what_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "j"
-    done: list[JournalRecord] = []
+    written(path, *RACE_LIFE[:-1], *TASK_LIFE[:-1], *CASE_LIFE)
+    journal = Journal(path)
     for number in range(20):
-        unit = bytes([number]) * 32
-        done += [Assigned(unit, 1, DEVICE), WorkCounted(unit, 1, BASIS, RESULT), Ended(unit, 1, End.WON, number)]
-    written(path, *done, *RACE, *CASE, Dismissed(UNIT, 0))
-    size = path.stat().st_size
+        key = bytes([number]) * 32, 1
+        journal.races.put(key, RaceEntry(DEVICE, RESULT, basis=BASIS))
+        journal.races.change(key, end=End.WON, paid=number)
+        journal.tasks.put(key, BID)
+        journal.tasks.change(key, end="over", paid=number)
+    journal.close()
+    size, (open_races, _, open_tasks) = path.stat().st_size, written(path, lambda _: None)
     monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 100)
     monkeypatch.setattr(journal_module, "ENDED_KEPT", 5)
     Journal(path).close()
-    assert path.stat().st_size < size / 3
+    assert path.stat().st_size < size / 2
     journal = Journal(path)
-    assert [entry.paid for key, entry in journal.races.items() if entry.end is not None] == [15, 16, 17, 18, 19]
-    assert (journal.races[UNIT, 1].result, journal.races[UNIT, 1].basis) == (RESULT, BASIS)
+    for table in (journal.races, journal.tasks):
+        assert [entry.paid for entry in table.values() if entry.end is not None] == [15, 16, 17, 18, 19]
+        assert not any(entry.result for entry in table.values() if entry.end is not None)
+    assert (journal.races[RACE], journal.tasks[TASK]) == (open_races[RACE], open_tasks[TASK])
     assert list(journal.cases) == [(UNIT, 1)]
     with pytest.raises(JournalError, match="in use"):
         Journal(path)
@@ -224,11 +259,11 @@ WRITER = """
 import sys
 from pathlib import Path
 from gpu_tasks.provider.journal.journal import Journal
-from gpu_tasks.provider.journal.records import Assigned, Sending, Sent
+from gpu_tasks.provider.journal.records import RaceEntry
 journal = Journal(Path(sys.argv[1]))
 start = len(journal.races)
 for number in range(start, 1_000_000):
-    journal.append(Assigned(number.to_bytes(32, "big"), 1, bytes(32)))
+    journal.races.put((number.to_bytes(32, "big"), 1), RaceEntry(bytes(32)))
     print(number, flush=True)
 """
 

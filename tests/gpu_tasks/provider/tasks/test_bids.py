@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -120,10 +121,7 @@ class Bidder:
         return [DeviceStatus(name, device, ()) for name in self.devices]
 
     def _number(self, number: int) -> Any:
-        async def told() -> int:
-            return number
-
-        return told
+        return AsyncMock(return_value=number)
 
 
 def bid_for(bidder: Bidder) -> list[bytes]:

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -46,9 +47,6 @@ def parts(store: Store, *, elsewhere: Store | None = None, of: Keys = OWN) -> Pa
     since = {OWN: 0, STANDBY: 0, JUDGE: 0, OTHER: SEALED_AT, NEWER: SEALED_AT + 1}
     known = {keys.stash: Provider(public(keys), b"http://127.0.0.1:1", height) for keys, height in since.items()}
 
-    async def providers() -> dict[bytes, Provider]:
-        return known
-
     async def judging_readers() -> list[InputReader]:
         return [InputReader(JUDGE.stash, public(JUDGE), 0)]
 
@@ -58,7 +56,7 @@ def parts(store: Store, *, elsewhere: Store | None = None, of: Keys = OWN) -> Pa
         return elsewhere[address]
 
     found = SimpleNamespace(
-        chain=SimpleNamespace(providers=providers, judging_readers=judging_readers),
+        chain=SimpleNamespace(providers=AsyncMock(return_value=known), judging_readers=judging_readers),
         identity=SimpleNamespace(stash=of.stash, seal_key=seal_key(of)),
         store=store,
         blobs=SimpleNamespace(get=get),
@@ -144,14 +142,11 @@ def test_a_run_is_asked_of_its_maker_first(maker: Keys) -> None:
     known = {keys.stash: Provider(public(keys), f"http://127.0.0.1:{port}".encode(), 0)
              for port, keys in enumerate((OWN, STANDBY, JUDGE, OTHER), 1)}  # fmt: skip
 
-    async def providers() -> dict[bytes, Provider]:
-        return known
-
     async def get(_address: bytes, endpoints: list[str]) -> bytes:
         asked.append(endpoints)
         return blob
 
-    there.chain.providers = providers
+    there.chain.providers = AsyncMock(return_value=known)
     there.blobs.get = get  # type: ignore[method-assign, assignment]
     milestone = Milestone(1, root_of(DIGESTS[: state_index(task().order, 1) + 1]), 7, address_of(blob))
     asyncio.run(fetch_run(there, task(), milestone, [b"gone" * 8, maker.stash]))

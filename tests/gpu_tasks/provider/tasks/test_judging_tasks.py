@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -112,9 +113,6 @@ def test_what_was_judged_is_what_the_final_chain_asks_for(monkeypatch: pytest.Mo
         assert final
         return {} if change is None else {case.task_id: replace(case.task, **change)}
 
-    async def found(*_: object) -> Statement:
-        return UNANSWERABLE
-
     async def nothing(*_: object) -> None:
         """A commitment is no matter of this."""
 
@@ -122,7 +120,7 @@ def test_what_was_judged_is_what_the_final_chain_asks_for(monkeypatch: pytest.Mo
         chain=SimpleNamespace(tasks=tasks), telemetry=SimpleNamespace(tell=lambda event, **_: told.append(event))
     )
     duty = TaskJudgeDuty(cast(Parts[Any], parts))
-    monkeypatch.setattr(judging_tasks, "find_task_verdict", found)
+    monkeypatch.setattr(judging_tasks, "find_task_verdict", AsyncMock(return_value=UNANSWERABLE))
     monkeypatch.setattr(duty, "_keep", lambda _, statement: kept.append(statement))
     monkeypatch.setattr(duty, "_take_if_due", nothing)
     asyncio.run(duty._judge(case, Search()))

@@ -1,10 +1,12 @@
 """What chain and journal ask for next about a task, state by state."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.training.bids import DRAWS_FROM, BidOffer, TaskBid
 from gpu_tasks.market.training.money import TaskOutcome
@@ -13,11 +15,10 @@ from gpu_tasks.market.training.reputation import TrackRecord
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import Milestone, Slot, Standby, TaskResult, TaskState
 from gpu_tasks.market.training.terms import Bid
-from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry, TaskSent
+from gpu_tasks.provider.journal.task_records import BidBasis, FoundMilestone, TaskEntry, TaskStep
 from gpu_tasks.provider.tasks.places import (
     OnHand,
     OwnTask,
-    TaskStep,
     is_about,
     is_held,
     next_step,
@@ -39,9 +40,10 @@ RESULT = TaskResult(b"r" * 32, b"b" * 32, 7)
 READY = OnHand(has_input=True)
 
 
-def entry(**changed: Any) -> TaskEntry:
-    order = a_task().order
-    return TaskEntry(DEVICE, BidBasis(order.task_hash, order.input_root, order.input_blob), OFFER, b"s" * 32, **changed)
+def entry(milestones: Sequence[Milestone] = (), **changed: Any) -> TaskEntry:
+    order, found = a_task().order, tuple(FoundMilestone(each, Usage(0, 0, 0, 0, 0, 0)) for each in milestones)
+    basis = BidBasis(order.task_hash, order.input_root, order.input_blob)
+    return TaskEntry(DEVICE, basis, OFFER, b"s" * 32, found=found, **changed)
 
 
 def asked(
@@ -50,64 +52,64 @@ def asked(
     bid: TaskBid | None = OPENED,
     on_hand: OnHand = READY,
     **task: Any,
-) -> TaskStep:
+) -> TaskStep | None:
     own = OwnTask(KEY, a_task(state=state, deadline=20, **task), bid)
     return next_step(own, journal or entry(), ME, on_hand, 10)
 
 
 def test_a_bid_that_is_not_in_is_committed_to() -> None:
     assert asked(TaskState.COMMITTING, bid=None) is TaskStep.COMMIT
-    assert asked(TaskState.COMMITTING, bid=SEALED) is TaskStep.NOTHING
+    assert asked(TaskState.COMMITTING, bid=SEALED) is None
 
 
 def test_it_is_opened_when_nobody_can_commit_any_more() -> None:
     assert asked(TaskState.REVEALING, bid=SEALED) is TaskStep.REVEAL
-    assert asked(TaskState.REVEALING, bid=OPENED) is TaskStep.NOTHING
-    assert asked(TaskState.REVEALING, bid=None) is TaskStep.NOTHING
-    assert asked(TaskState.AWARDING) is TaskStep.NOTHING
+    assert asked(TaskState.REVEALING, bid=OPENED) is None
+    assert asked(TaskState.REVEALING, bid=None) is None
+    assert asked(TaskState.AWARDING) is None
 
 
 def test_a_winner_starts_once_its_input_is_there() -> None:
     assert asked(TaskState.STARTING, slots=(MINE,)) is TaskStep.START
-    assert asked(TaskState.STARTING, slots=(replace(MINE, started_at=9),)) is TaskStep.NOTHING
-    assert asked(TaskState.STARTING, slots=(THEIRS,)) is TaskStep.NOTHING
-    assert asked(TaskState.STARTING, slots=(MINE,), on_hand=OnHand()) is TaskStep.NOTHING
+    assert asked(TaskState.STARTING, slots=(replace(MINE, started_at=9),)) is None
+    assert asked(TaskState.STARTING, slots=(THEIRS,)) is None
+    assert asked(TaskState.STARTING, slots=(MINE,), on_hand=OnHand()) is None
 
 
 def test_an_input_that_is_nowhere_is_reported_before_it_is_too_late_and_never_after_a_start() -> None:
     own = OwnTask(KEY, a_task(state=TaskState.STARTING, deadline=20, slots=(MINE,)), OPENED)
-    assert next_step(own, entry(), ME, OnHand(), 15) is TaskStep.NOTHING
+    assert next_step(own, entry(), ME, OnHand(), 15) is None
     assert next_step(own, entry(), ME, OnHand(), 16) is TaskStep.REPORT
-    assert next_step(own, entry(sent={TaskSent.START}), ME, OnHand(), 16) is TaskStep.START
-    assert next_step(own, entry(sent={TaskSent.REPORT}), ME, READY, 16) is TaskStep.REPORT
+    assert next_step(own, entry(sent=(TaskStep.START,)), ME, OnHand(), 16) is TaskStep.START
+    assert next_step(own, entry(sent=(TaskStep.REPORT,)), ME, READY, 16) is TaskStep.REPORT
 
 
 def test_milestones_and_the_result_are_stated_as_the_journal_has_them() -> None:
     running = TaskState.RUNNING
-    found, done = entry(milestones={1: FIRST}), entry(milestones={1: FIRST}, result=RESULT)
-    assert asked(running, slots=(MINE,)) is TaskStep.NOTHING
+    found, done = entry([FIRST]), entry([FIRST], result=RESULT)
+    assert asked(running, slots=(MINE,)) is None
     assert asked(running, found, slots=(MINE,)) is TaskStep.MILESTONE
-    assert asked(running, found, slots=(replace(MINE, reported=1),)) is TaskStep.NOTHING
-    assert asked(running, done, slots=(replace(MINE, reported=2),)) is TaskStep.NOTHING
+    assert asked(running, found, slots=(replace(MINE, reported=1),)) is None
+    assert asked(running, done, slots=(replace(MINE, reported=2),)) is None
     assert asked(running, done, slots=(replace(MINE, reported=3),)) is TaskStep.FINISH
-    assert asked(running, done, slots=(replace(MINE, reported=4, result=RESULT),)) is TaskStep.NOTHING
+    assert asked(running, done, slots=(replace(MINE, reported=4, result=RESULT),)) is None
 
 
 def test_a_milestone_has_its_time_to_be_held_before_a_newer_one_is_stated() -> None:
-    found, slot = entry(milestones={1: FIRST, 2: replace(FIRST, number=2)}), replace(MINE, reported=1)
+    found, slot = entry([FIRST, replace(FIRST, number=2)]), replace(MINE, reported=1)
     steps = {
         reported_at: asked(TaskState.RUNNING, found, slots=(slot,), reported_at=reported_at) for reported_at in (6, 7)
     }
-    assert steps == {6: TaskStep.MILESTONE, 7: TaskStep.NOTHING}
+    assert steps == {6: TaskStep.MILESTONE, 7: None}
     assert asked(TaskState.RUNNING, found, slots=(slot,), reported_at=10, done=1) is TaskStep.MILESTONE
 
 
 def test_an_offer_that_yielded_to_a_larger_bond_is_not_made_again_while_the_draw_is_full() -> None:
     draw = (KEY[0], DRAWS_FROM + 1)
     for volunteers, sent, step in (
-        (BIDS_MAX, set(), TaskStep.VOLUNTEER),
-        (BIDS_MAX - 1, {TaskSent.VOLUNTEER}, TaskStep.VOLUNTEER),
-        (BIDS_MAX, {TaskSent.VOLUNTEER}, TaskStep.NOTHING),
+        (BIDS_MAX, (), TaskStep.VOLUNTEER),
+        (BIDS_MAX - 1, (TaskStep.VOLUNTEER,), TaskStep.VOLUNTEER),
+        (BIDS_MAX, (TaskStep.VOLUNTEER,), None),
     ):
         sought = a_task(state=TaskState.VOLUNTEERING, deadline=20, draws=1, volunteers=volunteers, slots=(THEIRS,))
         assert next_step(OwnTask(draw, sought, None), entry(sent=sent), ME, READY, 10) is step
@@ -118,39 +120,39 @@ def test_who_was_out_before_a_jury_opens_nothing() -> None:
     found = entry(result=RESULT, result_salt=b"s" * 32)
     assert asked(TaskState.OPENING, found, slots=(bound,)) is TaskStep.OPEN
     gone = replace(bound, outcome=TaskOutcome.DIED)
-    assert asked(TaskState.OPENING, found, slots=(gone, THEIRS), jury_from=1) is TaskStep.NOTHING
+    assert asked(TaskState.OPENING, found, slots=(gone, THEIRS), jury_from=1) is None
 
 
 def test_milestones_are_counted_over_all_legs() -> None:
     rest = replace(a_task(deadline=20), state=TaskState.RUNNING, slots=(MINE,), behind=1, milestones=3)
     own = OwnTask(KEY, rest, OPENED)
-    assert next_step(own, entry(milestones={1: FIRST}), ME, READY, 10) is TaskStep.NOTHING
+    assert next_step(own, entry([FIRST]), ME, READY, 10) is None
     second = replace(FIRST, number=2)
-    assert next_step(own, entry(milestones={2: second}), ME, READY, 10) is TaskStep.MILESTONE
+    assert next_step(own, entry([second]), ME, READY, 10) is TaskStep.MILESTONE
 
 
 def test_partners_keep_step() -> None:
-    found = entry(milestones={1: FIRST, 2: replace(FIRST, number=2)})
+    found = entry([FIRST, replace(FIRST, number=2)])
     ahead, level = (replace(MINE, reported=1), THEIRS), (replace(MINE, reported=1), replace(THEIRS, reported=1))
-    assert asked(TaskState.RUNNING, found, slots=ahead) is TaskStep.NOTHING
+    assert asked(TaskState.RUNNING, found, slots=ahead) is None
     assert asked(TaskState.RUNNING, found, slots=level) is TaskStep.MILESTONE
 
 
 def test_who_stands_by_holds_what_it_has_checked() -> None:
     theirs = (replace(THEIRS, reported=1, milestone=FIRST),)
-    assert asked(TaskState.RUNNING, slots=theirs, standby=STANDBY) is TaskStep.NOTHING
+    assert asked(TaskState.RUNNING, slots=theirs, standby=STANDBY) is None
     held = OnHand(has_input=True, held=1)
     assert asked(TaskState.RUNNING, slots=theirs, standby=STANDBY, on_hand=held) is TaskStep.HOLD
-    assert asked(TaskState.RUNNING, slots=theirs, standby=STANDBY, on_hand=held, done=1) is TaskStep.NOTHING
-    assert asked(TaskState.RUNNING, slots=theirs, on_hand=held) is TaskStep.NOTHING
+    assert asked(TaskState.RUNNING, slots=theirs, standby=STANDBY, on_hand=held, done=1) is None
+    assert asked(TaskState.RUNNING, slots=theirs, on_hand=held) is None
     newer = (replace(THEIRS, reported=2, milestone=replace(FIRST, number=2)),)
-    assert asked(TaskState.RUNNING, slots=newer, standby=STANDBY, on_hand=held) is TaskStep.NOTHING
+    assert asked(TaskState.RUNNING, slots=newer, standby=STANDBY, on_hand=held) is None
 
 
 def test_what_counts_of_an_earlier_leg_is_not_held_again() -> None:
     theirs = (replace(THEIRS, reported=1, milestone=replace(FIRST, number=3)),)
     held = OnHand(has_input=True, held=3)
-    for done, step in ((0, TaskStep.HOLD), (1, TaskStep.NOTHING)):
+    for done, step in ((0, TaskStep.HOLD), (1, None)):
         rest = {"behind": 2, "milestones": 2, "done": done}
         assert asked(TaskState.RUNNING, None, OPENED, held, slots=theirs, standby=STANDBY, **rest) is step
 
@@ -158,29 +160,29 @@ def test_what_counts_of_an_earlier_leg_is_not_held_again() -> None:
 def test_a_milestone_of_which_partners_say_different_things_is_not_held() -> None:
     first, second = replace(THEIRS, milestone=FIRST), replace(THEIRS, milestone=replace(FIRST, root=b"x" * 32))
     held = OnHand(has_input=True, held=1)
-    assert asked(TaskState.RUNNING, slots=(first, second), standby=STANDBY, on_hand=held) is TaskStep.NOTHING
+    assert asked(TaskState.RUNNING, slots=(first, second), standby=STANDBY, on_hand=held) is None
 
 
 def test_who_is_asked_takes_over_if_it_can_go_on() -> None:
     assert asked(TaskState.ASKING, standby=replace(STANDBY, is_bound=False)) is TaskStep.START
-    assert asked(TaskState.ASKING, standby=STANDBY, on_hand=OnHand()) is TaskStep.NOTHING
-    assert asked(TaskState.ASKING, standby=replace(STANDBY, provider=OTHER)) is TaskStep.NOTHING
-    assert asked(TaskState.ASKING, standby=replace(STANDBY, device=OTHER)) is TaskStep.NOTHING, "with another device"
+    assert asked(TaskState.ASKING, standby=STANDBY, on_hand=OnHand()) is None
+    assert asked(TaskState.ASKING, standby=replace(STANDBY, provider=OTHER)) is None
+    assert asked(TaskState.ASKING, standby=replace(STANDBY, device=OTHER)) is None, "with another device"
 
 
 def test_what_was_drawn_is_shown_once() -> None:
     stated = replace(MINE, result=RESULT)
-    assert asked(TaskState.SHOWING, slots=(stated,)) is TaskStep.NOTHING
+    assert asked(TaskState.SHOWING, slots=(stated,)) is None
     assert asked(TaskState.SHOWING, slots=(stated,), drawn=b"s" * 32) is TaskStep.SHOW
-    assert asked(TaskState.SHOWING, slots=(replace(stated, is_shown=True),), drawn=b"s" * 32) is TaskStep.NOTHING
+    assert asked(TaskState.SHOWING, slots=(replace(stated, is_shown=True),), drawn=b"s" * 32) is None
 
 
 def test_nothing_is_sent_that_no_window_takes() -> None:
     own = OwnTask(KEY, a_task(state=TaskState.STARTING, deadline=20, slots=(MINE,)), OPENED)
     assert next_step(own, entry(), ME, READY, 19) is TaskStep.START
-    assert next_step(own, entry(), ME, READY, 20) is TaskStep.NOTHING
-    assert next_step(replace(own, task=None), entry(), ME, READY, 19) is TaskStep.NOTHING
-    assert next_step(replace(own, key=(KEY[0], 2)), entry(), ME, READY, 19) is TaskStep.NOTHING
+    assert next_step(own, entry(), ME, READY, 20) is None
+    assert next_step(replace(own, task=None), entry(), ME, READY, 19) is None
+    assert next_step(replace(own, key=(KEY[0], 2)), entry(), ME, READY, 19) is None
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,7 @@ def selling(
     on_hand: OnHand = READY,
     newest: int = 3,
     **task: Any,
-) -> TaskStep:
+) -> TaskStep | None:
     """Four intervals of three blocks, which began in block 1."""
     order = replace(a_task().order, checked_by=checked_by, milestones=4, blocks_max=12)
     state = {"state": TaskState.RUNNING, "deadline": 30, "slots": (SOLD,), "started_at": 1, "milestones": 4, **task}
@@ -263,40 +265,40 @@ def selling(
 
 
 def test_an_interval_is_stated_once_it_is_over_and_noted() -> None:
-    noted = entry(milestones={1: FIRST})
-    assert selling(journal=noted, newest=2) is TaskStep.NOTHING
+    noted = entry([FIRST])
+    assert selling(journal=noted, newest=2) is None
     assert selling(journal=noted, newest=3) is TaskStep.MILESTONE
-    assert selling(newest=3) is TaskStep.NOTHING
-    assert selling(journal=noted, newest=3, slots=(replace(SOLD, reported=1),), owed=1) is TaskStep.NOTHING
+    assert selling(newest=3) is None
+    assert selling(journal=noted, newest=3, slots=(replace(SOLD, reported=1),), owed=1) is None
     last = replace(SOLD, reported=3)
-    assert selling(journal=entry(milestones={4: FIRST}), newest=20, slots=(last,), owed=3) is TaskStep.NOTHING
+    assert selling(journal=entry([replace(FIRST, number=4)]), newest=20, slots=(last,), owed=3) is None
 
 
 def test_the_end_of_a_job_is_stated_at_once_and_that_of_a_lease_when_its_time_is_up() -> None:
     done = entry(result=RESULT)
     assert selling(journal=done, newest=1) is TaskStep.FINISH
-    assert selling(CheckedBy.LEASED, done, newest=11) is TaskStep.NOTHING
+    assert selling(CheckedBy.LEASED, done, newest=11) is None
     assert selling(CheckedBy.LEASED, done, newest=12) is TaskStep.FINISH
 
 
 def test_who_has_lost_the_program_leaves_unless_its_result_is_there() -> None:
     assert selling(on_hand=LOST) is TaskStep.LEAVE
-    assert selling(journal=entry(sent={TaskSent.LEAVE})) is TaskStep.LEAVE
+    assert selling(journal=entry(sent=(TaskStep.LEAVE,))) is TaskStep.LEAVE
     assert selling(journal=entry(result=RESULT), on_hand=LOST) is TaskStep.FINISH
-    assert selling(on_hand=LOST, slots=(THEIRS,)) is TaskStep.NOTHING
+    assert selling(on_hand=LOST, slots=(THEIRS,)) is None
 
 
 def test_an_interval_that_was_given_is_stated_before_who_has_lost_the_program_leaves() -> None:
-    noted = entry(milestones={1: FIRST})
+    noted = entry([FIRST])
     assert selling(journal=noted, on_hand=LOST, newest=2) is TaskStep.LEAVE, "it is not over yet"
     assert selling(journal=noted, on_hand=LOST) is TaskStep.MILESTONE
     assert selling(journal=noted, on_hand=LOST, slots=(replace(SOLD, reported=1),), owed=1) is TaskStep.LEAVE
-    assert selling(journal=entry(milestones={1: FIRST}, sent={TaskSent.LEAVE}), on_hand=LOST) is TaskStep.LEAVE
+    assert selling(journal=entry([FIRST], sent=(TaskStep.LEAVE,)), on_hand=LOST) is TaskStep.LEAVE
 
 
 def test_what_is_missing_here_is_not_reported_as_a_missing_input() -> None:
     own = OwnTask(KEY, a_task(state=TaskState.STARTING, deadline=20, slots=(MINE,)), OPENED)
-    assert next_step(own, entry(), ME, OnHand(may_report=False), 16) is TaskStep.NOTHING
+    assert next_step(own, entry(), ME, OnHand(may_report=False), 16) is None
     assert next_step(own, entry(), ME, OnHand(may_report=True), 16) is TaskStep.REPORT
 
 

@@ -2,14 +2,13 @@
 
 import gzip
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fake_engine import MISSING
 from gpu_tasks.market.training.tasks import TaskState
-from gpu_tasks.provider.tasks import bids, time_terms
+from gpu_tasks.provider.tasks import bid_terms, bids
 from gpu_tasks.provider.tasks.bid_terms import UnfitError
 from gpu_tasks.provider.tasks.working import WorkDuty
 from gpu_tasks.tasks.container_request import (
@@ -20,7 +19,7 @@ from gpu_tasks.tasks.container_request import (
     ImagePart,
     RegistryImage,
 )
-from renting_village import PROGRAM, REPOSITORY, Renting, begun, play
+from renting_village import PROGRAM, REPOSITORY, Renting, begun, in_renting_village
 from runtime.cryptography.hashing import blake2_256
 
 ARCHIVE = b"of an image, as an engine reads it" * 1_000
@@ -42,70 +41,60 @@ NO_PART = ImagePart(bytes(32), bytes(32))
         (replace(PROGRAM, limits=AskedLimits(output_bytes=2 << 20)), "a blob holds"),
     ],
 )
-def test_what_the_policy_does_not_let_run_is_not_bid_for_and_said(
-    tmp_path: Path, program: ContainerRequest, says: str
+@in_renting_village(2)
+async def test_what_the_policy_does_not_let_run_is_not_bid_for_and_said(
+    village: Renting, program: ContainerRequest, says: str
 ) -> None:
-    async def scene(village: Renting) -> None:
-        task = await village.rent(program)
-        assert (await village.until(task, TaskState.ENDED)).bids == 0
-        assert any(says in str(each) for each in village.miners[0].heard.events)
-        assert not village.miners[0].daemon.duty(WorkDuty).selling.programs.has((task, 1))
-
-    play(tmp_path, scene, 2)
+    task = await village.rent(program)
+    assert (await village.until(task, TaskState.ENDED)).bids == 0
+    assert any(says in str(each) for each in village.miners[0].heard.events)
+    assert not village.miners[0].daemon.duty(WorkDuty).selling.programs.has((task, 1))
 
 
-def test_an_image_that_its_customer_sends_is_fetched_before_the_bid_loaded_and_not_kept_as_a_file(
-    tmp_path: Path,
+@in_renting_village(takes_archives=True)
+async def test_an_image_that_its_customer_sends_is_fetched_before_the_bid_loaded_and_not_kept_as_a_file(
+    village: Renting,
 ) -> None:
-    async def scene(village: Renting) -> None:
-        parts = await village.stored_parts(gzip.compress(ARCHIVE, 0))
-        assert len(parts) > 4
-        image = ArchivedImage(b"i" * 32, len(ARCHIVE), parts)
-        _, miner, engine = await begun(village, replace(PROGRAM, image=image))
-        assert engine.images == {image.sha256.hex(): ARCHIVE}
-        others = [each for each in village.fakes.values() if each is not engine and each.images]
-        assert others, "who bids and does not win has it too, and can take over"
-        assert not list((miner.daemon.settings.base_path / "images").iterdir())
-        assert not any(miner.daemon.parts.store.get(part.blob) for part in parts), "its store keeps none of it"
-
-    play(tmp_path, scene, takes_archives=True)
+    parts = await village.stored_parts(gzip.compress(ARCHIVE, 0))
+    assert len(parts) > 4
+    image = ArchivedImage(b"i" * 32, len(ARCHIVE), parts)
+    _, miner, engine = await begun(village, replace(PROGRAM, image=image))
+    assert engine.images == {image.sha256.hex(): ARCHIVE}
+    others = [each for each in village.fakes.values() if each is not engine and each.images]
+    assert others, "who bids and does not win has it too, and can take over"
+    assert not list((miner.daemon.settings.base_path / "images").iterdir())
+    assert not any(miner.daemon.parts.store.get(part.blob) for part in parts), "its store keeps none of it"
 
 
-def test_a_part_that_is_not_to_be_had_is_no_missing_input(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task = await village.rent(replace(PROGRAM, image=ArchivedImage(b"i" * 32, 9, (NO_PART,))))
-        assert (await village.until(task, TaskState.ENDED)).bids == 0
-        assert any("a part of its image is not to be had" in str(each) for each in village.miners[0].heard.events)
-
-    play(tmp_path, scene, 2, takes_archives=True)
+@in_renting_village(2, takes_archives=True)
+async def test_a_part_that_is_not_to_be_had_is_no_missing_input(village: Renting) -> None:
+    task = await village.rent(replace(PROGRAM, image=ArchivedImage(b"i" * 32, 9, (NO_PART,))))
+    assert (await village.until(task, TaskState.ENDED)).bids == 0
+    assert any("a part of its image is not to be had" in str(each) for each in village.miners[0].heard.events)
 
 
-def test_what_was_made_ready_for_a_bid_that_is_not_made_is_let_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@in_renting_village(1)
+async def test_what_was_made_ready_for_a_bid_that_is_not_made_is_let_go(
+    village: Renting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_little(*_: object) -> None:
         raise UnfitError("it pays too little by now")
 
-    async def scene(village: Renting) -> None:
-        offers = iter((time_terms.program_offer,))
+    offers = iter((bid_terms.program_offer,))
 
-        def once(*words: Any) -> Any:
-            return next(offers, too_little)(*words)
+    def once(*words: Any) -> Any:
+        return next(offers, too_little)(*words)
 
-        monkeypatch.setattr(bids, "program_offer", once)
-        village.engines = {}
-        task = await village.rent()
-        await village.until(task, TaskState.ENDED)
-        assert "it pays too little by now" in str(village.miners[0].heard.events)
-        assert not village.miners[0].daemon.duty(WorkDuty).selling.programs.has((task, 1))
-
-    play(tmp_path, scene, 1)
+    monkeypatch.setattr(bids, "program_offer", once)
+    village.engines = {}
+    task = await village.rent()
+    await village.until(task, TaskState.ENDED)
+    assert "it pays too little by now" in str(village.miners[0].heard.events)
+    assert not village.miners[0].daemon.duty(WorkDuty).selling.programs.has((task, 1))
 
 
-def test_a_request_that_is_not_the_one_that_its_hash_names_is_not_bid_for(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task = await village.rent(task_hash=blake2_256(b"another"))
-        assert (await village.until(task, TaskState.ENDED)).bids == 0
-        assert any("another than its hash names" in str(each) for each in village.miners[0].heard.events)
-
-    play(tmp_path, scene, 2)
+@in_renting_village(2)
+async def test_a_request_that_is_not_the_one_that_its_hash_names_is_not_bid_for(village: Renting) -> None:
+    task = await village.rent(task_hash=blake2_256(b"another"))
+    assert (await village.until(task, TaskState.ENDED)).bids == 0
+    assert any("another than its hash names" in str(each) for each in village.miners[0].heard.events)

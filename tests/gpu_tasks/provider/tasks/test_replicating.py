@@ -1,7 +1,6 @@
 """Tasks that several compute, with several daemons over real pallets: offered, drawn, bound, opened, disputed."""
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -17,14 +16,13 @@ from gpu_tasks.market.training.replica_events import ReplicasCompared, Volunteer
 from gpu_tasks.market.training.tasks import Task, TaskState, panel
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
-from gpu_tasks.provider.journal.journal import Journal
-from gpu_tasks.provider.journal.task_records import ResultFound, ResultSalted
 from gpu_tasks.provider.watching.watch import NobodyWatches
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST, ContainerRequest
 from gpu_tasks.tunnel.multiplexer import TunnelError
 from provider_chain import CUSTOMER_SEAL
-from renting_village import PROGRAM, Renting, play
+from renting_village import PROGRAM, Renting, in_renting_village
+from staged import Scene
 from task_chain import net
 
 TIME = 20
@@ -51,9 +49,9 @@ def engines(village: Renting, task: Task) -> list[FakeEngine]:
     return [village.engine_of(task.slots[place].provider) for place in panel(task)]
 
 
-def replicas(tmp_path: Path, scene: Callable[[Any], Awaitable[None]], count: int = 5) -> None:
-    """Play a scene among so many providers, all of which run containers at one price."""
-    play(tmp_path, scene, count, is_of_one_price=True)
+def among_replicas(count: int = 5) -> Callable[[Scene], Callable[..., None]]:
+    """Stage a test among so many providers, all of which run containers at one price."""
+    return in_renting_village(count, is_of_one_price=True)
 
 
 class Places(NobodyWatches):
@@ -66,219 +64,184 @@ class Places(NobodyWatches):
         self.places.append(place)
 
 
-def test_what_each_writes_is_told_of_its_own_place(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        watches = {}
-        for miner in village.miners:
-            watches[miner.keys.stash] = Places()
-            object.__setattr__(miner.daemon.parts, "watch", watches[miner.keys.stash])
-        _, found = await running(village)
-        assert [watches[slot.provider].places for slot in found.slots] == [[0], [1], [2]]
-
-    replicas(tmp_path, scene)
+@among_replicas()
+async def test_what_each_writes_is_told_of_its_own_place(village: Renting) -> None:
+    watches = {}
+    for miner in village.miners:
+        watches[miner.keys.stash] = Places()
+        object.__setattr__(miner.daemon.parts, "watch", watches[miner.keys.stash])
+    _, found = await running(village)
+    assert [watches[slot.provider].places for slot in found.slots] == [[0], [1], [2]]
 
 
-def test_three_that_find_the_same_are_paid(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task, found = await running(village)
-        assert len({slot.provider for slot in found.slots}) == 3
-        assert len(village.node.chain.happened(Volunteered)) == 4, "all others offer a device"
-        for engine in engines(village, found):
-            assert len(engine.running) == 1
-            engine.end()
-        stated = await village.until(task, TaskState.SUBMITTED)
-        assert len({slot.result.root for slot in stated.slots if slot.result is not None}) == 1
-        for slot in stated.slots:
-            assert slot.result is not None
-            blob = village.miner(slot.provider).daemon.parts.store.get(slot.result.blob)
-            assert blob is not None
-            assert CUSTOMER_SEAL.open(blob), "each has sealed what it found to the customer"
-        ended = await village.until(task, TaskState.ENDED)
-        for _ in range(4):
-            await village.block()
-        assert [slot.outcome for slot in ended.slots] == [TaskOutcome.ON_TIME] * 3
-        for slot in ended.slots:
-            journal = village.miner(slot.provider).daemon.parts.journal
-            assert sum(entry.paid for (name, _), entry in journal.tasks.items() if name == task) == net(slot.price)
-        assert not any(engine.running for engine in village.fakes.values()), "every container is gone"
-        assert village.node.failed == []
-
-    replicas(tmp_path, scene)
+@among_replicas()
+async def test_three_that_find_the_same_are_paid(village: Renting) -> None:
+    task, found = await running(village)
+    assert len({slot.provider for slot in found.slots}) == 3
+    assert len(village.node.chain.happened(Volunteered)) == 4, "all others offer a device"
+    for engine in engines(village, found):
+        assert len(engine.running) == 1
+        engine.end()
+    stated = await village.until(task, TaskState.SUBMITTED)
+    assert len({slot.result.root for slot in stated.slots if slot.result is not None}) == 1
+    for slot in stated.slots:
+        assert slot.result is not None
+        blob = village.miner(slot.provider).daemon.parts.store.get(slot.result.blob)
+        assert blob is not None
+        assert CUSTOMER_SEAL.open(blob), "each has sealed what it found to the customer"
+    ended = await village.until(task, TaskState.ENDED)
+    await village.blocks(4)
+    assert [slot.outcome for slot in ended.slots] == [TaskOutcome.ON_TIME] * 3
+    for slot in ended.slots:
+        journal = village.miner(slot.provider).daemon.parts.journal
+        assert sum(entry.paid for (name, _), entry in journal.tasks.items() if name == task) == net(slot.price)
+    assert not any(engine.running for engine in village.fakes.values()), "every container is gone"
+    assert village.node.failed == []
 
 
-def test_who_finds_something_else_is_not_paid(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task, found = await running(village)
-        liar, *others = engines(village, found)
-        liar.left = {"words": b"15\n"}
-        for engine in (liar, *others):
-            engine.end()
-        ended = await village.until(task, TaskState.ENDED)
-        assert [slot.outcome for slot in ended.slots] == [TaskOutcome.OUTVOTED, *[TaskOutcome.ON_TIME] * 2]
-        paid = sorted(each.earned for each in village.node.chain.happened(SlotSettled))
-        assert paid == [0, ended.slots[0].price, ended.slots[0].price]
-
-    replicas(tmp_path, scene)
+@among_replicas()
+async def test_who_finds_something_else_is_not_paid(village: Renting) -> None:
+    task, found = await running(village)
+    liar, *others = engines(village, found)
+    liar.left = {"words": b"15\n"}
+    for engine in (liar, *others):
+        engine.end()
+    ended = await village.until(task, TaskState.ENDED)
+    assert [slot.outcome for slot in ended.slots] == [TaskOutcome.OUTVOTED, *[TaskOutcome.ON_TIME] * 2]
+    paid = sorted(each.earned for each in village.node.chain.happened(SlotSettled))
+    assert paid == [0, ended.slots[0].price, ended.slots[0].price]
 
 
-def test_nothing_of_a_result_is_seen_before_all_are_bound(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task, found = await running(village)
-        first, second, third = engines(village, found)
-        first.end()
-        second.end()
-        for _ in range(6):
-            await village.block()
-        now = village.task(task)
-        assert [slot.commitment is not None for slot in now.slots] == [True, True, False]
-        assert all(slot.result is None for slot in now.slots)
-        third.end()
-        await village.until(task, TaskState.SUBMITTED)
-
-    replicas(tmp_path, scene)
+@among_replicas()
+async def test_nothing_of_a_result_is_seen_before_all_are_bound(village: Renting) -> None:
+    task, found = await running(village)
+    first, second, third = engines(village, found)
+    first.end()
+    second.end()
+    await village.blocks(6)
+    now = village.task(task)
+    assert [slot.commitment is not None for slot in now.slots] == [True, True, False]
+    assert all(slot.result is None for slot in now.slots)
+    third.end()
+    await village.until(task, TaskState.SUBMITTED)
 
 
 @pytest.mark.parametrize("when", ["before it ended", "before it was opened"])
-def test_a_daemon_that_restarts_begins_it_anew_or_opens_what_it_is_bound_to(tmp_path: Path, when: str) -> None:
-    async def scene(village: Renting) -> None:
-        task, found = await running(village)
-        miner = village.miner(found.slots[1].provider)
-        if when == "before it was opened":
-            for engine in engines(village, found)[1:]:
-                engine.end()
-            while village.task(task).slots[1].commitment is None:
-                await village.block()
-        village.fakes[miner.keys.name] = FakeEngine()
-        village.engines = dict(village.fakes)
-        await village.restart(miner)
-        await village.block()
-        await village.block()
-        for engine in engines(village, found):
+@among_replicas()
+async def test_a_daemon_that_restarts_begins_it_anew_or_opens_what_it_is_bound_to(village: Renting, when: str) -> None:
+    task, found = await running(village)
+    miner = village.miner(found.slots[1].provider)
+    if when == "before it was opened":
+        for engine in engines(village, found)[1:]:
             engine.end()
-        ended = await village.until(task, TaskState.ENDED)
-        assert [slot.outcome for slot in ended.slots] == [TaskOutcome.ON_TIME] * 3
-
-    replicas(tmp_path, scene)
-
-
-def test_nobody_enters_what_is_compared_not_even_its_customer(tmp_path: Path) -> None:
-    """It would change what one of them finds, which is outvoted then, and what is found it would have unpaid."""
-
-    async def scene(village: Renting) -> None:
-        task, found = await running(village)
-        async with aiohttp.ClientSession() as session:
-            for slot in found.slots:
-                port = village.miner(slot.provider).daemon.server.port
-                with pytest.raises(aiohttp.WSServerHandshakeError, match="404"):
-                    await session.ws_connect(f"http://127.0.0.1:{port}/tunnel/{task.hex()}")
-        with pytest.raises(TunnelError, match="nobody enters"):
-            runner_of(found)
-
-    replicas(tmp_path, scene)
-
-
-def test_a_jury_convicts_two_that_lied(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task, found = await running(village)
-        for engine in engines(village, found)[:2]:
-            engine.left = {"words": b"15\n"}
-        for engine in engines(village, found):
-            engine.end()
-        await village.until(task, TaskState.SUBMITTED)
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        heard = await village.until(task, TaskState.RUNNING)
-        assert len(panel(heard)) == 5
-        await village.block()
-        for engine in engines(village, heard):
-            engine.end()
-        ended = await village.until(task, TaskState.ENDED)
-        lied, paid = TaskOutcome.LIED, TaskOutcome.ON_TIME
-        assert [slot.outcome for slot in ended.slots] == [lied, lied, paid, *[paid] * 5]
-        assert [each.votes for each in village.node.chain.happened(ReplicasCompared)] == [2, 5]
-        assert village.node.failed == []
-
-    replicas(tmp_path, scene, 9)
-
-
-def test_who_asks_for_more_than_the_award_does_not_offer(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task = await asked(village)
-        ended = await village.until(task, TaskState.ENDED)
-        assert ended.outcome is TaskOutcome.NO_AWARD
-        assert any("and the policy asks for" in str(each) for miner in village.miners for each in miner.heard.events)
-
-    play(tmp_path, scene, 4)
-
-
-def test_a_program_that_goes_on_for_too_long_is_ended_and_what_it_left_counts(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task, _ = await running(village, blocks_max=5)
-        ended = await village.until(task, TaskState.ENDED)
-        assert {slot.outcome for slot in ended.slots} <= {TaskOutcome.LATE, TaskOutcome.ON_TIME}
-        assert {slot.result.metric for slot in ended.slots if slot.result is not None} == {143}
-
-    replicas(tmp_path, scene)
-
-
-def test_a_request_for_other_copies_is_not_bid_for(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task = await asked(village, slots=5)
-        assert (await village.until(task, TaskState.ENDED)).bids == 0
-
-    replicas(tmp_path, scene, 3)
-
-
-def test_a_program_of_which_no_container_can_be_begun_loses_what_who_dies_does(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task = await asked(village)
-        found = await village.until(task, TaskState.STARTING)
-        village.engine_of(found.slots[2].provider).trouble = ContainerError("start", "no space is left", "make some")
-        await village.until(task, TaskState.RUNNING)
-        await village.block()
-        for engine in engines(village, found):
-            engine.end()
-        ended = await village.until(task, TaskState.ENDED)
-        assert [slot.outcome for slot in ended.slots] == [*[TaskOutcome.ON_TIME] * 2, TaskOutcome.DIED]
-
-    replicas(tmp_path, scene)
-
-
-def test_a_salt_is_in_the_journal_before_the_result_that_nobody_could_be_bound_to_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written, append = list[type[Any]](), Journal.append
-
-    def noted(journal: Journal, record: Any) -> None:
-        written.append(type(record))
-        append(journal, record)
-
-    monkeypatch.setattr(Journal, "append", noted)
-
-    async def scene(village: Renting) -> None:
-        _, found = await running(village)
-        for engine in engines(village, found):
-            engine.end()
-        await village.block()
-        assert [kind for kind in written if kind in (ResultSalted, ResultFound)] == [ResultSalted, ResultFound] * 3
-
-    replicas(tmp_path, scene)
-
-
-def test_who_did_not_start_runs_nothing_for_those_who_did(tmp_path: Path) -> None:
-    async def scene(village: Renting) -> None:
-        task = await asked(village)
-        await village.until(task, TaskState.VOLUNTEERING)
-        while village.task(task).state is TaskState.VOLUNTEERING:
-            for miner in village.miners:
-                await miner.step()
-            village.node.block()
-        late = village.miner(village.task(task).slots[2].provider)
-        village.miners.remove(late)
-        running = await village.until(task, TaskState.RUNNING)
-        assert running.slots[2].outcome is TaskOutcome.NOT_STARTED
-        village.miners.append(late)
-        for _ in range(3):
+        while village.task(task).slots[1].commitment is None:
             await village.block()
-        assert not village.engine_of(late.keys.stash).started
+    village.fakes[miner.keys.name] = FakeEngine()
+    village.engines = dict(village.fakes)
+    await village.restart(miner)
+    await village.block()
+    await village.block()
+    for engine in engines(village, found):
+        engine.end()
+    ended = await village.until(task, TaskState.ENDED)
+    assert [slot.outcome for slot in ended.slots] == [TaskOutcome.ON_TIME] * 3
 
-    replicas(tmp_path, scene)
+
+@among_replicas()
+async def test_nobody_enters_what_is_compared_not_even_its_customer(village: Renting) -> None:
+    """It would change what one of them finds, which is outvoted then, and what is found it would have unpaid."""
+    task, found = await running(village)
+    async with aiohttp.ClientSession() as session:
+        for slot in found.slots:
+            port = village.miner(slot.provider).daemon.server.port
+            with pytest.raises(aiohttp.WSServerHandshakeError, match="404"):
+                await session.ws_connect(f"http://127.0.0.1:{port}/tunnel/{task.hex()}")
+    with pytest.raises(TunnelError, match="nobody enters"):
+        runner_of(found)
+
+
+@among_replicas(9)
+async def test_a_jury_convicts_two_that_lied(village: Renting) -> None:
+    task, found = await running(village)
+    for engine in engines(village, found)[:2]:
+        engine.left = {"words": b"15\n"}
+    for engine in engines(village, found):
+        engine.end()
+    await village.until(task, TaskState.SUBMITTED)
+    village.ask(TrainingMarket.dispute(task=task, segment=None))
+    heard = await village.until(task, TaskState.RUNNING)
+    assert len(panel(heard)) == 5
+    await village.block()
+    for engine in engines(village, heard):
+        engine.end()
+    ended = await village.until(task, TaskState.ENDED)
+    lied, paid = TaskOutcome.LIED, TaskOutcome.ON_TIME
+    assert [slot.outcome for slot in ended.slots] == [lied, lied, paid, *[paid] * 5]
+    assert [each.votes for each in village.node.chain.happened(ReplicasCompared)] == [2, 5]
+    assert village.node.failed == []
+
+
+@in_renting_village(4)
+async def test_who_asks_for_more_than_the_award_does_not_offer(village: Renting) -> None:
+    task = await asked(village)
+    ended = await village.until(task, TaskState.ENDED)
+    assert ended.outcome is TaskOutcome.NO_AWARD
+    assert any("and the policy asks for" in str(each) for miner in village.miners for each in miner.heard.events)
+
+
+@among_replicas()
+async def test_a_program_that_goes_on_for_too_long_is_ended_and_what_it_left_counts(village: Renting) -> None:
+    task, _ = await running(village, blocks_max=5)
+    ended = await village.until(task, TaskState.ENDED)
+    assert {slot.outcome for slot in ended.slots} <= {TaskOutcome.LATE, TaskOutcome.ON_TIME}
+    assert {slot.result.metric for slot in ended.slots if slot.result is not None} == {143}
+
+
+@among_replicas(3)
+async def test_a_request_for_other_copies_is_not_bid_for(village: Renting) -> None:
+    task = await asked(village, slots=5)
+    assert (await village.until(task, TaskState.ENDED)).bids == 0
+
+
+@among_replicas()
+async def test_a_program_of_which_no_container_can_be_begun_loses_what_who_dies_does(village: Renting) -> None:
+    task = await asked(village)
+    found = await village.until(task, TaskState.STARTING)
+    village.engine_of(found.slots[2].provider).trouble = ContainerError("start", "no space is left", "make some")
+    await village.until(task, TaskState.RUNNING)
+    await village.block()
+    for engine in engines(village, found):
+        engine.end()
+    ended = await village.until(task, TaskState.ENDED)
+    assert [slot.outcome for slot in ended.slots] == [*[TaskOutcome.ON_TIME] * 2, TaskOutcome.DIED]
+
+
+@among_replicas()
+async def test_a_salt_is_in_the_journal_with_the_result_that_nobody_could_be_bound_to_without_it(
+    village: Renting,
+) -> None:
+    _, found = await running(village)
+    for engine in engines(village, found):
+        engine.end()
+    await village.block()
+    journals = [village.miner(slot.provider).daemon.parts.journal for slot in found.slots]
+    entries = [entry for journal in journals for entry in journal.tasks.values() if entry.result is not None]
+    salts = {entry.result_salt for entry in entries}
+    assert len(entries) == len(salts - {None}) == 3
+
+
+@among_replicas()
+async def test_who_did_not_start_runs_nothing_for_those_who_did(village: Renting) -> None:
+    task = await asked(village)
+    await village.until(task, TaskState.VOLUNTEERING)
+    while village.task(task).state is TaskState.VOLUNTEERING:
+        for miner in village.miners:
+            await miner.step()
+        village.node.block()
+    late = village.miner(village.task(task).slots[2].provider)
+    village.miners.remove(late)
+    running = await village.until(task, TaskState.RUNNING)
+    assert running.slots[2].outcome is TaskOutcome.NOT_STARTED
+    village.miners.append(late)
+    await village.blocks(3)
+    assert not village.engine_of(late.keys.stash).started

@@ -10,25 +10,23 @@ from gpu_tasks.market.training.tasks import Task, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.tasks import checkpoint_blobs, task_runs
-from task_village import TaskVillage, play_tasks, stop
+from task_village import TaskVillage, in_task_village, play_tasks, stop
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block")
 NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 
-def test_a_false_dispute_is_judged_by_segments(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        await village.until(task, TaskState.ENDED)
-        assert village.task(task).outcome is TaskOutcome.DISPUTED_FALSELY
-        judges = [miner for miner in village.miners if "judged" in miner.heard.names()]
-        assert len(judges) >= 2
-        assert all(village.hands[judge.keys.stash].training.steps <= 8 for judge in judges), "segments, not the whole"
-
-    play_tasks(tmp_path, 6, scene)
+@in_task_village(6)
+async def test_a_false_dispute_is_judged_by_segments(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    task = await village.submit()
+    await village.until(task, TaskState.SUBMITTED)
+    village.ask(TrainingMarket.dispute(task=task, segment=None))
+    await village.until(task, TaskState.ENDED)
+    assert village.task(task).outcome is TaskOutcome.DISPUTED_FALSELY
+    judges = [miner for miner in village.miners if "judged" in miner.heard.names()]
+    assert len(judges) >= 2
+    assert all(village.hands[judge.keys.stash].training.steps <= 8 for judge in judges), "segments, not the whole"
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])

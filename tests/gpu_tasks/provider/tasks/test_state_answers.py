@@ -3,6 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -55,16 +56,13 @@ def parts_of(task: Task) -> Parts[Any]:
     async def case(_case: bytes) -> Any:
         return SimpleNamespace(benches=(SimpleNamespace(members=(JUDGE.stash,)),))
 
-    async def stash_of(_key: bytes) -> bytes:
-        return JUDGE.stash
-
     async def provider(_stash: bytes) -> Provider:
         return Provider(seal_key(JUDGE).public, b"http://127.0.0.1:1", 0)
 
     async def tasks(_ids: list[bytes]) -> dict[bytes, Task]:
         return {OTHER: task, TASK: task}
 
-    chain = SimpleNamespace(case=case, stash_of=stash_of, provider=provider, tasks=tasks)
+    chain = SimpleNamespace(case=case, stash_of=AsyncMock(return_value=JUDGE.stash), provider=provider, tasks=tasks)
     journal = SimpleNamespace(
         open_tasks=lambda: iter([((name, 1), SimpleNamespace(device=DEVICE)) for name in (OTHER, TASK)])
     )

@@ -1,7 +1,6 @@
 """Whole tasks with several daemons: bids, work, checkpoints, a winner that dies, judges. Real pallets and trainings."""
 
 import contextlib
-from pathlib import Path
 
 import pytest
 
@@ -18,12 +17,11 @@ from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
-from gpu_tasks.provider.journal.records import JournalRecord
 from gpu_tasks.provider.tasks.policy_file import set_draining
 from nightly_but import nightly_but
 from provider_chain import Miner
 from task_chain import net
-from task_village import ASKED, CPU_MS, MILESTONES, TaskVillage, play_tasks, stop, undisturbed_root
+from task_village import ASKED, CPU_MS, MILESTONES, TaskVillage, in_task_village, stop, undisturbed_root
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
 
@@ -38,56 +36,48 @@ async def finished(village: TaskVillage, task: bytes) -> None:
     await village.until(task, TaskState.SUBMITTED)
     village.ask(TrainingMarket.accept(task=task))
     await village.until(task, TaskState.ENDED)
-    for _ in range(4):
-        await village.block()
+    await village.blocks(4)
 
 
-def test_a_task_is_bid_for_run_and_paid(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES)
-        task = await village.submit()
-        await finished(village, task)
-        ended, chain = village.task(task), village.node.chain
-        (slot,) = ended.slots
-        assert ended.outcome in (TaskOutcome.ON_TIME, TaskOutcome.DISPUTED_FALSELY)
-        assert slot.provider == village.miners[0].keys.stash, "the cheapest"
-        assert slot.result is not None
-        assert slot.result.root == undisturbed_root()
-        assert len(chain.happened(BidRevealed)) == 3
-        assert [each.number for each in chain.happened(MilestoneCounted)] == list(range(1, MILESTONES))
-        entry = village.miners[0].daemon.parts.journal.tasks[task, 1]
-        assert entry.end is not None
-        assert entry.paid == net(sum(each.earned for each in chain.happened(SlotSettled)))
-        assert not list((village.miners[0].daemon.settings.base_path / "tasks").iterdir()), "its states are gone"
-        assert village.node.failed == []
-
-    play_tasks(tmp_path, 4, scene)
+@in_task_village(4)
+async def test_a_task_is_bid_for_run_and_paid(village: TaskVillage) -> None:
+    village.bid_for(*PRICES)
+    task = await village.submit()
+    await finished(village, task)
+    ended, chain = village.task(task), village.node.chain
+    (slot,) = ended.slots
+    assert ended.outcome in (TaskOutcome.ON_TIME, TaskOutcome.DISPUTED_FALSELY)
+    assert slot.provider == village.miners[0].keys.stash, "the cheapest"
+    assert slot.result is not None
+    assert slot.result.root == undisturbed_root()
+    assert len(chain.happened(BidRevealed)) == 3
+    assert [each.number for each in chain.happened(MilestoneCounted)] == list(range(1, MILESTONES))
+    entry = village.miners[0].daemon.parts.journal.tasks[task, 1]
+    assert entry.end is not None
+    assert entry.paid == net(sum(each.earned for each in chain.happened(SlotSettled)))
+    assert not list((village.miners[0].daemon.settings.base_path / "tasks").iterdir()), "its states are gone"
+    assert village.node.failed == []
 
 
-def test_who_has_no_policy_bids_for_nothing(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        task = await village.submit()
-        assert (await village.until(task, TaskState.ENDED)).bids == 0
-
-    play_tasks(tmp_path, 2, scene)
+@in_task_village(2)
+async def test_who_has_no_policy_bids_for_nothing(village: TaskVillage) -> None:
+    task = await village.submit()
+    assert (await village.until(task, TaskState.ENDED)).bids == 0
 
 
 @pytest.mark.parametrize("stop_after", nightly_but(3, range(0, 24, 2)))
-def test_a_provider_that_restarts_at_any_block_does_the_same(tmp_path: Path, stop_after: int) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES)
-        task = await village.submit()
-        for _ in range(stop_after):
-            await village.block()
-        await village.restart(village.miners[0])
-        await finished(village, task)
-        (slot,) = village.task(task).slots
-        assert slot.outcome is TaskOutcome.ON_TIME
-        assert slot.result is not None
-        assert slot.result.root == undisturbed_root()
-        assert len(village.node.chain.happened(BidRevealed)) == 3
-
-    play_tasks(tmp_path, 4, scene, numbers=NO_AUDIT)
+@in_task_village(4, numbers=NO_AUDIT)
+async def test_a_provider_that_restarts_at_any_block_does_the_same(village: TaskVillage, stop_after: int) -> None:
+    village.bid_for(*PRICES)
+    task = await village.submit()
+    await village.blocks(stop_after)
+    await village.restart(village.miners[0])
+    await finished(village, task)
+    (slot,) = village.task(task).slots
+    assert slot.outcome is TaskOutcome.ON_TIME
+    assert slot.result is not None
+    assert slot.result.root == undisturbed_root()
+    assert len(village.node.chain.happened(BidRevealed)) == 3
 
 
 class KilledError(Exception):
@@ -100,9 +90,9 @@ class Deadly:
     def __init__(self, miner: Miner, at: int, *, is_written: bool) -> None:
         self.count, self.is_dead = 0, False
         journal = miner.daemon.parts.journal
-        append = journal.append
+        append = journal.races.write
 
-        def dying(record: JournalRecord) -> None:
+        def dying(record: bytes) -> None:
             self.count += 1
             if self.count == at and is_written:
                 append(record)
@@ -111,154 +101,144 @@ class Deadly:
                 raise KilledError
             append(record)
 
-        journal.append = dying  # type: ignore[method-assign]
+        journal.races.write = journal.cases.write = journal.tasks.write = dying
 
 
 @pytest.mark.parametrize("is_written", [False, True])
 @pytest.mark.parametrize("at", nightly_but(3, range(1, WRITES + 2)))
-def test_a_provider_killed_at_any_write_repeats_or_resumes_and_never_contradicts(
-    tmp_path: Path, at: int, is_written: bool
+@in_task_village(4, numbers=NO_AUDIT)
+async def test_a_provider_killed_at_any_write_repeats_or_resumes_and_never_contradicts(
+    village: TaskVillage, at: int, is_written: bool
 ) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES)
-        first = village.miners[0]
-        deadly = Deadly(first, at, is_written=is_written)
-        task = await village.submit()
-        has_accepted = False
-        for _ in range(80):
-            if village.task(task).state is TaskState.SUBMITTED and not has_accepted:
-                has_accepted = True
-                village.ask(TrainingMarket.accept(task=task))
-            village.node.block()
-            for miner in list(village.miners):
-                with contextlib.suppress(KilledError):
-                    await miner.step()
-            if deadly.is_dead and first in village.miners:
-                await village.restart(first)
-            if has_accepted and not list(village.miner(first.keys.stash).daemon.parts.journal.open_tasks()):
-                break
-        winner = village.miner(first.keys.stash)
-        (slot,) = village.task(task).slots
-        assert slot.provider == first.keys.stash
-        assert slot.outcome is TaskOutcome.ON_TIME
-        assert slot.result is not None
-        assert slot.result.root == undisturbed_root()
-        assert deadly.is_dead is (at <= WRITES), "every write of such a task is died at"
-        assert winner.daemon.parts.journal.tasks[task, 1].paid > 0
-        assert len(list(payments(winner.daemon.settings.base_path / EARNINGS_FILE))) == 1
-        stated = village.node.chain.happened(MilestoneReported)
-        assert [each.milestone.number for each in stated] == [1, 2]
-
-    play_tasks(tmp_path, 4, scene, numbers=NO_AUDIT)
+    village.bid_for(*PRICES)
+    first = village.miners[0]
+    deadly = Deadly(first, at, is_written=is_written)
+    task = await village.submit()
+    has_accepted = False
+    for _ in range(80):
+        if village.task(task).state is TaskState.SUBMITTED and not has_accepted:
+            has_accepted = True
+            village.ask(TrainingMarket.accept(task=task))
+        village.node.block()
+        for miner in list(village.miners):
+            with contextlib.suppress(KilledError):
+                await miner.step()
+        if deadly.is_dead and first in village.miners:
+            await village.restart(first)
+        if has_accepted and not list(village.miner(first.keys.stash).daemon.parts.journal.open_tasks()):
+            break
+    winner = village.miner(first.keys.stash)
+    (slot,) = village.task(task).slots
+    assert slot.provider == first.keys.stash
+    assert slot.outcome is TaskOutcome.ON_TIME
+    assert slot.result is not None
+    assert slot.result.root == undisturbed_root()
+    assert deadly.is_dead is (at <= WRITES), "every write of such a task is died at"
+    assert winner.daemon.parts.journal.tasks[task, 1].paid > 0
+    assert len(list(payments(winner.daemon.settings.base_path / EARNINGS_FILE))) == 1
+    stated = village.node.chain.happened(MilestoneReported)
+    assert [each.milestone.number for each in stated] == [1, 2]
 
 
-def test_an_attestation_states_what_its_milestone_took_and_not_what_measuring_for_the_bid_did(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES)
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        usages = [each.statement.usage for each in village.node.attached]
-        steps = ASKED.steps // MILESTONES
-        assert [each.work_units for each in usages] == [steps] * MILESTONES
-        assert [each.cpu_ms for each in usages] == [CPU_MS * steps] * MILESTONES
-        assert {each.gpu_ms for each in usages} == {0}, "there is none here"
+@in_task_village(4)
+async def test_an_attestation_states_what_its_milestone_took_and_not_what_measuring_for_the_bid_did(
+    village: TaskVillage,
+) -> None:
+    village.bid_for(*PRICES)
+    task = await village.submit()
+    await village.until(task, TaskState.SUBMITTED)
+    usages = [each.statement.usage for each in village.node.attached]
+    steps = ASKED.steps // MILESTONES
+    assert [each.work_units for each in usages] == [steps] * MILESTONES
+    assert [each.cpu_ms for each in usages] == [CPU_MS * steps] * MILESTONES
+    assert {each.gpu_ms for each in usages} == {0}, "there is none here"
 
-    play_tasks(tmp_path, 4, scene)
 
-
-def test_what_a_milestone_took_is_known_after_a_restart(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES)
-        task = await village.submit()
-        winner = village.miners[0].keys.stash
-        await village.until(task, TaskState.RUNNING)
-        while not village.miner(winner).daemon.parts.journal.tasks[task, 1].milestones:
-            await village.block()
-        before = dict(village.miner(winner).daemon.parts.journal.tasks[task, 1].usages)
-        await village.restart(village.miner(winner))
-        assert village.miner(winner).daemon.parts.journal.tasks[task, 1].usages == before
-        assert before[1].work_units == ASKED.steps // MILESTONES
-
-    play_tasks(tmp_path, 4, scene)
+@in_task_village(4)
+async def test_what_a_milestone_took_is_known_after_a_restart(village: TaskVillage) -> None:
+    village.bid_for(*PRICES)
+    task = await village.submit()
+    winner = village.miners[0].keys.stash
+    await village.until(task, TaskState.RUNNING)
+    while not village.miner(winner).daemon.parts.journal.tasks[task, 1].milestones:
+        await village.block()
+    before = dict(village.miner(winner).daemon.parts.journal.tasks[task, 1].usages)
+    await village.restart(village.miner(winner))
+    assert village.miner(winner).daemon.parts.journal.tasks[task, 1].usages == before
+    assert before[1].work_units == ASKED.steps // MILESTONES
 
 
 @pytest.mark.parametrize("is_omitting", [False, True])
-def test_milestones_and_the_result_are_attested_or_stated_by_calls(tmp_path: Path, is_omitting: bool) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.node.is_omitting = is_omitting
-        village.bid_for(*PRICES)
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED, blocks=200)
-        chain = village.node.chain
-        assert len(chain.happened(TaskAttested)) == (0 if is_omitting else MILESTONES)
-        assert len(chain.happened(MilestoneReported)) == MILESTONES - 1
-        assert len(chain.happened(ResultStated)) == 1
-        assert village.node.failed == []
-
-    play_tasks(tmp_path, 4, scene)
+@in_task_village(4)
+async def test_milestones_and_the_result_are_attested_or_stated_by_calls(
+    village: TaskVillage, is_omitting: bool
+) -> None:
+    village.node.is_omitting = is_omitting
+    village.bid_for(*PRICES)
+    task = await village.submit()
+    await village.until(task, TaskState.SUBMITTED, blocks=200)
+    chain = village.node.chain
+    assert len(chain.happened(TaskAttested)) == (0 if is_omitting else MILESTONES)
+    assert len(chain.happened(MilestoneReported)) == MILESTONES - 1
+    assert len(chain.happened(ResultStated)) == 1
+    assert village.node.failed == []
 
 
 @pytest.mark.parametrize("milestones", [0, 1, 2])
-def test_the_standby_finishes_to_the_same_root(tmp_path: Path, milestones: int) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES)
-        task = await village.submit()
-        await village.until(task, TaskState.RUNNING)
-        while village.task(task).done < milestones:
-            await village.block()
-        winner = village.slot_miner(task)
-        await stop(village, winner)
-        await village.until(task, TaskState.SUBMITTED, blocks=200)
-        await finished(village, task)
-        (slot,) = village.task(task).slots
-        assert slot.provider != winner.keys.stash
-        assert slot.result is not None
-        assert slot.result.root == undisturbed_root()
-        assert len(village.node.chain.happened(TaskAwarded)) == (2 if milestones == 0 else 1)
-
-    play_tasks(tmp_path, 4, scene)
+@in_task_village(4)
+async def test_the_standby_finishes_to_the_same_root(village: TaskVillage, milestones: int) -> None:
+    village.bid_for(*PRICES)
+    task = await village.submit()
+    await village.until(task, TaskState.RUNNING)
+    while village.task(task).done < milestones:
+        await village.block()
+    winner = village.slot_miner(task)
+    await stop(village, winner)
+    await village.until(task, TaskState.SUBMITTED, blocks=200)
+    await finished(village, task)
+    (slot,) = village.task(task).slots
+    assert slot.provider != winner.keys.stash
+    assert slot.result is not None
+    assert slot.result.root == undisturbed_root()
+    assert len(village.node.chain.happened(TaskAwarded)) == (2 if milestones == 0 else 1)
 
 
-def test_a_standby_that_drains_takes_nothing_over_that_it_has_prepared(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES[:2])
-        task = await village.submit()
-        await village.until(task, TaskState.RUNNING)
-        while not village.task(task).done:
-            await village.block()
-        await stop(village, village.slot_miner(task))
-        found = await village.until(task, TaskState.ASKING, blocks=200)
-        assert found.standby is not None
-        set_draining(village.miner(found.standby.provider).daemon.settings.base_path, drains=True)
-        again = await village.until(task, TaskState.COMMITTING, blocks=40)
-        assert (again.auction, again.slots) == (2, ())
-        assert village.node.failed == [], "its device is paused: what it asked for would cost a fee for nothing"
-
-    play_tasks(tmp_path, 4, scene)
+@in_task_village(4)
+async def test_a_standby_that_drains_takes_nothing_over_that_it_has_prepared(village: TaskVillage) -> None:
+    village.bid_for(*PRICES[:2])
+    task = await village.submit()
+    await village.until(task, TaskState.RUNNING)
+    while not village.task(task).done:
+        await village.block()
+    await stop(village, village.slot_miner(task))
+    found = await village.until(task, TaskState.ASKING, blocks=200)
+    assert found.standby is not None
+    set_draining(village.miner(found.standby.provider).daemon.settings.base_path, drains=True)
+    again = await village.until(task, TaskState.COMMITTING, blocks=40)
+    assert (again.auction, again.slots) == (2, ())
+    assert village.node.failed == [], "its device is paused: what it asked for would cost a fee for nothing"
 
 
-def test_without_a_standby_the_rest_is_auctioned_and_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.RUNNING)
-        winner = village.slot_miner(task)
-        while village.task(task).slots[0].reported < 1:
-            await village.block()
-        stated = village.task(task).slots[0].milestone
-        assert stated is not None
-        village.ask(TrainingMarket.hold_checkpoint(task=task, number=stated.number, root=stated.root))
-        await stop(village, winner)
-        village.bid_for(PRICES[1])
-        await village.until(task, TaskState.COMMITTING, blocks=200)
-        await finished(village, task)
-        ended = village.task(task)
-        assert ended.auction == 2
-        assert ended.behind == stated.number
-        assert ended.slots[0].result is not None
-        assert ended.slots[0].result.root == undisturbed_root()
-
-    play_tasks(tmp_path, 4, scene)
+@in_task_village(4)
+async def test_without_a_standby_the_rest_is_auctioned_and_goes_on_from_the_checkpoint(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    task = await village.submit()
+    await village.until(task, TaskState.RUNNING)
+    winner = village.slot_miner(task)
+    while village.task(task).slots[0].reported < 1:
+        await village.block()
+    stated = village.task(task).slots[0].milestone
+    assert stated is not None
+    village.ask(TrainingMarket.hold_checkpoint(task=task, number=stated.number, root=stated.root))
+    await stop(village, winner)
+    village.bid_for(PRICES[1])
+    await village.until(task, TaskState.COMMITTING, blocks=200)
+    await finished(village, task)
+    ended = village.task(task)
+    assert ended.auction == 2
+    assert ended.behind == stated.number
+    assert ended.slots[0].result is not None
+    assert ended.slots[0].result.root == undisturbed_root()
 
 
 def noted(miner: Miner, service: str) -> int:
@@ -267,51 +247,49 @@ def noted(miner: Miner, service: str) -> int:
     return sum(payment.grains for payment in found if payment.service == service)
 
 
-def test_who_stands_by_notes_its_share_and_judges_note_their_fees(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES[:2])
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        winner, standby = village.miners[:2]
-        price = village.task(task).slots[0].price
-        assert noted(standby, "standing by") == net(price // 50) > 0, "until the first milestone"
-        assert noted(winner, "standing by") == 0
-        before = {miner.keys.stash: await miner.chain.spendable() for miner in village.miners}
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        await village.until(task, TaskState.ENDED)
-        await village.block()
-        judges = [miner for miner in village.miners if "judged" in miner.heard.names()]
-        assert len(judges) >= 2
-        for miner in judges:
-            assert noted(miner, "judging") == await miner.chain.spendable() - before[miner.keys.stash] > 0
-        assert sum(noted(miner, "judging") for miner in village.miners if miner not in judges) == 0
-
-    play_tasks(tmp_path, 7, scene, numbers=NO_AUDIT)
+@in_task_village(7, numbers=NO_AUDIT)
+async def test_who_stands_by_notes_its_share_and_judges_note_their_fees(village: TaskVillage) -> None:
+    village.bid_for(*PRICES[:2])
+    task = await village.submit()
+    await village.until(task, TaskState.SUBMITTED)
+    winner, standby = village.miners[:2]
+    price = village.task(task).slots[0].price
+    assert noted(standby, "standing by") == net(price // 50) > 0, "until the first milestone"
+    assert noted(winner, "standing by") == 0
+    before = {miner.keys.stash: await miner.chain.spendable() for miner in village.miners}
+    village.ask(TrainingMarket.dispute(task=task, segment=None))
+    await village.until(task, TaskState.ENDED)
+    await village.block()
+    judges = [miner for miner in village.miners if "judged" in miner.heard.names()]
+    assert len(judges) >= 2
+    for miner in judges:
+        assert noted(miner, "judging") == await miner.chain.spendable() - before[miner.keys.stash] > 0
+    assert sum(noted(miner, "judging") for miner in village.miners if miner not in judges) == 0
 
 
 @pytest.mark.parametrize("is_back", [True, False])
-def test_a_runner_up_that_takes_over_is_paid_for_standing_by_when_it_begins(tmp_path: Path, is_back: bool) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES[:2])
-        task = await village.submit()
-        await village.until(task, TaskState.STARTING)
-        winner, standby = village.miners[:2]
-        await stop(village, winner)
-        village.task(task)
-        while village.task(task).slots[0].provider != standby.keys.stash:
-            village.node.block()
-            if is_back:
-                await standby.step()
-        price = village.task(task).slots[0].price
+@in_task_village(5, numbers=NO_AUDIT)
+async def test_a_runner_up_that_takes_over_is_paid_for_standing_by_when_it_begins(
+    village: TaskVillage, is_back: bool
+) -> None:
+    village.bid_for(*PRICES[:2])
+    task = await village.submit()
+    await village.until(task, TaskState.STARTING)
+    winner, standby = village.miners[:2]
+    await stop(village, winner)
+    village.task(task)
+    while village.task(task).slots[0].provider != standby.keys.stash:
+        village.node.block()
         if is_back:
-            await village.until(task, TaskState.SUBMITTED)
-            assert noted(standby, "standing by") == net(price // 50) > 0
-            return
-        await standby.step()
-        village.node.calls.clear()
-        while village.task(task).slots:
-            village.node.block()
-        await standby.step()
-        assert noted(standby, "standing by") == 0, "it was asked while it was bound, and did not start"
-
-    play_tasks(tmp_path, 5, scene, numbers=NO_AUDIT)
+            await standby.step()
+    price = village.task(task).slots[0].price
+    if is_back:
+        await village.until(task, TaskState.SUBMITTED)
+        assert noted(standby, "standing by") == net(price // 50) > 0
+        return
+    await standby.step()
+    village.node.calls.clear()
+    while village.task(task).slots:
+        village.node.block()
+    await standby.step()
+    assert noted(standby, "standing by") == 0, "it was asked while it was bound, and did not start"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,42 +22,38 @@ from gpu_tasks.provider.tasks.places import LAST_BLOCKS
 from gpu_tasks.provider.tasks.policy_file import POLICY_FILE, set_draining
 from gpu_tasks.provider.tasks.state_answers import PATH, SHOWN_STATE, question
 from provider_chain import Miner
-from task_village import ASKED, PRICE, TaskVillage, play_tasks, undisturbed_root
+from task_village import ASKED, PRICE, TaskVillage, in_task_village, undisturbed_root
 
 PRICES = ("0.001 oGPU/block", "0.002 oGPU/block", "0.003 oGPU/block")
 NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 
-def test_units_are_raced_for_by_those_who_bid_for_nothing(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        while not village.task(task).bids:
-            await village.block()
-        unit = await village.post(racers=2)
-        await village.until(task, TaskState.SUBMITTED)
-        (settled,) = [each for each in village.node.chain.happened(UnitSettled) if each.unit == unit]
-        bidder = village.slot_miner(task)
-        assert bidder.keys.stash not in (settled.winner, settled.witness)
-        assert not bidder.daemon.parts.journal.races
-        village.ask(TrainingMarket.accept(task=task))
-        await village.until(task, TaskState.ENDED)
-        while not bidder.daemon.parts.journal.races:
-            await village.run(await village.post(racers=2))
-
-    play_tasks(tmp_path, 6, scene, numbers=NO_AUDIT)
+@in_task_village(6, numbers=NO_AUDIT)
+async def test_units_are_raced_for_by_those_who_bid_for_nothing(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    task = await village.submit()
+    while not village.task(task).bids:
+        await village.block()
+    unit = await village.post(racers=2)
+    await village.until(task, TaskState.SUBMITTED)
+    (settled,) = [each for each in village.node.chain.happened(UnitSettled) if each.unit == unit]
+    bidder = village.slot_miner(task)
+    assert bidder.keys.stash not in (settled.winner, settled.witness)
+    assert not bidder.daemon.parts.journal.races
+    village.ask(TrainingMarket.accept(task=task))
+    await village.until(task, TaskState.ENDED)
+    while not bidder.daemon.parts.journal.races:
+        await village.run(await village.post(racers=2))
 
 
-def test_a_gang_of_two_is_run_by_two(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES)
-        task = await village.submit(slots=2, time_value=0)
-        ended = await village.until(task, TaskState.SUBMITTED)
-        roots = {slot.result.root for slot in ended.slots if slot.result is not None}
-        assert roots == {undisturbed_root()}
-        assert len({slot.provider for slot in ended.slots}) == 2
-
-    play_tasks(tmp_path, 5, scene, numbers=NO_AUDIT)
+@in_task_village(5, numbers=NO_AUDIT)
+async def test_a_gang_of_two_is_run_by_two(village: TaskVillage) -> None:
+    village.bid_for(*PRICES)
+    task = await village.submit(slots=2, time_value=0)
+    ended = await village.until(task, TaskState.SUBMITTED)
+    roots = {slot.result.root for slot in ended.slots if slot.result is not None}
+    assert roots == {undisturbed_root()}
+    assert len({slot.provider for slot in ended.slots}) == 2
 
 
 @pytest.mark.parametrize(
@@ -74,200 +69,182 @@ def test_a_gang_of_two_is_run_by_two(tmp_path: Path) -> None:
         ({"milestones": 7}, "more milestones than segments"),
     ],
 )
-def test_what_is_let_pass_has_its_reason_in_the_log_once(tmp_path: Path, order: dict[str, Any], reason: str) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit(**order)
-        await village.until(task, TaskState.ENDED)
-        said = village.miners[0].heard.reasons("not_bid")
-        assert len(said) == 1
-        assert reason in said[0]
-        assert not village.node.chain.happened(BidCommitted)
-        assert not list((village.miners[0].daemon.settings.base_path / "tasks").glob("*"))
-
-    play_tasks(tmp_path, 3, scene)
-
-
-def test_an_input_that_no_store_has_is_not_bid_for(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit(is_stored=False)
-        await village.until(task, TaskState.ENDED)
-        said = village.miners[0].heard.reasons("not_bid")
-        assert len(said) >= 2
-        assert "tried again" in said[0]
-        assert "tried 3 times" in said[-1]
-
-    play_tasks(tmp_path, 3, scene)
+@in_task_village(3)
+async def test_what_is_let_pass_has_its_reason_in_the_log_once(
+    village: TaskVillage, order: dict[str, Any], reason: str
+) -> None:
+    village.bid_for(PRICES[0])
+    task = await village.submit(**order)
+    await village.until(task, TaskState.ENDED)
+    said = village.miners[0].heard.reasons("not_bid")
+    assert len(said) == 1
+    assert reason in said[0]
+    assert not village.node.chain.happened(BidCommitted)
+    assert not list((village.miners[0].daemon.settings.base_path / "tasks").glob("*"))
 
 
-def test_what_was_let_pass_is_looked_at_again_at_a_higher_price(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        hand = village.hands[village.miners[0].keys.stash].training
-        hand.trouble = ExecutionError("too hot")
-        task = await village.submit()
-        for _ in range(4):
-            await village.block()
-        assert "tried 3 times" in village.miners[0].heard.reasons("not_bid")[-1]
-        hand.trouble = None
+@in_task_village(3)
+async def test_an_input_that_no_store_has_is_not_bid_for(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    task = await village.submit(is_stored=False)
+    await village.until(task, TaskState.ENDED)
+    said = village.miners[0].heard.reasons("not_bid")
+    assert len(said) >= 2
+    assert "tried again" in said[0]
+    assert "tried 3 times" in said[-1]
+
+
+@in_task_village(3)
+async def test_what_was_let_pass_is_looked_at_again_at_a_higher_price(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    hand = village.hands[village.miners[0].keys.stash].training
+    hand.trouble = ExecutionError("too hot")
+    task = await village.submit()
+    await village.blocks(4)
+    assert "tried 3 times" in village.miners[0].heard.reasons("not_bid")[-1]
+    hand.trouble = None
+    await village.block()
+    assert village.task(task).bids == 0
+    village.ask(TrainingMarket.amend(task=task, change=RaisePrice(2 * PRICE)))
+    assert (await village.until(task, TaskState.REVEALING)).bids == 1
+
+
+@in_task_village(3)
+async def test_what_a_node_says_of_an_order_is_bid_for_only_as_the_final_chain_has_it(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    bidder = village.miners[0]
+    known = bidder.chain.auctions
+
+    async def told() -> dict[bytes, Task]:
+        return {name: replace(task, order=replace(task.order, loss=7)) for name, task in (await known()).items()}
+
+    bidder.chain.auctions = told  # type: ignore[method-assign]
+    task = await village.submit()
+    assert (await village.until(task, TaskState.ENDED)).bids == 0
+    assert "its auction is over" in bidder.heard.reasons("not_bid")[-1]
+
+
+@in_task_village(3)
+async def test_a_collateral_is_promised_once_and_counted_once(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    bidder = village.miners[0]
+    most = await bidder.chain.spendable() * 3 // 4
+    task = await village.submit(collateral_min=most)
+    while not village.task(task).bids:
         await village.block()
-        assert village.task(task).bids == 0
-        village.ask(TrainingMarket.amend(task=task, change=RaisePrice(2 * PRICE)))
-        assert (await village.until(task, TaskState.REVEALING)).bids == 1
-
-    play_tasks(tmp_path, 3, scene)
-
-
-def test_what_a_node_says_of_an_order_is_bid_for_only_as_the_final_chain_has_it(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        bidder = village.miners[0]
-        known = bidder.chain.auctions
-
-        async def told() -> dict[bytes, Task]:
-            return {name: replace(task, order=replace(task.order, loss=7)) for name, task in (await known()).items()}
-
-        bidder.chain.auctions = told  # type: ignore[method-assign]
-        task = await village.submit()
-        assert (await village.until(task, TaskState.ENDED)).bids == 0
-        assert "its auction is over" in bidder.heard.reasons("not_bid")[-1]
-
-    play_tasks(tmp_path, 3, scene)
-
-
-def test_a_collateral_is_promised_once_and_counted_once(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        bidder = village.miners[0]
-        most = await bidder.chain.spendable() * 3 // 4
-        task = await village.submit(collateral_min=most)
-        while not village.task(task).bids:
-            await village.block()
-        await village.submit(collateral_min=most)
+    await village.submit(collateral_min=most)
+    await village.block()
+    assert bidder.heard.reasons("not_bid")[-1] == "the stash cannot lock the collateral"
+    while not village.task(task).revealed:
         await village.block()
-        assert bidder.heard.reasons("not_bid")[-1] == "the stash cannot lock the collateral"
-        while not village.task(task).revealed:
-            await village.block()
+    await village.block()
+    await village.submit(collateral_min=await bidder.chain.spendable() // 2)
+    await village.block()
+    assert bidder.heard.reasons("not_bid")[-1] == "the device is at work"
+
+
+@in_task_village(3)
+async def test_a_file_that_is_no_policy_is_told_once_and_bids_for_nothing(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    (village.miners[0].daemon.settings.base_path / POLICY_FILE).write_text("{")
+    task = await village.submit()
+    await village.until(task, TaskState.ENDED)
+    assert len(village.miners[0].heard.problems("policy")) == 1
+    assert not village.node.chain.happened(BidCommitted)
+
+
+@in_task_village(5, numbers=NO_AUDIT)
+async def test_who_drains_ends_what_it_has_and_takes_nothing_new(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    task = await village.submit()
+    await village.until(task, TaskState.STARTING)
+    (draining,) = [miner for miner in village.miners if miner is village.slot_miner(task)]
+    base = draining.daemon.settings.base_path
+    set_draining(base, drains=True)
+    await village.block()
+    second = await village.submit()
+    await village.until(task, TaskState.SUBMITTED)
+    assert "drained" not in draining.heard.names()
+    village.ask(TrainingMarket.accept(task=task))
+    await village.until(task, TaskState.ENDED)
+    await village.blocks(4)
+    assert village.task(task).outcome is TaskOutcome.ON_TIME
+    assert village.task(second).bids == 0
+    assert draining.heard.names().count("drained") == 1
+    (device,) = await draining.chain.own_devices()
+    assert device.device.is_paused
+    draining = await village.restart(draining)
+    await draining.daemon.duty(DeviceDuty).begin()
+    village.node.block()
+    assert (await draining.chain.own_devices())[0].device.is_paused, "over a restart too"
+    set_draining(base, drains=False)
+    await draining.step()
+    village.node.block()
+    assert not (await draining.chain.own_devices())[0].device.is_paused
+
+
+@in_task_village(3, numbers=NO_AUDIT)
+async def test_states_are_for_judges_alone(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    task = await village.submit()
+    await village.until(task, TaskState.SUBMITTED)
+    winner, other = village.slot_miner(task), village.miners[-1]
+    store = f"http://127.0.0.1:{winner.daemon.server.port}"
+    case = slot_case(task, 0)
+    for asked in (question(other.daemon.parts.identity, case, TraceStretch(0, 1)), b"", b"x" * 130, b"x" * 300):
+        with pytest.raises(BlobError, match=r"403|413"):
+            await village.blobs.ask(store, PATH, asked)
+
+
+@in_task_village(7)
+async def test_only_a_judge_of_the_case_is_shown_states_and_only_for_a_question_of_its_own(
+    village: TaskVillage,
+) -> None:
+    village.bid_for(PRICES[0])
+    task = await village.submit()
+    await village.until(task, TaskState.SUBMITTED)
+    village.ask(TrainingMarket.dispute(task=task, segment=None))
+    await village.until(task, TaskState.JUDGED)
+    winner, case_id = village.slot_miner(task), slot_case(task, 0)
+    while not village.judges(case_id):
         await village.block()
-        await village.submit(collateral_min=await bidder.chain.spendable() // 2)
-        await village.block()
-        assert bidder.heard.reasons("not_bid")[-1] == "the device is at work"
-
-    play_tasks(tmp_path, 3, scene)
-
-
-def test_a_file_that_is_no_policy_is_told_once_and_bids_for_nothing(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        (village.miners[0].daemon.settings.base_path / POLICY_FILE).write_text("{")
-        task = await village.submit()
-        await village.until(task, TaskState.ENDED)
-        assert len(village.miners[0].heard.problems("policy")) == 1
-        assert not village.node.chain.happened(BidCommitted)
-
-    play_tasks(tmp_path, 3, scene)
-
-
-def test_who_drains_ends_what_it_has_and_takes_nothing_new(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.STARTING)
-        (draining,) = [miner for miner in village.miners if miner is village.slot_miner(task)]
-        base = draining.daemon.settings.base_path
-        set_draining(base, drains=True)
-        await village.block()
-        second = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        assert "drained" not in draining.heard.names()
-        village.ask(TrainingMarket.accept(task=task))
-        await village.until(task, TaskState.ENDED)
-        for _ in range(4):
-            await village.block()
-        assert village.task(task).outcome is TaskOutcome.ON_TIME
-        assert village.task(second).bids == 0
-        assert draining.heard.names().count("drained") == 1
-        (device,) = await draining.chain.own_devices()
-        assert device.device.is_paused
-        draining = await village.restart(draining)
-        await draining.daemon.duty(DeviceDuty).begin()
-        village.node.block()
-        assert (await draining.chain.own_devices())[0].device.is_paused, "over a restart too"
-        set_draining(base, drains=False)
-        await draining.step()
-        village.node.block()
-        assert not (await draining.chain.own_devices())[0].device.is_paused
-
-    play_tasks(tmp_path, 5, scene, numbers=NO_AUDIT)
-
-
-def test_states_are_for_judges_alone(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        winner, other = village.slot_miner(task), village.miners[-1]
-        store = f"http://127.0.0.1:{winner.daemon.server.port}"
-        case = slot_case(task, 0)
-        for asked in (question(other.daemon.parts.identity, case, TraceStretch(0, 1)), b"", b"x" * 130, b"x" * 300):
-            with pytest.raises(BlobError, match=r"403|413"):
-                await village.blobs.ask(store, PATH, asked)
-
-    play_tasks(tmp_path, 3, scene, numbers=NO_AUDIT)
-
-
-def test_only_a_judge_of_the_case_is_shown_states_and_only_for_a_question_of_its_own(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        await village.until(task, TaskState.JUDGED)
-        winner, case_id = village.slot_miner(task), slot_case(task, 0)
-        while not village.judges(case_id):
-            await village.block()
-        judges = village.judges(case_id)
-        judge = village.miner(judges[0]).daemon.parts.identity
-        other = next(miner for miner in village.miners if miner.keys.stash not in {*judges, winner.keys.stash})
-        first = judged_stretches(task, village.task(task), 0)[0]
-        right = question(judge, case_id, first)
-        store = f"http://127.0.0.1:{winner.daemon.server.port}"
-        sealed = await village.blobs.ask(store, PATH, right)
-        SHOWN_STATE.decode(judge.seal_key.open(sealed))
-        for wrong in (
-            question(other.daemon.parts.identity, case_id, first),
-            question(replace(judge, genesis=b"x" * 32), case_id, first),
-            question(judge, slot_case(task, 1), first),
-            right[:34] + b"\7\0" + right[36:],  # another stretch under the same signature
-        ):
-            with pytest.raises(BlobError, match="403"):
-                await village.blobs.ask(store, PATH, wrong)
-
-    play_tasks(tmp_path, 7, scene)
+    judges = village.judges(case_id)
+    judge = village.miner(judges[0]).daemon.parts.identity
+    other = next(miner for miner in village.miners if miner.keys.stash not in {*judges, winner.keys.stash})
+    first = judged_stretches(task, village.task(task), 0)[0]
+    right = question(judge, case_id, first)
+    store = f"http://127.0.0.1:{winner.daemon.server.port}"
+    sealed = await village.blobs.ask(store, PATH, right)
+    SHOWN_STATE.decode(judge.seal_key.open(sealed))
+    for wrong in (
+        question(other.daemon.parts.identity, case_id, first),
+        question(replace(judge, genesis=b"x" * 32), case_id, first),
+        question(judge, slot_case(task, 1), first),
+        right[:34] + b"\7\0" + right[36:],  # another stretch under the same signature
+    ):
+        with pytest.raises(BlobError, match="403"):
+            await village.blobs.ask(store, PATH, wrong)
 
 
 @pytest.mark.parametrize("is_order", [True, False], ids=["another order", "another slot"])
-def test_nobody_judges_another_task_than_the_final_chain_holds(tmp_path: Path, is_order: bool) -> None:
+@in_task_village(6)
+async def test_nobody_judges_another_task_than_the_final_chain_holds(village: TaskVillage, is_order: bool) -> None:
     def other(task: Task) -> Task:
         slots = tuple(replace(slot, finished_at=slot.finished_at + 1) for slot in task.slots)
         return replace(task, order=replace(task.order, loss=7)) if is_order else replace(task, slots=slots)
 
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        judges = [miner for miner in village.miners if miner is not village.slot_miner(task)]
-        for miner in judges:
-            lie_to(miner, other)
-        while not any(miner.heard.problems("no_verdict") for miner in judges):
-            assert village.task(task).state is not TaskState.ENDED
-            await village.block()
-        assert not any("judged" in miner.heard.names() for miner in judges)
-        assert any("judged in vain" in str(told) for miner in judges for told in miner.heard.problems("no_verdict"))
-
-    play_tasks(tmp_path, 6, scene)
+    village.bid_for(PRICES[0])
+    task = await village.submit()
+    await village.until(task, TaskState.SUBMITTED)
+    village.ask(TrainingMarket.dispute(task=task, segment=None))
+    judges = [miner for miner in village.miners if miner is not village.slot_miner(task)]
+    for miner in judges:
+        lie_to(miner, other)
+    while not any(miner.heard.problems("no_verdict") for miner in judges):
+        assert village.task(task).state is not TaskState.ENDED
+        await village.block()
+    assert not any("judged" in miner.heard.names() for miner in judges)
+    assert any("judged in vain" in str(told) for miner in judges for told in miner.heard.problems("no_verdict"))
 
 
 def lie_to(miner: Miner, other: Callable[[Task], Task]) -> None:
@@ -281,75 +258,66 @@ def lie_to(miner: Miner, other: Callable[[Task], Task]) -> None:
     miner.chain.tasks = told  # type: ignore[method-assign]
 
 
-def test_a_larger_run_is_of_chunks(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        asked = replace(ASKED, steps=24, segment=8)
-        task = await village.submit(asked=asked)
-        await village.until(task, TaskState.SUBMITTED)
-        result = village.task(task).slots[0].result
-        assert result is not None
-        assert result.root == undisturbed_root(asked)
-
-    play_tasks(tmp_path, 3, scene, numbers=NO_AUDIT)
+@in_task_village(3, numbers=NO_AUDIT)
+async def test_a_larger_run_is_of_chunks(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    asked = replace(ASKED, steps=24, segment=8)
+    task = await village.submit(asked=asked)
+    await village.until(task, TaskState.SUBMITTED)
+    result = village.task(task).slots[0].result
+    assert result is not None
+    assert result.root == undisturbed_root(asked)
 
 
-def test_a_bid_is_opened_only_once_the_final_chain_holds_it(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        bidder = village.miners[0].chain
-        known = bidder.bids
+@in_task_village(3)
+async def test_a_bid_is_opened_only_once_the_final_chain_holds_it(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    task = await village.submit()
+    bidder = village.miners[0].chain
+    known = bidder.bids
 
-        async def swallowed(bids: Sequence[BidName], *, final: bool = False) -> dict[BidName, TaskBid]:
-            return {} if final else await known(bids)
+    async def swallowed(bids: Sequence[BidName], *, final: bool = False) -> dict[BidName, TaskBid]:
+        return {} if final else await known(bids)
 
-        bidder.bids = swallowed  # type: ignore[method-assign]
-        state = await village.until(task, TaskState.REVEALING)
-        for _ in range(2):
-            await village.block()
+    bidder.bids = swallowed  # type: ignore[method-assign]
+    state = await village.until(task, TaskState.REVEALING)
+    await village.blocks(2)
+    assert village.task(task).revealed == 0
+    assert village.miners[0].heard.problems("not_final") == ["the final chain does not hold the bid"]
+    bidder.bids = known  # type: ignore[method-assign]
+    await village.block()
+    await village.block()
+    assert village.task(task).revealed == 1
+    assert state.bids == 1
+
+
+@in_task_village(3)
+async def test_while_finality_stands_still_a_bid_is_opened_in_the_last_blocks(village: TaskVillage) -> None:
+    village.bid_for(PRICES[0])
+    task = await village.submit()
+    bidder = village.miners[0].chain
+    known = bidder.tasks
+
+    async def as_it_was(ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
+        found = await known(ids, final=final)
+        return {name: replace(each, state=TaskState.COMMITTING) for name, each in found.items()} if final else found
+
+    bidder.tasks = as_it_was  # type: ignore[method-assign]
+    state = await village.until(task, TaskState.REVEALING)
+    while village.node.chain.height < state.deadline - LAST_BLOCKS - 1:
+        await village.block()
         assert village.task(task).revealed == 0
-        assert village.miners[0].heard.problems("not_final") == ["the final chain does not hold the bid"]
-        bidder.bids = known  # type: ignore[method-assign]
-        await village.block()
-        await village.block()
-        assert village.task(task).revealed == 1
-        assert state.bids == 1
-
-    play_tasks(tmp_path, 3, scene)
+    found = await village.until(task, TaskState.AWARDING)
+    assert found.revealed == 1
 
 
-def test_while_finality_stands_still_a_bid_is_opened_in_the_last_blocks(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        bidder = village.miners[0].chain
-        known = bidder.tasks
-
-        async def as_it_was(ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
-            found = await known(ids, final=final)
-            return {name: replace(each, state=TaskState.COMMITTING) for name, each in found.items()} if final else found
-
-        bidder.tasks = as_it_was  # type: ignore[method-assign]
-        state = await village.until(task, TaskState.REVEALING)
-        while village.node.chain.height < state.deadline - LAST_BLOCKS - 1:
-            await village.block()
-            assert village.task(task).revealed == 0
-        found = await village.until(task, TaskState.AWARDING)
-        assert found.revealed == 1
-
-    play_tasks(tmp_path, 3, scene)
-
-
-def test_a_checkpoint_that_nobody_can_go_on_from_is_not_held(tmp_path: Path) -> None:
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(*PRICES)
-        winner = village.hands[village.miners[0].keys.stash].training
-        winner.is_breaking = True
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        assert not village.node.chain.happened(MilestoneCounted)
-        standby = next(miner for miner in village.miners if "not_held" in miner.heard.names())
-        assert "holds no state of its run" in str(standby.heard.problems("not_held")[0])
-
-    play_tasks(tmp_path, 4, scene)
+@in_task_village(4)
+async def test_a_checkpoint_that_nobody_can_go_on_from_is_not_held(village: TaskVillage) -> None:
+    village.bid_for(*PRICES)
+    winner = village.hands[village.miners[0].keys.stash].training
+    winner.is_breaking = True
+    task = await village.submit()
+    await village.until(task, TaskState.SUBMITTED)
+    assert not village.node.chain.happened(MilestoneCounted)
+    standby = next(miner for miner in village.miners if "not_held" in miner.heard.names())
+    assert "holds no state of its run" in str(standby.heard.problems("not_held")[0])

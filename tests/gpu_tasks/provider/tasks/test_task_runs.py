@@ -141,14 +141,11 @@ def test_an_input_that_the_store_has_lost_is_on_the_disk(disk: Disk) -> None:
     assert disk.stored == {LATER_LEG.order.input_blob: b"blob"}
 
 
-def test_a_run_is_prepared_once_for_a_device_and_anew_for_another(disk: Disk) -> None:
-    async def scene() -> None:
-        book = TaskBook(disk.parts, disk.base)
-        run = await book.prepare(TASK, LATER_LEG, FIRST)
-        assert await book.prepare(TASK, LATER_LEG, FIRST) is run
-        other = await book.prepare(TASK, LATER_LEG, SECOND)
-        assert other.device == SECOND, "what was promised is measured on the device that was bid"
-        assert book.run(TASK, LATER_LEG) is other
-        assert disk.begun == [FIRST, SECOND]
-
-    asyncio.run(scene())
+async def test_a_run_is_prepared_once_for_a_device_and_anew_for_another(disk: Disk) -> None:
+    book = TaskBook(disk.parts, disk.base)
+    run = await book.prepare(TASK, LATER_LEG, FIRST)
+    assert await book.prepare(TASK, LATER_LEG, FIRST) is run
+    other = await book.prepare(TASK, LATER_LEG, SECOND)
+    assert other.device == SECOND, "what was promised is measured on the device that was bid"
+    assert book.run(TASK, LATER_LEG) is other
+    assert disk.begun == [FIRST, SECOND]

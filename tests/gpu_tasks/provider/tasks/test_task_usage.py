@@ -3,9 +3,10 @@
 import pytest
 
 from gpu_tasks.market.attestations.usage import Usage
+from gpu_tasks.provider.duties.work import NOTHING_USED, usage_of
 from gpu_tasks.provider.execution.executor import LaterState
 from gpu_tasks.provider.execution.gpu import Reading
-from gpu_tasks.provider.tasks.task_runs import NOTHING_USED, together, used
+from gpu_tasks.provider.tasks.task_runs import together
 
 LATER = LaterState(b"", 9, cpu_ms=40, memory_peak_bytes=700)
 
@@ -19,7 +20,7 @@ LATER = LaterState(b"", 9, cpu_ms=40, memory_peak_bytes=700)
     ],
 )
 def test_a_unit_of_work_is_a_step_and_a_gpu_works_while_it_is_waited_for(reading: Reading, usage: Usage) -> None:
-    assert used(5, 61_999, LATER, reading) == usage
+    assert usage_of(5, 61, LATER, reading) == usage
 
 
 def test_pieces_add_up_but_for_their_peaks() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -78,16 +79,13 @@ def parts_of(
     async def provider(_stash: bytes) -> Provider:
         return Provider(b"k" * 32, b"http://127.0.0.1:1", 0)
 
-    async def judges(_case: bytes) -> Sequence[tuple[bytes, Any]]:
-        return seats
-
     async def ask(_endpoint: str, _path: str, asked: bytes) -> bytes:
         first, end = (int.from_bytes(asked[at : at + 2], "little") for at in (32, 34))
         told = ShownState(traced_state(digests, first), traced_state(digests, end), shown.get(first, states[first]))
         return seal(SHOWN_STATE.encode(told), [seal_key(ME).public])
 
     identity = SimpleNamespace(stash=ME.stash, key=keypair(ME), seal_key=seal_key(ME), genesis=GENESIS_HASH)
-    chain = SimpleNamespace(provider=provider, judges=judges)
+    chain = SimpleNamespace(provider=provider, judges=AsyncMock(return_value=seats))
     store = SimpleNamespace(get=lambda _address: blob)
     found = SimpleNamespace(
         workers=WorkerPool(), chain=chain, blobs=SimpleNamespace(ask=ask), identity=identity, store=store
@@ -170,12 +168,8 @@ def test_a_result_goes_on_from_where_its_leg_began_and_from_its_own_milestone(*,
 
 def test_who_waits_for_states_lacks_what_others_have() -> None:
     """Only that is given up before commits close: what a judge computes may take its time."""
-
-    async def ask(*_: object) -> bytes:
-        raise BlobError("away")
-
     search, parts, case = Search(), parts_of(RIGHT, {}), case_of(RIGHT, None)
-    parts.blobs.ask = ask  # type: ignore[method-assign, assignment]
+    parts.blobs.ask = AsyncMock(side_effect=BlobError("away"))  # type: ignore[method-assign]
     with pytest.raises(BlobError, match="away"):
         asyncio.run(task_verdicts._computed(parts, case, cast(Any, None), ASKED, search))
     assert search.lacks is Lacking.STATES
@@ -220,10 +214,7 @@ def test_a_result_that_its_customer_cannot_open_is_wrong(blob: bytes, *, is_deli
 
 
 def test_a_result_that_nobody_has_is_waited_for_as_states_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def delivered(*_: Any) -> bool:
-        raise BlobError("nobody has it")
-
-    monkeypatch.setattr(task_verdicts, "is_sound", delivered)
+    monkeypatch.setattr(task_verdicts, "is_sound", AsyncMock(side_effect=BlobError("nobody has it")))
     search = Search()
     judging = task_verdicts._computed(parts_of(RIGHT, {}), case_of(RIGHT, None), cast(Any, None), ASKED, search)
     with pytest.raises(BlobError):

@@ -8,9 +8,15 @@ import pytest
 from gpu_tasks.market.training.orders import CheckedBy
 from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.tasks import Slot, Task, TaskState
-from gpu_tasks.provider.tasks.bid_terms import Means, UnfitError, asked_price
+from gpu_tasks.provider.tasks.bid_terms import (
+    INTERVAL_BLOCKS_LEAST,
+    Means,
+    UnfitError,
+    asked_price,
+    check_program,
+    program_offer,
+)
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
-from gpu_tasks.provider.tasks.time_terms import INTERVAL_BLOCKS_LEAST, check_program, program_offer
 from priced_tasks import WINDOWS, a_task
 from simulation.chains.market_chain import OGPU
 from task_chain import PRICE

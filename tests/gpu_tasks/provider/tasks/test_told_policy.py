@@ -24,7 +24,7 @@ from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy
 from gpu_tasks.provider.tasks.policy_file import set_draining, write_policy
-from gpu_tasks.provider.tasks.told_policy import claimed_policy
+from gpu_tasks.provider.told_inventory import claimed_policy
 from gpu_tasks.tasks.quantities import Rate, TimeSpan
 from provider_chain import Village
 from runtime.cryptography.signatures import Scheme

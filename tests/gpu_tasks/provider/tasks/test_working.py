@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -14,6 +15,7 @@ from gpu_tasks.provider.chain.port import View
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.sent_steps import StepMessage
 from gpu_tasks.provider.execution.containers.spec import ContainerPolicy
+from gpu_tasks.provider.journal.table import JournalTable
 from gpu_tasks.provider.journal.task_records import BidBasis, TaskEntry
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks import working
@@ -22,6 +24,8 @@ from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.working import WorkDuty
 from heard import Heard
 from priced_tasks import a_task
+from runtime.encoding.codec import U8
+from runtime.encoding.types import Hash
 
 NO_PROGRAMS = ContainerSupervisor(None, ContainerPolicy(), dict)
 
@@ -45,7 +49,9 @@ class Scene:
     def __init__(self, final: Task | None = None, *, drains: bool = False) -> None:
         self.final = final
         self.stands_at = 0
-        self.noted: list[Any] = []
+        self.noted: list[bytes] = []
+        self.tasks: JournalTable[Any, TaskEntry] = JournalTable(2, tuple[Hash, U8], TaskEntry, self.noted.append)
+        self.tasks.put(KEY, entry())
         self.sent: list[StepMessage] = []
         self.started: list[Any] = []
         self.heard = Heard()
@@ -53,7 +59,7 @@ class Scene:
         chain = SimpleNamespace(tasks=self._tasks, bids=self._no_bids, case=self._case)
         parts = SimpleNamespace(
             chain=chain, identity=SimpleNamespace(stash=ME), telemetry=self.heard,
-            workers=SimpleNamespace(advance=self._advance), journal=SimpleNamespace(append=self.noted.append),
+            workers=SimpleNamespace(advance=self._advance), journal=SimpleNamespace(tasks=self.tasks),
             earnings=SimpleNamespace(note=lambda *_, **__: None), watch=self,
         )  # fmt: skip
         book = SimpleNamespace(prepare=self._prepare, run=lambda *_: None, wait=self._wait, forget=lambda _: None)
@@ -93,7 +99,7 @@ def test_a_bid_is_over_once_the_final_chain_says_so(is_final: bool) -> None:
     """A node that forgets a task has its provider forget what it promised, and lose its collateral."""
     scene = Scene(None if is_final else a_task(state=TaskState.RUNNING, slots=(MINE,)))
     asyncio.run(scene.duty._end_if_final(KEY, entry(), View(9, ())))
-    assert bool(scene.noted) is is_final
+    assert len(scene.noted) == 1 + is_final
     assert scene.watched == ([("end", TASK)] if is_final else [])
 
 
@@ -109,14 +115,11 @@ def test_who_has_a_slot_lets_its_customer_watch_and_nobody_else_does(
         tell(4)
         run.is_whole = True
 
-    async def prepared(*_: object) -> Any:
-        return run
-
     async def none_to_note(*_: object) -> None:
         pass
 
     run.compute_next = compute_next
-    scene.duty.book = cast(TaskBook, SimpleNamespace(prepare=prepared))
+    scene.duty.book = cast(TaskBook, SimpleNamespace(prepare=AsyncMock(return_value=run)))
     scene.duty._note_milestones = cast(Any, none_to_note)  # type: ignore[method-assign]
     task = a_task(state=TaskState.RUNNING, slots=slots, standby=None if place is not None else STANDBY)
     asyncio.run(scene.duty._run(OwnTask(KEY, task, None), task, entry(), has_more=True))
@@ -132,11 +135,7 @@ def test_who_stands_by_holds_a_checkpoint_that_stands_where_it_should(
     scene.stands_at = stands_at
     task = a_task(state=TaskState.RUNNING, slots=(THEIRS,), standby=STANDBY)
     assert state_index(task.order, 1) == 2
-
-    async def fetched(*_: object, **__: object) -> RunState:
-        return RunState(VERSION, (), b"")
-
-    monkeypatch.setattr(working, "fetch_run", fetched)
+    monkeypatch.setattr(working, "fetch_run", AsyncMock(return_value=RunState(VERSION, (), b"")))
     asyncio.run(scene.duty._fetch_to_hold(OwnTask(KEY, task, None), task, entry()))
     assert scene.duty._held == ({KEY: THEIRS.milestone} if stands_at == 4 else {})
     assert scene.waits == ([] if stands_at == 4 else [

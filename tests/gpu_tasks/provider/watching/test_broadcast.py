@@ -254,19 +254,17 @@ def test_a_provider_that_is_gone_is_said_to_be(tmp_path: Path, *, is_cut: bool) 
         asyncio.run(asyncio.wait_for(main(broker), 60))
 
 
-def test_so_many_tasks_are_watched_and_one_that_is_goes_on_from_another_place(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_many_tasks_are_watched_and_one_that_is_goes_on_from_another_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(broadcast_module, "WATCHED_MAX", 1)
-
-    async def main() -> None:
-        outbox, nobody = NoteOutbox(), cast("Any", None)
-        broadcast = TaskBroadcast(nobody, outbox, nobody)
-        for task, place in ((TASK, 3), (b"o" * 32, 0), (TASK, 1), (TASK, 1)):
-            broadcast.begin(task, place, DEVICE, CUSTOMER.public)
-            broadcast.tell("computed", task=task)
-        told = []
-        while len(outbox):
-            told.append((await outbox.first()).subject)
-            outbox.sent(await outbox.first())
-        assert told == [TaskSubject(TASK, 3), TaskSubject(TASK, 1), TaskSubject(TASK, 1)]
-
-    asyncio.run(main())
+    outbox, nobody = NoteOutbox(), cast("Any", None)
+    broadcast = TaskBroadcast(nobody, outbox, nobody)
+    for task, place in ((TASK, 3), (b"o" * 32, 0), (TASK, 1), (TASK, 1)):
+        broadcast.begin(task, place, DEVICE, CUSTOMER.public)
+        broadcast.tell("computed", task=task)
+    told = []
+    while len(outbox):
+        told.append((await outbox.first()).subject)
+        outbox.sent(await outbox.first())
+    assert told == [TaskSubject(TASK, 3), TaskSubject(TASK, 1), TaskSubject(TASK, 1)]

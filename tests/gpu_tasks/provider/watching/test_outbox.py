@@ -87,16 +87,13 @@ def test_equal_notes_are_different_notes(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(outbox) == 1
 
 
-def test_who_waits_for_a_note_gets_it() -> None:
-    async def main() -> None:
-        outbox = NoteOutbox()
-        waiting = asyncio.create_task(outbox.first())
-        await asyncio.sleep(0)
-        outbox.put(note(LOG, 7))
-        assert (await asyncio.wait_for(waiting, 5)).told_at_ms == 7
-        assert len(outbox) == 1
-
-    asyncio.run(main())
+async def test_who_waits_for_a_note_gets_it() -> None:
+    outbox = NoteOutbox()
+    waiting = asyncio.create_task(outbox.first())
+    await asyncio.sleep(0)
+    outbox.put(note(LOG, 7))
+    assert (await asyncio.wait_for(waiting, 5)).told_at_ms == 7
+    assert len(outbox) == 1
 
 
 @given(st.lists(st.sampled_from((STATUS, LOG, METRICS)), max_size=60), st.integers(1, 8))
