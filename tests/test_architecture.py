@@ -8,7 +8,7 @@ import pytest
 
 from scripts.house.imports import circles, import_graph
 from scripts.house.picture import DOCUMENT, HOUSES, PICTURE, pictures
-from scripts.house.tree import PACKAGES, Module, names_of_several_classes, read_modules
+from scripts.house.tree import PACKAGES, Module, names_of_several_classes, read_modules, statements
 
 ROOT = Path(__file__).parent.parent
 TEXT = DOCUMENT.read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def test_no_tool_needs_the_tests() -> None:
 
 def imported_from(path: Path) -> set[str]:
     """The packages and modules that a file names first in its imports."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    nodes = list(statements(ast.parse(path.read_text(encoding="utf-8"))))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
     return {name.split(".")[0] for name in names}

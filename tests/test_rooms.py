@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from scripts.house.tree import PACKAGES
+from scripts.house.tree import PACKAGES, statements
 
 ROOT = Path(__file__).parent.parent
 HOUSE = (*PACKAGES, "scripts/house")
@@ -35,7 +35,7 @@ def inhabitants(room: Path) -> set[str]:
 def imports_of(path: Path) -> list[ast.ImportFrom]:
     """The imports of a file, which stands in several rooms."""
     tree = ast.parse(path.read_text())
-    return [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    return [node for node in statements(tree) if isinstance(node, ast.ImportFrom) and node.module]
 
 
 def imported(room: Path, name: str) -> set[str]:

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Mapping
 
-from scripts.house.tree import Module
+from scripts.house.tree import Module, statements
 
 Graph = dict[str, set[str]]
 
@@ -15,7 +15,7 @@ def import_graph(modules: Mapping[str, Module]) -> Graph:
 
 def _imported(module: Module, modules: Mapping[str, Module]) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(module.tree):
+    for node in statements(module.tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name in modules}
         elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module in modules:
