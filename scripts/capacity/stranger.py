@@ -26,7 +26,7 @@ from gpu_tasks.market.capacity.proofs import (
     WorkShape,
 )
 from gpu_tasks.market.weights import WEIGHTS
-from gpu_tasks.workloads.matmul_chain.array_chain import NumpyChain
+from gpu_tasks.workloads.matmul_chain.arithmetic import NumpyChain
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
 from gpu_tasks.workloads.matmul_chain.prover import hashes_of
 from runtime.encoding.types import GRAINS_PER_OGPU, Signed, Weight

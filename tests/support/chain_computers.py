@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.workloads.matmul_chain.array_chain import NumpyChain
+from gpu_tasks.workloads.matmul_chain.arithmetic import NumpyChain
 from gpu_tasks.workloads.matmul_chain.prover import hashes_of, row_hashes, rows_root
 
 

@@ -1,4 +1,4 @@
-"""What a backend of the chain is, its chance, and the reference in plain integers.
+"""What a backend of the chain is, its chance, the reference in plain integers, and the backend in NumPy.
 
     A = size x size numbers of -63 to 63, X0 = rows x size numbers of -128 to 127, both from the seed
     X(t+1) = the low 8 bits, signed, of (X(t) A) >> 6        `rounds` times
@@ -6,11 +6,16 @@
 Always: a row of the end depends on its row of X0 and on A alone. The shift and the cut make a round non-linear: without
 them A could be squared, and `rounds` products would cost their logarithm. Chance is one 64-bit word for each row and
 each eight columns, mixed by the finalizer of SplitMix64 (Steele, Lea, Flood 2014), so whoever needs k rows draws k.
+
+In NumPy chance is uint64, which wraps, and products are float32, which are exact below 2**24.
 """
 
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
 
@@ -83,3 +88,37 @@ def _mix(word: int) -> int:
     for shift, factor in MIX_BY:
         word = (word ^ (word >> shift)) * factor & MASK
     return word ^ (word >> MIX_LAST)
+
+
+class NumpyChain:
+    """The backend that everybody has."""
+
+    name = "numpy"
+
+    def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
+        """All rows at once, a product a round."""
+        size = asked.shape.size
+        drawn = _drawn_array(keys_of(asked.seed, b"matrix"), range(size), size)
+        matrix = (drawn % ENTRIES).astype(np.float32) - np.float32(MIDDLE)
+        current = _drawn_array(keys_of(asked.seed, b"start"), rows, size).view(np.int8)
+        for _ in range(asked.shape.rounds):
+            sums = np.matmul(current.astype(np.float32), matrix).astype(np.int32)
+            current = (sums >> SHIFT).astype(np.int8)
+        return current.tobytes()
+
+
+def _drawn_array(keys: tuple[int, int], rows: Sequence[int], size: int) -> NDArray[np.uint8]:
+    """uint8[rows, size]."""
+    numbers = np.asarray(rows, dtype=np.uint64) + np.uint64(1)
+    base = _mixed_array(np.uint64(keys[0]) + numbers * np.uint64(ROW_STEP)) ^ np.uint64(keys[1])
+    words = (np.arange(-(-size // 8), dtype=np.uint64) + np.uint64(1)) * np.uint64(WORD_STEP)
+    drawn = _mixed_array(base[:, None] + words[None, :]).astype("<u8")
+    return np.ascontiguousarray(drawn.view(np.uint8)[:, :size])
+
+
+def _mixed_array(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finalizer."""
+    for shift, factor in MIX_BY:
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    mixed: NDArray[np.uint64] = words ^ (words >> np.uint64(MIX_LAST))
+    return mixed

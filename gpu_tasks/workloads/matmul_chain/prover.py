@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
 from gpu_tasks.workloads.backend_choice import ByDevice, chosen
-from gpu_tasks.workloads.matmul_chain.arithmetic import ChainArithmetic, ReferenceChain
-from gpu_tasks.workloads.matmul_chain.array_chain import NumpyChain
+from gpu_tasks.workloads.matmul_chain.arithmetic import ChainArithmetic, NumpyChain, ReferenceChain
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
 from gpu_tasks.workloads.workload import NonConformingBackendError
 from runtime.cryptography.hashing import blake2_256

@@ -1,7 +1,6 @@
 """An optional backend for whoever has PyTorch: CPU, or a GPU by name of its device.
 
-Chance in int64, which wraps as uint64 does; products in float32, exact below 2**24. TF32 would break that, so it is
-switched off; should another library switch it on again, the conformance vectors tell.
+Chance in int64, which wraps as uint64 does; products in float32, exact below 2**24.
 """
 
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from gpu_tasks.workloads.matmul_chain.arithmetic import (
     keys_of,
 )
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
+from gpu_tasks.workloads.torch_integers import keep_float32_exact
 
 
 class TorchChain:
@@ -28,8 +28,7 @@ class TorchChain:
 
     def __init__(self, device: str = "cpu") -> None:
         """LookupError for a device that cannot be used."""
-        torch.set_float32_matmul_precision("highest")
-        torch.backends.cuda.matmul.allow_tf32 = False
+        keep_float32_exact()
         self.name = f"torch-{device}"
         self._device = usable_device(device)
 

@@ -10,13 +10,14 @@ two backends that agree on those give the same bits. Sources: I-BERT (arXiv:2101
 integer norm and softmax, Jacob et al. (arXiv:1712.05877) for fixed-point rescaling.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Array = Any  # whatever a backend calculates with; always integers
+from gpu_tasks.workloads.integer_arrays import BackendArray, IntegerBackend, Integers, PlainIntegers
+
+Ints = Integers
+Array = BackendArray
 
 ACTIVATION_MAX = 127
 WEIGHT_MAX = 63
@@ -30,24 +31,11 @@ HIDDEN_SCORE = -(1 << 24)  # below every score
 _EXP_STEP = 1135047113432355401  # round(e**(-1/64) * 2**60)
 
 
-class Arithmetic(Protocol):
-    """What a backend supplies: arrays with `+ - * >> //` on integers, and these operations."""
+class Arithmetic(IntegerBackend, Protocol):
+    """What a backend supplies: arrays of integers, and these operations."""
 
-    name: str
     lanes: int
     """How many texts it decodes side by side at best."""
-
-    def put(self, values: NDArray[Any]) -> Array:
-        """The same integers as an array of this backend."""
-        ...
-
-    def take(self, values: Array) -> Ints:
-        """The same integers in NumPy."""
-        ...
-
-    def operand(self, values: Array) -> Array:
-        """The same integers in the form that `product` wants for its right side."""
-        ...
 
     def product(self, left: Array, right: Array) -> Array:
         """Exact `left[..., m, k] @ right[..., n, k].T`, `right` from `operand`."""
@@ -57,36 +45,11 @@ class Arithmetic(Protocol):
         """Exact floor of the square root of integers from 0 to 2**52 - 1."""
         ...
 
-    def clamp(self, values: Array, low: int, high: int) -> Array:
-        """Every value moved into [low, high]."""
-        ...
 
-    def peak(self, values: Array) -> Array:
-        """Maximum over the last axis, which stays with length 1."""
-        ...
-
-    def total(self, values: Array) -> Array:
-        """Sum over the last axis, which stays with length 1."""
-        ...
-
-
-class Reference:
+class Reference(PlainIntegers):
     """Plain int64 NumPy without a float anywhere: slow, and right by inspection."""
 
-    name = "reference"
     lanes = 32
-
-    def put(self, values: NDArray[Any]) -> Array:
-        """See `Arithmetic`; likewise below."""
-        return values.astype(np.int64)
-
-    def take(self, values: Array) -> Ints:
-        """int64 already."""
-        return np.asarray(values, dtype=np.int64)
-
-    def operand(self, values: Array) -> Array:
-        """int64 already."""
-        return np.asarray(values, dtype=np.int64)
 
     def product(self, left: Array, right: Array) -> Array:
         """NumPy multiplies integer matrices with integer loops."""
@@ -99,18 +62,6 @@ class Reference:
             tried = found + (1 << bit)
             found = np.where(tried * tried <= squares, tried, found)
         return found
-
-    def clamp(self, values: Array, low: int, high: int) -> Array:
-        """Two comparisons."""
-        return np.minimum(np.maximum(values, low), high)
-
-    def peak(self, values: Array) -> Array:
-        """NumPy's maximum."""
-        return values.max(axis=-1, keepdims=True)
-
-    def total(self, values: Array) -> Array:
-        """NumPy's sum; int64 stays int64."""
-        return values.sum(axis=-1, keepdims=True)
 
 
 def exp_table() -> Ints:

@@ -9,50 +9,25 @@ take its products in float64, in any order, and be exact. `training_step.py` sta
 """
 
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Tensor = Any  # whatever a backend calculates with; always integers
+from gpu_tasks.workloads.integer_arrays import BackendArray, IntegerBackend, PlainIntegers
+from gpu_tasks.workloads.integer_arrays import Integers as Integers  # noqa: PLC0414  # a word of this arithmetic too
+
+Tensor = BackendArray
 
 POWER_ENTRIES = 4096  # steps of 1/256: e**0 down to e**-16
 POWER_BITS = 24
 _POWER_STEP = 1148426689630428644  # round(e**(-1/256) * 2**60)
 
 
-class ExactArithmetic(Protocol):
-    """What a backend supplies: arrays with `+ - * >> << // > < &` on integers, indexing, and these operations."""
-
-    name: str
-
-    def put(self, values: NDArray[Any]) -> Tensor:
-        """The same integers as an array of this backend."""
-        ...
-
-    def take(self, values: Tensor) -> Integers:
-        """The same integers in NumPy."""
-        ...
-
-    def operand(self, values: Tensor) -> Tensor:
-        """The same integers in the form that `product` wants."""
-        ...
+class ExactArithmetic(IntegerBackend, Protocol):
+    """What a backend supplies: arrays with `<< > < &` and indexing too, and these operations."""
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """Exact `left[m, k] @ right[k, n]` of operands, while sums of magnitudes are below 2**53."""
-        ...
-
-    def clamp(self, values: Tensor, low: int, high: int) -> Tensor:
-        """Every value moved into [low, high]."""
-        ...
-
-    def peak(self, values: Tensor) -> Tensor:
-        """Maximum over the last axis, which stays with length 1."""
-        ...
-
-    def total(self, values: Tensor) -> Tensor:
-        """Sum over the last axis, which stays with length 1."""
         ...
 
     def beside(self, values: Tensor, constant: int) -> Tensor:
@@ -64,38 +39,12 @@ class ExactArithmetic(Protocol):
         ...
 
 
-class IntegerArithmetic:
+class IntegerArithmetic(PlainIntegers):
     """The reference: plain int64 NumPy without a float anywhere; slow, and right by inspection."""
-
-    name = "reference"
-
-    def put(self, values: NDArray[Any]) -> Tensor:
-        """See `ExactArithmetic`; likewise below."""
-        return values.astype(np.int64)
-
-    def take(self, values: Tensor) -> Integers:
-        """int64 already."""
-        return np.asarray(values, dtype=np.int64)
-
-    def operand(self, values: Tensor) -> Tensor:
-        """int64 already."""
-        return np.asarray(values, dtype=np.int64)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """NumPy multiplies integer matrices with integer loops."""
         return left @ right
-
-    def clamp(self, values: Tensor, low: int, high: int) -> Tensor:
-        """Two comparisons."""
-        return np.minimum(np.maximum(values, low), high)
-
-    def peak(self, values: Tensor) -> Tensor:
-        """NumPy's maximum."""
-        return values.max(axis=-1, keepdims=True)
-
-    def total(self, values: Tensor) -> Tensor:
-        """NumPy's sum; int64 stays int64."""
-        return values.sum(axis=-1, keepdims=True)
 
     def beside(self, values: Tensor, constant: int) -> Tensor:
         """A copy."""

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.workloads.matmul_chain import prover
-from gpu_tasks.workloads.matmul_chain.arithmetic import ReferenceChain
-from gpu_tasks.workloads.matmul_chain.array_chain import NumpyChain
+from gpu_tasks.workloads.matmul_chain.arithmetic import NumpyChain, ReferenceChain
 from gpu_tasks.workloads.matmul_chain.challenge import (
     SIZE_MAX,
     ChainChallenge,

@@ -219,11 +219,6 @@ def test_every_backend_conforms_and_gives_the_same_output(backend: str) -> None:
     assert stepwise(workload).begin(ASKED).initial_state() == WORKLOAD.begin(ASKED).initial_state()
 
 
-def test_backends_that_there_are_not_are_named() -> None:
-    with pytest.raises(LookupError, match="no backend 'abacus'; there are numpy, reference, torch-<device>"):
-        backend_named("abacus")
-
-
 class RootsInFloat32(NumpyArrays):
     def root(self, squares: Any) -> Any:
         return np.sqrt(squares.astype(np.float32)).astype(np.int64)

@@ -1,16 +1,13 @@
 """The published vectors hold here, and backends with the faults of real libraries are refused."""
 
-import sys
-from collections.abc import Iterator
 from typing import Any
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
 from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.textgen_int8 import conformance
-from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend, arithmetic
+from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
 from gpu_tasks.workloads.textgen_int8.integer_ops import Array, Reference
 from gpu_tasks.workloads.textgen_int8.model import encode_model
 from gpu_tasks.workloads.textgen_int8.request import (
@@ -147,49 +144,10 @@ def test_a_model_of_ones_own_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own.model_id.hex() != MODEL_ID
 
 
-@pytest.fixture
-def backend_loads_anew() -> Iterator[None]:
-    """As in a process that has not used PyTorch yet, before the test and after it."""
-    sys.modules.pop("gpu_tasks.workloads.textgen_int8.torch_backend", None)
-    yield
-    sys.modules.pop("gpu_tasks.workloads.textgen_int8.torch_backend", None)
-
-
-@pytest.mark.usefixtures("backend_loads_anew")
-def test_without_pytorch_its_backends_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match="torch-cuda:0 needs PyTorch"):
-        arithmetic("torch-cuda:0")
-
-
-@pytest.mark.usefixtures("backend_loads_anew")
-@pytest.mark.parametrize("error", [AssertionError, NotImplementedError, RuntimeError])
-def test_a_device_that_pytorch_refuses_is_no_backend(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
-    """A name that is none, a build without CUDA, no driver, no such GPU: PyTorch has an error for each."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise error("invalid device ordinal\nand a page of advice")
-
-    fake = MagicMock(__version__="0.fake", zeros=refuse)
-    monkeypatch.setitem(sys.modules, "torch", fake)
-    with pytest.raises(LookupError, match=r"cannot use the device 'cuda:7': invalid device ordinal$"):
-        arithmetic("torch-cuda:7")
-
-
-@pytest.mark.usefixtures("backend_loads_anew")
-def test_a_device_whose_number_wraps_round_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch keeps the number in eight bits: it takes cuda:4095 for the first GPU."""
-    monkeypatch.setitem(sys.modules, "torch", MagicMock(__version__="0.fake", device=lambda _: "cuda"))
-    with pytest.raises(LookupError, match=r"it takes it for cuda$"):
-        arithmetic("torch-cuda:4095")
-
-
 @pytest.mark.parametrize("name", ["textgen-float", ""])
 def test_unknown_names_are_refused(name: str) -> None:
     with pytest.raises(LookupError, match="no workload"):
         open_workload(name)
-    with pytest.raises(LookupError, match="no backend"):
-        arithmetic(name)
 
 
 def test_the_model_file_is_small() -> None:

@@ -1,8 +1,6 @@
 """`train-int8` as programs meet it: requests and limits, what comes back, checks of it, and backends that conform."""
 
 import contextlib
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -286,26 +284,6 @@ def test_a_vector_is_missed_by_another_text(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(conformance, "REQUESTS", (first, replace(second, text=second.text + b"!")))
     with pytest.raises(NonConformingBackendError, match="ordinary state differs"):
         open_workload("train-int8")
-
-
-@pytest.fixture
-def torch_loads_anew() -> Iterator[None]:
-    """As in a process that has not used PyTorch yet, before the test and after it."""
-    sys.modules.pop("gpu_tasks.workloads.train_int8.torch_arithmetic", None)
-    yield
-    sys.modules.pop("gpu_tasks.workloads.train_int8.torch_arithmetic", None)
-
-
-@pytest.mark.usefixtures("torch_loads_anew")
-def test_without_pytorch_its_backends_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match="torch-cuda:0 needs PyTorch"):
-        arithmetic("torch-cuda:0")
-
-
-def test_unknown_backends_are_named() -> None:
-    with pytest.raises(LookupError, match="no backend 'abacus'; there are numpy, reference, torch-<device>"):
-        open_workload("train-int8", "abacus")
 
 
 # ---------------------------------------------------------------------------------------------------------- the form
