@@ -43,9 +43,8 @@ from runtime.pallets.staking.offences import proven
 from runtime.pallets.staking.stakers import Seats
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
-from wallet.errors import WalletError, in_words
+from wallet.errors import WalletError, harmless, in_words
 from wallet.keypair import Keypair
-from wallet.output import harmless
 from wallet.proved.pins import ChainChangedError
 from wallet.rpc import NodeUnreachableError, RpcError, RpcJson
 from wallet.trust import Trust

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from cli.output import Grains
 from cli.session import explained, note
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
@@ -33,6 +32,7 @@ from gpu_tasks.provider.tasks.policy import (
     price_text,
 )
 from gpu_tasks.provider.tasks.policy_file import HostMachine, is_draining, read_policy, set_draining, write_policy
+from wallet.amounts import Grains
 
 AUCTIONS = (
     "task",

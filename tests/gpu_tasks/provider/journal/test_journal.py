@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tasks.batches.sum_tree import Totals
-from gpu_tasks.market.attestations.task_statement import RESULT_STEP
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.training.bids import BidOffer
+from gpu_tasks.market.training.task_statement import RESULT_STEP
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.provider.journal import journal as journal_module
 from gpu_tasks.provider.journal.journal import HEADER_BYTES, Journal, JournalError, framed

@@ -14,6 +14,7 @@ from gpu_tasks.market.training.events import (
     TaskAwarded,
 )
 from gpu_tasks.market.training.money import TaskOutcome
+from gpu_tasks.market.training.task_statement import SignedTaskAttestation
 from gpu_tasks.market.training.tasks import TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
@@ -147,7 +148,7 @@ async def test_an_attestation_states_what_its_milestone_took_and_not_what_measur
     village.bid_for(*PRICES)
     task = await village.submit()
     await village.until(task, TaskState.SUBMITTED)
-    usages = [each.statement.usage for each in village.node.attached]
+    usages = [each.statement.usage for each in village.node.attached if isinstance(each, SignedTaskAttestation)]
     steps = ASKED.steps // MILESTONES
     assert [each.work_units for each in usages] == [steps] * MILESTONES
     assert [each.cpu_ms for each in usages] == [CPU_MS * steps] * MILESTONES

@@ -15,6 +15,7 @@ from gpu_tasks.provider.tunnel import streams
 from gpu_tasks.provider.tunnel.access import AccessError
 from gpu_tasks.provider.tunnel.copies import unpack
 from gpu_tasks.provider.tunnel.streams import CopySpool, serve_stream
+from gpu_tasks.tunnel import frames
 from gpu_tasks.tunnel.frames import DATA_BYTES_MAX, CopyIn, CopyOut, StreamBytes, StreamEnd, StreamInputEnd
 from gpu_tasks.tunnel.multiplexer import TunnelStream
 
@@ -136,7 +137,7 @@ def test_a_copy_has_so_many_bytes_at_most(tmp_path: Path, monkeypatch: pytest.Mo
     archive = folders(1)
 
     async def main(room: Room, most: int) -> str:
-        monkeypatch.setattr(streams.frames, "COPY_BYTES_MAX", most)
+        monkeypatch.setattr(frames, "COPY_BYTES_MAX", most)
         wire = Wire()
         wire.hand_over(archive)
         await serve_stream(room, CopySpool(tmp_path), wire.stream, INTO)  # type: ignore[arg-type]  # it copies in
