@@ -41,6 +41,18 @@ class SendingOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Planning:
+    """What a command plans its call with."""
+
+    session: WalletSession
+    client: ChainClient
+    payer: Payer
+    sending: SendingOptions
+    key_text: str
+    """The signer as it was typed."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedCall:
     """A call, what of it is shown before fee and total, and how many grains it moves beside the fee."""
 
@@ -71,6 +83,23 @@ def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*given, sending=SendingOptions(dry_run, yes, force, tip), **named)
 
     return dry_run_option(yes_option(force_option(tip_option(with_sending))))
+
+
+def sends_call(plan: Callable[..., Awaitable[PlannedCall | NothingToSend]]) -> Callable[..., None]:
+    """Make a click command of the plan of a call, signed by the key of `--key` or `--from`: `sending_options` included.
+
+    The plan is called with a `Planning` and the other options.
+    """
+
+    @functools.wraps(plan)
+    def sent(session: WalletSession, *given: Any, key_text: str, sending: SendingOptions, **named: Any) -> None:
+        def planned(client: ChainClient, payer: Payer) -> Awaitable[PlannedCall | NothingToSend]:
+            return plan(Planning(session, client, payer, sending, key_text), *given, **named)
+
+        make(session, key_text, sending, planned)
+
+    command: Callable[..., None] = sending_options(click.pass_obj(sent))
+    return command
 
 
 def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Plan) -> None:

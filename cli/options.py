@@ -136,7 +136,7 @@ checkpoint_option = click.option(
 )
 trust_option = click.option("--trust-node", is_flag=True, help="Believe the node without proof; no chain is kept to.")
 from_option = click.option(
-    "--from", "sender", required=True, metavar="KEY", help="Name of a stored key, or a development key like //Alice."
+    "--from", "key_text", required=True, metavar="KEY", help="Name of a stored key, or a development key like //Alice."
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the exact cost and send nothing.")
 tip_option = click.option(

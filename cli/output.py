@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +16,9 @@ from cli.tables import FittedTable, Record, console_for
 from runtime.cryptography import ss58
 from wallet.amounts import SYMBOL, BareGrains, Grains, format_amount
 from wallet.errors import harmless
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 WIDTH_WITHOUT_TERMINAL = 180
 
@@ -48,6 +52,16 @@ class Output:
 
 class Account(bytes):
     """An account; shown as its address."""
+
+
+def fields_of(view: DataclassInstance) -> dict[str, Any]:
+    """Return a view as a row: its fields by their names. `class_` is named `class`, which no field can be called."""
+    return {each.name.removesuffix("_"): getattr(view, each.name) for each in fields(view)}
+
+
+def counted(count: int, noun: str = "unit", plural: str = "") -> str:
+    """How many, in words: `1 unit`, `2 units`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
 
 
 def _is_number(values: Iterable[Any]) -> bool:

@@ -7,6 +7,7 @@ a terminal would take for a command, whoever wrote it (`complaints`).
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -216,6 +217,16 @@ class WalletSession:
         self.output.facts({**_outcome_facts(call, outcome), "success": why is None, **more})
         if why is not None:
             raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {why}")
+
+
+def reads_chain(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make a click command of a coroutine, which is called with the session, a connected client and the options."""
+
+    @functools.wraps(command)
+    def connected(session: WalletSession, *given: Any, **named: Any) -> None:
+        session.run(lambda client: command(session, client, *given, **named))
+
+    return click.pass_obj(connected)
 
 
 def is_address(text: str) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.calls import PlannedCall, Planning, sends_call
 from cli.options import AMOUNT, AMOUNT_OR_ALL, from_option
 from cli.output import Account, as_text
-from cli.session import WalletSession
 from cli.wallet.delegations import plan_leaving
 from cli.wallet.staking_facts import RISK_OF_BOND, StakingView, open_view
 from runtime.frame.runtime import Bound
@@ -16,77 +15,62 @@ from runtime.pallets.staking.stakers import Unlocking
 from runtime.pallets.staking.staking_events import Withdrawn
 from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.amounts import Grains
-from wallet.client import ChainClient, Outcome, Payer
+from wallet.client import Outcome
 
 
 @click.command()
 @click.argument("amount", type=AMOUNT)
 @from_option
-@sending_options
-@click.pass_obj
-def stake(session: WalletSession, amount: int, sender: str, sending: SendingOptions) -> None:
+@sends_call
+async def stake(by: Planning, amount: int) -> PlannedCall:
     """Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there."""
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        view = await open_view(client)
-        own = await view.staked(payer.account, payer.account)
-        least = await view.look(lambda bound: bound[TrustStake].validator_bond_min)
-        call = (TrustStake.bond_extra if own else TrustStake.bond)(value=amount)
-        facts = {
-            "amount": Grains(amount),
-            "bond_afterwards": Grains(own + amount),
-            "validator_bond_min": Grains(least),
-            **view.joining_facts(),
-            "can_go_wrong": RISK_OF_BOND,
-        }
-        return PlannedCall(call, facts, moves=amount)
-
-    make(session, sender, sending, plan)
+    view = await open_view(by.client)
+    own = await view.staked(by.payer.account, by.payer.account)
+    least = await view.look(lambda bound: bound[TrustStake].validator_bond_min)
+    call = (TrustStake.bond_extra if own else TrustStake.bond)(value=amount)
+    facts = {
+        "amount": Grains(amount),
+        "bond_afterwards": Grains(own + amount),
+        "validator_bond_min": Grains(least),
+        **view.joining_facts(),
+        "can_go_wrong": RISK_OF_BOND,
+    }
+    return PlannedCall(call, facts, moves=amount)
 
 
 @click.command()
 @click.argument("amount", type=AMOUNT_OR_ALL)
 @click.option("--validator", help="Take back from behind this validator, instead of from your own bond.")
 @from_option
-@sending_options
-@click.pass_obj
-def unstake(session: WalletSession, amount: int, validator: str | None, sender: str, sending: SendingOptions) -> None:
+@sends_call
+async def unstake(by: Planning, amount: int, validator: str | None) -> PlannedCall:
     """Begin to take AMOUNT oGPU (or `all`) out; it is free after the unbonding time, with `withdraw`."""
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        if validator is not None:
-            return await plan_leaving(session, client, payer, validator, amount)
-        view = await open_view(client)
-        own = await view.staked(payer.account, payer.account)
-        value = await view.amount(amount, payer.account, payer.account)
-        facts = {
-            "takes_back": Grains(value),
-            "bond_afterwards": Grains(max(0, own - value)),
-            **view.leaving_facts(),
-            "can_go_wrong": RISK_OF_BOND,
-        }
-        return PlannedCall(TrustStake.unbond(value=value), facts)
-
-    make(session, sender, sending, plan)
+    if validator is not None:
+        return await plan_leaving(by.session, by.client, by.payer, validator, amount)
+    view = await open_view(by.client)
+    own = await view.staked(by.payer.account, by.payer.account)
+    value = await view.amount(amount, by.payer.account, by.payer.account)
+    facts = {
+        "takes_back": Grains(value),
+        "bond_afterwards": Grains(max(0, own - value)),
+        **view.leaving_facts(),
+        "can_go_wrong": RISK_OF_BOND,
+    }
+    return PlannedCall(TrustStake.unbond(value=value), facts)
 
 
 @click.command()
 @from_option
-@sending_options
-@click.pass_obj
-def withdraw(session: WalletSession, sender: str, sending: SendingOptions) -> None:
+@sends_call
+async def withdraw(by: Planning) -> PlannedCall:
     """Free everything that was unstaked long enough ago."""
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        view = await open_view(client)
-        chunks = await view.look(lambda bound: _chunks(bound, payer.account))
-        free = sum(value for _, value, until in chunks if until is None)
-        waiting = [_waiting_text(view, chunk, value, until) for chunk, value, until in chunks if until is not None]
-        facts = {"to": Account(payer.account), "frees": Grains(free), **view.present_facts()}
-        facts |= {"waits": "\n".join(waiting)} if waiting else {}
-        return PlannedCall(TrustStake.withdraw_unbonded(), facts, result=_freed)
-
-    make(session, sender, sending, plan)
+    view = await open_view(by.client)
+    chunks = await view.look(lambda bound: _chunks(bound, by.payer.account))
+    free = sum(value for _, value, until in chunks if until is None)
+    waiting = [_waiting_text(view, chunk, value, until) for chunk, value, until in chunks if until is not None]
+    facts = {"to": Account(by.payer.account), "frees": Grains(free), **view.present_facts()}
+    facts |= {"waits": "\n".join(waiting)} if waiting else {}
+    return PlannedCall(TrustStake.withdraw_unbonded(), facts, result=_freed)
 
 
 def _freed(outcome: Outcome) -> dict[str, Grains]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.calls import PlannedCall, Planning, SendingOptions, sends_call
 from cli.options import AMOUNT, AMOUNT_OR_ALL, from_option
 from cli.output import Account
 from cli.session import WalletSession
@@ -21,30 +21,25 @@ from wallet.refusals.refused_call import percent_text
 @click.argument("validator")
 @click.argument("amount", type=AMOUNT)
 @from_option
-@sending_options
-@click.pass_obj
-def delegate(session: WalletSession, validator: str, amount: int, sender: str, sending: SendingOptions) -> None:
+@sends_call
+async def delegate(by: Planning, validator: str, amount: int) -> PlannedCall:
     """Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."""
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        behind = await known_validator(session, client, validator, None, is_looked_at=is_looked_at(sending))
-        view = await open_view(client)
-        there = await view.staked(payer.account, behind)
-        least = await view.look(lambda bound: bound[TrustStake].delegation_min)
-        commission = await view.look(lambda bound: bound[TrustStake].commission_of(behind))
-        facts = {
-            "validator": Account(behind),
-            "amount": Grains(amount),
-            "behind_it_afterwards": Grains(there + amount),
-            "delegation_min": Grains(least),
-            "commission": None if commission is None else percent_text(commission),
-            **view.joining_facts(),
-            **await view.seat_fact(behind),
-            "can_go_wrong": RISK_OF_STAKE,
-        }
-        return PlannedCall(TrustStake.delegate(validator=behind, value=amount), facts, moves=amount)
-
-    make(session, sender, sending, plan)
+    behind = await known_validator(by.session, by.client, validator, None, is_looked_at=is_looked_at(by.sending))
+    view = await open_view(by.client)
+    there = await view.staked(by.payer.account, behind)
+    least = await view.look(lambda bound: bound[TrustStake].delegation_min)
+    commission = await view.look(lambda bound: bound[TrustStake].commission_of(behind))
+    facts = {
+        "validator": Account(behind),
+        "amount": Grains(amount),
+        "behind_it_afterwards": Grains(there + amount),
+        "delegation_min": Grains(least),
+        "commission": None if commission is None else percent_text(commission),
+        **view.joining_facts(),
+        **await view.seat_fact(behind),
+        "can_go_wrong": RISK_OF_STAKE,
+    }
+    return PlannedCall(TrustStake.delegate(validator=behind, value=amount), facts, moves=amount)
 
 
 @click.command()
@@ -52,49 +47,37 @@ def delegate(session: WalletSession, validator: str, amount: int, sender: str, s
 @click.argument("target")
 @click.argument("amount", type=AMOUNT_OR_ALL)
 @from_option
-@sending_options
-@click.pass_obj
-def redelegate(
-    session: WalletSession, source: str, target: str, amount: int, sender: str, sending: SendingOptions
-) -> None:
+@sends_call
+async def redelegate(by: Planning, source: str, target: str, amount: int) -> PlannedCall:
     """Put AMOUNT oGPU (or `all`) from behind one validator behind another at once; for a time it answers for both."""
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        here = await _chosen_before(session, client, payer, source)
-        there = await known_validator(session, client, target, None, is_looked_at=is_looked_at(sending))
-        view = await open_view(client)
-        value = await view.amount(amount, payer.account, here)
-        staked = [await view.staked(payer.account, each) for each in (here, there)]
-        least = await view.look(lambda bound: bound[TrustStake].delegation_min)
-        facts = {
-            "from_behind": Account(here),
-            "behind": Account(there),
-            "amount": Grains(value),
-            "left_behind": Grains(max(0, staked[0] - value)),
-            "behind_it_afterwards": Grains(staked[1] + value),
-            "delegation_min": Grains(least),
-            **view.joining_facts(),
-            **await view.seat_fact(there),
-            "can_go_wrong": RISK_OF_MOVING,
-        }
-        return PlannedCall(TrustStake.redelegate(source=here, target=there, value=value), facts)
-
-    make(session, sender, sending, plan)
+    here = await _chosen_before(by.session, by.client, by.payer, source)
+    there = await known_validator(by.session, by.client, target, None, is_looked_at=is_looked_at(by.sending))
+    view = await open_view(by.client)
+    value = await view.amount(amount, by.payer.account, here)
+    staked = [await view.staked(by.payer.account, each) for each in (here, there)]
+    least = await view.look(lambda bound: bound[TrustStake].delegation_min)
+    facts = {
+        "from_behind": Account(here),
+        "behind": Account(there),
+        "amount": Grains(value),
+        "left_behind": Grains(max(0, staked[0] - value)),
+        "behind_it_afterwards": Grains(staked[1] + value),
+        "delegation_min": Grains(least),
+        **view.joining_facts(),
+        **await view.seat_fact(there),
+        "can_go_wrong": RISK_OF_MOVING,
+    }
+    return PlannedCall(TrustStake.redelegate(source=here, target=there, value=value), facts)
 
 
 @click.command()
 @click.argument("validator")
 @click.argument("amount", type=AMOUNT_OR_ALL)
 @from_option
-@sending_options
-@click.pass_obj
-def undelegate(session: WalletSession, validator: str, amount: int, sender: str, sending: SendingOptions) -> None:
+@sends_call
+async def undelegate(by: Planning, validator: str, amount: int) -> PlannedCall:
     """Begin to take AMOUNT oGPU (or `all`) back from behind a validator; it is free after the unbonding time."""
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        return await plan_leaving(session, client, payer, validator, amount)
-
-    make(session, sender, sending, plan)
+    return await plan_leaving(by.session, by.client, by.payer, validator, amount)
 
 
 async def plan_leaving(

@@ -14,7 +14,7 @@ import click
 
 from cli.chain_time import ChainTime, date_text, read_time
 from cli.output import Account, as_text
-from cli.session import WalletSession, note
+from cli.session import WalletSession, note, reads_chain
 from cli.wallet.validator_names import known_validator, name_text
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.encoding.codec import DecodeError
@@ -71,39 +71,35 @@ BEHIND = ("validator", "target", "offender", "stash")
 @click.argument("account")
 @click.option("--blocks", type=click.IntRange(1, BLOCKS_MAX), default=BLOCKS_SEARCHED, show_default=True,
               help="How many final blocks to look through, newest first.")  # fmt: skip
-@click.pass_obj
-def history(session: WalletSession, account: str, blocks: int) -> None:
+@reads_chain
+async def history(session: WalletSession, client: ChainClient, account: str, blocks: int) -> None:
     """Show what an account did, earned and lost with its stake, in the newest final blocks."""
-
-    async def show(client: ChainClient) -> None:
-        who = await known_validator(session, client, account, None, is_looked_at=True)
-        at = await client.finalized()
-        summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=at)
-        time = await read_time(client, at)
-        first = max(1, time.height - blocks + 1)
-        behind = {each.validator for each in summary.stakes} | {each.validator for each in summary.unlocking}
-        reading = BlockReading(client, who, frozenset(behind), time)
-        rows: list[dict[str, Any]] = []
-        with session.output.console.status("reading blocks") as status:
-            ids = await client.final_ids(first, time.height) if time.height else []
-            for height in range(time.height, first - 1, -1):
-                rows = [*await reading.rows(height, ids[height - first]), *rows]
-                status.update(f"reading blocks: {time.height - height + 1} of {len(ids)}")
-        session.output.rows(f"History of blocks {first} to {time.height}", COLUMNS, rows)
-        pending: tuple[PendingReward, ...] = await client.query("OgpuApi_pending_rewards", who, at=at)
-        waiting = Grains(sum(reward.amount for reward in pending))
-        paid = sum(row["amount"] for row in rows if row["what"] == WORDS[ev.Rewarded] and row["is_own"])
+    who = await known_validator(session, client, account, None, is_looked_at=True)
+    at = await client.finalized()
+    summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=at)
+    time = await read_time(client, at)
+    first = max(1, time.height - blocks + 1)
+    behind = {each.validator for each in summary.stakes} | {each.validator for each in summary.unlocking}
+    reading = BlockReading(client, who, frozenset(behind), time)
+    rows: list[dict[str, Any]] = []
+    with session.output.console.status("reading blocks") as status:
+        ids = await client.final_ids(first, time.height) if time.height else []
+        for height in range(time.height, first - 1, -1):
+            rows = [*await reading.rows(height, ids[height - first]), *rows]
+            status.update(f"reading blocks: {time.height - height + 1} of {len(ids)}")
+    session.output.rows(f"History of blocks {first} to {time.height}", COLUMNS, rows)
+    pending: tuple[PendingReward, ...] = await client.query("OgpuApi_pending_rewards", who, at=at)
+    waiting = Grains(sum(reward.amount for reward in pending))
+    paid = sum(row["amount"] for row in rows if row["what"] == WORDS[ev.Rewarded] and row["is_own"])
+    note(
+        f"from block {first} to {time.height}, it is {time.present_text}; paid out to it in these blocks: "
+        f"{as_text(Grains(paid))}; earned and not claimed: {as_text(waiting)} (`rewards`)"
+    )
+    if reading.without_events:
         note(
-            f"from block {first} to {time.height}, it is {time.present_text}; paid out to it in these blocks: "
-            f"{as_text(Grains(paid))}; earned and not claimed: {as_text(waiting)} (`rewards`)"
+            f"of {reading.without_events} blocks the node has no events any more: of those is shown what the "
+            "account signed, not what came of it"
         )
-        if reading.without_events:
-            note(
-                f"of {reading.without_events} blocks the node has no events any more: of those is shown what the "
-                "account signed, not what came of it"
-            )
-
-    session.run(show)
 
 
 @dataclasses.dataclass(slots=True)

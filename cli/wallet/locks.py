@@ -10,7 +10,7 @@ import click
 
 from cli.chain_time import DATE_FORMAT, ChainTime, moment, read_time
 from cli.output import Account
-from cli.session import WalletSession, note
+from cli.session import WalletSession, note, reads_chain
 from cli.wallet.lock_words import end_of, words_of
 from gpu_tasks.market.devices.records import PROVIDER_DEPOSIT
 from gpu_tasks.market.inference.services import SERVICE_DEPOSIT
@@ -29,32 +29,28 @@ _ACCOUNTS = (STAKE, PROFILE, PROVIDER_DEPOSIT)
 
 @click.command()
 @click.argument("account", required=False, metavar="[ACCOUNT]")
-@click.pass_obj
-def locks(session: WalletSession, account: str | None) -> None:
+@reads_chain
+async def locks(session: WalletSession, client: ChainClient, account: str | None) -> None:
     """Show what is locked of an account: for what, until when, what could take how much of it.
 
     Without ACCOUNT, of every stored key. All of it is of the newest final block.
     """
-
-    async def show(client: ChainClient) -> None:
-        at = await client.finalized()
-        time = await read_time(client, at)
-        names = [account] if account else list(session.keyring.names())
-        if not names:
-            raise WalletError("there is no stored key to show: name an account")
-        rows = []
-        for name in names:
-            found = [lock async for lock in _found(client, session.account(name), at)]
-            if len(found) > LOCKS_SHOWN_MAX:
-                note(f"{name} has more than {LOCKS_SHOWN_MAX:,} locks: these are the first")
-            rows += [{"account": name, **_row(lock, time)} for lock in found[:LOCKS_SHOWN_MAX]]
-        whose = () if account else ("account",)
-        if session.output.as_json:
-            session.output.rows("", (*whose, *TOLD), rows)
-        else:
-            _tell(session, rows, (*whose, *SHOWN), time)
-
-    session.run(show)
+    at = await client.finalized()
+    time = await read_time(client, at)
+    names = [account] if account else list(session.keyring.names())
+    if not names:
+        raise WalletError("there is no stored key to show: name an account")
+    rows = []
+    for name in names:
+        found = [lock async for lock in _found(client, session.account(name), at)]
+        if len(found) > LOCKS_SHOWN_MAX:
+            note(f"{name} has more than {LOCKS_SHOWN_MAX:,} locks: these are the first")
+        rows += [{"account": name, **_row(lock, time)} for lock in found[:LOCKS_SHOWN_MAX]]
+    whose = () if account else ("account",)
+    if session.output.as_json:
+        session.output.rows("", (*whose, *TOLD), rows)
+    else:
+        _tell(session, rows, (*whose, *SHOWN), time)
 
 
 def _tell(session: WalletSession, rows: list[dict[str, Any]], names: tuple[str, ...], time: ChainTime) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.calls import PlannedCall, Planning, sends_call
 from cli.options import AMOUNT, from_option
 from cli.output import Account, as_text
-from cli.session import WalletSession, note
+from cli.session import WalletSession, note, reads_chain
 from runtime.interface.staking_api import HELD_CASES_MAX, HeldCase
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKES, STAKING_REWARDS, TREASURY
 from runtime.pallets.system import AccountInfo, System
 from wallet.amounts import Grains
-from wallet.client import ChainClient, Payer
+from wallet.client import ChainClient
 from wallet.errors import WalletError
 
 ELSEWHERE = (
@@ -37,58 +37,50 @@ HOLDS, SUMS = ("reason", "case", "amount", "what"), ("reason", "holds", "amount"
 
 @click.command()
 @click.argument("accounts", nargs=-1, metavar="[ACCOUNT]...")
-@click.pass_obj
-def balance(session: WalletSession, accounts: tuple[str, ...]) -> None:
+@reads_chain
+async def balance(session: WalletSession, client: ChainClient, accounts: tuple[str, ...]) -> None:
     """Show final balances of accounts, or of every stored key."""
-
-    async def show(client: ChainClient) -> None:
-        at = await client.finalized()
-        rows = []
-        for name in accounts or session.keyring.names():
-            who = session.account(name)
-            info: AccountInfo = await client.read(System.account, who, at=at)
-            data = info.data
-            rows.append(
-                {
-                    "account": name,
-                    "free": Grains(data.free),
-                    "reserved": Grains(data.reserved),
-                    "frozen": Grains(data.frozen),
-                    "nonce": info.nonce,
-                }
-            )
-        session.output.rows("Balances", ("account", "free", "reserved", "frozen", "nonce"), rows)
-
-    session.run(show)
+    at = await client.finalized()
+    rows = []
+    for name in accounts or session.keyring.names():
+        who = session.account(name)
+        info: AccountInfo = await client.read(System.account, who, at=at)
+        data = info.data
+        rows.append(
+            {
+                "account": name,
+                "free": Grains(data.free),
+                "reserved": Grains(data.reserved),
+                "frozen": Grains(data.frozen),
+                "nonce": info.nonce,
+            }
+        )
+    session.output.rows("Balances", ("account", "free", "reserved", "frozen", "nonce"), rows)
 
 
 @click.command()
 @click.argument("account")
-@click.pass_obj
-def holds(session: WalletSession, account: str) -> None:
+@reads_chain
+async def holds(session: WalletSession, client: ChainClient, account: str) -> None:
     """Show what is held of an account: for which reason, and for which case."""
-
-    async def show(client: ChainClient) -> None:
-        cases: tuple[HeldCase, ...] = await client.query(
-            "OgpuApi_held_cases", session.account(account), at=await client.finalized()
-        )
-        rows = [
-            {
-                "reason": str(held.hold.reason),
-                "case": "0x" + held.hold.case.hex(),
-                "amount": Grains(held.amount),
-                "what": held.hold.reason.doc,
-            }
-            for held in sorted(cases, key=lambda held: (held.hold.reason.tag, held.hold.case))
-        ]
-        session.output.rows("Holds", HOLDS, rows)
-        if not session.output.as_json:  # a program adds them up itself
-            session.output.rows("Holds by reason", SUMS, _sums(cases))
-        note(ELSEWHERE)
-        if len(cases) == HELD_CASES_MAX:
-            note(f"an answer has {HELD_CASES_MAX:,} cases at most: there may be more")
-
-    session.run(show)
+    cases: tuple[HeldCase, ...] = await client.query(
+        "OgpuApi_held_cases", session.account(account), at=await client.finalized()
+    )
+    rows = [
+        {
+            "reason": str(held.hold.reason),
+            "case": "0x" + held.hold.case.hex(),
+            "amount": Grains(held.amount),
+            "what": held.hold.reason.doc,
+        }
+        for held in sorted(cases, key=lambda held: (held.hold.reason.tag, held.hold.case))
+    ]
+    session.output.rows("Holds", HOLDS, rows)
+    if not session.output.as_json:  # a program adds them up itself
+        session.output.rows("Holds by reason", SUMS, _sums(cases))
+    note(ELSEWHERE)
+    if len(cases) == HELD_CASES_MAX:
+        note(f"an answer has {HELD_CASES_MAX:,} cases at most: there may be more")
 
 
 def _require_sense(dest: bytes, amount: int, sender: bytes) -> None:
@@ -122,19 +114,12 @@ def _sums(cases: Sequence[HeldCase]) -> list[dict[str, Any]]:
 @click.argument("to")
 @click.argument("amount", type=AMOUNT)
 @from_option
-@sending_options
 @click.option("--allow-death", is_flag=True, help="Even if the sending account ends with it.")
-@click.pass_obj
-def send(session: WalletSession, to: str, amount: int, sender: str, allow_death: bool, sending: SendingOptions) -> None:
+@sends_call
+async def send(by: Planning, to: str, amount: int, allow_death: bool) -> PlannedCall:
     """Send AMOUNT oGPU to an account."""
-
-    async def plan(_client: ChainClient, payer: Payer) -> PlannedCall:
-        dest = session.account(to)
-        if not sending.is_forced:
-            _require_sense(dest, amount, payer.account)
-        transfer = Balances.transfer_allow_death if allow_death else Balances.transfer_keep_alive
-        return PlannedCall(
-            transfer(dest=dest, value=amount), {"to": Account(dest), "amount": Grains(amount)}, moves=amount
-        )
-
-    make(session, sender, sending, plan)
+    dest = by.session.account(to)
+    if not by.sending.is_forced:
+        _require_sense(dest, amount, by.payer.account)
+    transfer = Balances.transfer_allow_death if allow_death else Balances.transfer_keep_alive
+    return PlannedCall(transfer(dest=dest, value=amount), {"to": Account(dest), "amount": Grains(amount)}, moves=amount)

@@ -9,7 +9,7 @@ import click
 
 from cli.calls import PlannedCall, SendingOptions, make, sending_options
 from cli.options import from_option
-from cli.session import WalletSession, explained
+from cli.session import WalletSession, explained, reads_chain
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
 from runtime.interface.parameters_api import ParameterStatus
@@ -27,17 +27,13 @@ PARAMETER_COLUMNS = ("name", "value", "unit", "least", "greatest", "frozen", "re
 
 @click.command()
 @click.argument("begun", required=False, default="", metavar="[NAME]")
-@click.pass_obj
-def parameters(session: WalletSession, begun: str) -> None:
+@reads_chain
+async def parameters(session: WalletSession, client: ChainClient, begun: str) -> None:
     """Show the numbers that the chain goes by and may change, all or those whose names begin with NAME."""
-
-    async def show(client: ChainClient) -> None:
-        rows = [_row(each) for each in await _statuses(client) if each.name.lower().startswith(begun.lower())]
-        if not rows:
-            raise WalletError(f"no parameter's name begins with {begun!r}: without a NAME all are shown")
-        session.output.rows("Parameters", PARAMETER_COLUMNS, rows)
-
-    session.run(show)
+    rows = [_row(each) for each in await _statuses(client) if each.name.lower().startswith(begun.lower())]
+    if not rows:
+        raise WalletError(f"no parameter's name begins with {begun!r}: without a NAME all are shown")
+    session.output.rows("Parameters", PARAMETER_COLUMNS, rows)
 
 
 def _row(status: ParameterStatus) -> dict[str, Any]:
@@ -58,7 +54,7 @@ def _row(status: ParameterStatus) -> dict[str, Any]:
 @from_option
 @sending_options
 @click.pass_obj
-def set_parameter(session: WalletSession, name: str, value: str, sender: str, sending: SendingOptions) -> None:
+def set_parameter(session: WalletSession, name: str, value: str, key_text: str, sending: SendingOptions) -> None:
     """Give the parameter NAME another VALUE, as Root; the holder of the sudo key signs (development chains only).
 
     What is under way goes on by the values that it began with.
@@ -75,7 +71,7 @@ def set_parameter(session: WalletSession, name: str, value: str, sender: str, se
         facts = {"parameter": now.name, "from_value": now.value, "to_value": change.value, "unit": now.unit}
         return PlannedCall(call, facts)
 
-    make(session, sender, sending, plan)
+    make(session, key_text, sending, plan)
 
 
 async def _statuses(client: ChainClient) -> tuple[ParameterStatus, ...]:

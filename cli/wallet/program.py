@@ -58,10 +58,7 @@ COMMANDS = {
         "history:history",
         "Show what an account did, earned and lost with its stake, in the newest final blocks.",
     ),
-    "validate": (
-        "validators:offer",
-        "Offer to validate and to mine.",
-    ),
+    "validate": ("validators:offer", "Offer to validate and to mine."),
     "commission": (
         "validators:commission",
         "Announce that you will keep PERCENT of your delegators' rewards, from the second era after this one on.",

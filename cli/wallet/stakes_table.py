@@ -9,7 +9,7 @@ import click
 
 from cli.chain_time import ChainTime
 from cli.output import Account
-from cli.session import WalletSession, note
+from cli.session import WalletSession, note, reads_chain
 from cli.wallet.staking_facts import StakingView, open_view
 from cli.wallet.validator_names import names_of
 from runtime.cryptography import ss58
@@ -24,31 +24,26 @@ COLUMNS = ("kind", "behind", "name", "amount", "until_epoch", "free", "slash_wai
 
 @click.command("stakes")
 @click.argument("account")
-@click.pass_obj
-def show_stakes(session: WalletSession, account: str) -> None:
+@reads_chain
+async def show_stakes(session: WalletSession, client: ChainClient, account: str) -> None:
     """Show what an account has bonded, delegated, unstaked and held."""
-
-    async def show(client: ChainClient) -> None:
-        who, view = session.account(account), await open_view(client)
-        summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=view.at)
-        rows = [
-            _row("bond" if each.validator == who else "delegation", each.value, each.validator)
-            for each in summary.stakes
-        ]
-        rows += [_waiting_row(chunk, view.time) for chunk in summary.unlocking]
-        rows += [_row(f"held: {held.id}", held.amount) for held in summary.holds if held.id is not STAKE]
-        names = await names_of(client, [row["behind"] for row in rows if row["behind"]], view.at)
-        for row in rows:
-            row["name"] = names.get(row["behind"] or b"") or None
-        session.output.rows("Stakes", COLUMNS, rows)
-        note(f"it is {view.time.present_text}; dates go by {view.time.pace_text}")
-        for validator in await _idle(view, {each.validator for each in summary.stakes} - {who}):
-            note(
-                f"{ss58.encode(validator)} stopped to offer, may not after an offence, or has too little of its own: "
-                "what is behind it earns nothing; `redelegate` moves it, `undelegate` takes it out"
-            )
-
-    session.run(show)
+    who, view = session.account(account), await open_view(client)
+    summary: StakeSummary = await client.query("OgpuApi_stakes", who, at=view.at)
+    rows = [
+        _row("bond" if each.validator == who else "delegation", each.value, each.validator) for each in summary.stakes
+    ]
+    rows += [_waiting_row(chunk, view.time) for chunk in summary.unlocking]
+    rows += [_row(f"held: {held.id}", held.amount) for held in summary.holds if held.id is not STAKE]
+    names = await names_of(client, [row["behind"] for row in rows if row["behind"]], view.at)
+    for row in rows:
+        row["name"] = names.get(row["behind"] or b"") or None
+    session.output.rows("Stakes", COLUMNS, rows)
+    note(f"it is {view.time.present_text}; dates go by {view.time.pace_text}")
+    for validator in await _idle(view, {each.validator for each in summary.stakes} - {who}):
+        note(
+            f"{ss58.encode(validator)} stopped to offer, may not after an offence, or has too little of its own: "
+            "what is behind it earns nothing; `redelegate` moves it, `undelegate` takes it out"
+        )
 
 
 async def _idle(view: StakingView, behind: Collection[bytes]) -> list[bytes]:

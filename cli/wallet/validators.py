@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.calls import PlannedCall, Planning, SendingOptions, make, sending_options, sends_call
 from cli.options import PERCENT, from_option
 from cli.session import WalletSession, explained
 from cli.wallet.staking_facts import RISK_OF_BOND, open_view
@@ -27,110 +27,83 @@ from wallet.refusals.refused_call import percent_text
     "--commission", type=PERCENT, default="5", show_default=True, help="Per cent of your delegators' rewards."
 )
 @from_option
-@sending_options
-@click.pass_obj
-def offer(
-    session: WalletSession,
-    node_keys: str,
-    provider_key: str,
-    commission: int,
-    sender: str,
-    sending: SendingOptions,
-) -> None:
+@sends_call
+async def offer(by: Planning, node_keys: str, provider_key: str, commission: int) -> PlannedCall:
     """Offer to validate and to mine.
 
     NODE_KEYS is a file with what `ogpu-node key prove` prints, PROVIDER_KEY the account of the provider's daemon.
     """
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        named, provider = read_node_keys(node_keys, payer.account, client), session.account(provider_key)
-        view = await open_view(client)
-        bond = await view.staked(payer.account, payer.account)
-        least, floor = await view.look(_least_of_offers)
-        call = TrustStake.validate(keys=named.keys, proof=named.proof, provider_key=provider, commission_ppm=commission)
-        facts = {
-            "session_key": named.keys.session,
-            "vrf_key": named.keys.vrf,
-            "provider_key": provider,
-            "commission": percent_text(commission),
-            "commission_min": percent_text(floor),
-            "bond": Grains(bond),
-            "validator_bond_min": Grains(least),
-            "may_sit_from": f"{view.time.era_text(await view.look(_open_era))}, at the earliest",
-            **view.present_facts(),
-            "can_go_wrong": RISK_OF_BOND,
-        }
-        return PlannedCall(call, facts)
-
-    make(session, sender, sending, plan)
+    named, provider = read_node_keys(node_keys, by.payer.account, by.client), by.session.account(provider_key)
+    view = await open_view(by.client)
+    bond = await view.staked(by.payer.account, by.payer.account)
+    least, floor = await view.look(_least_of_offers)
+    call = TrustStake.validate(keys=named.keys, proof=named.proof, provider_key=provider, commission_ppm=commission)
+    facts = {
+        "session_key": named.keys.session,
+        "vrf_key": named.keys.vrf,
+        "provider_key": provider,
+        "commission": percent_text(commission),
+        "commission_min": percent_text(floor),
+        "bond": Grains(bond),
+        "validator_bond_min": Grains(least),
+        "may_sit_from": f"{view.time.era_text(await view.look(_open_era))}, at the earliest",
+        **view.present_facts(),
+        "can_go_wrong": RISK_OF_BOND,
+    }
+    return PlannedCall(call, facts)
 
 
 @click.command("set-keys")
 @click.argument("node_keys")
 @from_option
-@sending_options
-@click.pass_obj
-def set_keys(session: WalletSession, node_keys: str, sender: str, sending: SendingOptions) -> None:
+@sends_call
+async def set_keys(by: Planning, node_keys: str) -> PlannedCall:
     """Replace the session and VRF key of your node by those of NODE_KEYS.
 
     That is a file with what `ogpu-node key rotate` prints. The node that holds them must run, beside the old keys.
     """
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        named = read_node_keys(node_keys, payer.account, client)
-        view = await open_view(client)
-        facts = {
-            "session_key": named.keys.session,
-            "vrf_key": named.keys.vrf,
-            "hold_from": f"{view.time.era_text(await view.look(_open_era))}, or later if this is not soon in a block",
-            "until_then": "the old keys sign: keep them where they are",
-            **view.present_facts(),
-        }
-        return PlannedCall(Session.set_keys(keys=named.keys, proof=named.proof), facts)
-
-    make(session, sender, sending, plan)
+    named = read_node_keys(node_keys, by.payer.account, by.client)
+    view = await open_view(by.client)
+    facts = {
+        "session_key": named.keys.session,
+        "vrf_key": named.keys.vrf,
+        "hold_from": f"{view.time.era_text(await view.look(_open_era))}, or later if this is not soon in a block",
+        "until_then": "the old keys sign: keep them where they are",
+        **view.present_facts(),
+    }
+    return PlannedCall(Session.set_keys(keys=named.keys, proof=named.proof), facts)
 
 
 @click.command()
 @from_option
-@sending_options
-@click.pass_obj
-def chill(session: WalletSession, sender: str, sending: SendingOptions) -> None:
+@sends_call
+async def chill(by: Planning) -> PlannedCall:
     """Stop to offer to validate and to mine."""
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        view = await open_view(client)
-        pool = await view.look(lambda bound: bound[TrustStake].pools[payer.account])
-        facts = {
-            "bond": Grains(await view.staked(payer.account, payer.account)),
-            "behind_you": f"{pool.delegators} delegators, who earn nothing from the next era on",
-            "no_seat_from": f"{view.time.era_text(await view.look(_open_era))}, at the earliest",
-            "until_then": "a seat that you have goes on: keep the node running until its log says that it has none",
-            **view.present_facts(),
-        }
-        return PlannedCall(TrustStake.chill(), facts)
-
-    make(session, sender, sending, plan)
+    view = await open_view(by.client)
+    pool = await view.look(lambda bound: bound[TrustStake].pools[by.payer.account])
+    facts = {
+        "bond": Grains(await view.staked(by.payer.account, by.payer.account)),
+        "behind_you": f"{pool.delegators} delegators, who earn nothing from the next era on",
+        "no_seat_from": f"{view.time.era_text(await view.look(_open_era))}, at the earliest",
+        "until_then": "a seat that you have goes on: keep the node running until its log says that it has none",
+        **view.present_facts(),
+    }
+    return PlannedCall(TrustStake.chill(), facts)
 
 
 @click.command()
 @from_option
-@sending_options
-@click.pass_obj
-def unjail(session: WalletSession, sender: str, sending: SendingOptions) -> None:
+@sends_call
+async def unjail(by: Planning) -> PlannedCall:
     """Leave jail, where a validator comes that gave no sign of life for too long."""
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        view = await open_view(client)
-        since, epochs = await view.look(lambda bound: _jail_of(bound, payer.account))
-        facts = {
-            "in_jail_since_era": since,
-            "jailed_again": f"after {epochs} whole epochs in office without a block, and in no certificate",
-            **view.present_facts(),
-        }
-        return PlannedCall(TrustStake.unjail(), facts)
-
-    make(session, sender, sending, plan)
+    view = await open_view(by.client)
+    since, epochs = await view.look(lambda bound: _jail_of(bound, by.payer.account))
+    facts = {
+        "in_jail_since_era": since,
+        "jailed_again": f"after {epochs} whole epochs in office without a block, and in no certificate",
+        **view.present_facts(),
+    }
+    return PlannedCall(TrustStake.unjail(), facts)
 
 
 def _open_era(bound: Bound) -> int:
@@ -148,25 +121,20 @@ def _jail_of(bound: Bound, stash: bytes) -> tuple[int | None, int]:
 @click.command()
 @click.argument("percent", type=PERCENT)
 @from_option
-@sending_options
-@click.pass_obj
-def commission(session: WalletSession, percent: int, sender: str, sending: SendingOptions) -> None:
+@sends_call
+async def commission(by: Planning, percent: int) -> PlannedCall:
     """Announce that you will keep PERCENT of your delegators' rewards, from the second era after this one on."""
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        view = await open_view(client)
-        now, floor, step = await view.look(lambda bound: _commission_now(bound, payer.account))
-        facts = {
-            "commission_now": None if now is None else percent_text(now),
-            "commission_then": percent_text(percent),
-            "holds_from": view.time.era_text(view.time.era + NOTICE_ERAS),
-            "commission_min": percent_text(floor),
-            "commission_step": percent_text(step),
-            **view.present_facts(),
-        }
-        return PlannedCall(TrustStake.announce_commission(commission_ppm=percent), facts)
-
-    make(session, sender, sending, plan)
+    view = await open_view(by.client)
+    now, floor, step = await view.look(lambda bound: _commission_now(bound, by.payer.account))
+    facts = {
+        "commission_now": None if now is None else percent_text(now),
+        "commission_then": percent_text(percent),
+        "holds_from": view.time.era_text(view.time.era + NOTICE_ERAS),
+        "commission_min": percent_text(floor),
+        "commission_step": percent_text(step),
+        **view.present_facts(),
+    }
+    return PlannedCall(TrustStake.announce_commission(commission_ppm=percent), facts)
 
 
 @click.command()
@@ -176,7 +144,7 @@ def commission(session: WalletSession, percent: int, sender: str, sending: Sendi
 @from_option
 @sending_options
 @click.pass_obj
-def profile(session: WalletSession, name: str, web: str, clear: bool, sender: str, sending: SendingOptions) -> None:
+def profile(session: WalletSession, name: str, web: str, clear: bool, key_text: str, sending: SendingOptions) -> None:
     """Give yourself, a validator, a NAME and a WEB address, for a deposit that comes back; nobody checks them."""
     if clear == bool(name or web):
         raise click.UsageError("give a NAME, or --clear to take name and web address away")
@@ -195,7 +163,7 @@ def profile(session: WalletSession, name: str, web: str, clear: bool, sender: st
         call = TrustStake.set_profile(name=name.encode(), web=web.encode())
         return PlannedCall(call, facts, moves=0 if clear or held else asked)
 
-    make(session, sender, sending, plan)
+    make(session, key_text, sending, plan)
 
 
 def _least_of_offers(bound: Bound) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import click
 
 from cli.chain_time import ChainTime
 from cli.output import Account
-from cli.session import WalletSession, note
+from cli.session import WalletSession, note, reads_chain
 from cli.wallet.staking_facts import StakingView, open_view
 from cli.wallet.validator_names import name_text, web_text
 from runtime.frame.runtime import Bound
@@ -68,50 +68,42 @@ class EraWork:
 
 
 @click.command()
-@click.pass_obj
-def validators(session: WalletSession) -> None:
+@reads_chain
+async def validators(session: WalletSession, client: ChainClient) -> None:
     """Show who holds office or is elected: stake, commission, blocks, slashes, what stake behind them would earn."""
-
-    async def show(client: ChainClient) -> None:
-        view = await open_view(client)
-        table = [each for each in await _offers(view) if each.in_office or each.elected]
-        done = await view.look(lambda bound: _work_done(bound, [each.stash for each in table]))
-        returns: tuple[ExpectedReturn, ...] = await client.query(
-            "OgpuApi_expected_returns", view.time.eras_of_a_year, at=view.at
-        )
-        expected = {each.stash: each for each in returns}
-        rows = [_validator_row(each, done, expected, has_ended=view.time.era > 0) for each in table]
-        if session.output.as_json:
-            session.output.rows("Validators", FOR_PROGRAMS, rows)
-        else:
-            session.output.rows("Validators (oGPU)", FOR_PEOPLE, [_for_people(row, view.time) for row in rows])
-        note(f"{ASSUMPTION}; {view.time.eras_of_a_year:,} eras a year, at {view.time.pace_text}")
-        note(f"it is {view.time.present_text}; names are what validators say of themselves")
-
-    session.run(show)
+    view = await open_view(client)
+    table = [each for each in await _offers(view) if each.in_office or each.elected]
+    done = await view.look(lambda bound: _work_done(bound, [each.stash for each in table]))
+    returns: tuple[ExpectedReturn, ...] = await client.query(
+        "OgpuApi_expected_returns", view.time.eras_of_a_year, at=view.at
+    )
+    expected = {each.stash: each for each in returns}
+    rows = [_validator_row(each, done, expected, has_ended=view.time.era > 0) for each in table]
+    if session.output.as_json:
+        session.output.rows("Validators", FOR_PROGRAMS, rows)
+    else:
+        session.output.rows("Validators (oGPU)", FOR_PEOPLE, [_for_people(row, view.time) for row in rows])
+    note(f"{ASSUMPTION}; {view.time.eras_of_a_year:,} eras a year, at {view.time.pace_text}")
+    note(f"it is {view.time.present_text}; names are what validators say of themselves")
 
 
 @click.command()
-@click.pass_obj
-def candidates(session: WalletSession) -> None:
+@reads_chain
+async def candidates(session: WalletSession, client: ChainClient) -> None:
     """Show everybody who offers to validate and to mine, and what each lacks to be elected."""
-
-    async def show(client: ChainClient) -> None:
-        view = await open_view(client)
-        table = await _offers(view)
-        last = await view.look(_last_seat)
-        chances: tuple[Chance, ...] = await client.query("OgpuApi_election", at=view.at)
-        outlook = {chance.stash: chance for chance in chances}
-        rows = [_offer_row(each, last, outlook[each.stash]) for each in table]
-        columns = OFFERS_FOR_PROGRAMS if session.output.as_json else OFFERS_FOR_PEOPLE
-        session.output.rows("Candidates (oGPU)", columns, rows)
-        note(
-            f"it is {view.time.present_text}; the next election is in {view.time.era_text(view.time.era + 1)}; the "
-            "outlook is how it would end now, with who was on line in the last epoch; names are what candidates say of "
-            "themselves"
-        )
-
-    session.run(show)
+    view = await open_view(client)
+    table = await _offers(view)
+    last = await view.look(_last_seat)
+    chances: tuple[Chance, ...] = await client.query("OgpuApi_election", at=view.at)
+    outlook = {chance.stash: chance for chance in chances}
+    rows = [_offer_row(each, last, outlook[each.stash]) for each in table]
+    columns = OFFERS_FOR_PROGRAMS if session.output.as_json else OFFERS_FOR_PEOPLE
+    session.output.rows("Candidates (oGPU)", columns, rows)
+    note(
+        f"it is {view.time.present_text}; the next election is in {view.time.era_text(view.time.era + 1)}; the "
+        "outlook is how it would end now, with who was on line in the last epoch; names are what candidates say of "
+        "themselves"
+    )
 
 
 async def _offers(view: StakingView) -> list[ValidatorSummary]:

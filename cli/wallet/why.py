@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cli.output import Account
-from cli.session import WalletSession
+from cli.session import WalletSession, reads_chain
 from runtime.blocks.extrinsic import decode_extrinsic
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
@@ -26,27 +26,23 @@ BLOCKS_SEARCHED = 600
 @click.argument("transaction", metavar="TX")
 @click.option("--blocks", type=click.IntRange(1, 100_000), default=BLOCKS_SEARCHED, show_default=True,
               help="How many blocks to look through, newest first.")  # fmt: skip
-@click.pass_obj
-def why(session: WalletSession, transaction: str, blocks: int) -> None:
+@reads_chain
+async def why(session: WalletSession, client: ChainClient, transaction: str, blocks: int) -> None:
     """Explain the extrinsic with this hash: where it is, what it did, why it failed."""
-
-    async def explain(client: ChainClient) -> None:
-        wanted = _hash(transaction)
-        found = await _find(client, wanted, blocks)
-        if found is None:
-            if wanted in await client.pending():
-                session.output.facts({"extrinsic": wanted, "status": "waiting in the pool"})
-                return
-            raise WalletError(
-                f"no extrinsic {transaction} in the last {blocks} blocks nor in the pool: "
-                "it was never sent, was dropped, or is older (--blocks)"
-            )
-        block, height, raw = found
-        is_final = height <= await client.height(await client.finalized())
-        outcome = await (client if is_final else client.unverified()).outcome(block, wanted)
-        session.output.facts(_facts(client, outcome, raw, is_final=is_final))
-
-    session.run(explain)
+    wanted = _hash(transaction)
+    found = await _find(client, wanted, blocks)
+    if found is None:
+        if wanted in await client.pending():
+            session.output.facts({"extrinsic": wanted, "status": "waiting in the pool"})
+            return
+        raise WalletError(
+            f"no extrinsic {transaction} in the last {blocks} blocks nor in the pool: "
+            "it was never sent, was dropped, or is older (--blocks)"
+        )
+    block, height, raw = found
+    is_final = height <= await client.height(await client.finalized())
+    outcome = await (client if is_final else client.unverified()).outcome(block, wanted)
+    session.output.facts(_facts(client, outcome, raw, is_final=is_final))
 
 
 async def _find(client: ChainClient, wanted: bytes, blocks: int) -> tuple[bytes, int, bytes] | None:

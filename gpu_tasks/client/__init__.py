@@ -2,7 +2,6 @@
 
 In reading order:
 
-* `funds`: whether an account can pay for what it is about to send
 * `output_files`: where the bytes of a result are written
 * `offers`: services, offers, and the devices that could bid
 * `units`: units and files of requests: posted once, watched, answered, their costs and events

@@ -15,11 +15,11 @@ from cli.options import HELP_NAMES, session_options
 COMMANDS = {
     "post": ("post:post", "Post a request for each line of FILE."),
     "watch": ("units:watch", "Follow units (0x..), or one task (0x..), until they end."),
-    "units": ("lists:units", "List the units of a key, open and ended, oldest first."),
+    "units": ("units:units", "List the units of a key, open and ended, oldest first."),
     "result": ("units:result", "Print the answer of a unit, or the result of a task (0x..)."),
     "show": ("units:show", "Show how UNIT (0x..) stands, who raced and who was paid."),
     "cancel": ("cancel:cancel", "Take back queued units, early tasks, or the rest of a run."),
-    "batch": ("lists:batch", "List the runs of files, or show how RUN stands."),
+    "batch": ("units:batch", "List the runs of files, or show how RUN stands."),
     "appeal": ("units:appeal", "Appeal against what judges said of UNIT (0x..)."),
     "picture": ("picture:picture", "Buy a picture as tiles, and put them together."),
     "check": ("tasks:check", "Say what a task file asks for, or all that is wrong with it."),
@@ -80,10 +80,7 @@ FOREIGN_WORDS = {
 
 
 @click.group(
-    cls=JsonAnywhereGroup,
-    context_settings=HELP_NAMES,
-    program_commands=("run", "shell"),
-    foreign_words=FOREIGN_WORDS,
+    cls=JsonAnywhereGroup, context_settings=HELP_NAMES, program_commands=("run", "shell"), foreign_words=FOREIGN_WORDS
 )
 @session_options
 @click.version_option(package_name="ogpu")

@@ -10,12 +10,7 @@ from wallet.errors import WalletError
 
 @pytest.mark.parametrize(
     ("answer", "is_terminal", "ends"),
-    [
-        ("y\n", False, None),
-        ("n\n", False, Abort),
-        ("", False, WalletError),
-        ("", True, Abort),
-    ],
+    [("y\n", False, None), ("n\n", False, Abort), ("", False, WalletError), ("", True, Abort)],
 )
 def test_agreement_is_what_somebody_said(
     monkeypatch: pytest.MonkeyPatch, answer: str, is_terminal: bool, ends: type[Exception] | None

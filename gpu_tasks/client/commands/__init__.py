@@ -9,10 +9,8 @@ In reading order:
 * `task_runs`: a task followed to its end, handed its secrets, its result fetched and checked
 * `task_decisions`: what customers decide about tasks: accept, amend, close, hold a checkpoint
 * `dispute`: a result is wrong, and where
-* `units`: what was posted: follow it, read its result, appeal about a unit
-* `once`: post units once, with bars for people, after the cost was shown
-* `lists`: how runs stand, by their records, and the units of a key
-* `follow`: a file of requests: its cost, its way, and what came of it
+* `units`: what was posted: list it, follow it, read its result, appeal about a unit
+* `purchase`: units are priced, agreed to and posted once; a file is followed until it is answered
 * `post`: post units: what it costs and who could take it is known before anything is sent
 * `cancel`: take back a unit, a task, or what of a run still waits
 * `picture`: a picture bought as tiles, checked, and written as one file

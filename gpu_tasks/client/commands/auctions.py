@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from cli.output import Output
-from cli.session import CallFailedError, WalletSession, note
+from cli.output import Output, fields_of
+from cli.session import CallFailedError, WalletSession, note, reads_chain
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_market
-from gpu_tasks.client.funds import grains_of
+from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.client.tasks.payments import PAYMENT_COLUMNS, TaskAccount, payment_rows, payments_of_task
 from gpu_tasks.client.tasks.progress import open_case
 from gpu_tasks.client.tasks.records import (
@@ -31,7 +31,7 @@ from gpu_tasks.client.tasks.records import (
     shortened,
     slot_rows,
     task_facts,
-    task_row,
+    task_view,
     why,
     with_bare_amounts,
 )
@@ -121,57 +121,51 @@ def show_told(output: Output, live: dict[str, Any] | None) -> None:
 @click.command()
 @click.option("--key", "key_text", required=True, metavar="KEY", help="Whose tasks: a key, or any account's address.")
 @click.option("--all", "is_all", is_flag=True, help="Those that have ended too, as long as the chain keeps them.")
-@click.pass_obj
-def ps(session: WalletSession, key_text: str, is_all: bool) -> None:
+@reads_chain
+async def ps(session: WalletSession, client: ChainClient, key_text: str, is_all: bool) -> None:
     """List the tasks of a key, oldest first, and why they wait."""
-
-    async def body(client: ChainClient) -> None:
-        require_market(client)
-        final = await client.finalized()
-        found = await training_reads.tasks_of(client, session.account(key_text), final)
-        shown = [(task_id, task) for task_id, task in found if is_all or is_open(task)]
-        rows = [task_row(task_id, task, await open_case(client, task_id, task, final)) for task_id, task in shown]
-        session.output.rows("Tasks", TASK_COLUMNS, rows)
-        if not found:
-            note(f"{key_text} has submitted no task that this chain still knows")
-        if len(shown) < len(found):
-            note(f"open: {len(shown)}; {len(found) - len(shown)} have ended: --all shows them")
-
-    session.run(body)
+    require_market(client)
+    final = await client.finalized()
+    found = await training_reads.tasks_of(client, session.account(key_text), final)
+    shown = [(task_id, task) for task_id, task in found if is_all or is_open(task)]
+    seen = [task_view(task_id, task, await open_case(client, task_id, task, final)) for task_id, task in shown]
+    session.output.rows("Tasks", TASK_COLUMNS, [fields_of(each) for each in seen])
+    if not found:
+        note(f"{key_text} has submitted no task that this chain still knows")
+    if len(shown) < len(found):
+        note(f"open: {len(shown)}; {len(found) - len(shown)} have ended: --all shows them")
 
 
 @click.command()
 @click.option("--key", "key_text", required=True, metavar="KEY", help="Whose tasks: a key, or any account's address.")
 @click.option("--since", "since", type=click.IntRange(0), default=0, help="Those submitted from this block on.")
 @click.option("--state", "states", multiple=True, type=click.Choice(HISTORY_STATES), help="Of this state; repeatable.")
-@click.pass_obj
-def history(session: WalletSession, key_text: str, since: int, states: tuple[str, ...]) -> None:
+@reads_chain
+async def history(
+    session: WalletSession, client: ChainClient, key_text: str, since: int, states: tuple[str, ...]
+) -> None:
     """List the kept tasks of a key: exit code, time and cost.
 
     The chain forgets old tasks. The cost excludes the transaction fee. It is blank if only `ogpu describe` can find
     it.
     """
-
-    async def body(client: ChainClient) -> None:
-        require_market(client)
-        final = await client.finalized()
-        found = await training_reads.tasks_of(client, session.account(key_text), final)
-        step_fee = await client.read(TrainingMarket.step_fee.item, at=final)
-        rows = []
-        for task_id, task in found:
-            row = history_row(task_id, task)
-            if task.submitted_at >= since and (not states or row["state"] in states):
-                cost = await cost_by_record(client, task_id, task, final, step_fee)
-                rows.append(history_row(task_id, task, cost))
-        if session.output.as_json:
-            session.output.rows("History", HISTORY_COLUMNS, rows)
-        else:
-            session.output.rows("History", HISTORY_SHOWN, [history_shown(row) for row in rows])
-        oldest = min((task.submitted_at for _, task in found), default=None)
-        known = "none is known" if oldest is None else f"the oldest that is known was submitted in block {oldest}"
-        note(f"the chain forgets what ended long ago: {known}; `ogpu describe` has the payments of each")
-
-    session.run(body)
+    require_market(client)
+    final = await client.finalized()
+    found = await training_reads.tasks_of(client, session.account(key_text), final)
+    step_fee = await client.read(TrainingMarket.step_fee.item, at=final)
+    rows = []
+    for task_id, task in found:
+        row = history_row(task_id, task)
+        if task.submitted_at >= since and (not states or row["state"] in states):
+            cost = await cost_by_record(client, task_id, task, final, step_fee)
+            rows.append(history_row(task_id, task, cost))
+    if session.output.as_json:
+        session.output.rows("History", HISTORY_COLUMNS, rows)
+    else:
+        session.output.rows("History", HISTORY_SHOWN, [history_shown(row) for row in rows])
+    oldest = min((task.submitted_at for _, task in found), default=None)
+    known = "none is known" if oldest is None else f"the oldest that is known was submitted in block {oldest}"
+    note(f"the chain forgets what ended long ago: {known}; `ogpu describe` has the payments of each")
 
 
 @click.command()
@@ -182,78 +176,72 @@ def history(session: WalletSession, key_text: str, since: int, states: tuple[str
     "--listen", default=LISTEN_SECONDS, show_default=True, type=click.FloatRange(0.5, 600),
     help="With --key: for so many seconds at most.",
 )  # fmt: skip
-@click.pass_obj
-def describe(session: WalletSession, task: str, key_text: str | None, mqtt: str | None, listen: float) -> None:
+@reads_chain
+async def describe(
+    session: WalletSession, client: ChainClient, task: str, key_text: str | None, mqtt: str | None, listen: float
+) -> None:
     """Show all that the chain says of TASK (0x..).
 
     Shows how far it is and why, its terms, the providers that worked, and all payments. With its customer's --key
     it shows also what its providers tell. Nothing proves that part.
     """
-
-    async def body(client: ChainClient) -> None:
-        task_id = await named_task(session, client, task, key_text)
-        final = await client.finalized()
-        found = await known_task(client, task_id, final)
-        lacking = await unproven(client, devices_of_task(found), final)
-        facts = task_facts(task_id, found, await open_case(client, task_id, found, final), lacking)
-        slots, story = slot_rows(found, lacking), await story_of(client, task_id, found, final)
-        shifts = [] if story is None else shift_rows(story.shifts, is_time=is_by_time(found.order))
-        payments = [] if story is None else payment_rows(story.account)
-        if story is not None:
-            cost = story.account.cost(await client.read(TrainingMarket.step_fee.item, at=final))
-            facts["cost_before_fees"] = grains_of(cost)
-        missing = None if story is None else "; ".join(story.account.unknown) or None
-        output = session.output
-        live = None if key_text is None else await told_now(session, client, key_text, task_id, found, mqtt, listen)
-        if output.as_json:
-            more = {"slots": slots, "shifts": shifts, "payments": payments, "payments_not_shown": missing}
-            output.facts(facts | more | {"telemetry": live})
-            return
-        output.facts({name: value for name, value in facts.items() if value is not None})
-        if slots:
-            output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
-        if shifts:
-            output.rows("Who worked on it", SHIFT_COLUMNS, shifts)
-        if payments:
-            output.rows("Who was paid, lost and has back", PAYMENT_COLUMNS, payments)
-        if missing is not None:
-            note(f"{NOT_TOLD}: {missing}")
-        show_told(output, live)
-
-    session.run(body)
+    task_id = await named_task(session, client, task, key_text)
+    final = await client.finalized()
+    found = await known_task(client, task_id, final)
+    lacking = await unproven(client, devices_of_task(found), final)
+    facts = task_facts(task_id, found, await open_case(client, task_id, found, final), lacking)
+    slots, story = slot_rows(found, lacking), await story_of(client, task_id, found, final)
+    shifts = [] if story is None else shift_rows(story.shifts, is_time=is_by_time(found.order))
+    payments = [] if story is None else payment_rows(story.account)
+    if story is not None:
+        cost = story.account.cost(await client.read(TrainingMarket.step_fee.item, at=final))
+        facts["cost_before_fees"] = grains_of(cost)
+    missing = None if story is None else "; ".join(story.account.unknown) or None
+    output = session.output
+    live = None if key_text is None else await told_now(session, client, key_text, task_id, found, mqtt, listen)
+    if output.as_json:
+        more = {"slots": slots, "shifts": shifts, "payments": payments, "payments_not_shown": missing}
+        output.facts(facts | more | {"telemetry": live})
+        return
+    output.facts({name: value for name, value in facts.items() if value is not None})
+    if slots:
+        output.rows("Slots", columns_of(slots, SLOT_COLUMNS), shortened(slots))
+    if shifts:
+        output.rows("Who worked on it", SHIFT_COLUMNS, shifts)
+    if payments:
+        output.rows("Who was paid, lost and has back", PAYMENT_COLUMNS, payments)
+    if missing is not None:
+        note(f"{NOT_TOLD}: {missing}")
+    show_told(output, live)
 
 
 @click.command()
 @click.argument("task")
 @click.option("--explain", is_flag=True, help="Say of each bid why it won or lost.")
 @click.option("--auction", type=click.IntRange(1), help="Of an earlier auction of the task; the newest, if left out.")
-@click.pass_obj
-def bids(session: WalletSession, task: str, explain: bool, auction: int | None) -> None:
+@reads_chain
+async def bids(session: WalletSession, client: ChainClient, task: str, explain: bool, auction: int | None) -> None:
     """List the bids for TASK (0x..), winners first.
 
     A score is the sum of price, time and risk.
     """
-
-    async def body(client: ChainClient) -> None:
-        task_id = await named_task(session, client, task)
-        final = await client.finalized()
-        found = await known_task(client, task_id, final)
-        number = found.auction if auction is None else auction
-        if number > found.auction:
-            raise TaskError(f"there is no auction {number}: the task went to {found.auction} of {found.order.auctions}")
-        records = await award_records(client, task_id, number, final)
-        rows = auction_rows(found, number, records.award, records.bids)
-        title, as_json = f"Bids of auction {number}, amounts in {SYMBOL}", session.output.as_json
-        rows = rows if as_json else with_bare_amounts(shortened(rows))
-        session.output.rows(title, EXPLAINED_COLUMNS if explain and as_json else BID_COLUMNS, rows)
-        if explain and rows and not as_json:  # a sentence beside twelve columns would be a word a line
-            session.output.rows("Why each won or lost", WHY_COLUMNS, rows)
-        if not rows and not as_json:
-            note(f"nobody has bid: {why(found)}")
-        if number == found.auction and found.state is TaskState.AWARDING:
-            note("the beacon that breaks ties is not final yet: nothing is decided")
-
-    session.run(body)
+    task_id = await named_task(session, client, task)
+    final = await client.finalized()
+    found = await known_task(client, task_id, final)
+    number = found.auction if auction is None else auction
+    if number > found.auction:
+        raise TaskError(f"there is no auction {number}: the task went to {found.auction} of {found.order.auctions}")
+    records = await award_records(client, task_id, number, final)
+    rows = auction_rows(found, number, records.award, records.bids)
+    title, as_json = f"Bids of auction {number}, amounts in {SYMBOL}", session.output.as_json
+    rows = rows if as_json else with_bare_amounts(shortened(rows))
+    session.output.rows(title, EXPLAINED_COLUMNS if explain and as_json else BID_COLUMNS, rows)
+    if explain and rows and not as_json:  # a sentence beside twelve columns would be a word a line
+        session.output.rows("Why each won or lost", WHY_COLUMNS, rows)
+    if not rows and not as_json:
+        note(f"nobody has bid: {why(found)}")
+    if number == found.auction and found.state is TaskState.AWARDING:
+        note("the beacon that breaks ties is not final yet: nothing is decided")
 
 
 @click.command()
@@ -265,36 +253,32 @@ def bids(session: WalletSession, task: str, explain: bool, auction: int | None) 
     show_default=True,
     help="How many blocks of its life, the newest, are read for what was stated and signed.",
 )
-@click.pass_obj
-def verify(session: WalletSession, task: str, blocks: int) -> None:
+@reads_chain
+async def verify(session: WalletSession, client: ChainClient, task: str, blocks: int) -> None:
     """Check TASK (0x..) again from the chain alone.
 
     Checks id, terms, awards, milestones, result, outcome and statements. The node proves every record and block
     that is read. Exit code 1: something is not as the rules say.
     """
-
-    async def body(client: ChainClient) -> None:
-        task_id = await named_task(session, client, task)
-        final = await client.finalized()
-        found = await known_task(client, task_id, final)
-        life = await _life(client, found, final, blocks)
-        auctions = []
-        for number in range(1, found.auction + 1):
-            records = await award_records(client, task_id, number, final)
-            auctions.append(await with_winners(client, task_id, found, number, records, life))
-        count = await client.read(TrainingMarket.submitted, found.customer, at=final)
-        checks = check_task(client.genesis_hash, task_id, found, count, auctions)
-        draws = [await award_records(client, task_id, DRAWS_FROM + draw, final) for draw in range(1, found.draws + 1)]
-        if is_replicated(found.order):
-            checks += check_replicas(found, draws)
-        checks.append(check_statements(found, await _blocks(client, task_id, life, final)))
-        rows = [{"what": check.what, "is_right": check.is_right, "says": check.says} for check in checks]
-        session.output.rows(f"Reckoned again, with the task {found.state.name.lower()}", CHECK_COLUMNS, rows)
-        wrong = [check.what for check in checks if check.is_right is False]
-        if wrong:
-            raise CallFailedError(f"not as the rules say: {', '.join(wrong)}; ask another node, then tell others")
-
-    session.run(body)
+    task_id = await named_task(session, client, task)
+    final = await client.finalized()
+    found = await known_task(client, task_id, final)
+    life = await _life(client, found, final, blocks)
+    auctions = []
+    for number in range(1, found.auction + 1):
+        records = await award_records(client, task_id, number, final)
+        auctions.append(await with_winners(client, task_id, found, number, records, life))
+    count = await client.read(TrainingMarket.submitted, found.customer, at=final)
+    checks = check_task(client.genesis_hash, task_id, found, count, auctions)
+    draws = [await award_records(client, task_id, DRAWS_FROM + draw, final) for draw in range(1, found.draws + 1)]
+    if is_replicated(found.order):
+        checks += check_replicas(found, draws)
+    checks.append(check_statements(found, await _blocks(client, task_id, life, final)))
+    rows = [{"what": check.what, "is_right": check.is_right, "says": check.says} for check in checks]
+    session.output.rows(f"Reckoned again, with the task {found.state.name.lower()}", CHECK_COLUMNS, rows)
+    wrong = [check.what for check in checks if check.is_right is False]
+    if wrong:
+        raise CallFailedError(f"not as the rules say: {', '.join(wrong)}; ask another node, then tell others")
 
 
 async def _life(client: ChainClient, task: Task, final: bytes, most: int) -> LifeBlocks:

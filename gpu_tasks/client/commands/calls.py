@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,10 +17,19 @@ import click
 from cli.calls import PlannedCall
 from cli.complaints import EXIT_ABORTED, complain
 from cli.output import Output
+from gpu_tasks.client.units.posting_once import DEFAULT_FOLDER
 from runtime.frame.call import Call
 from wallet.client import Outcome
 
 key_option = click.option("--key", "key_text", required=True, metavar="KEY", help="A stored key, or one like //Bob.")
+postings_option = click.option(
+    "--postings",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    envvar="OGPU_POSTINGS",
+    help="The folder of purchase records, so that none is made twice.",
+)
 
 
 def planned(

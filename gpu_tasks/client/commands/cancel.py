@@ -12,17 +12,16 @@ import click
 
 from cli.calls import PlannedCall, SendingOptions, make, require_somebody_to_ask, sending_options
 from cli.session import CallFailedError, WalletSession
-from gpu_tasks.client.commands.calls import key_option, planned, this_command, told_when_interrupted
-from gpu_tasks.client.commands.follow import PostedRun, follow_file, post_units, require_answers, sender, show_end
+from gpu_tasks.client.commands.calls import key_option, planned, postings_option, this_command, told_when_interrupted
 from gpu_tasks.client.commands.id_prefixes import TaskError, is_id, named_id, task_if_known
-from gpu_tasks.client.commands.once import postings_option
+from gpu_tasks.client.commands.purchase import PostedRun, follow_file, post_units, require_answers, sender, show_end
 from gpu_tasks.client.commands.task_decisions import cancelled
 from gpu_tasks.client.commands.units import known_unit
 from gpu_tasks.client.units.answers import CANCELS_PER_CALL, RunStop, cancel_call
 from gpu_tasks.client.units.file_plan import ACCOUNT, FORM, FileWish, identity, plan_file, postings_of, wish_of
 from gpu_tasks.client.units.lines import FileForm
 from gpu_tasks.client.units.posting import PostError, Prompt, Wish
-from gpu_tasks.client.units.posting_record import RecordBusyError, RecordError
+from gpu_tasks.client.units.posting_once import RecordBusyError, RecordError
 from gpu_tasks.client.units.results import ResultError, progress
 from gpu_tasks.client.units.run_record import INPUT, BatchRecord, RunPlan, run_id, run_named, state_of
 from gpu_tasks.data import market_reads

@@ -12,7 +12,7 @@ import click
 from rich.live import Live
 
 from cli.output import Output
-from cli.session import CallFailedError, WalletSession, note
+from cli.session import CallFailedError, WalletSession, note, reads_chain
 from cli.tables import FittedTable
 from gpu_tasks.client.commands.calls import key_option
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task, named_task, require_customer, require_market
@@ -57,35 +57,34 @@ mqtt_option = click.option(
 @mqtt_option
 @click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended.")
 @click.option("--place", type=click.IntRange(0), help="Of programs that have ended: the lines of this place alone.")
-@click.pass_obj
-def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, follow: bool, place: int | None) -> None:
+@reads_chain
+async def logs(
+    session: WalletSession, client: ChainClient, task: str, key_text: str, mqtt: str | None, follow: bool,
+    place: int | None,
+) -> None:  # fmt: skip
     """Show the events, lines and progress of TASK (0x..).
 
     Its providers tell them, and its customer's key opens them. The command reports anything that a broker forges,
     replays, withholds or delays. After a program's end it fetches the program's last lines with the outputs.
     Nothing proves any of it.
     """
-
-    async def body(client: ChainClient) -> None:
-        task_id = await named_task(session, client, task, key_text)
-        found = await known_task(client, task_id, await client.finalized())
-        key = session.key(key_text)
-        require_customer(found, key.account, "hears of it")
-        if found.state is not TaskState.RUNNING and (places := places_with_lines(found, place)):
-            await _show_kept(session.output, client, key, task_id, found, places)
-            return
-        if not is_open(found):
-            raise TaskError(NOT_KEPT)
-        heard = 0
-        async with hearings_of(client, SealKey.of(key), (task_id,), mqtt) as hearings:
-            with session.doing(None):
-                async for hearing in hearings if follow else for_a_while(hearings, HEARD_SECONDS):
-                    heard += hearing.note is not None
-                    _print(session.output, hearing)
-        if not heard and not follow:
-            raise CallFailedError(NOTHING)
-
-    session.run(body)
+    task_id = await named_task(session, client, task, key_text)
+    found = await known_task(client, task_id, await client.finalized())
+    key = session.key(key_text)
+    require_customer(found, key.account, "hears of it")
+    if found.state is not TaskState.RUNNING and (places := places_with_lines(found, place)):
+        await _show_kept(session.output, client, key, task_id, found, places)
+        return
+    if not is_open(found):
+        raise TaskError(NOT_KEPT)
+    heard = 0
+    async with hearings_of(client, SealKey.of(key), (task_id,), mqtt) as hearings:
+        with session.doing(None):
+            async for hearing in hearings if follow else for_a_while(hearings, HEARD_SECONDS):
+                heard += hearing.note is not None
+                _print(session.output, hearing)
+    if not heard and not follow:
+        raise CallFailedError(NOTHING)
 
 
 @click.command()
@@ -93,28 +92,26 @@ def logs(session: WalletSession, task: str, key_text: str, mqtt: str | None, fol
 @key_option
 @mqtt_option
 @click.option("--once", is_flag=True, help="Listen for twelve seconds, show what there is, and end.")
-@click.pass_obj
-def top(session: WalletSession, tasks: tuple[str, ...], key_text: str, mqtt: str | None, once: bool) -> None:
+@reads_chain
+async def top(
+    session: WalletSession, client: ChainClient, tasks: tuple[str, ...], key_text: str, mqtt: str | None, once: bool
+) -> None:
     """Show how far running tasks (0x..) and their devices are.
 
     Without TASKS it shows all of the key. State and milestones are the chain's. The rest is what providers tell:
     nothing proves it, and no payment rests on it.
     """
-
-    async def body(client: ChainClient) -> None:
-        require_market(client)
-        key = session.key(key_text)
-        typed = [await named_task(session, client, task, key_text) for task in tasks]
-        named = tuple(typed) or await _running(client, key.account)
-        if not named:
-            raise TaskError("none of the key's tasks runs: `ogpu ps` lists them")
-        table = ProgressTable()
-        async with hearings_of(client, SealKey.of(key), named, mqtt, table.see) as hearings:
-            heard = for_a_while(hearings, HEARD_SECONDS) if once else hearings
-            with session.doing(None):
-                await _show(session.output, table, heard, once=once)
-
-    session.run(body)
+    require_market(client)
+    key = session.key(key_text)
+    typed = [await named_task(session, client, task, key_text) for task in tasks]
+    named = tuple(typed) or await _running(client, key.account)
+    if not named:
+        raise TaskError("none of the key's tasks runs: `ogpu ps` lists them")
+    table = ProgressTable()
+    async with hearings_of(client, SealKey.of(key), named, mqtt, table.see) as hearings:
+        heard = for_a_while(hearings, HEARD_SECONDS) if once else hearings
+        with session.doing(None):
+            await _show(session.output, table, heard, once=once)
 
 
 async def _running(client: ChainClient, customer: bytes) -> tuple[bytes, ...]:

@@ -18,9 +18,8 @@ from cli.options import AMOUNT, dry_run_option, tip_option, yes_option
 from cli.output import Account
 from cli.session import CallFailedError, WalletSession
 from gpu_tasks.batches.requests import rate_of, work_of
-from gpu_tasks.client.commands.calls import key_option, told_nothing_was_sent
-from gpu_tasks.client.commands.follow import answer_file
-from gpu_tasks.client.commands.once import Manner, postings_option
+from gpu_tasks.client.commands.calls import key_option, postings_option, told_nothing_was_sent
+from gpu_tasks.client.commands.purchase import Manner, answer_file
 from gpu_tasks.client.commands.task_runs import force_option
 from gpu_tasks.client.offers.listing import form_of
 from gpu_tasks.client.output_files import OutputFile
@@ -28,7 +27,7 @@ from gpu_tasks.client.tasks.orders import load, load_input
 from gpu_tasks.client.units.file_plan import FileWish, WrongAnswerError, wish_of
 from gpu_tasks.client.units.lines import BatchLine, FileForm
 from gpu_tasks.client.units.posting import Wish, check_terms
-from gpu_tasks.client.units.posting_record import record_name
+from gpu_tasks.client.units.posting_once import record_name
 from gpu_tasks.client.units.results import cost_of, winner_of
 from gpu_tasks.client.units.run_record import INPUT, BatchRecord, runs_of
 from gpu_tasks.data import market_reads

@@ -14,26 +14,27 @@ from typing import Any, BinaryIO, cast
 import click
 
 from cli.options import AMOUNT, dry_run_option, tip_option, yes_option
+from cli.output import counted
 from cli.session import CallFailedError, WalletSession, note
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.client.commands.calls import (
     key_option,
     other_command,
+    postings_option,
     this_command,
     told_nothing_was_sent,
     told_when_interrupted,
 )
-from gpu_tasks.client.commands.follow import answer_file
-from gpu_tasks.client.commands.once import (
+from gpu_tasks.client.commands.purchase import (
     Manner,
     PricedUnits,
+    answer_file,
     post_once,
-    postings_option,
     priced,
     require_takers,
     show_and_ask,
 )
-from gpu_tasks.client.commands.units import STAYS, counted, show_until_ended
+from gpu_tasks.client.commands.units import STAYS, show_until_ended
 from gpu_tasks.client.offers.listing import CLASS_CHOICES, USUAL, form_of, open_service
 from gpu_tasks.client.units.file_plan import SEED_BYTES, FileWish
 from gpu_tasks.client.units.line_reader import LineTerms
@@ -49,8 +50,7 @@ from gpu_tasks.client.units.posting import (
     read_prompts,
     units_of,
 )
-from gpu_tasks.client.units.posting_once import Posted
-from gpu_tasks.client.units.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, is_told_of
+from gpu_tasks.client.units.posting_once import ENDED, SUBMITTED, Posted, PostedPart, PostingRecord, is_told_of
 from gpu_tasks.client.units.run_record import WindowError, window_seconds
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
@@ -122,10 +122,7 @@ class Setting(click.ParamType[tuple[str, str]]):
     help="Devices that race, until the price has risen.  [default: any for one racer, else one class that has enough]",
 )
 @click.option(
-    "--price",
-    type=AMOUNT,
-    default=PRICE,
-    help="oGPU per thousand tokens for the winner, at most.  [default: 0.05]",
+    "--price", type=AMOUNT, default=PRICE, help="oGPU per thousand tokens for the winner, at most.  [default: 0.05]"
 )
 @click.option("--anyway", is_flag=True, help="Even if too few owners can race for it now.")
 @click.option("--out", type=FILE, metavar="RESULTS", help="Follow the units, and write answers into this new file.")

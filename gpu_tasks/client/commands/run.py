@@ -13,9 +13,8 @@ import click
 from cli import calls
 from cli.options import dry_run_option, tip_option, yes_option
 from cli.session import CallFailedError, WalletSession, explained, note
-from gpu_tasks.client.commands.calls import key_option, told_nothing_was_sent
+from gpu_tasks.client.commands.calls import key_option, postings_option, told_nothing_was_sent
 from gpu_tasks.client.commands.id_prefixes import require_market
-from gpu_tasks.client.commands.once import postings_option
 from gpu_tasks.client.commands.program_words import OF_DOCKER, ProgramCommand
 from gpu_tasks.client.commands.task_runs import (
     OTHER_AWAITED,
@@ -34,7 +33,7 @@ from gpu_tasks.client.tasks.orders import ArchiveFile, LoadedTask, look_at_image
 from gpu_tasks.client.tasks.records import exit_code_of
 from gpu_tasks.client.tasks.results import DEFAULT_FOLDER as CHECKPOINTS
 from gpu_tasks.client.tasks.results import RunBlobError, fetch_lines, fetch_outputs, places_with_lines
-from gpu_tasks.client.units.posting_record import ENDED, SUBMITTED
+from gpu_tasks.client.units.posting_once import ENDED, SUBMITTED
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.market.devices.records import CLASS_NAMES

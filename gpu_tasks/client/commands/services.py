@@ -9,13 +9,24 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from cli.calls import PlannedCall, SendingOptions, make, sending_options
+from cli.calls import PlannedCall, Planning, sends_call
 from cli.options import AMOUNT, PERCENT
-from cli.output import Account, Output
-from cli.session import WalletSession, explained, note
+from cli.output import Account, Output, fields_of
+from cli.session import WalletSession, explained, note, reads_chain
 from gpu_tasks.client.commands.calls import key_option, planned
-from gpu_tasks.client.funds import grains_of
-from gpu_tasks.client.offers.listing import ServiceError, form_named, heard_inventories, reliability_of, with_claims
+from gpu_tasks.client.offers.listing import (
+    DEVICE_COLUMNS,
+    SERVICE_COLUMNS,
+    ServiceError,
+    ServiceView,
+    form_named,
+    heard_inventories,
+    read_devices,
+    reliability_of,
+    service_view,
+    with_claims,
+)
+from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.proven_rates import proven_rates
@@ -35,10 +46,9 @@ from gpu_tasks.market.training.reputation import PPM
 from gpu_tasks.tasks.offer_query import FIELDS, asks_for_claims, matching, parse_query
 from gpu_tasks.tasks.offers import OfferRow, rows_of
 from gpu_tasks.tasks.prices import PriceRow, SettledUnit, price_rows
-from gpu_tasks.workloads import registry
 from runtime.cryptography import ss58
-from wallet.amounts import Grains, format_amount, format_percent
-from wallet.client import ChainClient, Outcome, Payer
+from wallet.amounts import Grains, format_amount
+from wallet.client import ChainClient, Outcome
 from wallet.rpc import OddAnswerError, RpcError
 
 ID_BYTES_SHOWN = 4
@@ -51,85 +61,34 @@ CREATED = (
 
 
 @click.command()
-@click.pass_obj
-def services(session: WalletSession) -> None:
+@reads_chain
+async def services(session: WalletSession, client: ChainClient) -> None:
     """List the services for sale."""
-
-    async def body(client: ChainClient) -> None:
-        rows = [
-            {
-                "service": number,
-                **_terms_row(found.terms, as_json=session.output.as_json),
-                "open": found.is_open,
-            }
-            for number, found in (await market_reads.services(client)).items()
-        ]
-        faster = ("consumer_pace", "datacenter_pace") if session.output.as_json else ()  # else they stand in `pace`
-        columns = (
-            "service", "name", "workload", "price_min", "price_max", "tokens_max", "input_share_percent",
-            "unit_of_cost", "options", "ramp_blocks", "lease_blocks", "pace", *faster, "open", "model",
-        )  # fmt: skip
-        session.output.rows("Services", columns, rows)
-
-    session.run(body)
+    sold = await market_reads.services(client)
+    found = [service_view(each.terms, number, is_open=each.is_open) for number, each in sold.items()]
+    if session.output.as_json:
+        session.output.rows("Services", SERVICE_COLUMNS, [fields_of(each) for each in found])
+        return
+    columns = [name for name in SERVICE_COLUMNS if name not in {"consumer_pace", "datacenter_pace"}]  # in `pace` here
+    # whole ids leave the other columns no room
+    rows = [fields_of(each) | {"pace": _paces(each), "model": each.model[:ID_BYTES_SHOWN]} for each in found]
+    session.output.rows("Services", columns, rows)
 
 
-def _terms_row(terms: ServiceTerms, *, as_json: bool) -> dict[str, Any]:
-    form = registry.form_of(terms.workload)
-    return {
-        "name": terms.name.decode("utf-8", errors="replace"),
-        "workload": form.name if form else "0x" + terms.workload.hex(),
-        "price_min": Grains(terms.price_min),
-        "price_max": Grains(terms.price_max),
-        "tokens_max": terms.tokens_max,
-        "input_share_percent": format_percent(terms.input_share),
-        "unit_of_cost": form.cost_unit if form else None,
-        "options": ", ".join(f"{option.name}={option.default}" for option in form.options) if form else None,
-        "ramp_blocks": terms.ramp,
-        "lease_blocks": terms.lease,
-        "pace": (terms.pace or None) if as_json else _paces(terms),
-        "consumer_pace": terms.consumer_pace or None,
-        "datacenter_pace": terms.datacenter_pace or None,
-        "model": terms.model if as_json else terms.model[:ID_BYTES_SHOWN],  # whole it leaves the others no room
-    }
-
-
-def _paces(terms: ServiceTerms) -> str | None:
+def _paces(service: ServiceView) -> str | None:
     """Output tokens a block, of the slowest device of each class that differs from the one below."""
-    named = {"": terms.pace, "consumer ": terms.consumer_pace, "datacenter ": terms.datacenter_pace}
+    named = {"": service.pace, "consumer ": service.consumer_pace, "datacenter ": service.datacenter_pace}
     return ", ".join(f"{kind}{pace}" for kind, pace in named.items() if pace) or None
 
 
 @click.command()
-@click.pass_obj
-def providers(session: WalletSession) -> None:
+@reads_chain
+async def providers(session: WalletSession, client: ChainClient) -> None:
     """List devices and what they ask."""
-
-    async def body(client: ChainClient) -> None:
-        endpoints = {
-            stash: provider.endpoint.decode("ascii", errors="replace")
-            for stash, provider in (await market_reads.providers(client)).items()
-        }
-        rows = []
-        for status in await market_reads.devices(client):
-            device = status.device
-            asks = [f"service {number}: {format_amount(offer.ask)} oGPU" for number, offer in status.offers]
-            at_work = "working" if device.assignment else "free"
-            rows.append(
-                {
-                    "provider": Account(device.owner),
-                    "device": status.id if session.output.as_json else status.id[:ID_BYTES_SHOWN],
-                    "class": device.kind.name.lower(),
-                    "bond": Grains(device.bond),
-                    "state": "paused" if device.is_paused else at_work,
-                    "asks": ", ".join(asks),
-                    "endpoint": endpoints.get(device.owner),
-                }
-            )
-        columns = ("provider", "device", "class", "bond", "state", "asks", "endpoint")
-        session.output.rows("Providers", columns, rows)
-
-    session.run(body)
+    rows = [fields_of(each) for each in await read_devices(client)]
+    if not session.output.as_json:
+        rows = [row | {"device": row["device"][:ID_BYTES_SHOWN]} for row in rows]
+    session.output.rows("Providers", DEVICE_COLUMNS, rows)
 
 
 @click.command()
@@ -170,27 +129,20 @@ def providers(session: WalletSession) -> None:
     default=0,
     help="The same of the slowest device of class datacenter.  [default: as --consumer-pace]",
 )
-@sending_options
-@click.pass_obj
-def create_service(
-    session: WalletSession, /, key_text: str, workload: str, name: str, sending: SendingOptions, **numbers: int
-) -> None:
+@sends_call
+async def create_service(by: Planning, /, workload: str, name: str, **numbers: int) -> PlannedCall:
     """Offer a new kind of unit.
 
     A deposit is locked until the service is closed.
     """
-
-    async def plan(client: ChainClient, _payer: Payer) -> PlannedCall:
-        form = form_named(workload)
-        terms = ServiceTerms(name=name.encode(), workload=form.workload_id, model=form.model_id, **numbers)
-        _check(terms)
-        deposit = await client.read(InferenceMarket.service_deposit.item)
-        row = _terms_row(terms, as_json=True)
-        facts = {each: row[each] for each in CREATED} | {"deposit": Grains(deposit)}
-        call = InferenceMarket.create_service(terms=terms)
-        return planned(session.output, call, facts, locks=deposit, result=_created)
-
-    make(session, key_text, sending, plan)
+    form = form_named(workload)
+    terms = ServiceTerms(name=name.encode(), workload=form.workload_id, model=form.model_id, **numbers)
+    _check(terms)
+    deposit = await by.client.read(InferenceMarket.service_deposit.item)
+    row = fields_of(service_view(terms))
+    facts = {each: row[each] for each in CREATED} | {"deposit": Grains(deposit)}
+    call = InferenceMarket.create_service(terms=terms)
+    return planned(by.session.output, call, facts, locks=deposit, result=_created)
 
 
 def _check(terms: ServiceTerms) -> None:
@@ -221,29 +173,24 @@ def _created(outcome: Outcome) -> dict[str, Any]:
 @click.command()
 @click.argument("number", type=int, metavar="SERVICE")
 @key_option
-@sending_options
-@click.pass_obj
-def close_service(session: WalletSession, number: int, key_text: str, sending: SendingOptions) -> None:
+@sends_call
+async def close_service(by: Planning, number: int) -> PlannedCall:
     """Close SERVICE, and take its deposit back.
 
     No more units of it can be posted. Open units go on.
     """
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        service = await market_reads.service(client, number)
-        if service is None or not service.is_open:
-            raise ServiceError(f"there is no open service {number}: see `ogpu services`")
-        if service.owner != payer.account:
-            raise ServiceError(f"service {number} is {ss58.encode(service.owner)}'s: only its owner can close it")
-        facts = {
-            "service": number,
-            "name": service.terms.name.decode("utf-8", errors="replace"),
-            "comes_back": Grains(service.deposit),
-            "open_units": service.open_units,
-        }
-        return planned(session.output, InferenceMarket.close_service(service=number), facts)
-
-    make(session, key_text, sending, plan)
+    service = await market_reads.service(by.client, number)
+    if service is None or not service.is_open:
+        raise ServiceError(f"there is no open service {number}: see `ogpu services`")
+    if service.owner != by.payer.account:
+        raise ServiceError(f"service {number} is {ss58.encode(service.owner)}'s: only its owner can close it")
+    facts = {
+        "service": number,
+        "name": service.terms.name.decode("utf-8", errors="replace"),
+        "comes_back": Grains(service.deposit),
+        "open_units": service.open_units,
+    }
+    return planned(by.session.output, InferenceMarket.close_service(service=number), facts)
 
 
 ROWS_SHOWN = 50
@@ -367,20 +314,16 @@ def _offer(row: OfferRow, *, is_whole: bool) -> dict[str, Any]:
 
 @click.command()
 @click.option("--service", type=click.IntRange(0), help="Of one service alone.")
-@click.pass_obj
-def price(session: WalletSession, service: int | None) -> None:
+@reads_chain
+async def price(session: WalletSession, client: ChainClient, service: int | None) -> None:
     """Show the lowest, median and last paid price of units.
 
     By service and class.
     """
-
-    async def body(client: ChainClient) -> None:
-        final = await client.finalized()
-        rows = price_rows(await current_offers(client, final), await settled_of_late(client, final))
-        kept = [_price(row) for row in rows if service in (None, row.service)]
-        session.output.rows("Prices of a thousand output tokens", PRICE_COLUMNS, kept)
-
-    session.run(body)
+    final = await client.finalized()
+    rows = price_rows(await current_offers(client, final), await settled_of_late(client, final))
+    kept = [_price(row) for row in rows if service in (None, row.service)]
+    session.output.rows("Prices of a thousand output tokens", PRICE_COLUMNS, kept)
 
 
 def _price(row: PriceRow) -> dict[str, Any]:

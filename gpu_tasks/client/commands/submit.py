@@ -16,12 +16,12 @@ from cli.session import CallFailedError, WalletSession, explained, note
 from gpu_tasks.client.commands.calls import (
     key_option,
     other_command,
+    postings_option,
     this_command,
     told_nothing_was_sent,
     told_when_interrupted,
 )
 from gpu_tasks.client.commands.id_prefixes import require_market
-from gpu_tasks.client.commands.once import postings_option
 from gpu_tasks.client.commands.task_runs import (
     CUT_OFF,
     OTHER_AWAITED,
@@ -39,12 +39,12 @@ from gpu_tasks.client.commands.task_runs import (
 )
 from gpu_tasks.client.commands.task_submission import TaskSubmission, again_option, asked_when_interrupted
 from gpu_tasks.client.commands.tasks import file_argument
-from gpu_tasks.client.funds import require
+from gpu_tasks.client.offers.outlook import require
 from gpu_tasks.client.tasks.arrays import ArrayRecord, IndexSet, index_set, member_of
 from gpu_tasks.client.tasks.orders import LoadedTask, load_any
 from gpu_tasks.client.tasks.records import ended_well, exit_code_of
 from gpu_tasks.client.tasks.results import DEFAULT_FOLDER as CHECKPOINTS
-from gpu_tasks.client.units.posting_record import ENDED, SUBMITTED
+from gpu_tasks.client.units.posting_once import ENDED, SUBMITTED
 from gpu_tasks.data import training_reads
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import Task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import click
 
-from cli.calls import NothingToSend, PlannedCall, SendingOptions, make, sending_options
+from cli.calls import NothingToSend, PlannedCall, Planning, SendingOptions, make, sending_options, sends_call
 from cli.options import AMOUNT
 from cli.session import WalletSession
 from gpu_tasks.client.commands.calls import key_option, planned
@@ -41,18 +42,17 @@ from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient, Payer
 from wallet.trial import Trial, TrialError, attempt
 
-Draft = Callable[[ChainClient, Payer, bytes, Task], Awaitable[PlannedCall]]
 
+def decides(draft: Callable[..., Awaitable[PlannedCall]]) -> Callable[..., None]:
+    """Make a click command of the draft of a call about a task: it is called with planning, id, task and options."""
 
-def make_about(session: WalletSession, task: str, key_text: str, sending: SendingOptions, draft: Draft) -> None:
-    """Plan a call about a task, show it, ask, send it."""
+    @functools.wraps(draft)
+    async def plan(by: Planning, task: str, **given: Any) -> PlannedCall:
+        task_id = await named_task(by.session, by.client, task, by.key_text)
+        found = await known_task(by.client, task_id, await by.client.finalized())
+        return await draft(by, task_id, found, **given)
 
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        task_id = await named_task(session, client, task, key_text)
-        found = await known_task(client, task_id, await client.finalized())
-        return await draft(client, payer, task_id, found)
-
-    make(session, key_text, sending, plan)
+    return sends_call(plan)
 
 
 def facts(task_id: bytes, task: Task) -> dict[str, Any]:
@@ -75,22 +75,17 @@ CLOSABLE = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
 @click.command()
 @click.argument("task")
 @key_option
-@sending_options
-@click.pass_obj
-def accept(session: WalletSession, task: str, key_text: str, sending: SendingOptions) -> None:
+@decides
+async def accept(by: Planning, task_id: bytes, found: Task) -> PlannedCall:
     """Accept the result of TASK (0x..).
 
     The task is paid as soon as it is known that no audit looks at it.
     """
-
-    async def draft(_client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
-        require_customer(found, payer.account)
-        require_result(found)
-        pays = sum(slot.price for slot in found.slots)
-        terms = {**facts(task_id, found), "pays": Grains(pays)}
-        return planned(session.output, TrainingMarket.accept(task=task_id), terms)
-
-    make_about(session, task, key_text, sending, draft)
+    require_customer(found, by.payer.account)
+    require_result(found)
+    pays = sum(slot.price for slot in found.slots)
+    terms = {**facts(task_id, found), "pays": Grains(pays)}
+    return planned(by.session.output, TrainingMarket.accept(task=task_id), terms)
 
 
 @click.command()
@@ -116,7 +111,9 @@ def amend(
     if (price_max is not None) + (blocks is not None) + is_stop != 1:
         raise click.UsageError("give one of --raise, --extend and --stop")
 
-    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
+    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
+        task_id = await named_task(session, client, task, key_text)
+        found = await known_task(client, task_id, await client.finalized())
         require_customer(found, payer.account)
         if price_max is not None:
             _require_raisable(found, price_max)
@@ -125,27 +122,22 @@ def amend(
         change = Stop() if blocks is None else MoreBlocks(blocks)
         return await _amended(session, client, payer, task_id, found, change)
 
-    make_about(session, task, key_text, sending, draft)
+    make(session, key_text, sending, plan)
 
 
 @click.command()
 @click.argument("task")
 @key_option
-@sending_options
-@click.pass_obj
-def stop(session: WalletSession, task: str, key_text: str, sending: SendingOptions) -> None:
+@decides
+async def stop(by: Planning, task_id: bytes, found: Task) -> PlannedCall:
     """Stop a running TASK (0x..).
 
     You pay for the elapsed time, and 5 % of the price out of your bond. The container of a job or a lease goes at
     once, with its files.
     """
-
-    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
-        require_customer(found, payer.account)
-        _require_running(found)
-        return await _amended(session, client, payer, task_id, found, Stop())
-
-    make_about(session, task, key_text, sending, draft)
+    require_customer(found, by.payer.account)
+    _require_running(found)
+    return await _amended(by.session, by.client, by.payer, task_id, found, Stop())
 
 
 @click.command()
@@ -153,55 +145,43 @@ def stop(session: WalletSession, task: str, key_text: str, sending: SendingOptio
 @key_option
 @click.option("--pay", type=AMOUNT, help="oGPU to each provider, out of the escrow.")
 @click.option("--back", type=AMOUNT, help="oGPU to the customer, out of each collateral.")
-@sending_options
-@click.pass_obj
-def close(
-    session: WalletSession, task: str, key_text: str, pay: int | None, back: int | None, sending: SendingOptions
-) -> None:
+@decides
+async def close(by: Planning, task_id: bytes, found: Task, pay: int | None, back: int | None) -> PlannedCall:
     """Offer another end of TASK (0x..), or sign an offered one.
 
     The customer offers, with --pay and --back. The stash of a slot signs, and may leave them out. The last
     signature ends the task.
     """
-
-    async def draft(_client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
-        pays, comes_back = _close_terms(found, payer.account, pay, back)
-        call = TrainingMarket.close(task=task_id, pay=pays, back=comes_back)
-        terms = {**facts(task_id, found), "pay": Grains(pays), "back": Grains(comes_back)}
-        return planned(session.output, call, terms)
-
-    make_about(session, task, key_text, sending, draft)
+    pays, comes_back = _close_terms(found, by.payer.account, pay, back)
+    call = TrainingMarket.close(task=task_id, pay=pays, back=comes_back)
+    terms = {**facts(task_id, found), "pay": Grains(pays), "back": Grains(comes_back)}
+    return planned(by.session.output, call, terms)
 
 
 @click.command()
 @click.argument("task")
 @key_option
 @checkpoints_option
-@sending_options
-@click.pass_obj
-def hold(session: WalletSession, task: str, key_text: str, checkpoints: Path, sending: SendingOptions) -> None:
+@decides
+async def hold(by: Planning, task_id: bytes, found: Task, checkpoints: Path) -> PlannedCall:
     """Check, keep and sign the newest checkpoint of TASK (0x..).
 
     Its milestone counts then. `ogpu submit --watch` and `ogpu watch` do so by themselves.
     """
-
-    async def draft(client: ChainClient, payer: Payer, task_id: bytes, found: Task) -> PlannedCall:
-        require_customer(found, payer.account)
-        number = records.unheld(found)
-        if number is None:
-            raise TaskError(f"no checkpoint waits to be held: {records.why(found)}")
-        final = await client.finalized()
-        if not sending.dry_run:
-            async with BlobClient(private=market_reads.is_development(client)) as blobs:
-                keeper = CheckpointKeeper(client, blobs, session.key(key_text), checkpoints)
-                await keeper.take(task_id, found, final)
-        counts = {"milestone": number, "of": found.order.milestones}
-        stated = agreed_milestone(found)
-        assert stated is not None, "one waits to be held"
-        call = TrainingMarket.hold_checkpoint(task=task_id, number=number, root=stated.root)
-        return planned(session.output, call, {**facts(task_id, found), **counts})
-
-    make_about(session, task, key_text, sending, draft)
+    require_customer(found, by.payer.account)
+    number = records.unheld(found)
+    if number is None:
+        raise TaskError(f"no checkpoint waits to be held: {records.why(found)}")
+    final = await by.client.finalized()
+    if not by.sending.dry_run:
+        async with BlobClient(private=market_reads.is_development(by.client)) as blobs:
+            keeper = CheckpointKeeper(by.client, blobs, by.session.key(by.key_text), checkpoints)
+            await keeper.take(task_id, found, final)
+    counts = {"milestone": number, "of": found.order.milestones}
+    stated = agreed_milestone(found)
+    assert stated is not None, "one waits to be held"
+    call = TrainingMarket.hold_checkpoint(task=task_id, number=number, root=stated.root)
+    return planned(by.session.output, call, {**facts(task_id, found), **counts})
 
 
 async def cancelled(

@@ -18,12 +18,20 @@ from gpu_tasks.client.commands.calls import other_command, this_command
 from gpu_tasks.client.commands.id_prefixes import TaskError, known_task
 from gpu_tasks.client.commands.task_decisions import ended_early
 from gpu_tasks.client.commands.tasks import TaskOutlook, facts_of, outlook_of
-from gpu_tasks.client.funds import require, spendable
+from gpu_tasks.client.offers.outlook import require, spendable
 from gpu_tasks.client.tasks import records
 from gpu_tasks.client.tasks.orders import ImageUpload, LoadedTask, TaskDraft, TaskSealer
 from gpu_tasks.client.units.posting import TASK_POSTING, PostingCost, Prompt
-from gpu_tasks.client.units.posting_once import Posted, PostingRun, Progress
-from gpu_tasks.client.units.posting_record import ENDED, SUBMITTED, PostedPart, PostingRecord, RecordBusyError
+from gpu_tasks.client.units.posting_once import (
+    ENDED,
+    SUBMITTED,
+    Posted,
+    PostedPart,
+    PostingRecord,
+    PostingRun,
+    Progress,
+    RecordBusyError,
+)
 from gpu_tasks.data import market_reads, training_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.tasks.plan import TaskPlan

@@ -11,13 +11,12 @@ from typing import Any
 
 import click
 
-from cli.output import Account
+from cli.output import Account, counted
 from cli.session import CallFailedError, WalletSession, explained, note
-from gpu_tasks.client.funds import grains_of, spendable
 from gpu_tasks.client.offers import outlook
+from gpu_tasks.client.offers.outlook import grains_of, spendable
 from gpu_tasks.client.tasks.estimates import TaskEstimate, Willingness, estimate_of, willingness_of
 from gpu_tasks.client.tasks.orders import LoadedTask, load_any
-from gpu_tasks.client.tasks.records import counted
 from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import default_loss
 from gpu_tasks.tasks.canonical import PreparedTask

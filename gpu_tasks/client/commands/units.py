@@ -1,4 +1,4 @@
-"""Commands about what was posted: follow it, show it, read its result, appeal about a unit.
+"""Commands about what was posted: list it, follow it, show it, read its result, appeal about a unit.
 
 An id is a unit's or a task's: what can be done with either has one command.
 """
@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from cli.calls import PlannedCall, SendingOptions, make, sending_options
-from cli.output import Account, Output
-from cli.session import CallFailedError, WalletSession, note
-from gpu_tasks.client.commands.calls import key_option, planned, this_command, told_when_interrupted
+from cli.calls import PlannedCall, Planning, sends_call
+from cli.output import Account, Output, counted, fields_of
+from cli.session import CallFailedError, WalletSession, explained, note, reads_chain
+from gpu_tasks.client.commands.calls import key_option, planned, postings_option, this_command, told_when_interrupted
 from gpu_tasks.client.commands.id_prefixes import TaskError, named_id, named_unit, task_if_known
 from gpu_tasks.client.commands.task_runs import (
     accept_option,
@@ -45,16 +46,28 @@ from gpu_tasks.client.units.results import (
     why_refunded,
     winner_of,
 )
+from gpu_tasks.client.units.run_record import BatchState, run_named, runs_of, state_of
 from gpu_tasks.client.units.wait_reasons import look, why_heard, why_queued
-from gpu_tasks.client.units.watch import UNITS_LISTED_MAX, UNITS_WATCHED_MAX, follow, row_of, rows_of, standing
+from gpu_tasks.client.units.watch import (
+    UNIT_COLUMNS,
+    UNIT_COLUMNS_SHOWN,
+    UNITS_LISTED_MAX,
+    UNITS_WATCHED_MAX,
+    FollowedUnit,
+    follow,
+    list_units,
+    newest_units,
+    shown,
+    standing,
+    unit_view,
+)
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.appeals import appeal_against
 from gpu_tasks.data.blob_client import BlobClient
-from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open, unit_id_of
+from gpu_tasks.market.inference.units import Racer, Unit, UnitState, is_open
 from gpu_tasks.market.training.terms import SLOTS_MAX
 from wallet.amounts import Grains
-from wallet.client import ChainClient, Payer
+from wallet.client import ChainClient
 from wallet.errors import harmless
 from wallet.keypair import Keypair
 
@@ -108,11 +121,11 @@ async def show_until_ended(
 ) -> None:
     """Follow units; CallFailedError if some end without a result."""
     named = {unit: text for unit, text in prompts.items() if text}
-    rows, output = rows_of(list(prompts)), session.output
+    rows, output = {unit: FollowedUnit("0x" + unit.hex()) for unit in prompts}, session.output
     is_table_seen = output.console.is_terminal and not output.as_json
     with session.doing(None if is_table_seen else partial(standing, rows)):
         rows = await follow(client, key, rows, output, named)
-    failed = [row["unit"] for row in rows.values() if row["state"] != "settled"]
+    failed = [row.unit for row in rows.values() if row.state != "settled"]
     if failed:
         ended = f"{len(failed)} of {counted(len(rows))} ended without a result"
         raise CallFailedError(f"{ended}: {', '.join(failed[:3])}")
@@ -120,11 +133,8 @@ async def show_until_ended(
 
 async def open_units(client: ChainClient, account: bytes) -> list[bytes]:
     """The account's units that have not ended, among its newest."""
-    count = await client.read(InferenceMarket.posted, account)
-    numbers = range(max(0, count - UNITS_LISTED_MAX), count)
-    ids = [unit_id_of(client.genesis_hash, account, number) for number in numbers]
-    units = await market_reads.units(client, ids)
-    return [unit_id for unit_id, unit in zip(ids, units, strict=True) if unit and not unit.ended_at]
+    units, _ = await newest_units(client, account, await client.finalized())
+    return [unit_id for unit_id, unit in units.items() if unit and not unit.ended_at]
 
 
 @click.command()
@@ -159,8 +169,9 @@ def result(session: WalletSession, unit: str, key_text: str, out: Path | None, f
         async with BlobClient(private=market_reads.is_development(client)) as blobs:
             if session.output.as_json:
                 view = await look(client, [found], final)
-                row = await row_of(client, blobs, key, unit_id, found, None, view, final)
-                session.output.facts(row | {"sums": (await SpentMoney(client).of(unit_id, found)).facts()})
+                seen = await unit_view(client, blobs, key, unit_id, found, None, view, final)
+                sums = (await SpentMoney(client).of(unit_id, found)).facts()
+                session.output.facts(fields_of(seen) | {"sums": sums})
                 return
             _require_settled(found, unit_id)
             completions = await completions_of(client, blobs, key, unit_id, found, final)
@@ -212,19 +223,15 @@ def _require_settled(unit: Unit, unit_id: bytes) -> None:
 @click.command()
 @click.argument("unit")
 @key_option
-@sending_options
-@click.pass_obj
-def appeal(session: WalletSession, unit: str, key_text: str, sending: SendingOptions) -> None:
+@sends_call
+async def appeal(by: Planning, unit: str) -> PlannedCall:
     """Appeal against what judges said of UNIT (0x..).
 
     A court decides. The bond is lost if the court agrees with the judges.
     """
-
-    async def plan(client: ChainClient, payer: Payer) -> PlannedCall:
-        found = await appeal_against(client, await named_unit(session, client, unit, key_text), payer.account)
-        return planned(session.output, found.call, found.facts, locks=found.bond)
-
-    make(session, key_text, sending, plan)
+    unit_id = await named_unit(by.session, by.client, unit, by.key_text)
+    found = await appeal_against(by.client, unit_id, by.payer.account)
+    return planned(by.session.output, found.call, found.facts, locks=found.bond)
 
 
 async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
@@ -237,11 +244,6 @@ async def known_unit(client: ChainClient, unit_id: bytes, at: bytes) -> Unit:
     return status.unit
 
 
-def counted(units: int) -> str:
-    """How many units, in words."""
-    return "1 unit" if units == 1 else f"{units} units"
-
-
 RACERS = ("racer", "device", "answer", "collateral", "lost")
 PAYMENTS = ("to", "account", "amount", "out_of")
 NOT_ALL = "what judges were paid, and by whom, is proved for the last 64 final blocks only"
@@ -249,40 +251,36 @@ NOT_ALL = "what judges were paid, and by whom, is proved for the last 64 final b
 
 @click.command()
 @click.argument("unit")
-@click.pass_obj
-def show(session: WalletSession, unit: str) -> None:
+@reads_chain
+async def show(session: WalletSession, client: ChainClient, unit: str) -> None:
     """Show how UNIT (0x..) stands, who raced and who was paid.
 
     Shows also why the unit ended, and who lost how much.
     """
-
-    async def body(client: ChainClient) -> None:
-        unit_id = await named_unit(session, client, unit)
-        final = await client.finalized()
-        found = await known_unit(client, unit_id, final)
-        leaves, end = await _leaves(client, unit_id, found, final)
-        facts = await _facts(client, unit_id, found, final, leaves)
-        racers = [_racer_row(found, racer) for racer in found.racers]
-        moved = [] if end is None else [_payment_row(payment) for payment in end.payments(found)]
-        paid: list[UnitPayment] = []
-        if not is_open(found):
-            paid, is_all = await payments_of(client, unit_id, found)
-            facts["payments_not_shown"] = None if is_all else NOT_ALL
-        rows = [_payment_row(payment) for payment in paid]
-        output = session.output
-        if output.as_json:
-            check = None if end is None else end.facts() | {"payments": moved}
-            output.facts(facts | {"race": racers, "payments": rows, "check": check})
-            return
-        output.facts({name: value for name, value in facts.items() if value is not None})
-        if racers:
-            output.rows("Racers", RACERS, racers)
-        if rows:
-            output.rows("Who was paid", PAYMENTS, rows)
-        if moved:
-            output.rows("What the end of its check moved", PAYMENTS, moved)
-
-    session.run(body)
+    unit_id = await named_unit(session, client, unit)
+    final = await client.finalized()
+    found = await known_unit(client, unit_id, final)
+    leaves, end = await _leaves(client, unit_id, found, final)
+    facts = await _facts(client, unit_id, found, final, leaves)
+    racers = [_racer_row(found, racer) for racer in found.racers]
+    moved = [] if end is None else [_payment_row(payment) for payment in end.payments(found)]
+    paid: list[UnitPayment] = []
+    if not is_open(found):
+        paid, is_all = await payments_of(client, unit_id, found)
+        facts["payments_not_shown"] = None if is_all else NOT_ALL
+    rows = [_payment_row(payment) for payment in paid]
+    output = session.output
+    if output.as_json:
+        check = None if end is None else end.facts() | {"payments": moved}
+        output.facts(facts | {"race": racers, "payments": rows, "check": check})
+        return
+    output.facts({name: value for name, value in facts.items() if value is not None})
+    if racers:
+        output.rows("Racers", RACERS, racers)
+    if rows:
+        output.rows("Who was paid", PAYMENTS, rows)
+    if moved:
+        output.rows("What the end of its check moved", PAYMENTS, moved)
 
 
 async def _facts(client: ChainClient, unit_id: bytes, unit: Unit, final: bytes, leaves: str | None) -> dict[str, Any]:
@@ -347,3 +345,75 @@ def _payment_row(payment: UnitPayment) -> dict[str, Any]:
         "out_of": payment.source,
         "payer": Account(payment.payer),
     }
+
+
+COLUMNS = ("run", "status", "total", "completed", "failed", "cost", "results")
+
+
+@click.command()
+@click.argument("run", required=False)
+@postings_option
+@click.pass_obj
+def batch(session: WalletSession, run: str | None, postings: Path) -> None:
+    """List the runs of files, or show how RUN stands.
+
+    A run is a file that was posted with --out. RUN is its file of results, or its id. The command reads the run's
+    own record and asks no node. With --json (before the command) it prints OpenAI's batch object. The words are
+    OpenAI's too: in_progress, finalizing, completed, expired, cancelling, cancelled.
+    """
+
+    def body() -> None:
+        if run is None:
+            rows = [_row(state_of(record)) for record in runs_of(postings)]
+            session.output.rows(f"runs in {postings}", COLUMNS, rows)
+            return
+        state = state_of(run_named(postings, run))
+        if session.output.as_json:
+            click.echo(state.json())
+            return
+        facts = {**_row(state), "errors": state.error_file, "completion_window": state.completion_window}
+        del facts["cost"]  # at the end of its sums
+        facts |= state.sums.facts()
+        times = {f"{name}_at": _time(at) for name, at in {"created": state.created_at, **state.times}.items()}
+        session.output.facts({name: value for name, value in {**facts, **times}.items() if value is not None})
+
+    explained(body)
+
+
+@click.command()
+@click.option("--key", "key_text", required=True, metavar="KEY", help="A key, or any account's address.")
+@click.option("--open", "is_open_only", is_flag=True, help="Show only units that have not ended.")
+@postings_option
+@reads_chain
+async def units(session: WalletSession, client: ChainClient, key_text: str, is_open_only: bool, postings: Path) -> None:
+    """List the units of a key, open and ended, oldest first.
+
+    A row has state, service, cost, block and time. A unit is listed as long as the chain knows it. Units that a
+    file's run on this machine posted stay longer. Times are estimates from block numbers.
+    """
+    found = await list_units(client, session.account(key_text), postings)
+    rows = [row for row in found.rows if not (is_open_only and (row.ended_in_block or row.service is None))]
+    if session.output.as_json:
+        session.output.rows("Units", UNIT_COLUMNS, [fields_of(row) for row in rows])
+    else:
+        session.output.rows("Units", UNIT_COLUMNS_SHOWN, [shown(row) for row in rows])
+    if not rows:
+        note(f"{key_text} has no {'open ' if is_open_only else ''}unit that this chain still knows")
+    if found.left_out:
+        note(f"the list has the newest {UNITS_LISTED_MAX}: {found.left_out:,} older ones are left out")
+
+
+def _row(state: BatchState) -> dict[str, Any]:
+    return {
+        "run": state.batch_id,
+        "status": state.status.value,
+        "total": state.counts.total,
+        "completed": state.counts.completed,
+        "failed": state.counts.failed,
+        "cost": state.sums.facts()["cost"],
+        "results": state.output_file,
+    }
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

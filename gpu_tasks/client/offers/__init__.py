@@ -3,5 +3,5 @@
 In reading order:
 
 * `listing`: services, their offers, device classes, and the machines that providers claim to have
-* `outlook`: the providers that could bid for a task, and the numbers of its auction
+* `outlook`: what an account can spend, who could bid for its task, and the numbers of the auction
 """

@@ -14,8 +14,9 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
+from cli.output import Account
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.inventory import ClaimedDevice, ClaimedMachine, ClaimedPolicy, InventoryError, read_inventory
@@ -27,7 +28,7 @@ from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.judges_left import LEFT_MIN, JudgesLeft
 from gpu_tasks.market.inference.rules import UnitRules
-from gpu_tasks.market.inference.services import Service
+from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.market.training.reputation import PPM, failure_ppm, record_at
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.offers import DeviceClaims, OfferRow
@@ -38,9 +39,96 @@ from runtime.frame.runtime import constant_value
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.system import System
-from wallet.amounts import format_amount
+from wallet.amounts import Grains, format_amount, format_percent
 from wallet.client import ChainClient
 from wallet.errors import WalletError
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """A service with the terms of its units. Amounts are for a thousand tokens, paces output tokens a block."""
+
+    service: int | None
+    """Its number; None for one that is not on the chain yet."""
+    name: str
+    workload: str
+    """By its name; its id where this program does not know it."""
+    price_min: Grains
+    price_max: Grains
+    tokens_max: int
+    input_share_percent: str
+    unit_of_cost: str | None
+    options: str | None
+    """The workload's options with their defaults."""
+    ramp_blocks: int
+    lease_blocks: int
+    pace: int | None
+    consumer_pace: int | None
+    datacenter_pace: int | None
+    open: bool
+    model: bytes
+
+
+SERVICE_COLUMNS = tuple(each.name for each in fields(ServiceView))
+
+
+def service_view(terms: ServiceTerms, number: int | None = None, *, is_open: bool = True) -> ServiceView:
+    """Return a service by its terms."""
+    form = registry.form_of(terms.workload)
+    return ServiceView(
+        service=number,
+        name=terms.name.decode("utf-8", errors="replace"),
+        workload=form.name if form else "0x" + terms.workload.hex(),
+        price_min=Grains(terms.price_min),
+        price_max=Grains(terms.price_max),
+        tokens_max=terms.tokens_max,
+        input_share_percent=format_percent(terms.input_share),
+        unit_of_cost=form.cost_unit if form else None,
+        options=", ".join(f"{option.name}={option.default}" for option in form.options) if form else None,
+        ramp_blocks=terms.ramp,
+        lease_blocks=terms.lease,
+        pace=terms.pace or None,
+        consumer_pace=terms.consumer_pace or None,
+        datacenter_pace=terms.datacenter_pace or None,
+        open=is_open,
+        model=terms.model,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """A device and the prices that its provider asks."""
+
+    provider: Account
+    device: bytes
+    class_: str
+    bond: Grains
+    state: str
+    asks: str
+    endpoint: str | None
+
+
+DEVICE_COLUMNS = tuple(each.name.removesuffix("_") for each in fields(DeviceView))
+
+
+async def read_devices(client: ChainClient) -> list[DeviceView]:
+    """All devices of the final block."""
+    providers, found = await market_reads.providers(client), []
+    for status in await market_reads.devices(client):
+        device, provider = status.device, providers.get(status.device.owner)
+        asks = [f"service {number}: {format_amount(offer.ask)} oGPU" for number, offer in status.offers]
+        found.append(
+            DeviceView(
+                provider=Account(device.owner),
+                device=status.id,
+                class_=device.kind.name.lower(),
+                bond=Grains(device.bond),
+                state="paused" if device.is_paused else "working" if device.assignment else "free",
+                asks=", ".join(asks),
+                endpoint=None if provider is None else provider.endpoint.decode("ascii", errors="replace"),
+            )
+        )
+    return found
 
 
 class ServiceError(WalletError):

@@ -1,12 +1,12 @@
-"""The providers that could bid for a task, and the numbers that its auction would go by.
+"""What an account can spend, who could bid for its task, and the numbers that the auction would go by.
 
-Always: all reads are of one final block.
+Always: all reads are of one final block; the chain judges, and these reads turn its terse refusal into numbers
+beforehand.
 """
 
 from __future__ import annotations
 
 from cli.session import CallFailedError
-from gpu_tasks.client.funds import spendable_of
 from gpu_tasks.client.offers.listing import own_accounts
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.proven_rates import proven_rates
@@ -21,9 +21,39 @@ from gpu_tasks.tasks.quantities import written_span
 from runtime.frame.runtime import constant_value
 from runtime.pallets.staking.stakers import may_be_elected
 from runtime.pallets.staking.trust_stake import TrustStake
-from runtime.pallets.system import System
+from runtime.pallets.system import AccountInfo, System
 from runtime.pallets.timestamp import Timestamp
+from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient
+from wallet.errors import WalletError
+
+
+class FundsError(WalletError):
+    """The account has less than it takes."""
+
+
+async def spendable(client: ChainClient, account: bytes) -> int:
+    """Grains that the account can lock or pay after the final block."""
+    return spendable_of(await client.read(System.account, account))
+
+
+def spendable_of(info: AccountInfo) -> int:
+    """Grains that an account like this can lock or pay: what is frozen is covered by reserves first."""
+    return max(0, info.data.free - max(0, info.data.frozen - info.data.reserved))
+
+
+def grains_of(amount: int | None) -> Grains | None:
+    """Return an amount as it is shown; None for one that is not known."""
+    return None if amount is None else Grains(amount)
+
+
+def require(available: int, needed: int, what: str) -> None:
+    """FundsError that says what there is and what `what` takes."""
+    if available < needed:
+        raise FundsError(
+            f"the account can spend {format_amount(available)} oGPU, and {what} takes {format_amount(needed)}: "
+            "send it more with `ogpu-wallet send`, or ask for less"
+        )
 
 
 def slot_ms(client: ChainClient) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from gpu_tasks.client.tasks.orders import LoadedTask
-from gpu_tasks.client.units.posting_record import LockedRecord, RecordError, record_name
+from gpu_tasks.client.units.posting_once import LockedRecord, RecordError, record_name
 from gpu_tasks.tasks.container_request import VARIABLES_MAX
 from gpu_tasks.tasks.file_words import NAME_MAX
 from gpu_tasks.tasks.task_kinds import ContainerSource

@@ -16,9 +16,9 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from gpu_tasks.client.funds import grains_of
+from cli.output import counted
 from gpu_tasks.client.offers.listing import heard_inventories
-from gpu_tasks.client.tasks.records import counted
+from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.inventory import CONTAINER_KIND, ClaimedPolicy, ClaimedPrograms, claim_text, image_mark

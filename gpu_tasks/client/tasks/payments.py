@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cli.output import Account
-from gpu_tasks.client.funds import grains_of
+from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.client.tasks.shifts import TaskEvents, WorkShift
 from gpu_tasks.market.courts.cases import AUDIT_POT
 from gpu_tasks.market.courts.money import Purse

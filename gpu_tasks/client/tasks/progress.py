@@ -14,9 +14,9 @@ from typing import Any
 
 import click
 
-from cli.output import Output, plain
+from cli.output import Output, fields_of, plain
 from gpu_tasks.client.tasks import records
-from gpu_tasks.client.tasks.records import task_row
+from gpu_tasks.client.tasks.records import task_view
 from gpu_tasks.client.tasks.results import CheckpointKeeper, RunBlobError, fetch_outputs, fetch_result
 from gpu_tasks.client.units.watch import moments
 from gpu_tasks.data import market_reads, training_reads
@@ -67,7 +67,7 @@ class TaskFollower:
             if task is None:
                 yield height, None, {"task": self.task_id, "state": "not known any more", "why": None}
                 return
-            row = task_row(self.task_id, task, await open_case(self.client, self.task_id, task, final))
+            row = fields_of(task_view(self.task_id, task, await open_case(self.client, self.task_id, task, final)))
             doing = self._next_step(task, height)
             if doing is not None and doing != self._said:
                 self._said, before = doing, dict(row)

@@ -8,10 +8,11 @@ accounts here, never a text of theirs; a bid whose auction is not decided has no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
-from cli.output import Account
-from gpu_tasks.client.funds import grains_of
+from cli.output import Account, counted
+from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.client.units.wait_reasons import what_judges_do
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS
 from gpu_tasks.market.courts.courts_api import CaseStatus
@@ -145,11 +146,6 @@ def _how_time_ended(task: Task) -> str:
     return f"{how}, with exit code {result.metric}"
 
 
-def counted(count: int, noun: str) -> str:
-    """How many, in words."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def outvoted(task: Task) -> int:
     """How many replicas of a task found something else than most."""
     return sum(slot.outcome is TaskOutcome.OUTVOTED for slot in task.slots)
@@ -278,7 +274,6 @@ BYTES_SHOWN = 4
 ACCOUNT_LETTERS = 8
 SHORTENED = ("device", "result")
 TAKEN_BACK = "the customer took the task back before the award"
-TASK_COLUMNS = ("task", "state", "auction", "milestones", "price_max", "deadline", "why")
 HISTORY_COLUMNS = (
     "task", "kind", "state", "exit_code", "provider", "submitted", "started", "blocks", "milestones", "price",
     "cost_before_fees", "outcome",
@@ -298,17 +293,36 @@ SLOT_COLUMNS = (
 )  # fmt: skip
 
 
-def task_row(task_id: bytes, task: Task, case: CaseStatus | None = None) -> dict[str, Any]:
-    """A task among others."""
-    return {
-        "task": task_id,
-        "state": progress(task),
-        "auction": f"{task.auction}/{task.order.auctions}",
-        "milestones": _milestones(task),
-        "price_max": Grains(task.terms.price_max),
-        "deadline": task.deadline or None if is_open(task) else None,
-        "why": why(task, case),
-    }
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task among others, as a final block shows it."""
+
+    task: bytes
+    state: str
+    auction: str
+    """The newest, of how many there may be."""
+    milestones: str
+    price_max: Grains
+    deadline: int | None
+    """The block up to which its state lasts; None for a task that has ended."""
+    why: str | None
+    """Why it waits, or how it ended."""
+
+
+TASK_COLUMNS = tuple(each.name for each in fields(TaskView))
+
+
+def task_view(task_id: bytes, task: Task, case: CaseStatus | None = None) -> TaskView:
+    """Return a task as others list it."""
+    return TaskView(
+        task=task_id,
+        state=progress(task),
+        auction=f"{task.auction}/{task.order.auctions}",
+        milestones=_milestones(task),
+        price_max=Grains(task.terms.price_max),
+        deadline=task.deadline or None if is_open(task) else None,
+        why=why(task, case),
+    )
 
 
 def history_row(task_id: bytes, task: Task, cost: int | None = None) -> dict[str, Any]:

@@ -143,12 +143,7 @@ def no_result(task: Task) -> str:
 
 
 async def _fetched_run(
-    blobs: BlobClient,
-    key: Keypair,
-    task: Task,
-    stated: StatedRun,
-    providers: dict[bytes, Provider],
-    what: str,
+    blobs: BlobClient, key: Keypair, task: Task, stated: StatedRun, providers: dict[bytes, Provider], what: str
 ) -> FetchedRun:
     address, number, root = stated
     blob, content = await opened_blob(blobs, key, task, address, providers, what)

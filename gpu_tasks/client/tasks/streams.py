@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from gpu_tasks.client.tasks.records import task_row
+from gpu_tasks.client.tasks.records import task_view
 from gpu_tasks.client.tasks.subscriber import (
     LASTING,
     TOLD,
@@ -84,11 +84,11 @@ class ProgressTable:
     def see(self, tasks: Mapping[bytes, Task]) -> None:
         """How tasks stand on the chain: those of their slots that somebody has stand in the table from here on."""
         for task_id, task in tasks.items():
-            row = task_row(task_id, task)
+            seen = task_view(task_id, task)
             for place in range(len(task.slots)):
                 slot = self._slot((task_id, place))
                 if slot is not None:
-                    slot.state, slot.milestones = row["state"], row["milestones"]
+                    slot.state, slot.milestones = seen.state, seen.milestones
 
     def take(self, hearing: HeardNote) -> None:
         """Something was heard."""

@@ -4,9 +4,8 @@ In reading order:
 
 * `lines`: the lines of a file, how large they may be, and which go into which unit
 * `line_reader`: a file as a stream of lines, in one of three forms
-* `posting_record`: what is about to be posted, on the disk
 * `posting`: what can be posted once, units and tasks; from lines of a file to what units are posted with
-* `posting_once`: posting it, each prompt once
+* `posting_once`: posting it, each prompt once, by a record on the disk
 * `results`: what became of a unit: its state in words, its cost, its completion, and who was paid what
 * `costs`: what units cost: before anything is sent, and later
 * `run_record`: what a run of a file has done, on the disk, and which run somebody names

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_tasks.batches.requests import PRICED, TOKEN, price_of, work_of
-from gpu_tasks.client.funds import grains_of
 from gpu_tasks.client.offers.listing import asks_of, drawable
-from gpu_tasks.client.offers.outlook import slot_ms
+from gpu_tasks.client.offers.outlook import grains_of, slot_ms
 from gpu_tasks.client.units.lines import LineError
 from gpu_tasks.client.units.posting import AskedUnit, PostingCost, Wish
 from gpu_tasks.client.units.results import cost_of

@@ -139,13 +139,7 @@ def room_of(wish: Wish, sold: ServiceTerms, price_max: int) -> UnitRoom:
     if sold.pace:
         longest = (UNIT_LEASE_MAX - sold.lease) * sold.pace * TOKEN // LEASE_SLACK
         price_max = min(price_max, wish.rate_max * longest // PRICED)
-    return UnitRoom(
-        wish.rate_max,
-        sold.input_share,
-        price_max,
-        requests_max=wish.batch,
-        bytes_max=INPUT_BYTES_MAX,
-    )
+    return UnitRoom(wish.rate_max, sold.input_share, price_max, requests_max=wish.batch, bytes_max=INPUT_BYTES_MAX)
 
 
 def identity(

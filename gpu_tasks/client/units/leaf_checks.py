@@ -93,12 +93,7 @@ class WrongLeaf:
 
 
 def first_wrong(
-    genesis: bytes,
-    unit_id: bytes,
-    paid: PaidOutput,
-    indices: Sequence[int],
-    backend: str,
-    tell: Callable[[int], None],
+    genesis: bytes, unit_id: bytes, paid: PaidOutput, indices: Sequence[int], backend: str, tell: Callable[[int], None]
 ) -> WrongLeaf | None:
     """The first of these leaves that is another one than was paid for; `tell` hears how many are computed."""
     form = paid.form

@@ -244,9 +244,7 @@ def _custom_id(found: Mapping[str, Any], names: Collection[str]) -> str | None:
     custom_id = text_of(found[given[0]], given[0])
     if not 1 <= len(custom_id) <= CUSTOM_ID_CHARS_MAX:
         raise LineRefusal(
-            "invalid_value",
-            f"{given[0]} has {len(custom_id)} characters: give 1 to {CUSTOM_ID_CHARS_MAX}",
-            given[0],
+            "invalid_value", f"{given[0]} has {len(custom_id)} characters: give 1 to {CUSTOM_ID_CHARS_MAX}", given[0]
         )
     return custom_id
 

@@ -25,7 +25,7 @@ from typing import Any, Self
 from cli.output import plain
 from gpu_tasks.client.units.costs import NOTHING, UnitSums
 from gpu_tasks.client.units.lines import LineError
-from gpu_tasks.client.units.posting_record import LockedRecord, RecordError, record_name
+from gpu_tasks.client.units.posting_once import LockedRecord, RecordError, record_name
 from runtime.cryptography.hashing import blake2_256
 from wallet.errors import WalletError
 from wallet.private_file import OWNER_ONLY, sync_folder

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cli.output import counted
 from gpu_tasks.batches.requests import price_of
 from gpu_tasks.client.offers.listing import own_accounts, too_few_judges
 from gpu_tasks.data import market_reads
@@ -99,13 +100,13 @@ def reason_queued(unit: Unit, view: MarketView) -> str:
     slots = _slots(unit, view)
     if _owners(slots) < needed:
         declined = f", {len(unit.declined_by)} could not open the input" if unit.declined_by else ""
-        offering = _counted(_owners(slots), "offers", "offer")
+        offering = counted(_owners(slots), "offers", "offer")
         return f"needs {_needed(needed)}, {offering} the service{declined}"
 
     classes = _classes(unit, view)
     suiting = [slot for slot in slots if slot.kind in classes]
     if _owners(suiting) < needed:
-        having = _counted(_owners(suiting), "offers", "offer")
+        having = counted(_owners(suiting), "offers", "offer")
         return (
             f"needs {_needed(needed)} with a {_either(classes)} device, {having} the service{_more_classes(unit, view)}"
         )
@@ -120,7 +121,7 @@ def reason_queued(unit: Unit, view: MarketView) -> str:
     secured = [slot for slot in priced if slot.free_bond >= collateral]
     if _owners(secured) < needed:
         amount = format_amount(collateral)
-        having = _counted(_owners(secured), "has", "have")
+        having = counted(_owners(secured), "has", "have")
         return f"needs {_needed(needed)} with {amount} oGPU of a device's bond free, {having} it"
 
     # keys that are newer than the input cannot open it, and never will
@@ -174,11 +175,7 @@ def _owners(slots: Iterable[_Slot]) -> int:
 
 
 def _needed(owners: int, noun: str = "owner") -> str:
-    return _counted(owners, noun, noun + "s")
-
-
-def _counted(count: int, singular: str, plural: str) -> str:
-    return f"{count} {singular if count == 1 else plural}"
+    return counted(owners, noun, noun + "s")
 
 
 def _price(unit: Unit, view: MarketView, height: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import click
 from rich.live import Live
 
 from cli.chain_time import date_text
-from cli.output import Output, plain
+from cli.output import Output, fields_of, plain
 from cli.session import note
 from cli.tables import FittedTable
 from gpu_tasks.client.offers.outlook import slot_ms
@@ -59,26 +59,43 @@ TEXT_SHOWN = 60
 PROMPT_SHOWN = 30
 WHOLE_IDS_SHOWN = 32
 """Ids that are told whole when all units have ended, for the commands that take one; more than these `--json` tells."""
-FIELDS = (
-    "unit", "prompt", "state", "racers", "attempt", "attested_in_block", "ended_in_block", "payee", "cost_ogpu",
-    "sums", "completion", "answers", "why",
-)  # fmt: skip
-"""What every row has; None where there is nothing to say yet."""
 
-Row = dict[str, Any]
+
+@dataclass(frozen=True, slots=True)
+class FollowedUnit:
+    """A unit as a final block shows it, and its completion. None: there is nothing to say yet."""
+
+    unit: str
+    """Its id, as 0x and 64 digits."""
+    prompt: str | None = None
+    state: str | None = None
+    racers: int | None = None
+    attempt: int | None = None
+    attested_in_block: int | None = None
+    ended_in_block: int | None = None
+    payee: str | None = None
+    """The winner's address."""
+    cost_ogpu: str | None = None
+    sums: Any = None
+    """What was locked, paid and returned, once it has ended."""
+    completion: str | None = None
+    answers: list[dict[str, Any]] | None = None
+    """Those of a batch, one for each request."""
+    why: str | None = None
+    """Why it waits, or ended without a completion."""
 
 
 async def follow(
-    client: ChainClient, key: Keypair, rows: dict[bytes, Row], output: Output, prompts: dict[bytes, str]
-) -> dict[bytes, Row]:
-    """Show the units of `rows` until all have ended, and keep the last row of each there. Return these rows."""
+    client: ChainClient, key: Keypair, rows: dict[bytes, FollowedUnit], output: Output, prompts: dict[bytes, str]
+) -> dict[bytes, FollowedUnit]:
+    """Show the units of `rows` until all have ended, and keep the last view of each there. Return these."""
     ended: dict[bytes, UnitSums] = {}
     async with BlobClient(private=market_reads.is_development(client)) as blobs:
         changes = _changes(client, blobs, key, rows, prompts, ended)
         if output.as_json:
             async for height, changed in changes:
                 for row in changed:
-                    click.echo(json.dumps({"height": height, **row}))
+                    click.echo(json.dumps({"height": height, **fields_of(row)}))
         else:
             with Live(_table(rows, None), console=output.console, refresh_per_second=4) as live:
                 async for height, _ in changes:
@@ -90,26 +107,21 @@ async def follow(
     return rows
 
 
-def rows_of(units: Sequence[bytes]) -> dict[bytes, Row]:
-    """Return empty rows for units."""
-    return {unit: dict.fromkeys(FIELDS) | {"unit": "0x" + unit.hex()} for unit in units}
-
-
-def standing(rows: Mapping[bytes, Row]) -> str:
+def standing(rows: Mapping[bytes, FollowedUnit]) -> str:
     """Say in a sentence how many units have ended, and why the first open one waits."""
-    waiting = [row for row in rows.values() if row["ended_in_block"] is None]
+    waiting = [row for row in rows.values() if row.ended_in_block is None]
     said = f"{len(rows) - len(waiting)} of {len(rows)} units have ended"
     if not waiting:
         return said
     first = waiting[0]
-    why = f": {first['why']}" if first["why"] else ""
-    return f"{said}; {first['unit'][:10]} is {first['state'] or 'not looked at yet'}{why}"
+    why = f": {first.why}" if first.why else ""
+    return f"{said}; {first.unit[:10]} is {first.state or 'not looked at yet'}{why}"
 
 
 async def _changes(
-    client: ChainClient, blobs: BlobClient, key: Keypair, rows: dict[bytes, Row], prompts: dict[bytes, str],
-    ended: dict[bytes, UnitSums],
-) -> AsyncIterator[tuple[int, list[Row]]]:  # fmt: skip
+    client: ChainClient, blobs: BlobClient, key: Keypair, rows: dict[bytes, FollowedUnit],
+    prompts: dict[bytes, str], ended: dict[bytes, UnitSums],
+) -> AsyncIterator[tuple[int, list[FollowedUnit]]]:  # fmt: skip
     """At each final height, until all units have ended, the rows that changed; `rows` holds the newest of each.
 
     What those cost that have ended comes into `ended`.
@@ -121,14 +133,15 @@ async def _changes(
         view = await look(client, units, final)
         changed = []
         looks = [
-            partial(row_of, client, blobs, key, unit_id, unit, prompts.get(unit_id), view, final)
+            partial(unit_view, client, blobs, key, unit_id, unit, prompts.get(unit_id), view, final)
             for unit_id, unit in zip(waiting, units, strict=True)
         ]
         found = await all_side_by_side(looks, at_once=ROWS_AT_ONCE)
-        for unit_id, unit, row in zip(list(waiting), units, found, strict=True):
+        for unit_id, unit, seen in zip(list(waiting), units, found, strict=True):
+            row = seen
             if unit is not None and not is_open(unit):
                 ended[unit_id] = await spent.of(unit_id, unit)
-                row["sums"] = plain(ended[unit_id].facts())
+                row = replace(seen, sums=plain(ended[unit_id].facts()))
             if row != rows[unit_id]:
                 rows[unit_id] = row
                 changed.append(row)
@@ -156,7 +169,7 @@ async def moments(client: ChainClient) -> AsyncIterator[None]:
         yield
 
 
-async def row_of(
+async def unit_view(
     client: ChainClient,
     blobs: BlobClient,
     key: Keypair,
@@ -165,35 +178,40 @@ async def row_of(
     prompt: str | None,
     view: MarketView | None,
     at: bytes | None = None,
-) -> Row:
-    """A unit as a row: everything that can be said of it at a block. `view` is needed for queued ones."""
-    row: Row = dict.fromkeys(FIELDS) | {"unit": "0x" + unit_id.hex(), "prompt": prompt}
+) -> FollowedUnit:
+    """Return everything that can be said of a unit at a block. `view` is needed for queued ones."""
+    name = "0x" + unit_id.hex()
     if unit is None:
-        return row | {"state": "not final yet, or not known any more"}
+        return FollowedUnit(name, prompt, "not final yet, or not known any more")
     winner = winner_of(unit)
-    row |= {
-        "state": progress(unit),
-        "racers": len(unit.racers) or unit.terms.racers,
-        "attempt": unit.attempt,
-        "attested_in_block": attested_at(unit),
-        "ended_in_block": unit.ended_at or None,
-        "payee": ss58.encode(winner.owner) if winner else None,
-        "cost_ogpu": format_amount(cost_of(unit)) if winner else None,
-    }
-    if unit.state is UnitState.SETTLED:
-        row |= await _completion(client, blobs, key, unit_id, unit, at)
-    elif unit.state is UnitState.REFUNDED:
-        row["why"] = why_refunded(unit)
-    elif unit.state is UnitState.JUDGING:
-        row["why"] = await why_heard(client, unit_id, unit, at)
-    elif unit.state is UnitState.QUEUED and view is not None:
-        row["why"] = why_queued(unit, view)
-    return row
+    row = FollowedUnit(
+        unit=name,
+        prompt=prompt,
+        state=progress(unit),
+        racers=len(unit.racers) or unit.terms.racers,
+        attempt=unit.attempt,
+        attested_in_block=attested_at(unit),
+        ended_in_block=unit.ended_at or None,
+        payee=ss58.encode(winner.owner) if winner else None,
+        cost_ogpu=format_amount(cost_of(unit)) if winner else None,
+    )
+    match unit.state:
+        case UnitState.SETTLED:
+            return replace(row, **await _completion(client, blobs, key, unit_id, unit, at))
+        case UnitState.REFUNDED:
+            return replace(row, why=why_refunded(unit))
+        case UnitState.JUDGING:
+            return replace(row, why=await why_heard(client, unit_id, unit, at))
+        case _:
+            return (
+                row if view is None or unit.state is not UnitState.QUEUED else replace(row, why=why_queued(unit, view))
+            )
 
 
 async def _completion(
     client: ChainClient, blobs: BlobClient, key: Keypair, unit_id: bytes, unit: Unit, at: bytes | None
-) -> Row:
+) -> dict[str, Any]:
+    """The fields of a settled unit's view that say what came of it."""
     try:
         found = await completions_of(client, blobs, key, unit_id, unit, at)
     except ResultError as error:
@@ -205,23 +223,23 @@ async def _completion(
     return {"completion": f"{len(answered)} of {len(found)} answered{first}", "answers": answer_rows(found)}
 
 
-def whole_ids(rows: Sequence[Row]) -> str:
+def whole_ids(rows: Sequence[FollowedUnit]) -> str:
     """List the ids that the table shortens, one a line: on another machine their first digits match nothing."""
     more = [f"and {len(rows) - WHOLE_IDS_SHOWN} more: `ogpu --json` tells all"] if len(rows) > WHOLE_IDS_SHOWN else []
-    return "\n".join(["for `ogpu result` and `ogpu show`:", *(row["unit"] for row in rows[:WHOLE_IDS_SHOWN]), *more])
+    return "\n".join(["for `ogpu result` and `ogpu show`:", *(row.unit for row in rows[:WHOLE_IDS_SHOWN]), *more])
 
 
-def _table(rows: dict[bytes, Row], height: int | None) -> FittedTable:
+def _table(rows: dict[bytes, FollowedUnit], height: int | None) -> FittedTable:
     units = "1 unit" if len(rows) == 1 else f"{len(rows)} units"
     title = units if height is None else f"{units} at block {height}"
     columns = ("unit", "state", "racers", "block", "payee", "oGPU", "prompt", "completion, or why there is none")
     texts = []
     for row in rows.values():
-        payee, prompt, completion, why = row["payee"], row["prompt"], row["completion"], row["why"]
-        cells = [row["unit"][:10], row["state"], row["racers"], row["attested_in_block"]]
-        cells += [payee[:8] if payee else None, row["cost_ogpu"], _shortened(prompt, PROMPT_SHOWN)]
+        cells: list[str | int | None] = [row.unit[:10], row.state, row.racers, row.attested_in_block]
+        cells += [row.payee[:8] if row.payee else None, row.cost_ogpu, _shortened(row.prompt, PROMPT_SHOWN)]
         # a reason is read to its end, a completion by `ogpu result`
-        cells.append(harmless(why) if completion is None and why else _shortened(completion, TEXT_SHOWN))
+        has_reason = row.completion is None and row.why
+        cells.append(harmless(row.why or "") if has_reason else _shortened(row.completion, TEXT_SHOWN))
         texts.append(["" if cell is None else str(cell) for cell in cells])
     return FittedTable(title, columns, texts)
 
@@ -236,22 +254,48 @@ def _shortened(text: str | None, length: int) -> str | None:
 
 UNITS_LISTED_MAX = 500
 """The most units of an account in one list, the newest first."""
-COLUMNS = (
-    "unit", "state", "service", "requests", "cost_before_fees", "posted_in_block", "posted_about", "ended_in_block",
-    "ended_about", "run",
+UNIT_COLUMNS_SHOWN = (
+    "unit", "state", "service", "cost_before_fees", "posted_in_block", "posted_about", "ended_about", "run",
 )  # fmt: skip
-SHOWN = ("unit", "state", "service", "cost_before_fees", "posted_in_block", "posted_about", "ended_about", "run")
 """For people."""
 ID_BYTES_SHOWN = 4
 FORGOTTEN = "forgotten by the chain"
 
 
 @dataclass(frozen=True, slots=True)
-class UnitList:
-    """The rows, the oldest first, and the number of older units that are left out."""
+class ListedUnit:
+    """A unit of an account. None: the chain has forgotten it, and the record of its run does not say."""
 
-    rows: list[dict[str, Any]]
+    unit: bytes
+    state: str
+    service: int | None = None
+    requests: int | None = None
+    cost_before_fees: Grains | None = None
+    posted_in_block: int | None = None
+    posted_about: str | None = None
+    ended_in_block: int | None = None
+    ended_about: str | None = None
+    run: str | None = None
+    """The run of a file on this machine that posted it."""
+
+
+UNIT_COLUMNS = tuple(each.name for each in fields(ListedUnit))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitList:
+    """The units, the oldest first, and the number of older ones that are left out."""
+
+    rows: list[ListedUnit]
     left_out: int
+
+
+async def newest_units(client: ChainClient, account: bytes, at: bytes) -> tuple[dict[bytes, Unit | None], int]:
+    """The account's newest units by their ids, None for a forgotten one, and the number of older ones."""
+    count = await client.read(InferenceMarket.posted, account, at=at)
+    first = max(0, count - UNITS_LISTED_MAX)
+    ids = [unit_id_of(client.genesis_hash, account, number) for number in range(first, count)]
+    return dict(zip(ids, await market_reads.units(client, ids, at), strict=True)), first
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,25 +324,22 @@ class _Posted:
 async def list_units(client: ChainClient, account: bytes, records: Path) -> UnitList:
     """List the account's units at the final block; `records` is the folder of file runs."""
     at = await client.finalized()
-    count = await client.read(InferenceMarket.posted, account, at=at)
-    first = max(0, count - UNITS_LISTED_MAX)
-    ids = [unit_id_of(client.genesis_hash, account, number) for number in range(first, count)]
-    units = await market_reads.units(client, ids, at)
+    units, left_out = await newest_units(client, account, at)
     clock = _Clock(await client.height(at), await client.read(Timestamp.now, at=at), slot_ms(client))
     posted, spent = dict(_posted(records, account)), SpentMoney(client)
     rows = []
-    for unit_id, unit in zip(ids, units, strict=True):
+    for unit_id, unit in units.items():
         run = posted.get(unit_id)
         if unit is not None:
-            rows.append(await _row(unit_id, unit, run, spent, clock))
+            rows.append(await _listed(unit_id, unit, run, spent, clock))
         elif run is not None:
-            rows.append(_forgotten_row(unit_id, run))
-    return UnitList(rows, first)
+            rows.append(_forgotten(unit_id, run))
+    return UnitList(rows, left_out)
 
 
-def shown(row: dict[str, Any]) -> dict[str, Any]:
+def shown(row: ListedUnit) -> dict[str, Any]:
     """Shorten ids for people, to beginnings that every command takes."""
-    return row | {"unit": row["unit"][:ID_BYTES_SHOWN]}
+    return fields_of(row) | {"unit": row.unit[:ID_BYTES_SHOWN]}
 
 
 def _posted(records: Path, account: bytes) -> Iterator[tuple[bytes, _Posted]]:
@@ -309,26 +350,26 @@ def _posted(records: Path, account: bytes) -> Iterator[tuple[bytes, _Posted]]:
                 yield bytes.fromhex(unit), _Posted(record, place)
 
 
-async def _row(unit_id: bytes, unit: Unit, run: _Posted | None, spent: SpentMoney, clock: _Clock) -> dict[str, Any]:
+async def _listed(unit_id: bytes, unit: Unit, run: _Posted | None, spent: SpentMoney, clock: _Clock) -> ListedUnit:
     paid, _ = paid_and_returned(unit)
     state = progress(unit)
     if unit.refund is not None:
         state = f"{state}, {unit.refund.name.lower().replace('_', ' ')}"
-    return {
-        "unit": unit_id,
-        "state": state,
-        "service": unit.service,
-        "requests": unit.terms.requests,
-        "cost_before_fees": Grains(paid + await spent.prepaid(unit)),
-        "posted_in_block": unit.posted_at,
-        "posted_about": clock.about(unit.posted_at),
-        "ended_in_block": None if is_open(unit) else unit.ended_at,
-        "ended_about": None if is_open(unit) else clock.about(unit.ended_at),
-        "run": None if run is None else run_id(run.record.path),
-    }
+    return ListedUnit(
+        unit=unit_id,
+        state=state,
+        service=unit.service,
+        requests=unit.terms.requests,
+        cost_before_fees=Grains(paid + await spent.prepaid(unit)),
+        posted_in_block=unit.posted_at,
+        posted_about=clock.about(unit.posted_at),
+        ended_in_block=None if is_open(unit) else unit.ended_at,
+        ended_about=None if is_open(unit) else clock.about(unit.ended_at),
+        run=None if run is None else run_id(run.record.path),
+    )
 
 
-def _forgotten_row(unit_id: bytes, run: _Posted) -> dict[str, Any]:
+def _forgotten(unit_id: bytes, run: _Posted) -> ListedUnit:
     sums = run.record.sums.get(run.place)
-    row = dict.fromkeys(COLUMNS) | {"unit": unit_id, "state": FORGOTTEN, "run": run_id(run.record.path)}
-    return row if sums is None else row | {"cost_before_fees": Grains(sums.prepaid + sums.paid)}
+    cost = None if sums is None else Grains(sums.prepaid + sums.paid)
+    return ListedUnit(unit_id, FORGOTTEN, cost_before_fees=cost, run=run_id(run.record.path))

@@ -1,12 +1,18 @@
-"""Where results are written: never over a file unasked, never through a link, never out of the folder."""
+"""Where results are written, and what an account can spend."""
 
+import asyncio
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from gpu_tasks.client.offers.outlook import FundsError, require, spendable
 from gpu_tasks.client.output_files import OutputFile, OutputFileError
+
+# Where results are written: never over a file unasked, never through a link, never out of the folder.
 
 
 def test_a_new_file_is_its_owner_s_alone(tmp_path: Path) -> None:
@@ -79,3 +85,22 @@ def test_what_cannot_be_written_whole_leaves_nothing(
 def test_folders_are_not_made(tmp_path: Path) -> None:
     with pytest.raises(OutputFileError, match="cannot be written: there is no folder"):
         OutputFile(tmp_path / "a" / "tile").place("x")
+
+
+# What an account can spend, and the refusal where that is too little.
+
+
+@pytest.mark.parametrize(
+    ("free", "reserved", "frozen", "left"), [(9, 0, 0, 9), (9, 0, 4, 5), (9, 3, 4, 8), (9, 5, 4, 9), (2, 0, 4, 0)]
+)
+def test_what_is_frozen_is_covered_by_what_is_reserved_first(free: int, reserved: int, frozen: int, left: int) -> None:
+    async def read(*_: Any) -> Any:
+        return SimpleNamespace(data=SimpleNamespace(free=free, reserved=reserved, frozen=frozen))
+
+    assert asyncio.run(spendable(SimpleNamespace(read=read), bytes(32))) == left  # type: ignore[arg-type]
+
+
+def test_all_that_there_is_may_be_spent_and_no_grain_more() -> None:
+    require(5, 5, "this")
+    with pytest.raises(FundsError, match=r"can spend 0\.00000005 oGPU, and this takes 0\.00000006"):
+        require(5, 6, "this")

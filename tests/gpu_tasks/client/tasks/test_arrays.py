@@ -10,7 +10,7 @@ from converted import IMAGE
 from gpu_tasks.client.tasks.arrays import MEMBERS_MAX, ArrayError, ArrayRecord, IndexSet, index_set, member_of
 from gpu_tasks.client.tasks.drafts import ProgramDraft
 from gpu_tasks.client.tasks.orders import LoadedTask
-from gpu_tasks.client.units.posting_record import RecordError
+from gpu_tasks.client.units.posting_once import RecordError
 from gpu_tasks.tasks.container_request import VARIABLES_MAX
 from gpu_tasks.tasks.container_task import ContainerTask
 from gpu_tasks.tasks.task_kinds import ContainerSource, read_any_task

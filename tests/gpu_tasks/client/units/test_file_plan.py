@@ -1,4 +1,4 @@
-"""A file before anything is posted: read, split, taken up again; without a chain."""
+"""A file before anything is posted: split into few units, taken up again; without a chain."""
 
 from __future__ import annotations
 
@@ -8,15 +8,163 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gpu_tasks.batches.requests import PRICED, decode_requests
+from gpu_tasks.batches.outcomes import FRAME_BYTES
+from gpu_tasks.batches.requests import PRICED, REQUESTS_MAX, decode_requests, encode_requests, price_of, work_of
 from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file, room_of
-from gpu_tasks.client.units.lines import BatchFileError, FileForm
+from gpu_tasks.client.units.lines import (
+    LINES_MAX,
+    LIST_BYTES,
+    BatchFileError,
+    FileForm,
+    LineLoad,
+    UnitLines,
+    UnitRoom,
+    load_of,
+    split,
+)
 from gpu_tasks.client.units.posting import PostError
 from gpu_tasks.client.units.run_record import BatchRecord
+from gpu_tasks.data.unit_output import answers_bytes
 from gpu_tasks.market.inference.services import UNIT_LEASE_MAX, ServiceTerms, lease_of
+from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.registry import form_named
 from planned_file import SOLD, WISH, planned, wanted
+
+# Units are few, alike, within their room, and the same each time.
+
+
+FORM = registry.form_named("textgen-int8")
+WIDE = UnitRoom(rate=1_000, input_share=0, bond_free=10**12)
+
+
+def loads_of(*tokens: int, size: int = 10, tokens_in: int = 0) -> list[LineLoad]:
+    return [LineLoad(number, size, tokens_in, each, each) for number, each in enumerate(tokens, 1)]
+
+
+def price_cap(loads: list[LineLoad], unit: UnitLines, room: UnitRoom) -> int:
+    of_unit = loads[unit.first : unit.first + unit.count]
+    return price_of(room.rate, sum(work_of(room.input_share, load.tokens_in, load.tokens_out) for load in of_unit))
+
+
+def sizes(loads: list[LineLoad], room: UnitRoom) -> list[int]:
+    return [unit.count for unit in split(loads, room)]
+
+
+def test_what_a_request_weighs() -> None:
+    request = FORM.encode("Once", 16, {}, bytes(32))
+    assert load_of(7, request, FORM) == LineLoad(7, len(request), 4, 16, 16)
+
+
+def test_no_request_is_no_unit() -> None:
+    assert split([], WIDE) == []
+
+
+def test_the_count_of_a_unit_is_bounded() -> None:
+    assert sizes(loads_of(*[1] * REQUESTS_MAX), WIDE) == [REQUESTS_MAX]
+    assert sizes(loads_of(*[1] * (REQUESTS_MAX + 1)), WIDE) == [2_049, 2_048]
+
+
+def test_a_price_is_a_collateral_that_devices_have() -> None:
+    """A grain a token, and ten free: 30 tokens are three units, though a million would pass all other limits."""
+    room = UnitRoom(rate=1_000, input_share=0, bond_free=10)
+    loads = loads_of(*[1] * 30)
+    assert sizes(loads, room) == [10, 10, 10]
+    assert [price_cap(loads, unit, room) for unit in split(loads, room)] == [10, 10, 10]
+    assert sizes(loads_of(*[1] * 31), room) == [8, 8, 8, 7]
+    assert sizes(loads_of(*[10]), room) == [1]
+    with pytest.raises(BatchFileError, match="line 2 alone costs up to 11 grains"):
+        split(loads_of(1, 11), room)
+
+
+def test_what_is_read_is_paid_too() -> None:
+    room = UnitRoom(rate=1_000, input_share=500_000, bond_free=10)
+    assert sizes(loads_of(*[1] * 10, tokens_in=2), room) == [5, 5]
+    assert sizes(loads_of(*[1] * 10, tokens_in=2), UnitRoom(rate=1_000, input_share=0, bond_free=10)) == [10]
+
+
+def test_bytes_and_answers_have_room() -> None:
+    room = UnitRoom(rate=1, input_share=0, bond_free=10**9, bytes_max=LIST_BYTES + 3 * (10 + LIST_BYTES))
+    assert sizes(loads_of(*[1] * 6), room) == [3, 3]
+    with pytest.raises(BatchFileError, match="line 1 alone has 60 bytes"):
+        split(loads_of(1, size=60), room)
+    room = UnitRoom(rate=1, input_share=0, bond_free=10**9, answers_max=FRAME_BYTES + 2 * (4 + FRAME_BYTES))
+    assert sizes(loads_of(*[4] * 6), room) == [2, 2, 2]
+    assert sizes(loads_of(24), room) == [1], "one frame less"
+    with pytest.raises(BatchFileError, match="line 1 alone asks for up to 25 bytes"):
+        split(loads_of(25), room)
+
+
+def test_units_are_alike_in_work_not_in_count() -> None:
+    assert sizes(loads_of(9, 1, 1, 1, 1, 1, 1, 1, 1, 1), UnitRoom(rate=1_000, input_share=0, bond_free=17)) == [1, 9]
+
+
+LOADS = st.lists(
+    st.builds(LineLoad, st.just(1), st.integers(0, 40), st.integers(0, 9), st.integers(1, 9), st.integers(0, 9)),
+    max_size=40,
+)
+ROOMS = st.builds(
+    UnitRoom,
+    rate=st.integers(1, 3_000),
+    input_share=st.integers(0, 1_000_000),
+    bond_free=st.integers(60, 500),
+    requests_max=st.integers(1, 9),
+    bytes_max=st.integers(60, 400),
+    answers_max=st.integers(9 + 2 * FRAME_BYTES, 200),
+)
+
+
+def greedy(loads: list[LineLoad], room: UnitRoom, most: int) -> int | None:
+    """How many units there are if each is as full as it may be, and none costs more than `most`."""
+    units, part = 0, list[LineLoad]()
+    for load in loads:
+        if not part or not is_within([*part, load], room, most):
+            units, part = units + 1, []
+        part.append(load)
+        if not is_within(part, room, most):
+            return None
+    return units
+
+
+def is_within(part: list[LineLoad], room: UnitRoom, most: int) -> bool:
+    return (
+        price_cap(part, UnitLines(0, len(part)), room) <= most
+        and len(part) <= room.requests_max
+        and sum(load.request_bytes + LIST_BYTES for load in part) + LIST_BYTES <= room.bytes_max
+        and answers_bytes(load.output_bytes for load in part) <= room.answers_max
+    )
+
+
+@given(LOADS, ROOMS)
+def test_units_are_in_order_within_their_room_fewest_and_alike(loads: list[LineLoad], room: UnitRoom) -> None:
+    units = split(loads, room)
+    assert [place for unit in units for place in range(unit.first, unit.first + unit.count)] == list(range(len(loads)))
+    parts = [loads[unit.first : unit.first + unit.count] for unit in units]
+    assert all(parts)
+    assert all(is_within(part, room, room.bond_free) for part in parts)
+    assert len(units) == greedy(loads, room, room.bond_free)
+    dearest = max((price_cap(loads, unit, room) for unit in units), default=0)
+    fewer = greedy(loads, room, dearest - 1)
+    assert not loads or fewer is None or fewer > len(units), "as many units could be cheaper, each"
+    assert units == split(loads, room)
+
+
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=30))
+def test_the_bytes_of_a_unit_are_never_more_than_was_reckoned(requests: list[bytes]) -> None:
+    assert len(encode_requests(requests)) <= LIST_BYTES + sum(len(each) + LIST_BYTES for each in requests)
+
+
+@pytest.mark.nightly
+def test_a_full_file_of_single_units_is_split() -> None:
+    loads = loads_of(*range(1, LINES_MAX + 1))
+    room = UnitRoom(rate=1_000, input_share=0, bond_free=LINES_MAX)
+    units = split(loads, room)
+    assert len(units) == greedy(loads, room, LINES_MAX)
+
+
+# A file before anything is posted: read, split, taken up again; without a chain.
 
 
 def asked(plan: FilePlan) -> list[tuple[bytes, int, int, int, int]]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.output import plain
-from gpu_tasks.client.commands.follow import BatchProgress
+from gpu_tasks.client.commands.purchase import BatchProgress
 from gpu_tasks.client.units.costs import NOTHING, UnitSums
 from gpu_tasks.client.units.lines import BatchLine, FileForm, LineError
 from gpu_tasks.client.units.result_lines import CANCELLED, EXPIRED, LineAnswer, LineWriter, UnitPlace
@@ -261,14 +261,7 @@ def test_how_far_a_run_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [
-        {"answered": 0, "failed": 0},
-        {"now": 100},
-        {"now": 50},
-        {"units_ended": 1},
-        {"done_before": 310},
-    ],
+    "fields", [{"answered": 0, "failed": 0}, {"now": 100}, {"now": 50}, {"units_ended": 1}, {"done_before": 310}]
 )
 def test_nothing_is_said_where_nothing_is_known(fields: dict[str, int]) -> None:
     assert progress(**fields).seconds_left is None

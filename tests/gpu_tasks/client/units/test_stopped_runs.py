@@ -24,10 +24,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gpu_tasks.client.cli import main
-from gpu_tasks.client.commands import follow
+from gpu_tasks.client.commands import purchase
 from gpu_tasks.client.units.answers import CANCELS_PER_CALL, FileAnswers, RunStop
 from gpu_tasks.client.units.posting import Sealer
-from gpu_tasks.client.units.posting_record import ENDED, PostedPart
+from gpu_tasks.client.units.posting_once import ENDED, PostedPart
 from gpu_tasks.client.units.run_record import BatchRecord
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from played_node import growing, has_begun, served
@@ -283,9 +283,9 @@ def test_no_more_units_are_open_than_somebody_may_take_in_time(
         given[2].parts.append(PostedPart(places, "", 0, 0, 0, 0, [], units, block=1))
 
     def story(ogpu: Ogpu) -> None:
-        monkeypatch.setattr(follow, "post_once", posted)
-        monkeypatch.setattr(follow, "UNITS_OPEN_LEAST", 2)
-        monkeypatch.setattr(follow, "UNITS_PER_DEVICE", 1)
+        monkeypatch.setattr(purchase, "post_once", posted)
+        monkeypatch.setattr(purchase, "UNITS_OPEN_LEAST", 2)
+        monkeypatch.setattr(purchase, "UNITS_PER_DEVICE", 1)
         monkeypatch.setattr(FileAnswers, "follow", forgotten)
         ended = stopped.post(ogpu, "--batch", "1")
         assert ended.exit_code == 1, ended.stderr

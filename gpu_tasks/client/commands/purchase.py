@@ -1,0 +1,564 @@
+"""Units as commands buy them: priced, agreed to, posted once; and a file of requests, followed until it is answered.
+
+Always: what was posted is answered whatever became of its service; only what is missing needs one that is open.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as ProgressBar
+from rich.table import Column
+
+from cli import calls
+from cli.output import Output, counted
+from cli.session import SENT_FOLDER, CallFailedError, WalletSession, explained, note
+from gpu_tasks.client.commands.calls import other_command, this_command, told_nothing_was_sent, told_when_interrupted
+from gpu_tasks.client.offers.listing import (
+    ServiceError,
+    form_of,
+    open_service,
+    require_judges,
+    require_owners,
+    usual_price,
+)
+from gpu_tasks.client.offers.outlook import require, spendable
+from gpu_tasks.client.units.answers import AnswersSoFar, FileAnswers, LookedBack, RunStop, SendCall, look_back
+from gpu_tasks.client.units.costs import Estimate, SpentMoney, UnitSums, estimate_of, refused_facts
+from gpu_tasks.client.units.file_plan import FilePlan, FileWish, Sold, plan_file, wish_of
+from gpu_tasks.client.units.lines import FileForm
+from gpu_tasks.client.units.posting import AskedUnit, PostingCost, Prompt, Sealer, Wish, check_terms, cost_of, parts_of
+from gpu_tasks.client.units.posting_once import Posted, PostingRecord, PostingRun, Progress
+from gpu_tasks.client.units.result_lines import LineWriter, ResultFiles
+from gpu_tasks.client.units.run_record import BatchRecord, counts_of, journal_of, run_id, state_of
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobClient
+from runtime.frame.call import Call
+from wallet.amounts import Grains, format_amount
+from wallet.client import ChainClient, Payer
+from wallet.keypair import Keypair
+from wallet.sent_notes import SentNotes
+from wallet.submission import send_once
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a command posts: its tip in grains, and what it leaves out."""
+
+    tip: int
+    anyway: bool
+    yes: bool
+    dry_run: bool
+
+
+async def post_once(
+    output: Output, client: ChainClient, record: PostingRecord, key: Keypair, wish: Wish, tip: int,
+    units: Sequence[AskedUnit], prompts: list[Prompt], *, is_over: Callable[[], bool] = lambda: False,
+    places: Sequence[int] | None = None, sends: bool = True,
+) -> list[Posted]:  # fmt: skip
+    """Seal, store and post what the record does not hold, with bars for people; all of it, in final blocks.
+
+    With `places` these; once `is_over`, or where nothing is sent, all that was posted until then.
+    """
+    missing = set(range(len(units)) if places is None else places) - record.recorded
+    with ProgressBar(console=output.console, disable=output.as_json, transient=True) as bar:
+        sealing = bar.add_task("sealing and storing inputs", total=len(missing))
+        posting = bar.add_task(
+            "posting, waiting for finality", total=len(record.parts) + len(parts_of(range(len(missing))))
+        )
+        progress = Progress(lambda: bar.advance(sealing), lambda: bar.advance(posting), note)
+        async with BlobClient(private=market_reads.is_development(client)) as blobs:
+            sealer = Sealer(client, blobs, key, wish.service, wish.racers, wish.classes)
+            run = PostingRun(sealer, record, prompts, units, progress, tip)
+            return await (run.run(is_over, places) if sends else run.settle_alone())
+
+
+@dataclass(frozen=True, slots=True)
+class PricedUnits:
+    """What posting some units costs and comes to, and what the account can spend, in grains."""
+
+    cost: PostingCost
+    available: int
+    estimate: Estimate | None
+
+
+async def require_takers(
+    client: ChainClient, account: bytes, wish: Wish, missing: Sequence[AskedUnit], manner: Manner
+) -> None:
+    """ServiceError where nobody could judge these units, or too few could race for them; `anyway` leaves that out."""
+    await require_judges(client, wish.service, account, max(unit.price_max for unit in missing))
+    if not manner.anyway:
+        await require_owners(
+            client, wish.service, account, racers=wish.racers, rate_max=wish.rate_max, kind=wish.named_class
+        )
+
+
+async def priced(
+    client: ChainClient, payer: Payer, wish: Wish, missing: Sequence[AskedUnit], cost_unit: str, manner: Manner
+) -> PricedUnits:
+    """Return what these units cost; FundsError where the account has less and they are to be sent.
+
+    Units that an earlier try sent are not among them: what they lock is locked already, or the chain will judge it.
+    """
+    cost = await cost_of(client, payer, wish.service, wish.racers, missing, manner.tip)
+    available = await spendable(client, payer.account)
+    if not manner.dry_run:
+        require(available, cost.needed, f"posting {counted(cost.units)}")
+    return PricedUnits(cost, available, await estimate_of(client, payer.account, wish, missing, cost, cost_unit))
+
+
+def show_and_ask(output: Output, units: PricedUnits, manner: Manner, estimate: Mapping[str, Any] | None = None) -> None:
+    """Show the cost, and ask somebody at a terminal to agree; without one a program that posts needs `--yes`.
+
+    `estimate` has the cost too, and what else is known of it.
+    """
+    cost, available = units.cost, units.available
+    amounts = {name: Grains(value) for name, value in asdict(cost).items() if name != "units"}
+    facts = {**({"units": cost.units, **amounts} if estimate is None else estimate), "spendable": Grains(available)}
+    if manner.dry_run:
+        output.facts({**facts, "sent": False})
+        explained(lambda: require(available, cost.needed, f"posting {counted(cost.units)}"))
+    elif cost.units and not manner.yes:
+        explained(lambda: calls.require_somebody_to_ask(is_asked=True))
+        if not output.as_json:
+            output.facts(facts)
+        click.confirm(f"Post {counted(cost.units)} for at most {format_amount(cost.most)} oGPU?", abort=True, err=True)
+
+
+UNITS_PER_DEVICE, UNITS_OPEN_LEAST = 8, 32
+"""Of one file, open at once: a unit that nobody takes in time is refunded, so a long file goes as it is answered."""
+TELL_SECONDS = 60
+"""Where no bar is seen, how far a run is is told so often at most."""
+BAR_WIDTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class PostedRun:
+    """The units of a run as they are posted, and where it is written down what was sent."""
+
+    records: Path
+    named_by: tuple[bytes, ...]
+    wish: Wish
+    tip: int
+    units: Sequence[AskedUnit]
+    names: list[Prompt]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedFile:
+    """A file as it was followed: what its record says now, what came in this run, and whose answers nobody serves."""
+
+    record: BatchRecord
+    found: AnswersSoFar
+    left: Sequence[int]
+    not_posted: int
+    """Units that were neither posted nor given up: their service takes no more."""
+    looked_back: LookedBack
+    """What became of the answers that are written."""
+
+
+async def follow_file(
+    session: WalletSession, client: ChainClient, key: Keypair, file: FilePlan, wanted: FileWish, tip: int, *,
+    posts: bool = True, foretold: int | None = None,
+) -> FollowedFile:  # fmt: skip
+    """Post what is missing, unless told not to, and write answers until all that was posted has ended.
+
+    `foretold`: seconds that it may take.
+    """
+    with BatchRecord.open(wanted.records, *file.record_of) as record, _files(record, wanted) as files:
+        if record.plan is None:
+            record.begin(file.plan)
+        stop = RunStop(record, sender(session, client, key, tip))
+        writer = LineWriter(FileForm(file.plan.form), file.plan.endpoint, file.terms.form.name, file.plan.created_at)
+        if not record.written:
+            files.add([], [writer.refused(error) for error in file.read.refused])
+        wish = wish_of(file.plan.settings)
+        run = PostedRun(wanted.records, file.postings_of, wish, tip, file.units(), file.names())
+        shown = _FollowedBar(session, file, _done(record), foretold)
+        answers = FileAnswers(client, key, file, record, files, writer, stop, shown.tell, wanted.read)
+        while True:
+            at_once = await _units_at_once(client, wish.service)
+            room = at_once - len(set(record.to_write()) - answers.unserved)
+            await post_units(session, client, key, record, stop, run, room if posts else None)
+            wants_more = posts and bool(record.to_post())
+            with shown.bar:
+                left = await answers.follow(at_once // 2 if wants_more else 0)
+            if not wants_more:
+                break
+        looked_back = await look_back(client, file, record, files, writer)
+        return FollowedFile(record, answers.found, left, len(record.to_post()), looked_back)
+
+
+async def post_units(
+    session: WalletSession, client: ChainClient, key: Keypair, record: BatchRecord, stop: RunStop, run: PostedRun,
+    room: int | None = None,
+) -> None:  # fmt: skip
+    """So many more units are in final blocks; the record knows each before what was sent is forgotten.
+
+    Without any `room`, or where the run is stopped, what earlier tries sent is looked for, and nothing is sent.
+    """
+    is_stopped = stop.is_due()
+    missing = record.to_give_up() if is_stopped else record.to_post()
+    sends = room is not None and not is_stopped
+    places = missing[: max(0, room or 0)] if sends else []
+    if not missing or not (places or PostingRecord.peek(run.records, *run.named_by)):
+        return
+    with PostingRecord.open(run.records, *run.named_by) as postings:
+        await post_once(
+            session.output, client, postings, key, run.wish, run.tip, run.units, run.names,
+            is_over=stop.is_due, places=places, sends=sends,
+        )  # fmt: skip
+        posted = [
+            (place, unit)
+            for part in postings.parts
+            for place, unit in zip(part.places, part.units, strict=True)
+            if place not in record.posted
+        ]
+        for (place, unit), sums in zip(posted, await _sums_of(client, [unit for _, unit in posted]), strict=True):
+            record.note_posted(place, unit, sums)
+        postings.forget()
+
+
+async def _sums_of(client: ChainClient, units: Sequence[str]) -> list[UnitSums]:
+    """What units lock that were posted just now; of one that the chain has forgotten already, nothing is known."""
+    ids, spent = [bytes.fromhex(unit) for unit in units], SpentMoney(client)
+    found = await market_reads.units(client, ids, await client.finalized())
+    return [
+        UnitSums(fees=None) if unit is None else replace(await spent.of(unit_id, unit), paid=0, returned=0)
+        for unit_id, unit in zip(ids, found, strict=True)
+    ]
+
+
+def sender(session: WalletSession, client: ChainClient, key: Keypair, tip: int) -> SendCall:
+    """Sends the calls by which units are taken back: each once, and noted first."""
+    notes = SentNotes(session.keyring.folder / SENT_FOLDER, client.genesis_hash)
+
+    async def send(call: Call) -> int:
+        outcome = await send_once(client, call, key, notes, note, tip=tip)
+        if outcome.error is not None:
+            raise CallFailedError(
+                f"taking units back failed in block {outcome.block_number}: {outcome.error}. Repeat the same command: "
+                "nothing more is posted, and what waits is taken back"
+            )
+        return outcome.fee
+
+    return send
+
+
+def show_end(session: WalletSession, end: FollowedFile, file: FilePlan) -> None:
+    """What came of a file, to programs in OpenAI's words where it asks in these; and what may yet come."""
+    record, looked_back = end.record, end.looked_back
+    if looked_back.found_wrong:
+        note(
+            f"{looked_back.found_wrong:,} answers in {file.plan.output} were found wrong since they were written, and "
+            f"their price came back: {file.plan.errors} names them"
+        )
+    if looked_back.still_checked:
+        note(
+            f"the answers of {counted(looked_back.still_checked)} may yet be found wrong: repeat the same command "
+            "later, which says so then"
+        )
+    state, counts, refused = state_of(record, file.read.refused), counts_of(record), len(file.read.refused)
+    if session.output.as_json and file.read.form is FileForm.OPENAI:
+        click.echo(state.json())
+        return
+    session.output.facts(
+        {
+            "run": run_id(record.path),
+            "status": state.status.value,
+            "requests": counts.total,
+            "units": len(file.plan.units),
+            "answered": counts.completed,
+            "failed": counts.failed - refused - record.given_up,
+            **({record.stopped: record.given_up} if record.stopped else {}),
+            "refused": refused,
+            "found_wrong": sum(record.refuted.values()),
+            "still_checked": looked_back.still_checked,
+            "tokens_now": end.found.tokens,
+            **record.total.facts(),
+            "results": file.plan.output,
+            "errors": file.plan.errors,
+        }
+    )
+
+
+def require_answers(end: FollowedFile) -> None:
+    """CallFailedError for paid answers that nobody serves now."""
+    if end.left:
+        raise CallFailedError(
+            f"the answers of {counted(len(end.left))} are paid for, and no store serves them now: repeat the same "
+            "command later, which asks for these alone"
+        )
+
+
+async def _units_at_once(client: ChainClient, service: int) -> int:
+    """How many units of a file are open at a time: enough that no device waits, and none longer than units may."""
+    devices = await market_reads.devices_for(client, service, await client.finalized())
+    return max(UNITS_OPEN_LEAST, UNITS_PER_DEVICE * sum(not status.device.is_paused for status in devices))
+
+
+class _FollowedBar:
+    """How far a file is: a bar, or a sentence now and then where none is seen."""
+
+    def __init__(self, session: WalletSession, file: FilePlan, done_before: int, foretold: int | None) -> None:
+        """Nothing has come yet; `with self.bar` shows it."""
+        self._output, self._unit = session.output, file.terms.form.cost_unit
+        self._total, self._before, self._began_at = len(file.read.loads), done_before, int(time.time())
+        self._foretold, self._told_at = foretold, 0
+        text = TextColumn("{task.description}", table_column=Column(overflow="fold"))  # it is read to its end
+        self.bar = ProgressBar(
+            BarColumn(BAR_WIDTH), text, console=session.output.console, disable=session.output.as_json, transient=True
+        )
+        self._task = self.bar.add_task("answers", total=self._total, completed=done_before)
+
+    def tell(self, found: AnswersSoFar, standing: str) -> None:
+        """What has come by now, and what is awaited."""
+        progress = BatchProgress(
+            requests=self._total,
+            answered=self._before + found.answered,
+            failed=found.failed,
+            given_up=found.given_up,
+            tokens=found.tokens,
+            units_ended=found.units,
+            began_at=self._began_at,
+            done_before=self._before,
+            now=int(time.time()),
+            foretold=self._foretold,
+            standing=standing,
+        )
+        said = progress.sentence(self._unit)
+        self.bar.update(self._task, completed=progress.done, description=said)
+        if not self._output.console.is_terminal and progress.now >= self._told_at + TELL_SECONDS:
+            self._told_at = progress.now
+            note(said)
+
+
+def _files(record: BatchRecord, wanted: FileWish) -> ResultFiles:
+    if record.plan is None:
+        return ResultFiles.create(wanted.output, wanted.errors)
+    return ResultFiles.take_up(wanted.output, wanted.errors, record.ends)
+
+
+def _done(record: BatchRecord) -> int:
+    return sum(answered + failed for answered, failed in record.written.values())
+
+
+# Progress is reckoned in whole numbers. Where nothing is known, nothing is said.
+ENDED_LEAST = 2
+"""Units that must have ended before an end is foretold: one says how long a unit takes, and not how many go at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """A run at one moment."""
+
+    requests: int
+    """All that were posted or will be."""
+    answered: int
+    failed: int
+    """Those that were given up among them."""
+    tokens: int
+    """Out, of the answers so far."""
+    units_ended: int
+    began_at: int
+    """Unix seconds of the moment from which the counts grow, also where a run was taken up again."""
+    done_before: int
+    """Requests that had ended by then."""
+    now: int
+    foretold: int | None = None
+    """Seconds from `began_at` that all of it was said to take, before anything had ended."""
+    standing: str = ""
+    """What the units that have not ended are at."""
+    given_up: int = 0
+    """Requests without an answer because the run was stopped."""
+
+    @property
+    def done(self) -> int:
+        """The requests that have ended, one way or another."""
+        return self.answered + self.failed
+
+    @property
+    def permille(self) -> int:
+        """Thousandths of the requests that have ended, rounded down: 1000 only when all have."""
+        return 1000 * self.done // self.requests if self.requests else 1000
+
+    @property
+    def seconds_left(self) -> int | None:
+        """What is left at the rate so far, rounded up, or of what was foretold; None while nothing is known."""
+        left, lately, seconds = self.requests - self.done, self.done - self.done_before, self.now - self.began_at
+        if left <= 0:
+            return 0
+        if lately <= 0 or seconds <= 0 or self.units_ended < ENDED_LEAST:
+            return None if self.foretold is None or seconds >= self.foretold else self.foretold - seconds
+        return -(-left * seconds // lately)
+
+    def sentence(self, unit: str) -> str:
+        """For people, such as `1,200 of 5,000 done (24 %), 3 failed, 38,400 tokens; about 12 minutes left`."""
+        said = f"{self.done:,} of {self.requests:,} done ({self.permille // 10} %)"
+        failed = self.failed - self.given_up
+        said += f", {failed:,} failed" if failed else ""
+        said += f", {self.given_up:,} given up" if self.given_up else ""
+        said += f", {self.tokens:,} {unit}s" if self.tokens != 1 else f", 1 {unit}"
+        if self.seconds_left == 0:
+            return said
+        said += f"; {self.standing}" if self.standing else ""
+        return f"{said}; {self._end()}"
+
+    def _end(self) -> str:
+        """When it ends, or why nobody says."""
+        if self.seconds_left is not None:
+            return f"{_rough(self.seconds_left)} left"
+        over = None if self.foretold is None else self.now - self.began_at - self.foretold
+        if over is not None and over >= 0:
+            return f"{_rough(over)} longer than was foretold; its end is told again once two units have ended"
+        return "too early to say when it ends: two units have to end first"
+
+
+def _rough(seconds: int) -> str:
+    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= 2 * size or (name == "minute" and seconds >= size):
+            count = -(-seconds // size)
+            return f"about {count:,} {name}{'' if count == 1 else 's'}"
+    return "less than a minute"
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A file as it will be posted: the cost of the units that are missing, and what the account can spend."""
+
+    file: FilePlan
+    units: PricedUnits
+    unsold: str | None
+    """Why nothing more can be posted."""
+
+    def facts(self, *, is_for_programs: bool) -> dict[str, Any] | None:
+        """The estimate as it is shown: what is bought, and which lines are not."""
+        if self.units.estimate is None:
+            return None
+        facts = self.units.estimate.facts(is_for_programs=is_for_programs)
+        refused = refused_facts(self.file.read.refused, is_for_programs=is_for_programs)
+        return {"requests": facts.pop("requests"), **refused, **facts}
+
+
+EndShown = Callable[[ChainClient], Awaitable[None]]
+"""Shows the end of a file; CallFailedError for missing answers."""
+
+
+def answer_file(
+    session: WalletSession, key_text: str, wish: Wish, wanted: FileWish, manner: Manner, show: EndShown | None = None
+) -> None:
+    """Post what is not posted of a file, and write answers until all of its units have ended; then `show` the end."""
+    planned: list[_Planned] = []
+
+    async def look(client: ChainClient) -> None:
+        planned.append(await _plan(client, session.payer(key_text), wish, wanted, manner))
+
+    async def send(client: ChainClient) -> None:
+        plan, key = planned[0], session.key(key_text)
+        estimate = plan.units.estimate
+        foretold = None if estimate is None else estimate.seconds
+        end = await follow_file(
+            session, client, key, plan.file, wanted, manner.tip, posts=plan.unsold is None, foretold=foretold
+        )
+        if show is not None:
+            require_answers(end)
+            await show(client)
+            return
+        show_end(session, end, plan.file)
+        _require_all(end, plan, wanted)
+
+    with told_nothing_was_sent():
+        session.run(look)
+    plan = planned[0]
+    show_and_ask(session.output, plan.units, manner, plan.facts(is_for_programs=session.output.as_json))
+    if not manner.dry_run:
+        # A second connection: the first would be closed as dead while a person takes time to answer.
+        with told_when_interrupted(lambda: _so_far(plan.file, wanted, key_text)):
+            session.run(send, tells=True)
+
+
+async def _plan(client: ChainClient, payer: Payer, wish: Wish, wanted: FileWish, manner: Manner) -> _Planned:
+    sold, price_max = partial(_sold, client, wish), partial(usual_price, client, wish.service, payer.account)
+    file = await plan_file(client.genesis_hash, payer.account, wish, wanted, sold, price_max)
+    known, unsold = _known(file, wanted), None
+    missing = [unit for place, unit in enumerate(file.units()) if place not in known]
+    if missing:
+        try:
+            await _sold(client, wish)
+            await require_takers(client, payer.account, wish, missing, manner)
+        except ServiceError as error:
+            if not known:
+                raise
+            unsold, missing = str(error), []
+            note(f"{error}; nothing more is posted, and what was posted before is followed")
+    return _Planned(file, await priced(client, payer, wish, missing, file.terms.form.cost_unit, manner), unsold)
+
+
+async def _sold(client: ChainClient, wish: Wish) -> Sold:
+    """What the service sells; ServiceError or PostError where it does not sell what is wished."""
+    service = await open_service(client, wish.service)
+    form = form_of(wish.service, service)
+    check_terms(service, form, wish)
+    return form, service.terms
+
+
+def _known(file: FilePlan, wanted: FileWish) -> set[int]:
+    """The units that are posted, may be, or will not be any more."""
+    path = journal_of(wanted.records, *file.record_of)
+    posted = PostingRecord.peek(wanted.records, *file.postings_of)
+    if not path.exists():
+        return posted
+    record = BatchRecord.look(path)
+    if record.stopped is not None or record.is_cancel_asked:
+        return set(range(len(file.plan.units)))
+    return posted | set(record.posted)
+
+
+def _so_far(file: FilePlan, wanted: FileWish, key_text: str) -> str:
+    """How far a run came that is interrupted, by its record, and how to go on."""
+    path, sent = journal_of(wanted.records, *file.record_of), PostingRecord.peek(wanted.records, *file.postings_of)
+    record = BatchRecord.look(path) if path.exists() else None
+    posted, written = (set(record.posted), len(record.written)) if record is not None else (set(), 0)
+    cancelling = other_command("cancel", str(wanted.output), "--key", key_text, "--postings", str(wanted.records))
+    return (
+        f"of {counted(len(file.plan.units))} {len(posted):,} are posted, {len(sent - posted):,} more may be, and the "
+        f"answers of {written:,} are written. Nothing is lost: what is posted is worked on and paid for. Go on with "
+        f"the same command, which posts nothing twice: `{this_command()}`; or end the run with `{cancelling}`"
+    )
+
+
+def _require_all(end: FollowedFile, plan: _Planned, wanted: FileWish) -> None:
+    """CallFailedError for what has no answer."""
+    require_answers(end)
+    if end.not_posted:
+        raise CallFailedError(
+            f"{counted(end.not_posted)} of the file could not be posted: {plan.unsold}. The answers of the others are "
+            f"written. Repeat the same command when that has changed, or end the run with `ogpu cancel {wanted.output}`"
+        )
+    missing = _missing(end.record, plan.file.plan.lines_refused)
+    if missing:
+        raise CallFailedError(f"{missing}: {wanted.errors} says why")
+
+
+def _missing(record: BatchRecord, refused: int) -> str:
+    """What of a file was not answered: lines that were never asked apart from requests that were."""
+    given_up = record.given_up
+    failed = sum(failed for _, failed in record.written.values()) - given_up
+    said = []
+    if failed:
+        found_wrong = sum(record.refuted.values())
+        besides = f", or one that was found wrong later ({found_wrong:,})" if found_wrong else ""
+        said.append(f"{failed:,} request{' has' if failed == 1 else 's have'} no answer{besides}")
+    if given_up:
+        said.append(f"{given_up:,} request{' was' if given_up == 1 else 's were'} given up when the run was stopped")
+    if refused:
+        rest = "" if failed or given_up else "; every request has its answer"
+        said.append(f"{refused:,} line{' was' if refused == 1 else 's were'} refused, and never asked{rest}")
+    return "; ".join(said)

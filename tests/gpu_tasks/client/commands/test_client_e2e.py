@@ -1,0 +1,76 @@
+"""`ogpu` with a real node process, which proves everything that it says: post, look, take back, sell and close."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from devnet.launcher.free_ports import one_free_port
+from gpu_tasks.client.cli import main
+from gpu_tasks.workloads import registry
+from node_process import NodeProcess, wait_for
+
+pytestmark = pytest.mark.e2e
+EXAMPLES = Path(__file__).parents[4] / "examples"
+TERMS = ["--price-min", "0.01", "--price-max", "1", "--ramp", "0", "--lease", "20", "--max-tokens", "100"]
+
+
+def is_open(port: int) -> bool:
+    """Whether somebody listens."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.usefixtures("stored_nowhere")
+def test_every_command_goes_by_proof(tmp_path: Path) -> None:
+    port = one_free_port()
+    node = NodeProcess(tmp_path, "dev", "--dev", "--rpc-port", str(port))
+    prompts = tmp_path / "prompts"
+    prompts.write_text("def f():\n")
+
+    def ogpu(*words: str, code: int = 0) -> Any:
+        said = CliRunner().invoke(main, ["--url", f"ws://127.0.0.1:{port}", "--json", *words])
+        assert said.exit_code == code, said.output
+        assert "Traceback" not in said.output
+        return json.loads(said.stdout) if code == 0 else said.stderr
+
+    try:
+        node.start()
+        wait_for(lambda: node.final_height() >= 2 and is_open(port), 60)
+        for listing in (["services"], ["providers"], ["search", "offers", "class=cpu", "price<1"], ["price"]):
+            assert ogpu(*listing) == ogpu("--trust-node", *listing) != []
+        assert ogpu("search", "offers", "price > 1000") == []
+        planned = ["plan", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob"]
+        assert ogpu(*planned)["served"] is True
+        assert ogpu(*planned)["devices_known"] == ogpu("--trust-node", *planned)["devices_known"]
+        gang = ogpu("plan", str(EXAMPLES / "gang.yaml"), code=1)
+        assert "it takes 2 devices of one class, and 0 could bid; the chain has 1: 1 of another class" in gang
+        (row,) = ogpu("post", str(prompts), "--key", "//Bob", "--racers", "3", "--anyway", "--yes", "--tip", "0.001")
+        unit = row["unit"]
+        assert ogpu("result", unit, "--key", "//Bob")["why"].startswith("needs 3 owners, 1 offers the service")
+        taken_back = ogpu("cancel", unit, "--key", "//Bob", "--yes")
+        ended = f"refunded in block {taken_back['block']}: cancelled by the key that posted it"
+        assert ogpu("result", unit, "--key", "//Bob")["why"] == ended
+        shown = ogpu("show", unit)
+        assert (shown["state"], shown["refund"], shown["why"]) == ("refunded", "cancelled", ended)
+        (burned,) = shown["payments"]
+        assert (burned["to"], burned["amount"]["grains"], burned["out_of"]) == ("burned", "1650", "the customer")
+        assert "there is nothing to cancel" in ogpu("cancel", unit, "--key", "//Bob", "--yes", code=2)
+        made = ogpu(
+            "create-service", "--workload", registry.FORMS[1].name, "--name", "x", *TERMS, "--key", "//Bob", "--yes"
+        )
+        assert ogpu("close-service", str(made["service"]), "--key", "//Bob", "--yes")["success"] is True
+        assert "ended without a result" in ogpu("watch", unit, "--key", "//Bob", code=1)
+        task = ogpu("submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes")["task"]
+        for looking in (["ps", "--key", "//Bob"], ["describe", task], ["bids", task], ["verify", task]):
+            ogpu(*looking)
+        assert [check["is_right"] for check in ogpu("verify", task)] == [True, None, None, None, None]
+        assert ogpu("cancel", task, "--key", "//Bob", "--yes")["gone"]["ogpu"] == "0.0125"
+        assert ogpu("describe", task)["outcome"] == "cancelled_before_award"
+    finally:
+        node.close()

@@ -1,0 +1,365 @@
+"""`ogpu units`, `show` and `result --out`: how units stand, who was paid, and the bytes that were paid for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from genesis import dev_accounts
+from gpu_tasks.client.cli import main
+from gpu_tasks.client.units import watch
+from gpu_tasks.client.units.costs import UnitSums
+from gpu_tasks.client.units.file_plan import ACCOUNT
+from gpu_tasks.client.units.run_record import BatchRecord, RunPlan, run_id
+from gpu_tasks.client.units.watch import FORGOTTEN
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.sealing import SealKey, address_of, seal
+from gpu_tasks.data.unit_input import commitment_of, encode_input
+from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
+from gpu_tasks.market.leaf_checks.checks import (
+    LEAF_FEE,
+    Answerer,
+    CheckTerms,
+    CheckWindows,
+    LeafCheck,
+    LeafStage,
+    ShownLeaf,
+)
+from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
+from gpu_tasks.workloads.registry import form_named, open_workload
+from gpu_tasks.workloads.render_tile.request import WORKLOAD_ID
+from painted_tiles import PaintedReads
+from planted_state import chain_with
+from planted_tasks import BOB
+from runtime.cryptography import ss58
+from runtime.frame.holds import Hold
+from runtime.frame.runtime import Bound
+from runtime.pallets.staking.trust_lock import TrustLock
+from task_customer import OF_BOB, ogpu
+from wallet.suri import keypair_from_suri
+from wallet_runner import answer, chain
+
+# `ogpu units`: what the chain knows of a key's units, and what the records of this machine add.
+
+
+pytestmark = pytest.mark.usefixtures("stored_nowhere")
+
+
+def posted(folder: Path, url: str, *more: str) -> list[str]:
+    (folder / "prompts").write_text("def f():\nimport os\n")
+    post = ["post", str(folder / "prompts"), *OF_BOB, "--racers", "3", "--anyway", "--yes", *more]
+    return [row["unit"] for row in answer(ogpu(folder, url, *post))]
+
+
+def test_open_and_ended_units_are_listed_with_their_cost(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        assert answer(ogpu(tmp_path, url, "units", *OF_BOB)) == []
+        first, second = posted(tmp_path, url)
+        burned = int(answer(ogpu(tmp_path, url, "cancel", first, *OF_BOB, "--yes", "--dry-run"))["burned"]["grains"])
+        answer(ogpu(tmp_path, url, "cancel", first, *OF_BOB, "--yes"))
+        rows = answer(ogpu(tmp_path, url, "units", "--key", ss58.encode(BOB)))
+        assert [row["unit"] for row in rows] == [first, second]
+        assert [row["state"] for row in rows] == ["refunded, cancelled", "queued"]
+        assert [row["service"] for row in rows] == [0, 0]
+        ended, waiting = rows
+        prepaid = int(waiting["cost_before_fees"]["grains"])
+        assert prepaid > 0
+        assert int(ended["cost_before_fees"]["grains"]) == prepaid + burned
+        assert ended["posted_in_block"] < ended["ended_in_block"]
+        assert ended["posted_about"] <= ended["ended_about"]
+        assert (waiting["ended_in_block"], waiting["ended_about"], waiting["run"]) == (None, None, None)
+        assert [row["unit"] for row in answer(ogpu(tmp_path, url, "units", *OF_BOB, "--open"))] == [second]
+        assert first[:10] in ogpu(tmp_path, url, "units", *OF_BOB, as_json=False).stdout.replace("\n", "")
+
+
+def test_a_unit_of_several_requests_says_how_many(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        (unit,) = posted(tmp_path, url, "--batch", "2")
+        (row,) = answer(ogpu(tmp_path, url, "units", *OF_BOB))
+        assert (row["unit"], row["requests"]) == (unit, 2)
+
+
+def test_units_that_the_chain_has_forgotten_are_known_by_the_record_of_their_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, runs = market_reads.units, list[str]()
+    with chain(tmp_path) as url:
+        first, second = posted(tmp_path, url)
+        for number, account in enumerate((BOB, bytes(32))):
+            settings = {ACCOUNT: account.hex()}
+            plan = RunPlan("ab", "lines", None, "00", settings, 1, "/out", "/errors", 0, [(0, 2)])
+            with BatchRecord.open(tmp_path / "postings", bytes([number])) as record:
+                record.begin(plan)
+                record.note_posted(0, (first, second)[number][2:], UnitSums(locked=9, prepaid=4))
+                record.note_written(0, 2, 0, record.ends, (3, 2))
+                runs.append(run_id(record.path))
+        (row, other) = answer(ogpu(tmp_path, url, "units", *OF_BOB))
+        assert (row["run"], other["run"]) == (runs[0], None)
+
+        async def forgotten(client: Any, ids: Any, *at: Any) -> list[Any]:
+            return [None, *(await honest(client, ids, *at))[1:]]
+
+        monkeypatch.setattr(market_reads, "units", forgotten)
+        row, other = answer(ogpu(tmp_path, url, "units", *OF_BOB))
+        assert (row["unit"], row["state"], row["run"]) == (first, FORGOTTEN, runs[0])
+        assert row["cost_before_fees"]["grains"] == "7"
+        assert other["unit"] == second
+        assert [row["unit"] for row in answer(ogpu(tmp_path, url, "units", *OF_BOB, "--open"))] == [second]
+
+
+def test_of_many_units_the_newest_are_listed_with_times_by_the_chain_s_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "slot_ms", lambda _: 86_400_000)
+    with chain(tmp_path) as url:
+        _, second = posted(tmp_path, url)
+        answer(ogpu(tmp_path, url, "cancel", second, *OF_BOB, "--yes"))
+        assert "older" not in ogpu(tmp_path, url, "units", *OF_BOB).stderr
+        monkeypatch.setattr(watch, "UNITS_LISTED_MAX", 1)
+        listed = ogpu(tmp_path, url, "units", *OF_BOB)
+        (row,) = answer(listed)
+        assert row["unit"] == second
+        assert "older" in listed.stderr
+        begin, end = (date.fromisoformat(row[name][:10]) for name in ("posted_about", "ended_about"))
+        assert len(row["posted_about"]) == len("2026-11-26 02:16 UTC"), "no second of a block is known"
+        assert (end - begin).days == row["ended_in_block"] - row["posted_in_block"] > 0
+
+
+def test_who_watches_nothing_is_told_so(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        done = ogpu(tmp_path, url, "watch", *OF_BOB)
+        assert (done.exit_code, done.stdout) == (0, "")
+        assert "ogpu units" in done.stderr
+
+
+def test_who_watches_without_a_terminal_is_told_what_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    async def moments(_: object) -> AsyncIterator[None]:
+        for _each in range(2):
+            yield
+            while not any("is queued" in text for text in told):  # until the command has said it
+                await asyncio.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with chain(tmp_path) as url:
+        first, _ = posted(tmp_path, url)
+        monkeypatch.setattr("gpu_tasks.client.units.watch.moments", moments)
+        monkeypatch.setattr("cli.session.WAIT_SECONDS", 0.05)
+        monkeypatch.setattr("cli.session.note", told.append)
+        for as_json in (True, False):
+            told.clear()
+            assert ogpu(tmp_path, url, "watch", *OF_BOB, as_json=as_json).exit_code == 1
+            said = next(text for text in told if "is queued" in text)
+            assert first[:10] in said
+            assert "needs 3 owners" in said
+
+
+# `ogpu show`: whoever asks sees how a unit stands, who races, why it ended, and who was paid what.
+
+
+ALICE, EVE = dev_accounts.stash("Alice"), dev_accounts.stash("Eve")
+TERMS = UnitTerms(10_000_000, 2, b"i" * 32, b"h" * 32, 1, 8)
+SUMS = ("locked", "prepaid", "fees", "paid", "returned", "still_locked", "cost")
+RACERS = (
+    Racer(ALICE, b"a" * 32, 0, b"c" * 32, 3, Reveal(b"r" * 32, b"o" * 32, 8, 5)),
+    Racer(EVE, b"e" * 32, 0, b"c" * 32, 4, Reveal(b"r" * 32, b"o" * 32, 8, 6)),
+)
+SETTLED = Unit(
+    0, dev_accounts.stash("Bob"), TERMS, 14_000_000, 500_000, 3, 1, 1, UnitState.SETTLED, 1, 10_000_000,
+    racers=RACERS, output_root=b"r" * 32, paid=13_500_000, ended_at=7,
+)  # fmt: skip
+UNITS = {b"s" * 32: SETTLED, b"q" * 32: Unit(0, dev_accounts.stash("Bob"), TERMS, 1, 1, 0, 1, 1)}
+SETTLED_UNIT, QUEUED_UNIT = ("0x" + unit.hex() for unit in UNITS)
+
+
+def plant(bound: Bound) -> None:
+    for unit, record in UNITS.items():
+        bound[InferenceMarket].units[unit] = record
+
+
+BATCH_TERMS = replace(TERMS, requests=40, tokens_max=640)
+LIAR = Racer(EVE, b"e" * 32, 0, b"c" * 32, 4, Reveal(b"w" * 32, b"o" * 32, 8, 6))
+BATCH = b"b" * 32
+CHECKED = replace(
+    SETTLED,
+    terms=BATCH_TERMS,
+    racers=RACERS[:1],
+    ended_at=1,
+    is_watched=True,
+    leaf_audit_ppm=50_000,
+    output_root=b"r" * 32,
+)
+FEE = 100_000
+
+
+def plant_check(bound: Bound) -> None:
+    """A batch whose leaves were found right, but for two blocks in which its customer may dispute one."""
+    bob, fee = dev_accounts.stash("Bob"), Hold(LEAF_FEE, BATCH)
+    device, stored = next((name, found) for name, found in bound[Devices].devices.items() if found is not None)
+    racer = replace(RACERS[0], owner=stored.owner, device=device)
+    bound[InferenceMarket].units[BATCH] = replace(CHECKED, racers=(racer,))
+    bound[InferenceMarket].catalogue.count_units(0, 1)
+    bound[TrustLock].lock(bob, fee, FEE)
+    terms = CheckTerms(
+        InferenceMarket.index, bob, b"r" * 32, 40, 640, 0, 10_000_000, 35_000_000, FEE, 5_000_000, 50_000, 0, 30,
+        (ALICE,), (Answerer(ALICE, 0),),
+    )  # fmt: skip
+    check = LeafCheck(
+        terms, CheckWindows(300, 40, 20), 1, LeafStage.OPEN, b"s" * 32, 3, (EVE,), (ShownLeaf(7, b"n" * 32),), (EVE,),
+        auditor=EVE, proof=b"p" * 32,
+    )  # fmt: skip
+    bound[LeafChecks].put(BATCH, check)
+
+
+def show(url: str, folder: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, ["--url", url, "--keyring", str(folder / "keys"), *words])
+
+
+def test_show_says_who_raced_and_was_paid(tmp_path: Path) -> None:
+    with chain_with(tmp_path, plant) as url:
+        shown = answer(show(url, tmp_path, "--json", "show", SETTLED_UNIT))
+        assert (shown["state"], shown["ended_in_block"], shown["paid"]["grains"]) == ("settled", 7, "13500000")
+        assert [shown[name] and shown[name]["grains"] for name in SUMS] == [
+            "14500003", "200000", None, "13500000", "1000000", "3", None,
+        ], "which extrinsic posted it, no block says here"  # fmt: skip
+        assert [row["answer"] for row in shown["race"]] == ["0x" + (b"r" * 32).hex()] * 2
+        paid = {row["to"]: (row["account"], row["amount"]["grains"]) for row in shown["payments"]}
+        assert paid["winner"] == (ss58.encode(ALICE), "9800000")
+        assert paid["witness"] == (ss58.encode(EVE), "2940000")
+        assert sum(int(row["amount"]["grains"]) for row in shown["payments"]) == SETTLED.paid
+        assert shown["payments_not_shown"].startswith("what judges were paid")
+        table = show(url, tmp_path, "show", SETTLED_UNIT).output
+        assert "Who was paid" in table
+        assert ss58.encode(ALICE) in table
+
+
+def test_show_of_an_open_unit_says_why_it_waits(tmp_path: Path) -> None:
+    with chain_with(tmp_path, plant) as url:
+        shown = answer(show(url, tmp_path, "--json", "show", QUEUED_UNIT))
+        assert (shown["state"], shown["payments"], shown["race"]) == ("queued", [], [])
+        assert shown["why"].startswith("needs 2 owners, 1 offers the service")
+        unknown = show(url, tmp_path, "show", "0x" + "ee" * 32)
+        assert (unknown.exit_code, "the chain knows no such unit" in unknown.stderr) == (2, True)
+        assert "is no unit" in show(url, tmp_path, "show", "0x12").stderr
+
+
+def test_show_says_what_became_of_a_check_once_it_is_over(tmp_path: Path) -> None:
+    unit = "0x" + BATCH.hex()
+    with chain_with(tmp_path, plant_check, beat_seconds=0.3) as url:
+        open_until = time.monotonic() + 60
+        before = answer(show(url, tmp_path, "--json", "show", unit))
+        while (shown := answer(show(url, tmp_path, "--json", "show", unit)))["check"] is None:
+            assert time.monotonic() < open_until
+            time.sleep(0.1)
+        assert before["leaves"] == "its customer may dispute any leaf, up to block 3"
+        assert before["check"] is None
+        assert int(before["prepaid"]["grains"]) == 240_000, "for two calls of its check more than without one"
+        found = f"{ss58.encode(EVE)[:8]} computed the leaf that was drawn and found it right"
+        assert shown["leaves"] == f"ended in block 4: {found}"
+        assert shown["dispute"] is None
+        check = shown["check"]
+        assert (check["outcome"], check["ended_in_block"], check["auditor"]) == ("passed", 4, ss58.encode(EVE))
+        assert [(row["to"], row["account"], row["amount"]["grains"]) for row in check["payments"]] == [
+            ("auditor", ss58.encode(EVE), str(FEE))
+        ]
+        table = show(url, tmp_path, "show", unit).output
+        assert "What the end of its check moved" in table
+
+
+def test_show_says_what_the_record_has_of_a_check_that_no_block_shows(tmp_path: Path) -> None:
+    differed = replace(CHECKED, racers=(RACERS[0], LIAR), is_watched=False, price=10_000_000)
+    refuted = replace(CHECKED, is_watched=False, is_refuted=True)
+    units = {b"d" * 32: differed, b"f" * 32: refuted}
+
+    def plant_both(bound: Bound) -> None:
+        for unit_id, record in units.items():
+            bound[InferenceMarket].units[unit_id] = record
+
+    with chain_with(tmp_path, plant_both) as url:
+        first, second = (answer(show(url, tmp_path, "--json", "show", "0x" + unit.hex())) for unit in units)
+        liar = ss58.encode(EVE)[:8]
+        assert first["dispute"].startswith(
+            f"its racers gave different answers; that of {liar} does not stand; {liar} lost"
+        )
+        assert first["leaves"].startswith("looked at no more: not found wrong; who looked")
+        assert second["leaves"].startswith("looked at no more: found wrong, or not shown; ")
+        assert "its customer has 0.00125 oGPU back" in second["leaves"]
+        assert [int(row["lost"]["grains"]) > 0 for row in second["race"]] == [True]
+
+
+# `ogpu result UNIT --out`: the bytes that were paid for, in a file that nothing else was in.
+
+
+BOB_PAIR = keypair_from_suri("//Bob")
+UNIT, WAITING = b"u" * 32, b"w" * 32
+SCENE = "picture 8 6; samples 1; bounces 1; camera 0 1 -5 0 1 0 1; sky #406080 #ffffff 1; sphere 0 1 0 1 matte #c04030"
+REQUEST = form_named("render-tile").encode(SCENE, 100, {}, bytes(32))
+CONTENT = encode_input(b"s" * 32, SealKey.of(BOB_PAIR).public, REQUEST)
+INPUT = seal(CONTENT, [SealKey.of(BOB_PAIR).public])
+TERMS_OF_RESULT_FILES = UnitTerms(10_000_000, 1, address_of(INPUT), commitment_of(CONTENT), 0, 100)
+QUEUED = Unit(0, BOB_PAIR.account, TERMS_OF_RESULT_FILES, 14_000_000, 500_000, 0, 1, 1)
+
+
+@pytest.fixture
+def url(tmp_path: Path, blobs: dict[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    blobs[address_of(INPUT)] = INPUT
+    PaintedReads(BOB_PAIR, blobs).plant(monkeypatch)
+
+    def plant(bound: Bound) -> None:
+        market = bound[InferenceMarket]
+        market.units[UNIT] = QUEUED
+        market.units[WAITING] = replace(QUEUED, terms=replace(TERMS_OF_RESULT_FILES, input_root=b"n" * 32))
+        service = market.services[0]
+        assert service is not None
+        market.services[0] = replace(service, terms=replace(service.terms, workload=WORKLOAD_ID))
+
+    with chain_with(tmp_path, plant) as url:
+        yield url
+
+
+def result(url: str, folder: Path, *words: str) -> Result:
+    options = ["--url", url, "--keyring", str(folder / "keys"), "--json"]
+    return CliRunner().invoke(main, [*options, "result", *words, "--key", "//Bob"])
+
+
+def test_the_bytes_that_were_paid_for_go_into_a_file(tmp_path: Path, url: str, blobs: dict[bytes, bytes]) -> None:
+    out, name = tmp_path / "tile.bin", "0x" + UNIT.hex()
+    shown = answer(result(url, tmp_path, name, "--out", str(out)))
+    assert out.read_bytes() == open_workload("render-tile", "numpy").run(REQUEST)
+    assert (shown["written_to"], shown["output_bytes"]) == (str(out), len(out.read_bytes()))
+    assert (shown["state"], shown["payee"]) == ("settled", ss58.encode(dev_accounts.stash("Alice")))
+
+    out.write_bytes(b"mine")
+    refused = result(url, tmp_path, name, "--out", str(out))
+    assert (refused.exit_code, "is there already" in refused.stderr, out.read_bytes()) == (2, True, b"mine")
+    answer(result(url, tmp_path, name, "--out", str(out), "--force"))
+    assert out.read_bytes() != b"mine"
+
+    answer(result(url, tmp_path, name, "--out", str(tmp_path)))
+    assert (tmp_path / f"{name}.bin").read_bytes() == out.read_bytes()
+
+    blobs.clear()
+    gone = result(url, tmp_path, name, "--out", str(tmp_path / "gone"))
+    assert (gone.exit_code, "the input is gone" in gone.stderr, (tmp_path / "gone").exists()) == (2, True, False)
+
+
+def test_without_a_result_there_is_no_file(tmp_path: Path, url: str) -> None:
+    out = tmp_path / "tile.bin"
+    waiting = result(url, tmp_path, "0x" + WAITING.hex(), "--out", str(out))
+    assert (waiting.exit_code, "the unit is queued: follow it with `ogpu watch 0x7777" in waiting.stderr) == (2, True)
+    assert not out.exists()
+    alone = result(url, tmp_path, "0x" + UNIT.hex(), "--force")
+    assert (alone.exit_code, "name one" in alone.stderr) == (2, True)

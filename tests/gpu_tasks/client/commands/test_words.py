@@ -1,0 +1,330 @@
+"""The words of a command line: programs' own words, other systems' words, and mistakes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from cli.options import AMOUNT, AMOUNT_OR_ALL, NodeUrl
+from converted import IMAGE
+from gpu_tasks.client.cli import main
+from gpu_tasks.client.commands import shell
+from gpu_tasks.client.commands.calls import this_command
+from gpu_tasks.client.commands.run import run
+from gpu_tasks.client.commands.tasks import TASK_PRICE
+from gpu_tasks.client.tasks.results import RunBlobError
+from gpu_tasks.tasks.offer_query import FIELDS
+from planted_tasks import BOB
+from runtime.cryptography import ss58
+from runtime.encoding.codec import DecodeError
+from task_customer import OF_BOB, ogpu, refusal
+from wallet_runner import answer, chain
+
+# `ogpu run` and `ogpu shell`: where their own options end, and what an unknown one is taken for.
+
+
+RUN = ["--key", "//Bob", "--image", IMAGE, "--max-price", "2 oGPU"]
+TASK = "0x" + "ab" * 32
+
+
+def parsed(command: click.Command, *words: str) -> dict[str, object]:
+    """What a command line comes to, without being carried out."""
+    return command.make_context("x", list(words)).params
+
+
+@pytest.mark.parametrize(
+    ("words", "unknown", "meant"),
+    [
+        (["--memroy", "16Gi", "--", "python"], "--memroy", "--memory"),
+        (["--tiem", "2h", "--gpu", "any", "--", "python"], "--tiem", "--time"),
+        (["--memroy=16Gi", "python"], "--memroy", "--memory"),
+        (["--gpus", "all", "--", "python"], "--gpus", "--gpu any"),
+        (["--gpus=all", "python"], "--gpus", "--gpu any"),
+        (["-e", "A=b", "--", "python"], "-e", "--env"),
+        (["-eA=b", "python"], "-e", "--env"),
+        (["-it", "--rm", "--", "bash"], "-i", "ogpu shell"),
+        (["--rm", "bash"], "--rm", "leave it out"),
+        (["-v", "./a:/b", "bash"], "-v", "--in"),
+        (["--gpu", "any", "-x", "bash"], "-x", ""),
+    ],
+)
+@pytest.mark.parametrize("also", [[], ["--yes", "--anyway", "--dry-run"]])
+def test_an_unknown_option_is_no_word_of_the_program(
+    words: list[str], unknown: str, meant: str, also: list[str]
+) -> None:
+    refused = CliRunner().invoke(main, ["run", *RUN, *also, *words])
+    assert refused.exit_code == 2
+    assert unknown in refused.stderr
+    assert meant in refused.stderr
+
+
+@pytest.mark.parametrize("between", [[], ["--"]])
+def test_behind_its_first_word_everything_is_the_programs(between: list[str]) -> None:
+    program = ["python", "--memroy", "x", "-e", "--key", "//Eve", "--", "--yes", "-it"]
+    found = parsed(run, *RUN, "--memory", "1Gi", *between, *program)
+    assert found["command"] == tuple(program)
+    assert (found["memory"], found["key_text"], found["yes"]) == ("1Gi", "//Bob", False)
+    assert parsed(run, *RUN, "--", "--gpus", "all")["command"] == ("--gpus", "all")
+    assert parsed(run, *RUN)["command"] == ()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--key", "//Bob", TASK, "ls", "-la", "--key"],
+        [TASK, "--key", "//Bob", "ls", "-la", "--key"],
+        [TASK, "--key=//Bob", "--", "ls", "-la", "--key"],
+        ["--key", "//Bob", TASK, "--", "ls", "-la", "--key"],
+    ],
+)
+def test_a_shells_options_stand_around_its_task(words: list[str]) -> None:
+    found = parsed(shell.shell, *words)
+    assert (found["task"], found["key_text"], found["command"]) == (TASK, "//Bob", ("ls", "-la", "--key"))
+
+
+@pytest.mark.parametrize("words", [["--no-tyt", TASK, "ls"], [TASK, "--no-tyt", "ls"], [TASK, "-it", "--", "bash"]])
+def test_a_shells_unknown_option_is_refused(words: list[str]) -> None:
+    with pytest.raises(click.NoSuchOption):
+        parsed(shell.shell, "--key", "//Bob", *words)
+
+
+def test_the_command_to_go_on_with_buys_nothing_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ["--", "prog", "--again"]
+    monkeypatch.setattr("sys.argv", ["ogpu", "run", *RUN, "--again", *program])
+    with run.make_context("run", [*RUN, "--again", *program]):
+        assert this_command() == shlex.join(["ogpu", "run", *RUN, *program])
+
+
+COMMANDS = (
+    "post", "watch", "result", "cancel", "check", "plan", "schema", "search", "price", "services", "providers",
+    "create-service", "close-service", "submit", "ps", "describe", "bids", "hold", "accept", "dispute", "amend",
+    "close", "verify",
+)  # fmt: skip
+EXAMPLES = Path(__file__).parents[4] / "examples"
+NOWHERE = ["--url", "ws://127.0.0.1:1"]
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> str:
+    path = tmp_path / "prompts"
+    path.write_text("def f():\n")
+    return str(path)
+
+
+def test_help_names_every_command() -> None:
+    answer = CliRunner().invoke(main, ["--help"])
+    assert answer.exit_code == 0
+    assert all(name in answer.output for name in COMMANDS)
+
+
+def test_without_a_node_the_error_says_what_and_what_next(prompts: str) -> None:
+    commands = (
+        ["services"],
+        ["providers"],
+        ["search", "offers"],
+        ["price"],
+        ["plan", str(EXAMPLES / "minimal.yaml")],
+        ["post", prompts, "--key", "//Bob"],
+        ["result", "0x" + "00" * 32, "--key", "//Bob"],
+        ["cancel", "0x" + "00" * 32, "--key", "//Bob"],
+        ["close-service", "0", "--key", "//Bob"],
+        ["submit", str(EXAMPLES / "minimal.yaml"), "--key", "//Bob", "--yes"],
+        ["ps", "--key", "//Bob"],
+        *([name, "0x" + "00" * 32] for name in ("describe", "bids", "verify")),
+        *([name, "0x" + "00" * 32, "--key", "//Bob"] for name in ("accept", "dispute", "close", "hold")),
+        ["amend", "0x" + "00" * 32, "--key", "//Bob", "--stop"],
+    )
+    for command in commands:
+        answer = CliRunner().invoke(main, [*NOWHERE, *command])
+        assert answer.exit_code == 2
+        assert "no node answers at ws://127.0.0.1:1" in answer.output
+        assert "start one, or give another --url" in answer.output
+        assert "Traceback" not in answer.output
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--set", "temperature"], "'temperature' is not NAME=VALUE"),
+        (["--set", "=1"], "'=1' is not NAME=VALUE"),
+        (["--racers", "9"], "1<=x<=8"),
+        (["--price", "1,5"], "not an amount"),
+    ],
+)
+def test_options_that_are_none(prompts: str, options: list[str], why: str) -> None:
+    answer = CliRunner().invoke(main, [*NOWHERE, "post", prompts, "--key", "//Bob", *options])
+    assert answer.exit_code == 2
+    assert why in answer.output
+
+
+def test_the_shell_completes_what_is_searched_and_its_fields() -> None:
+    complete = ShellComplete(main, {}, "ogpu", "_COMPLETE")
+
+    def offered(*words: str) -> list[str]:
+        return [item.value for item in complete.get_completions(["search", *words[:-1]], words[-1])]
+
+    assert offered("") == ["offers"]
+    assert offered("offers", "s") == ["service", "state", "since"]
+    assert offered("offers", "class=cpu", "free") == ["free_bond"]
+    assert set(offered("offers", "")) == set(FIELDS)
+
+
+# What people type wrongly is said at once, in a dry run too, and the unit of an amount may be there or not.
+
+
+pytestmark = pytest.mark.usefixtures("stored_nowhere")
+
+MINIMAL = str(Path(__file__).parents[4] / "examples" / "minimal.yaml")
+
+
+def run_words(*more: str, price: str = "2 oGPU") -> list[str]:
+    return ["run", "--image", IMAGE, "--max-price", price, "--anyway", *more, "--", "true"]
+
+
+def test_a_dry_run_of_what_cannot_be_paid_fails(tmp_path: Path) -> None:
+    (tmp_path / "prompts").write_text("def f():\n")
+    post = ["post", str(tmp_path / "prompts"), "--racers", "3", "--anyway"]
+    with chain(tmp_path) as url:
+        spendable = float(answer(ogpu(tmp_path, url, *post, *OF_BOB, "--dry-run"))["spendable"]["ogpu"])
+        dear = f"{int(spendable)} oGPU"
+        for words in (
+            run_words(*OF_BOB, "--dry-run", price=dear),
+            run_words("--key", "//Nobody", "--dry-run"),
+            ["submit", MINIMAL, "--key", "//Nobody", "--dry-run", "--anyway"],
+            [*post, "--key", "//Nobody", "--dry-run"],
+            [*post, "--key", "//Nobody", "--dry-run", "--out", str(tmp_path / "out")],
+        ):
+            failed = ogpu(tmp_path, url, *words)
+            assert failed.exit_code == 2, failed.output
+            assert '"sent": false' in failed.stdout, "the cost is shown all the same"
+            assert "ogpu-wallet send" in failed.stderr
+
+
+@pytest.mark.parametrize(("key", "is_noted"), [("//grace", True), ("//Bobb", True), ("//Bob", False), ("//Zoë", False)])
+def test_a_path_that_resembles_a_known_one_is_noted_once(tmp_path: Path, key: str, *, is_noted: bool) -> None:
+    with chain(tmp_path) as url:
+        said = ogpu(tmp_path, url, "submit", MINIMAL, "--key", key, "--dry-run", "--anyway").stderr
+        assert said.count("another account than") == is_noted
+
+
+def test_an_address_is_no_key(tmp_path: Path) -> None:
+    address = ss58.encode(BOB)
+    with chain(tmp_path) as url:
+        for words in (["submit", MINIMAL, "--yes"], ["watch"], ["cancel", "0x" + "11" * 32, "--yes"]):
+            assert "is an address" in refusal(ogpu(tmp_path, url, *words, "--key", address))
+
+
+@pytest.mark.parametrize("kind", [AMOUNT, AMOUNT_OR_ALL])
+def test_amounts_may_have_their_unit(kind: click.ParamType[int]) -> None:
+    for text in ("0.05", "0.05 oGPU", "0.05oGPU", "0.05 ogpu"):
+        assert kind.convert(text, None, None) == 5_000_000
+    for text in ("0.05 DOT", "oGPU", "0.05 oGPU oGPU", "1,5 oGPU"):
+        with pytest.raises(click.BadParameter):
+            kind.convert(text, None, None)
+    assert AMOUNT_OR_ALL.convert("all", None, None) < 0
+
+
+def test_prices_of_tasks_may_leave_their_unit_out(tmp_path: Path) -> None:
+    assert [TASK_PRICE.convert(text, None, None) for text in ("1", "0.5", "1 oGPU", "x")] == [
+        "1 oGPU", "0.5 oGPU", "1 oGPU", "x",
+    ]  # fmt: skip
+    with chain(tmp_path) as url:
+        bare, named = (
+            answer(ogpu(tmp_path, url, *run_words(*OF_BOB, "--dry-run", price=price))) for price in ("2", "2 oGPU")
+        )
+        assert bare["locked"] == named["locked"]
+        assert "--max-price" in refusal(ogpu(tmp_path, url, *run_words(*OF_BOB, "--dry-run", price="x")))
+
+
+@pytest.mark.parametrize(
+    ("typed", "url"),
+    [
+        ("http://127.0.0.1:9944", "ws://127.0.0.1:9944"),
+        ("HTTPS://node.example/", "wss://node.example/"),
+        ("ws://127.0.0.1:1", "ws://127.0.0.1:1"),
+        ("127.0.0.1:9944", "ws://127.0.0.1:9944"),
+    ],
+)
+def test_the_address_of_a_node_may_be_that_of_http(typed: str, url: str) -> None:
+    assert NodeUrl().convert(typed, None, None) == url
+
+
+def test_a_node_is_reached_by_its_address_of_http(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        assert answer(ogpu(tmp_path, url.replace("ws://", "http://"), "services"))
+
+
+def test_a_prompt_in_place_of_a_file_is_told_how_it_is_asked(tmp_path: Path) -> None:
+    said = refusal(ogpu(tmp_path, "ws://127.0.0.1:1", "post", "Hello there", *OF_BOB))
+    assert "ogpu post -" in said
+
+
+@pytest.mark.parametrize(("ports", "named"), [((8888, 9000), "8888, 9000"), ((), "none")])
+def test_a_port_that_a_task_does_not_name_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ports: tuple[int, ...], named: str
+) -> None:
+    task: Any = SimpleNamespace(customer=BOB)
+    entries: list[bytes] = []
+
+    async def known(*_: Any) -> Any:
+        return task
+
+    async def request(*_: Any) -> bytes:
+        return b""
+
+    def entered(*given: Any) -> Any:
+        entries.append(given[2])
+        raise OSError("nobody is there")
+
+    monkeypatch.setattr(shell, "known_task", known)
+    monkeypatch.setattr(shell, "fetch_input", request)
+    monkeypatch.setattr(shell, "entered", entered)
+    monkeypatch.setattr(shell, "REQUEST", SimpleNamespace(decode=lambda _: SimpleNamespace(ports=ports)))
+    words = ["port-forward", "0x" + "12" * 32, *OF_BOB]
+    with chain(tmp_path) as url:
+        said = refusal(ogpu(tmp_path, url, *words, "8888:8888", "0:99"))
+        assert "99" in said
+        assert named in said
+        assert not entries, "nobody was connected to"
+        if ports:
+            assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "8888:8888"))
+
+        async def lost(*_: Any) -> bytes:
+            raise RunBlobError("no store has it")
+
+        def undecodable(_: bytes) -> Any:
+            raise DecodeError("the request of another workload")
+
+        with monkeypatch.context() as other:
+            other.setattr(shell, "REQUEST", SimpleNamespace(decode=undecodable))
+            assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "0:99"))
+        monkeypatch.setattr(shell, "fetch_input", lost)
+        assert "nobody is there" in refusal(ogpu(tmp_path, url, *words, "0:99")), "its provider says so then"
+
+
+@pytest.mark.parametrize("words", [["--json", "post"], ["post", "--json"]])
+def test_errors_are_json_for_programs_with_their_exit_code(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "prompts").write_text("def f():\n")
+    for more, code in (([str(tmp_path / "prompts"), *OF_BOB, "--yes"], 2), ([*OF_BOB], 2), (["--no-such"], 2)):
+        done = ogpu(tmp_path, "ws://127.0.0.1:1", *words, *more, as_json=False)
+        said = json.loads(done.stderr)
+        assert (done.exit_code, said["exit_code"], done.stdout) == (code, code, "")
+        assert said["error"]
+
+
+def test_the_words_of_a_program_are_its_own(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        path = tmp_path / "task.yaml"
+        words = ["run", *OF_BOB, "--image", IMAGE, "--max-price", "2", "--anyway", "--dry-run", "--save", str(path)]
+        done = ogpu(tmp_path, url, *words, "prog", "--json", as_json=False)
+        assert done.exit_code == 0, done.output
+        assert '"--json"' in path.read_text()
+        assert not done.stdout.startswith("{")

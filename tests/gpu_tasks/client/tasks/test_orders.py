@@ -1,0 +1,422 @@
+"""Task files, images and sealed orders: from the disk to stores."""
+
+import asyncio
+import gzip
+import json
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from a_task_file import SIX_LINES
+from devnet.launcher.made_images import ImageFile, MadeImage, layer_of
+from gpu_tasks.client.cli import main
+from gpu_tasks.client.tasks import orders
+from gpu_tasks.client.tasks.orders import (
+    FRESH_SECONDS,
+    ArchiveFile,
+    ImageFileError,
+    TaskSealer,
+    Uploader,
+    bidders_of,
+    load,
+    load_any,
+    load_input,
+    look_at_image,
+)
+from gpu_tasks.data import market_reads
+from gpu_tasks.data.blob_client import BlobError
+from gpu_tasks.data.sealing import READERS_MAX, SealKey, address_of
+from gpu_tasks.market.devices.records import Device, DeviceClass, Provider
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, InputReader
+from gpu_tasks.market.training.rules import DEFAULT_RULES
+from gpu_tasks.tasks.canonical import INPUT_BYTES_MAX, prepare, terms_of
+from gpu_tasks.tasks.container_request import ImagePart
+from gpu_tasks.tasks.problems import TaskFileError
+from gpu_tasks.tasks.task_kinds import task_schema
+from gpu_tasks.tasks.yaml_tree import FILE_BYTES_MAX
+from runtime.cryptography.hashing import blake2_256
+from runtime.cryptography.signatures import Scheme
+from wallet.errors import WalletError
+from wallet.keypair import Keypair
+
+# Task files on the disk: the examples, what an input may be, and the commands that need no node.
+
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+HASHES = {
+    "gang": "43668c1e32ece2f8f30d259a813a564bc2a0e15f9d8839ad689a60844aba0569",
+    "minimal": "dd1e59b5f23d086f9ee36be10dd3d6ac3e17be2b2f3242e90ef925be60aa7d7b",
+    "picture": "3be08b069f32e3f29079e753b16aa259da870d2b7232292c0cc05d6e489ae531",
+    "pair": "1046227514d0859e10072154b8f98c41d13596b7c52300ecfc4fb4c43976d183",
+    "relay": "f25af68e10ba856c57a9929c71b3b3762743bdbe9fd3d05e7757d8b5044ee440",
+    "sizes": "7a897eaeeeff216d1aa096c9781744cb9cff9d05b6353e2aef6d8062e9a6e7be",
+    "urgent": "ced891ca029999d584c053ef17cce3c6e9c626fbac5f61cb72361644ed9c6109",
+}
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    (tmp_path / "corpus.txt").write_text("the quick brown fox\n" * 100)
+    (tmp_path / "task.yaml").write_text(SIX_LINES)
+    return tmp_path / "task.yaml"
+
+
+def ogpu(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))
+
+
+def facts(*words: str) -> Any:
+    said = ogpu("--json", *words)
+    assert said.exit_code == 0, said.output
+    return json.loads(said.stdout)
+
+
+def test_every_example_has_its_hash() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.yaml")} == set(HASHES)
+    assert {path.suffix for path in EXAMPLES.iterdir() if path.is_file()} == {".yaml", ".txt"}
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_an_example_comes_to_its_canonical_bytes(name: str) -> None:
+    path = EXAMPLES / f"{name}.yaml"
+    file = load(path)
+    assert file.task.name == name
+    assert prepare(file, load_input(path, file), bytes(32)).task_hash.hex() == HASHES[name]
+    blocks = {"pair": 600, "relay": 600, "gang": 5_400, "urgent": 5_400, "sizes": 7_200}.get(name, 21_600)
+    assert terms_of(file, DEFAULT_RULES, 1_000).blocks_max == blocks
+
+
+def test_check_says_what_a_file_comes_to(task: Path) -> None:
+    said = facts("check", str(task))
+    assert (said["task"], said["workload"], said["cost"], said["milestones"]) == (
+        "haiku",
+        "train-int8",
+        "1000 steps",
+        10,
+    )
+    assert said["price_max"] == {"grains": "250000000", "ogpu": "2.5"}
+    assert (said["deadline"], said["classes"]) == ("6h", "cpu, consumer, datacenter")
+    assert said["task_hash"] is None
+    assert said["value_of_time"] == "a quarter of the greatest price over the deadline"
+    assert said["loss_on_failure"]["ogpu"] == "0.625"
+    assert said["collateral"] == "the least that the chain asks for"
+    assert facts("check", str(EXAMPLES / "gang.yaml"))["collateral"]["ogpu"] == "25"
+    assert facts("check", str(EXAMPLES / "urgent.yaml"))["task_hash"] == "0x" + HASHES["urgent"]
+    assert "haiku" in ogpu("check", str(task)).output
+
+
+def test_check_says_of_a_container_what_is_bought(tmp_path: Path) -> None:
+    lease = facts("check", str(EXAMPLES / "containers" / "lease.yaml"))
+    assert (lease["ports"], lease["keep"]) == ("8080", "30m after its end")
+    assert lease["time"] == "1h: 3600 blocks in 30 intervals"
+    (tmp_path / "words.txt").write_text("words")
+    job = (EXAMPLES / "containers" / "job.yaml").read_text()
+    copies = tmp_path / "copies.yaml"
+    copies.write_text(job.replace(", interval: 1m", "") + "  verify: {copies: 3}\n")
+    said = facts("check", str(copies))
+    assert said["copies"] == "3, of several owners: who finds what most of them do is paid the price"
+    assert said["time"] == "10m: 600 blocks at most, paid whole"
+    secrets = tmp_path / "secrets.yaml"
+    secrets.write_text(job.replace("    inputs:", "    secrets: [TOKEN]\n    inputs:"))
+    assert facts("check", str(secrets))["secrets"] == "TOKEN: handed to who runs it"
+
+
+def test_check_says_times_as_files_do() -> None:
+    urgent, gang = facts("check", str(EXAMPLES / "urgent.yaml")), facts("check", str(EXAMPLES / "gang.yaml"))
+    assert (urgent["deadline"], urgent["value_of_time"]) == ("1h 30m", "0.5 oGPU for 1h")
+    assert (gang["deadline"], gang["classes"]) == ("5400 blocks", "consumer, datacenter, all the same")
+
+
+def test_check_says_all_that_is_wrong(task: Path) -> None:
+    task.write_text(SIX_LINES.replace("maxPrice", "maxprice"))
+    said = ogpu("check", str(task))
+    assert said.exit_code == 2
+    assert said.stdout == ""
+    assert f"error: {task}:6: spec.market: there is no key 'maxprice'; did you mean maxPrice?" in said.stderr
+    assert f"{task}:6: spec.market: lacks maxPrice" in said.stderr
+    assert "Traceback" not in said.output
+
+
+def test_schema_is_printed() -> None:
+    assert json.loads(ogpu("schema").stdout) == task_schema()
+
+
+@pytest.mark.parametrize("name", ["nowhere.yaml", "."])
+def test_a_task_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WalletError, match=r"cannot be read: .*; give the path of one"):
+        load(tmp_path / name)
+
+
+def test_a_large_file_is_not_read_to_its_end(task: Path) -> None:
+    task.write_text(SIX_LINES + "#" * FILE_BYTES_MAX)
+    with pytest.raises(TaskFileError, match="more than 32,768 bytes"):
+        load(task)
+    task.write_text(SIX_LINES)
+    (task.parent / "corpus.txt").write_bytes(b"a" * (2 * INPUT_BYTES_MAX))
+    assert len(load_input(task, load(task))) == INPUT_BYTES_MAX + 1
+
+
+def test_a_stranger_s_task_file_sends_no_other_file_away(task: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    secret = tmp_path_factory.mktemp("home") / "secret"
+    secret.write_text("secret\n" * 1_000)
+    corpus = task.parent / "corpus.txt"
+    corpus.unlink()
+    corpus.symlink_to(secret)
+    with pytest.raises(TaskFileError, match=r"task.yaml:5: spec.run.input: corpus.txt leads out of the task"):
+        load_input(task, load(task))
+
+
+@pytest.mark.parametrize(("name", "why"), [("gone.txt", "cannot be read: No such file"), ("folder", "is no file")])
+def test_inputs_that_are_none(task: Path, name: str, why: str) -> None:
+    (task.parent / "folder").mkdir()
+    task.write_text(SIX_LINES.replace("corpus.txt", name))
+    with pytest.raises(TaskFileError, match=f"task.yaml:5: spec.run.input: {name} {why}"):
+        load_input(task, load(task))
+
+
+def test_an_input_may_lie_below_and_be_linked_within(task: Path) -> None:
+    (task.parent / "data").mkdir()
+    (task.parent / "data" / "link").symlink_to(task.parent / "corpus.txt")
+    task.write_text(SIX_LINES.replace("corpus.txt", "data/link"))
+    assert load_input(task, load(task)) == (task.parent / "corpus.txt").read_bytes()
+
+
+IMAGE = MadeImage((ImageFile("bin"), ImageFile("bin/a", b"a" * 300_000)))
+TASK = """apiVersion: ogpu/v1
+kind: Job
+metadata: {{name: least}}
+spec:
+  run: {{image: "sha256:{sha256}", archive: tool.tar}}
+  market: {{maxPrice: 2 oGPU}}
+"""
+
+
+def saved(folder: Path, *, is_packed: bool = False) -> tuple[Path, bytes]:
+    archive, path = IMAGE.archive(is_packed=is_packed), folder / "tool.tar"
+    assert isinstance(archive.content, bytes)
+    path.write_bytes(archive.content)
+    return path, bytes.fromhex(archive.sha256)
+
+
+def test_an_archive_is_compressed_in_parts_and_the_same_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, sha256 = saved(tmp_path)
+    monkeypatch.setattr(orders, "IMAGE_PART_BYTES", 500)
+    image = look_at_image(path, sha256)
+    parts = image.parts()
+    assert len(parts) > 1
+    assert {len(part) for part in parts[:-1]} == {500}
+    assert gzip.decompress(b"".join(parts)) == path.read_bytes()
+    assert image.size == path.stat().st_size
+    assert look_at_image(path, sha256).parts() == parts
+
+
+def test_an_archive_that_nobody_runs_is_refused_before_anything_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, sha256 = saved(tmp_path)
+    with pytest.raises(ImageFileError, match="has the image sha256:"):
+        look_at_image(path, bytes(32))
+    packed, id_of_packed = saved(tmp_path, is_packed=True)
+    with pytest.raises(ImageFileError, match="layers that are compressed"):
+        look_at_image(packed, id_of_packed)
+    for damaged in (b"", b"no tar", layer_of([ImageFile("manifest.json", b"{}")]),
+                    layer_of([ImageFile("manifest.json", b'[{"Config": 1}]')]), layer_of([])):  # fmt: skip
+        path.write_bytes(damaged)
+        with pytest.raises(ImageFileError):
+            look_at_image(path, sha256)
+    path.write_bytes(layer_of([ImageFile("manifest.json", b"[1, 2]")]))
+    with pytest.raises(ImageFileError, match="2 images"):
+        look_at_image(path, sha256)
+    path, sha256 = saved(tmp_path)
+    monkeypatch.setattr(orders, "PACKED_BYTES_MAX", 100)
+    with pytest.raises(ImageFileError, match="when it is compressed"):
+        look_at_image(path, sha256).parts()
+    monkeypatch.setattr(orders, "IMAGE_ARCHIVE_BYTES_MAX", path.stat().st_size - 1)
+    with pytest.raises(ImageFileError, match="push a larger image"):
+        look_at_image(path, sha256)
+
+
+def test_a_task_file_names_an_archive_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    path, sha256 = saved(tmp_path / "tasks")
+    task = path.with_name("task.yaml")
+    task.write_text(TASK.format(sha256=sha256.hex()))
+    image = load_any(task).image
+    assert image is not None
+    assert zlib.decompress(b"".join(image.parts()), 31) == path.read_bytes()
+    task.write_text(TASK.format(sha256="0" * 64))
+    with pytest.raises(TaskFileError, match="has the image sha256:"):
+        load_any(task)
+    task.write_text(TASK.format(sha256=sha256.hex()))
+    path.rename(tmp_path / "elsewhere.tar")
+    path.symlink_to(tmp_path / "elsewhere.tar")
+    with pytest.raises(TaskFileError, match="leads out of the task file"):
+        load_any(task)
+    path.unlink()
+    with pytest.raises(TaskFileError, match="cannot be read"):
+        load_any(task)
+
+
+# Who can open the input of a task: judges before all others, then who has a device that suits.
+
+
+JUDGES, OWNERS = 3, READERS_MAX
+
+
+def seal_key(number: int) -> bytes:
+    return SealKey(b"s" + number.to_bytes(31, "little")).public  # the lowest bits of the first byte are none of a key
+
+
+def provider(number: int) -> Provider:
+    return Provider(seal_key(number), b"http://127.0.0.1:1", 0)
+
+
+def a_device(owner: int, kind: DeviceClass) -> DeviceStatus:
+    name = owner.to_bytes(32, "big")
+    return DeviceStatus(name, Device(name, kind, name, 1, 1, 1), ())
+
+
+def test_bidders_are_the_owners_of_devices_that_suit_by_ascending_account() -> None:
+    devices = [a_device(3, DeviceClass.CPU), a_device(1, DeviceClass.CPU), a_device(2, DeviceClass.DATACENTER)]
+    providers = {number.to_bytes(32, "big"): provider(number) for number in (1, 2, 3)}
+    found = bidders_of(devices, providers, [DeviceClass.CPU])
+    assert [reader.seal_key for reader in found] == [seal_key(1), seal_key(3)]
+    del providers[(1).to_bytes(32, "big")]
+    assert [reader.seal_key for reader in bidders_of(devices, providers, [DeviceClass.CPU])] == [seal_key(3)]
+
+
+def test_however_many_may_bid_every_judge_can_open_it_and_the_customer(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: list[bytes] = []
+    key = Keypair.from_seed(Scheme.ED25519, b"k" * 32)
+
+    class Chain:
+        async def finalized(self) -> bytes:
+            return bytes(32)
+
+        async def height(self, at: bytes) -> int:
+            return 7
+
+    class Stores:
+        async def put(self, blob: bytes, endpoints: list[str], copies: int) -> None:
+            pass
+
+    class Draft:
+        asked = type("Asked", (), {"classes": (DeviceClass.CPU,)})
+        order = staticmethod(lambda stored: stored)
+
+    async def judges(*_: Any) -> list[InputReader]:
+        late = InputReader(b"l" * 32, seal_key(9_999), 8)  # came after the block that the input is sealed at
+        return [late, *(InputReader(bytes(32), seal_key(1_000 + number), 0) for number in range(JUDGES))]
+
+    async def providers(*_: Any) -> dict[bytes, Provider]:
+        return {number.to_bytes(32, "big"): provider(number) for number in range(1, OWNERS + 1)}
+
+    async def devices(*_: Any) -> list[DeviceStatus]:
+        return [a_device(number, DeviceClass.CPU) for number in range(1, OWNERS + 1)]
+
+    def sealed(content: bytes, keys: list[bytes]) -> bytes:
+        readers.extend(keys)
+        return content
+
+    monkeypatch.setattr(market_reads, "judging_readers", judges)
+    monkeypatch.setattr(market_reads, "providers", providers)
+    monkeypatch.setattr(market_reads, "devices", devices)
+    monkeypatch.setattr(orders, "seal", sealed)
+    who: Any = (Chain(), Stores(), key, Draft())
+    asyncio.run(TaskSealer(*who).terms([b"request"], lambda: None))
+    wanted = [SealKey.of(key).public, *(seal_key(1_000 + number) for number in range(JUDGES))]
+    assert readers[: JUDGES + 1] == wanted
+    assert len(readers) == READERS_MAX
+    assert seal_key(9_999) not in readers
+
+
+# Parts of an image on their way into stores: each once, whatever broke off before.
+
+
+PARTS = tuple(bytes([number]) * 1_000 for number in range(6))
+READER = SealKey(b"r" * 32)
+WHO = (b"genesis", b"account")
+
+
+class Stores:
+    """All stores as one, which takes so many blobs."""
+
+    def __init__(self, takes: int = 99) -> None:
+        self.blobs: dict[bytes, bytes] = {}
+        self.puts = 0
+        self.takes = takes
+
+    async def put(self, blob: bytes, endpoints: Sequence[str], copies: int) -> list[str]:
+        await asyncio.sleep(0)
+        if len(self.blobs) >= self.takes:
+            raise BlobError("no store took the blob (full)")
+        self.puts += 1
+        self.blobs[address_of(blob)] = blob
+        return list(endpoints)
+
+    async def get(self, address: bytes, endpoints: Sequence[str]) -> bytes:
+        if address not in self.blobs:
+            raise BlobError("not found")
+        return self.blobs[address]
+
+
+def upload(stores: Stores, folder: Path, reader: SealKey = READER) -> list[ImagePart]:
+    blobs: Any = stores
+    uploader = Uploader(blobs, [reader.public], ["http://store.test"], lambda _: None)
+    image = ArchiveFile(Path("tool.tar"), b"i" * 32, 9_000, PARTS)
+    return asyncio.run(uploader.uploaded(image, folder, WHO))
+
+
+def test_every_part_is_sealed_and_named_by_its_content(tmp_path: Path) -> None:
+    stores = Stores()
+    parts = upload(stores, tmp_path)
+    assert [READER.open(stores.blobs[part.blob]) for part in parts] == list(PARTS)
+    assert [part.root for part in parts] == [blake2_256(part) for part in PARTS]
+
+
+def test_what_broke_off_goes_on_behind_what_is_stored(tmp_path: Path) -> None:
+    stores = Stores(takes=3)
+    with pytest.raises(BlobError, match=r"full.*3 of 6 parts of the image are stored, and the same command goes on"):
+        upload(stores, tmp_path)
+    stores.takes = 99
+    parts = upload(stores, tmp_path)
+    assert stores.puts == len(PARTS)
+    assert [READER.open(stores.blobs[part.blob]) for part in parts] == list(PARTS)
+    assert upload(stores, tmp_path) == parts, "the same image is stored once, also for another task"
+    assert stores.puts == len(PARTS)
+
+
+def test_other_readers_and_stores_that_have_nothing_get_all_of_it(tmp_path: Path) -> None:
+    stores = Stores()
+    upload(stores, tmp_path)
+    upload(stores, tmp_path, SealKey(b"q" * 32))
+    assert stores.puts == 2 * len(PARTS)
+    upload(Stores(), tmp_path)
+    fresh = Stores()
+    assert all(part.blob in fresh.blobs for part in upload(fresh, tmp_path))
+
+
+def test_what_is_written_down_grows_old_and_damage_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = Stores()
+    upload(stores, tmp_path)
+    (record,) = tmp_path.glob("image-*.json")
+    kept = record.read_bytes()
+    for damaged in (b"", b"[]", b"{", b'{"began_at": 0}', b"[" * 50_000, json.dumps(
+        {"began_at": json.loads(kept)["began_at"], "parts": {"0": ["00", "00"]}}
+    ).encode()):  # fmt: skip
+        record.write_bytes(damaged)
+        before = stores.puts
+        upload(stores, tmp_path)
+        assert stores.puts == before + len(PARTS)
+    record.write_bytes(kept)
+    began_at, before = json.loads(kept)["began_at"], stores.puts
+    monkeypatch.setattr(time, "time", lambda: began_at + FRESH_SECONDS + 1)
+    upload(stores, tmp_path)
+    assert stores.puts == before + len(PARTS)

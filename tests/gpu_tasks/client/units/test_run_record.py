@@ -1,0 +1,421 @@
+"""The record of a run: taken up again after any crash, and named by people."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.client.units import run_record as record_file
+from gpu_tasks.client.units.posting_once import RecordError
+from gpu_tasks.client.units.result_lines import ResultFiles, ResultFilesError
+from gpu_tasks.client.units.run_record import (
+    INPUT,
+    WINDOW,
+    BatchRecord,
+    FileEnds,
+    RunPlan,
+    WindowError,
+    run_id,
+    run_named,
+    runs_of,
+    state_of,
+    window_seconds,
+)
+
+# A run is taken up again after any crash: nothing lost, nothing twice. Real files; torn at every byte; a real kill.
+
+
+PLAN = RunPlan("ab", "openai", "/v1/completions", "00", {"service": "0"}, 5, "out", "err", 1, [(0, 2), (2, 1), (3, 4)])
+
+
+def opened(folder: Path) -> BatchRecord:
+    return BatchRecord.open(folder, b"genesis", b"file")
+
+
+def journal(folder: Path) -> Path:
+    return next(folder.glob("*.journal"))
+
+
+def story(folder: Path) -> None:
+    """Everything that a record can hold."""
+    with opened(folder) as record:
+        record.begin(PLAN)
+        record.note_posted(1, "11")
+        record.note_posted(0, "00")
+        record.note_written(1, 1, 0, FileEnds(10, 0))
+        record.note_refuted(1, FileEnds(10, 5), (2, 3))
+        record.note_stopped("expired")
+
+
+def test_a_run_is_as_it_was_left(tmp_path: Path) -> None:
+    story(tmp_path)
+    with opened(tmp_path) as record:
+        assert record.plan == PLAN
+        assert list(record.plan.units) == [(0, 2), (2, 1), (3, 4)]
+        assert record.posted == {1: "11", 0: "00"}
+        assert record.written == {1: (0, 1)}
+        assert record.refuted == {1: 1}
+        assert (record.sums[1].paid, record.sums[1].returned) == (2, 3)
+        assert (record.ends, record.stopped) == (FileEnds(10, 5), "expired")
+        assert record.to_write() == [0]
+        assert record.to_post() == []
+    assert journal(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_left_to_post(tmp_path: Path) -> None:
+    with opened(tmp_path) as record:
+        record.begin(PLAN)
+        assert record.to_post() == [0, 1, 2]
+        record.note_posted(1, "11")
+    with opened(tmp_path) as record:
+        assert record.to_post() == [0, 2]
+        assert record.to_write() == [1]
+
+
+def test_other_runs_have_other_records(tmp_path: Path) -> None:
+    with opened(tmp_path) as record, BatchRecord.open(tmp_path, b"genesisf", b"ile") as other:
+        record.begin(PLAN)
+        assert other.plan is None
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    with opened(tmp_path), pytest.raises(RecordError, match="another"):
+        opened(tmp_path)
+    with opened(tmp_path) as record:
+        assert record.plan is None
+
+
+def test_a_torn_entry_never_was(tmp_path: Path) -> None:
+    """Cut at every byte: what is left is a beginning of the story, and the run goes on from there."""
+    story(tmp_path)
+    data = journal(tmp_path).read_bytes()
+    ends = [0, *[place + 1 for place, byte in enumerate(data) if byte == ord("\n")]]
+    assert len(ends) == 7
+    for size in range(len(data) + 1):
+        journal(tmp_path).write_bytes(data[:size])
+        with opened(tmp_path) as record:
+            whole = max(end for end in ends if end <= size)
+            assert journal(tmp_path).read_bytes() == data[:whole]
+            assert (record.plan is None) == (whole == 0)
+            assert len(record.posted) + len(record.written) == min(max(ends.index(whole) - 1, 0), 3)
+            if record.plan is None:
+                record.begin(PLAN)
+        with opened(tmp_path) as record:
+            assert record.plan == PLAN
+
+
+@given(st.data())
+def test_a_record_that_was_changed_is_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    folder = tmp_path_factory.mktemp("record")
+    story(folder)
+    whole = bytearray(journal(folder).read_bytes())
+    place = data.draw(st.integers(0, len(whole) - 2))
+    whole[place] ^= data.draw(st.integers(1, 255))
+    journal(folder).write_bytes(whole)
+    with pytest.raises(RecordError, match="damaged"):
+        opened(folder)
+    with pytest.raises(RecordError, match="damaged"):  # and the lock is free
+        opened(folder)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [{"posted": 0, "id": "00"}],
+        [{"plan": 1}],
+        [{"plan": {}}],
+        ["plan", "plan"],
+        ["plan", {"posted": 3, "id": "00"}],
+        ["plan", {"posted": -1, "id": "00"}],
+        ["plan", {"posted": 0}],
+        ["plan", {"posted": 0, "id": "00"}, {"posted": 0, "id": "01"}],
+        ["plan", {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]}],
+        ["plan", {"posted": 0, "id": "00"}, *[{"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]}] * 2],
+        [
+            "plan",
+            {"posted": 0, "id": "00"},
+            {"posted": 1, "id": "01"},
+            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]},
+            {"written": 1, "answered": 1, "failed": 0, "ends": [1, 0]},
+        ],
+        ["plan", {"posted": 0, "id": "00"}, {"refuted": 0, "ends": [0, 0], "paid": 0, "returned": 0}],
+        [
+            "plan",
+            {"posted": 0, "id": "00"},
+            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]},
+            *[{"refuted": 0, "ends": [1, 2], "paid": 0, "returned": 0}] * 2,
+        ],
+        [
+            "plan",
+            {"posted": 0, "id": "00"},
+            {"written": 0, "answered": 1, "failed": 0, "ends": [1, 1]},
+            {"refuted": 0, "ends": [1, 0], "paid": 0, "returned": 0},
+        ],
+        ["plan", {"stopped": "otherwise"}],
+        ["plan", {}],
+        ["plan", 5],
+    ],
+)
+def test_entries_that_cannot_stand_there(tmp_path: Path, entries: list[object]) -> None:
+    with opened(tmp_path) as record:
+        record.begin(PLAN)
+    plan = json.loads(journal(tmp_path).read_bytes().partition(b" ")[2])
+    texts = [json.dumps(plan if entry == "plan" else entry).encode() for entry in entries]
+    journal(tmp_path).write_bytes(b"".join(record_file._hash(text) + b" " + text + b"\n" for text in texts))
+    with pytest.raises(RecordError, match="damaged"):
+        opened(tmp_path)
+
+
+def test_a_record_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story(tmp_path)
+    size = journal(tmp_path).stat().st_size
+    monkeypatch.setattr(record_file, "RECORD_BYTES_MAX", size + 110)
+    with opened(tmp_path) as record:
+        record.note_posted(2, "")
+        with pytest.raises(RecordError, match="split the file"):
+            record.note_written(0, 1, 1, FileEnds(10, 10))
+    monkeypatch.setattr(record_file, "RECORD_BYTES_MAX", size - 1)
+    with pytest.raises(RecordError, match="damaged"):
+        opened(tmp_path)
+
+
+def test_a_disk_that_is_full_ends_the_process_not_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story(tmp_path)
+
+    def half(descriptor: int, data: bytes) -> None:
+        os.write(descriptor, data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    with opened(tmp_path) as record, monkeypatch.context() as patch:
+        patch.setattr(record_file, "_write_all", half)
+        with pytest.raises(RecordError, match="No space left"):
+            record.note_posted(2, "22")
+        with pytest.raises(OSError, match="Bad file"):
+            record.note_posted(2, "22")
+    with opened(tmp_path) as record:
+        assert record.posted == {1: "11", 0: "00"}
+        record.note_posted(2, "22")
+
+
+def test_every_entry_is_on_the_disk_before_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_size)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with opened(tmp_path) as record:
+        record.begin(PLAN)
+        for unit in range(3):
+            record.note_posted(unit, "00")
+            assert synced[-1] == journal(tmp_path).stat().st_size
+
+
+RUNNER = """
+import os, signal, sys
+from pathlib import Path
+from gpu_tasks.client.units.run_record import BatchRecord, RunPlan
+from gpu_tasks.client.units.result_lines import ResultFiles
+def step():
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+def posting(unit):  # as `PostingRecord` does: what was sent is sent, and is found again
+    sent = folder / f"sent-{unit}"
+    with (folder / "all-sent").open("a") as stream:
+        if not sent.exists():
+            sent.touch()
+            stream.write(f"{unit}\\n")
+    return f"{unit:02x}"
+def run():
+    out, err = folder / "out", folder / "err"
+    with BatchRecord.open(folder / "records", b"x") as record:
+        step()
+        if record.plan is None:
+            files = ResultFiles.create(out, err)
+            step()
+            record.begin(RunPlan("ab", "lines", None, "00", {}, 5, "out", "err", 0, [(unit, 1) for unit in range(3)]))
+        else:
+            files = ResultFiles.take_up(out, err, record.ends)
+        step()
+        for unit in record.to_post():
+            name = posting(unit)
+            step()
+            record.note_posted(unit, name)
+            step()
+        for unit in record.to_write():
+            os.write(files._descriptors[0], b"torn")
+            step()
+            os.ftruncate(files._descriptors[0], record.ends.output)
+            ends = files.add([f"result {unit}\\n".encode()], [f"error {unit}\\n".encode()])
+            step()
+            record.note_written(unit, 1, 0, ends)
+            step()
+for steps in range(30):
+    folder = Path(sys.argv[1], str(steps))
+    folder.mkdir()
+    for left in (steps, 1_000):
+        child = os.fork()
+        if not child:
+            try:
+                run()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def test_killed_at_every_step_nothing_is_lost_or_twice(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", RUNNER, str(tmp_path)]
+    ended = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert ended == [str(-signal.SIGKILL), "0"] * 18 + ["0", "0"] * 12
+    for steps in range(30):
+        folder = tmp_path / str(steps)
+        assert (folder / "out").read_text() == "result 0\nresult 1\nresult 2\n"
+        assert (folder / "err").read_text() == "error 0\nerror 1\nerror 2\n"
+        assert (folder / "all-sent").read_text() == "0\n1\n2\n"
+
+
+def test_files_of_others_are_not_written_to(tmp_path: Path) -> None:
+    output, errors = tmp_path / "out", tmp_path / "err"
+    output.write_text("mine")
+    with pytest.raises(ResultFilesError, match="is there already"):
+        ResultFiles.create(output, errors)
+    assert output.read_text() == "mine"
+    with pytest.raises(ResultFilesError, match="is there already"):
+        ResultFiles.create(errors, output)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ResultFilesError, match="name another file"):
+        ResultFiles.create(tmp_path / "link", errors)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ResultFilesError, match="no plain file"):
+        ResultFiles.create(tmp_path / "pipe", errors)
+    with pytest.raises(ResultFilesError, match="name another file"):
+        ResultFiles.create(tmp_path / "no" / "folder", errors)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_what_the_record_does_not_know_is_cut_off_and_what_is_gone_is_said(tmp_path: Path) -> None:
+    output, errors = tmp_path / "out", tmp_path / "err"
+    with ResultFiles.create(output, errors) as files:
+        assert files.add([b"a\n", b"b\n"], []) == FileEnds(4, 0)
+        assert files.add([b"half"], [b"e\n"]) == FileEnds(8, 2)
+    with ResultFiles.take_up(output, errors, FileEnds(4, 2)) as files:
+        assert files.add([b"c\n"], []) == FileEnds(6, 2)
+    assert output.read_bytes() == b"a\nb\nc\n"
+    assert output.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ResultFilesError, match="6 bytes where this run wrote 7"):
+        ResultFiles.take_up(output, errors, FileEnds(7, 2))
+    assert output.read_bytes() == b"a\nb\nc\n"
+
+
+# Which run somebody names, and how it stands by its record; how long a run may take.
+
+
+PLAN_OF_RUNS = RunPlan(
+    "ab", "openai", "/v1/completions", "00", {INPUT: "/in", WINDOW: "24h"}, 5, "/out", "/err", 1, [(0, 2), (2, 1)]
+)
+
+
+def begun(folder: Path, name: str, plan: RunPlan = PLAN_OF_RUNS) -> BatchRecord:
+    record = BatchRecord.open(folder, name.encode())
+    record.begin(plan)
+    return record
+
+
+def stands(record: BatchRecord) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(state_of(BatchRecord.look(record.path)).json())
+    return found
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1s", 1), ("90m", 5_400), ("24h", 86_400), ("30d", 30 * 86_400)])
+def test_a_window_is_a_number_and_a_unit(text: str, seconds: int) -> None:
+    assert window_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "24", "h", "0h", "31d", "1w", "-1h", "1 h", "1.5h", "٣h", "99999999d", "1h\n"])
+def test_what_is_no_window(text: str) -> None:
+    with pytest.raises(WindowError, match="such as 24h, up to 30d"):
+        window_seconds(text)
+
+
+def test_a_run_is_named_by_its_files_or_its_id(tmp_path: Path) -> None:
+    with (
+        begun(tmp_path, "a", replace(PLAN_OF_RUNS, created_at=9)) as first,
+        begun(tmp_path, "b", replace(PLAN_OF_RUNS, output="/o2")),
+    ):
+        second, found = runs_of(tmp_path)
+        assert found.path == first.path, "the oldest first"
+        assert run_named(tmp_path, run_id(second.path)).path == second.path
+        assert run_named(tmp_path, run_id(second.path)[:12]).path == second.path
+        assert run_named(tmp_path, "/out").path == first.path
+        with pytest.raises(RecordError, match=r"2 runs have the file /in: name one of batch_\w+, batch_"):
+            run_named(tmp_path, "/in")
+        for name in ("/other", "batch_00", "batch_", "0x00", ""):
+            with pytest.raises(RecordError, match="is no run of"):
+                run_named(tmp_path, name)
+        first.path.write_bytes(b"other\n")
+        assert len(runs_of(tmp_path)) == 1
+    with pytest.raises(RecordError, match="is no run of"):
+        run_named(tmp_path / "nowhere", "/out")
+
+
+def test_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+    with begun(tmp_path, "a") as record:
+        assert stands(record)["status"] == "in_progress"
+        assert stands(record)["expires_at"] == 5 + 86_400
+        record.note_posted(0, "00")
+        record.note_posted(1, "01")
+        record.note_written(0, 1, 1, FileEnds(1, 1))
+        assert stands(record)["request_counts"] == {"total": 4, "completed": 1, "failed": 2}
+        record.note_ended()
+        record.note_ended()
+        found = stands(record)
+        assert (found["status"], found["finalizing_at"] > 5) == ("finalizing", True)
+        record.note_written(1, 1, 0, FileEnds(2, 1))
+        found = stands(record)
+        assert (found["status"], found["id"]) == ("completed", run_id(record.path))
+        assert found["in_progress_at"] <= found["finalizing_at"] <= found["completed_at"]
+        record.ask_to_cancel()
+        assert stands(record)["status"] == "completed", "too late"
+
+
+@pytest.mark.parametrize(
+    ("why", "first", "last"), [("cancelled", "cancelling", "cancelled"), ("expired", "in_progress", "expired")]
+)
+def test_a_run_that_is_stopped(tmp_path: Path, why: str, first: str, last: str) -> None:
+    with begun(tmp_path, "a") as record:
+        record.note_posted(0, "00")
+        record.note_stopped(why)
+        assert (record.to_post(), record.to_give_up(), stands(record)["status"]) == ([], [1], first)
+        record.note_written(1, 0, 1, FileEnds(0, 1), is_given_up=True)
+        record.note_written(0, 2, 0, FileEnds(1, 1))
+        assert (record.to_give_up(), stands(record)["status"]) == ([], last)
+        with pytest.raises(ValueError, match="written twice"):
+            record.note_written(1, 0, 1, FileEnds(0, 1))
+        with pytest.raises(ValueError, match="stopped twice"):
+            record.note_stopped(why)
+
+
+@pytest.mark.parametrize("why", ["cancelled", "expired"])
+def test_a_run_that_is_stopped_when_all_is_worked_on_completes(tmp_path: Path, why: str) -> None:
+    """Nothing of it was cancelled: one request failed, as one may of any run."""
+    with begun(tmp_path, "a") as record:
+        record.note_posted(0, "00")
+        record.note_posted(1, "01")
+        record.note_stopped(why)
+        record.note_written(1, 0, 1, FileEnds(0, 1))
+        record.note_written(0, 2, 0, FileEnds(1, 1))
+        assert (record.given_up, stands(record)["status"]) == (0, "completed")

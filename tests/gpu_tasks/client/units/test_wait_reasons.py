@@ -1,0 +1,350 @@
+"""Why a unit is not taken, and what a customer is told of a unit that judges look at."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_tasks.client.offers.listing import asks_of
+from gpu_tasks.client.units.wait_reasons import MarketView, why_differing, why_heard, why_judging, why_queued
+from gpu_tasks.market.courts.cases import CaseKind, CaseRules, CaseStage, CaseTerms, ClaimKind, CourtCase, PartyClaim
+from gpu_tasks.market.courts.courts_api import CaseStatus
+from gpu_tasks.market.devices.records import Device, DeviceClass
+from gpu_tasks.market.inference import money
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
+from gpu_tasks.market.inference.judges_left import JudgesLeft
+from gpu_tasks.market.inference.rules import DEFAULT_RULES
+from gpu_tasks.market.inference.services import Offer, Service, ServiceTerms
+from gpu_tasks.market.inference.units import Unit, UnitTerms
+from gpu_tasks.market.leaf_disputes.disputes import DisputeStage, LeafDispute, Side
+from gpu_tasks.market.rounds import Round
+
+# Why a unit is not taken: each test of the draw, in the order of what a customer can act on.
+
+
+OGPU = 10**8
+CUSTOMER = b"c" * 32
+OWNERS = [bytes([letter]) * 32 for letter in b"1234"]
+FLOOR, MAXIMUM, RAMP = OGPU // 100, OGPU // 10, 100
+SERVICE = Service(bytes(32), ServiceTerms(b"any", b"w" * 32, bytes(32), FLOOR, 10 * OGPU, RAMP, 30, 64), 0)
+UNIT = Unit(
+    0, CUSTOMER, UnitTerms(MAXIMUM, 2, bytes(32), bytes(32), 90, 1_000), MAXIMUM, MAXIMUM // 20, 0, posted_at=100,
+    recorded_at=100,
+)  # fmt: skip
+
+COLLATERAL = money.collateral(DEFAULT_RULES, money.ramped_price(FLOOR, MAXIMUM, 10, RAMP))
+
+
+def offered(owner: bytes, ask: int = FLOOR, **changed: Any) -> DeviceStatus:
+    device = Device(owner, DeviceClass.CPU, bytes(32), 10 * OGPU, registered_at=5, changed_at=5)
+    return DeviceStatus(owner, replace(device, **changed), ((0, Offer(ask, 5)),))
+
+
+def view(*devices: DeviceStatus, **changed: Any) -> MarketView:
+    known = MarketView(
+        height=110,
+        services={0: SERVICE},
+        devices=devices,
+        readers={0: dict.fromkeys(OWNERS, 5)},
+        own={CUSTOMER: {CUSTOMER}},
+        judges=JudgesLeft(0, {}, {}),
+    )
+    return replace(known, **changed)
+
+
+def judging(count: int, since: int = 5) -> JudgesLeft:
+    """The first owners are in office, and two must stay; the last of them can read since a block."""
+    return JudgesLeft(
+        2, dict.fromkeys(OWNERS[:count], 5) | {OWNERS[count - 1]: since}, dict.fromkeys(OWNERS[:count], 1)
+    )
+
+
+def of_class(kind: DeviceClass, **changed: Any) -> Unit:
+    return replace(UNIT, terms=replace(UNIT.terms, device_class=kind), **changed)
+
+
+OUTSIDER = {0: dict.fromkeys([*OWNERS, b"outside" * 4], 5)}
+TWO = (offered(OWNERS[0]), offered(OWNERS[1]))
+
+
+@pytest.mark.parametrize(
+    ("unit", "seen", "why"),
+    [
+        (UNIT, view(), "needs 2 owners, 0 offer the service"),
+        (UNIT, view(offered(OWNERS[0]), offered(OWNERS[0])), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO[:1], offered(OWNERS[1], is_paused=True)), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO[:1], offered(CUSTOMER)), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO, own={CUSTOMER: {CUSTOMER, OWNERS[0]}}), "needs 2 owners, 1 offer"),
+        (UNIT, view(*TWO[:1], replace(TWO[1], offers=((1, Offer(FLOOR, 5)),))), "needs 2 owners, 1 offer"),
+        (
+            replace(UNIT, declined_by=(OWNERS[1],)),
+            view(*TWO),
+            "needs 2 owners, 1 offers the service, 1 could not open the input",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], ask=OGPU)),
+            "the lowest asks of 2 owners go up to 1 oGPU, it pays at most 0.1",
+        ),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=1)),
+            view(offered(OWNERS[0], ask=OGPU)),
+            "the lowest ask is 1 oGPU, it pays at most 0.1",
+        ),
+        (replace(UNIT, terms=replace(UNIT.terms, racers=1)), view(), "needs 1 owner, 0 offer the service"),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
+            "the lowest asks of 2 owners go up to 0.05 oGPU, which its rising price reaches at block 145",
+        ),
+        (
+            replace(UNIT, rules=replace(DEFAULT_RULES, queue_blocks=40)),
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
+            "0.05 oGPU, which its price does not reach in time; refunded at block 140",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - 1)),
+            "needs 2 owners with 0.38719969 oGPU of a device's bond free, 1 has it",
+        ),
+        (UNIT, view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL)), "waits for its draw"),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], secured=10 * OGPU - COLLATERAL + 1)),
+            "oGPU of a device's bond free, 1 has it",
+        ),
+        (
+            replace(UNIT, rules=replace(DEFAULT_RULES, queue_blocks=45)),
+            view(TWO[0], offered(OWNERS[1], ask=FLOOR * 5)),
+            "0.05 oGPU, which its price does not reach in time; refunded at block 145",
+        ),
+        (
+            UNIT,
+            view(*TWO, readers={0: {OWNERS[0]: 5, OWNERS[1]: 91}}),
+            "needs 2 owners who can open its input, 1 can: cancel it and post it again",
+        ),
+        (UNIT, view(*TWO, readers={0: {OWNERS[0]: 5}}), "who can open its input, 1 can"),
+        (UNIT, view(TWO[0], offered(OWNERS[1], registered_at=91)), "who can open its input, 1 can"),
+        (
+            UNIT,
+            view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), offered(OWNERS[3]), TWO[0]),
+            "waits for its draw",
+        ),
+        (
+            UNIT,
+            view(TWO[0], offered(OWNERS[1], assignment=b"u" * 32), offered(OWNERS[2], assignment=b"u" * 32)),
+            "busy: needs 2 free owners, 1 of the 3 that suit is free",
+        ),
+        (UNIT, view(*TWO, offered(OWNERS[2]), judges=judging(4)), "waits for its draw"),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=3)),
+            view(*TWO, offered(OWNERS[2]), judges=judging(4)),
+            (
+                "too few judges would be left: needs 3 owners, and 2 of those that suit may race, for 2 validators in "
+                "office must stay to judge it; refunded at block 700"
+            ),
+        ),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=1)),
+            view(TWO[0], judges=judging(2)),
+            "too few judges would be left: needs 1 owner, and 0 of those that suit may race",
+        ),
+        (
+            replace(UNIT, terms=replace(UNIT.terms, racers=1)),
+            view(TWO[0], judges=judging(2, 91)),
+            (
+                "too few judges would be left: 2 validators in office must stay to judge it, and 1 could, for the "
+                "customer, decliners and later keys do not count: cancel it and post it again"
+            ),
+        ),
+        (
+            replace(UNIT, declined_by=(OWNERS[3],)),
+            view(*TWO, judges=judging(4)),
+            "too few judges would be left: needs 2 owners, and 1 of those",
+        ),
+        (
+            UNIT,
+            view(*TWO, own={CUSTOMER: {CUSTOMER, OWNERS[3]}}, judges=judging(4)),
+            "too few judges would be left: needs 2 owners, and 1 of those",
+        ),
+        (UNIT, view(TWO[0], offered(b"outside" * 4, 1), judges=judging(3), readers=OUTSIDER), "waits for its draw"),
+        (
+            UNIT,
+            view(*TWO, offered(OWNERS[2], assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
+            "too few judges would be left: needs 2 owners, and 1 of",
+        ),
+        (
+            UNIT,
+            view(*TWO, offered(b"outside" * 4, assignment=b"u" * 32), judges=judging(3), readers=OUTSIDER),
+            "busy: needs 2 free owners, 1 of the 2 that suit is free",
+        ),
+        (
+            of_class(DeviceClass.CONSUMER),
+            view(*TWO, offered(OWNERS[2], kind=DeviceClass.CONSUMER)),
+            (
+                "needs 2 owners with a consumer device, 1 offers the service; from block 150 on cpu or consumer or "
+                "datacenter will do; refunded at block 700"
+            ),
+        ),
+        (
+            of_class(DeviceClass.DATACENTER, recorded_at=150),
+            view(*TWO),
+            "needs 2 owners with a consumer or datacenter device, 0 offer the service; from block 200 on cpu or",
+        ),
+        (
+            of_class(DeviceClass.CONSUMER, rules=replace(DEFAULT_RULES, queue_blocks=60)),
+            view(*TWO),
+            "0 offer the service; from block 115 on cpu or consumer or datacenter will do; refunded at block 160",
+        ),
+        (
+            of_class(DeviceClass.CONSUMER),
+            view(*TWO, *(offered(owner, MAXIMUM, kind=DeviceClass.CONSUMER) for owner in OWNERS[2:])),
+            "the lowest asks of 2 owners go up to 0.1 oGPU",
+        ),
+        (of_class(DeviceClass.CPU), view(*TWO), "waits for its draw"),
+        (of_class(DeviceClass.CONSUMER, recorded_at=200), view(*TWO), "waits for its draw"),
+        (of_class(DeviceClass.CONSUMER), view(*TWO, services={}), "waits for its draw"),
+        (UNIT, view(*TWO), "waits for its draw; refunded at block 700 if nobody takes it"),
+        (UNIT, view(*TWO, services={}), "waits for its draw"),
+    ],
+)
+def test_what_keeps_a_unit_waiting(unit: Unit, seen: MarketView, why: str) -> None:
+    assert why in why_queued(unit, seen)
+
+
+@given(ask=st.integers(FLOOR + 1, MAXIMUM), age=st.integers(0, 99))
+def test_the_block_that_is_named_is_the_first_whose_price_is_enough(ask: int, age: int) -> None:
+    text = why_queued(UNIT, view(TWO[0], offered(OWNERS[1], ask=ask), height=UNIT.posted_at + age))
+    if "rising price" not in text:
+        assert money.ramped_price(FLOOR, MAXIMUM, age, RAMP) >= ask
+        return
+    reached = int(text.split("at block ")[1].split(";")[0]) - UNIT.posted_at
+    assert (
+        money.ramped_price(FLOOR, MAXIMUM, reached, RAMP) >= ask > money.ramped_price(FLOOR, MAXIMUM, reached - 1, RAMP)
+    )
+
+
+def test_an_owner_asks_what_its_cheapest_working_device_asks() -> None:
+    devices = [
+        offered(OWNERS[0], 7),
+        offered(OWNERS[0], 5),
+        offered(OWNERS[0], 3, is_paused=True),
+        offered(OWNERS[1], 9),
+    ]
+    assert asks_of(devices, 0) == {OWNERS[0]: 5, OWNERS[1]: 9}
+    assert asks_of(devices, 1) == {}
+
+
+# What a customer is told of a unit that judges look at: why they do, what they do now, and until when.
+
+
+ROOT, OTHER = b"r" * 32, b"o" * 32
+TERMS = CaseTerms(b"c" * 32, 100, 5, 100, 0, 1_900, 0, 3, 30, (), ())
+CASE = CourtCase(
+    10, CaseKind.DISPUTE, TERMS, 50, 2_000, CaseRules(50_000, 33, 20, 12, 20), None, CaseStage.COMMITTEE, 9
+)
+
+
+def said(*claims: tuple[ClaimKind, bytes | None], **changed: Any) -> CourtCase:
+    parties = tuple(PartyClaim(bytes([place]) * 32, kind, root, 1_900) for place, (kind, root) in enumerate(claims))
+    return replace(CASE, terms=replace(TERMS, claims=parties), **changed)
+
+
+ANSWERS = ((ClaimKind.ANSWERED, ROOT), (ClaimKind.ANSWERED, OTHER))
+
+
+@pytest.mark.parametrize(
+    ("claims", "cause"),
+    [
+        (ANSWERS, "its racers gave different answers"),
+        (((ClaimKind.ANSWERED, ROOT), (ClaimKind.ABSENT, None)), "one answer came where more were asked for"),
+        (((ClaimKind.DECLINED, None), (ClaimKind.DECLINED, None)), "2 providers could not use its input"),
+        (((ClaimKind.WITHHELD, None), (ClaimKind.WITHHELD, None)), "no answer was opened in time"),
+    ],
+)
+def test_what_brought_it_there_is_said(claims: tuple[tuple[ClaimKind, bytes | None], ...], cause: str) -> None:
+    assert why_judging(CaseStatus(said(*claims), 0, 0, 0)) == f"{cause}; a committee will be drawn"
+
+
+@pytest.mark.parametrize(
+    ("changed", "clocks", "step"),
+    [
+        ({"stage": CaseStage.PAIR}, (0, 0, 0), "a pair of judges will be drawn"),
+        ({"stage": CaseStage.COURT, "round": Round(12)}, (0, 0, 0), "a court computes it again"),
+        ({"round": Round(12)}, (40, 0, 0), "a committee computes it again, at the latest up to block 40"),
+        ({"round": Round(12)}, (40, 42, 54), "a committee opens what it found, at the latest in block 54"),
+        (
+            {"stage": CaseStage.APPEALABLE, "appealable_until": 70},
+            (0, 0, 0),
+            "judges have decided, which stands if nobody appeals up to block 70",
+        ),
+    ],
+)
+def test_what_judges_do_now_is_said(changed: dict[str, Any], clocks: tuple[int, int, int], step: str) -> None:
+    assert why_judging(CaseStatus(said(*ANSWERS, **changed), *clocks)) == f"its racers gave different answers; {step}"
+
+
+SIDES = (Side(ROOT, (b"a" * 32,)), Side(OTHER, (b"b" * 32,)))
+DISPUTE = LeafDispute(3, 200, SIDES, 100, DisputeStage.SUBTREES, deadline=140)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "its racers differ; both show their trees until block 140, none so far"),
+        (
+            {"stage": DisputeStage.LEAVES, "sides": (replace(SIDES[0], has_shown=True), SIDES[1])},
+            "its racers differ; both show their leaves until block 140, 1 so far",
+        ),
+        (
+            {"sides": (*SIDES, Side(b"t" * 32, (b"c" * 32,)))},
+            "its racers differ; all 3 sides show their trees until block 140, none so far",
+        ),
+    ],
+)
+def test_what_racers_of_a_batch_show_is_said(changed: dict[str, Any], said: str) -> None:
+    assert why_differing(replace(DISPUTE, **changed)) == said
+
+
+def test_the_leaf_that_judges_compute_is_named() -> None:
+    status = CaseStatus(replace(said(*ANSWERS), round=Round(12)), 40, 0, 0)
+    leaf = "its racers differ first in leaf 100, which alone is judged"
+    assert why_judging(status, 100) == f"{leaf}; a committee computes it again, at the latest up to block 40"
+
+
+class ToldOf:
+    """Stands for a client: what the chain says of a dispute and of a case."""
+
+    def __init__(self, dispute: LeafDispute | None, case: CaseStatus | None) -> None:
+        self.answers = {"LeafDisputesApi_dispute": dispute, "CourtsApi_case": case}
+
+    async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
+        assert (arguments, at) == ((UNIT_ID,), AT)
+        return self.answers[function]
+
+
+UNIT_ID, AT = b"u" * 32, b"b" * 32
+JUDGED = replace(DISPUTE, stage=DisputeStage.JUDGED, leaf=100, deadline=0)
+BATCH = Unit(0, b"c" * 32, UnitTerms(100, 2, bytes(32), bytes(32), 1, 64, 200), 0, 0, 0, 1, 1, leaf_audit_ppm=1)
+
+
+@pytest.mark.parametrize(
+    ("dispute", "case", "unit", "begins"),
+    [
+        (DISPUTE, None, BATCH, "its racers differ; both show their trees"),
+        (JUDGED, CaseStatus(said(*ANSWERS), 0, 0, 0), BATCH, "its racers differ first in leaf 100, which alone"),
+        (None, CaseStatus(said(*ANSWERS), 0, 0, 0), BATCH, "its racers gave different answers; a committee"),
+        (DISPUTE, CaseStatus(said(*ANSWERS), 0, 0, 0), replace(BATCH, leaf_audit_ppm=0), "its racers gave different"),
+        (None, None, BATCH, None),
+        (JUDGED, None, BATCH, None),
+    ],
+)
+def test_what_is_said_follows_the_stage(
+    dispute: LeafDispute | None, case: CaseStatus | None, unit: Unit, begins: str | None
+) -> None:
+    client: Any = ToldOf(dispute, case)
+    told = asyncio.run(why_heard(client, UNIT_ID, unit, AT))
+    assert told is None if begins is None else told is not None and told.startswith(begins)
