@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +18,14 @@ from cli import calls
 from cli.wallet.program import main
 from genesis.presets import load_spec
 from genesis.spec import ChainSpec
-from played_node import served
+from played_node import PlayedNode, served
 
 
 @contextmanager
-def chain(folder: Path, *, beat_seconds: float = 0.0) -> Iterator[str]:
-    """A played node that authors a block whenever something waits, and else in this interval; gives its URL."""
+def chain(
+    folder: Path, *, beat_seconds: float = 0.0, grows: Callable[[PlayedNode], bool] = lambda _: True
+) -> Iterator[str]:
+    """A played node that authors a block whenever something waits, and in this interval while it `grows`; its URL."""
     ready, done, url = threading.Event(), threading.Event(), ""
 
     async def serve() -> None:
@@ -35,7 +37,7 @@ def chain(folder: Path, *, beat_seconds: float = 0.0) -> Iterator[str]:
             last = now()
             while not done.is_set():
                 await asyncio.sleep(0.02)
-                if node.pool or (beat_seconds and now() - last >= beat_seconds):
+                if node.pool or (beat_seconds and now() - last >= beat_seconds and grows(node)):
                     node.author()
                     last = now()
 

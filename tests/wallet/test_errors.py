@@ -46,15 +46,12 @@ def test_a_full_node_is_told_apart_from_one_that_refuses(status: int, is_named: 
 
 
 @pytest.mark.parametrize("status", [HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.UNAUTHORIZED])
-def test_a_node_that_turns_a_connection_away_is_told_with_its_status(status: HTTPStatus) -> None:
-    async def ask() -> None:
-        turned_away = websockets.serve(
-            lambda _: asyncio.sleep(0), "127.0.0.1", 0, process_request=lambda socket, _: socket.respond(status, "no")
-        )
-        async with turned_away as server:
-            port = next(iter(server.sockets)).getsockname()[1]
-            with pytest.raises(NodeRefusesError) as refused:
-                await RpcConnection.open(f"ws://127.0.0.1:{port}")
-        assert refused.value.status == status
-
-    asyncio.run(ask())
+async def test_a_node_that_turns_a_connection_away_is_told_with_its_status(status: HTTPStatus) -> None:
+    turned_away = websockets.serve(
+        lambda _: asyncio.sleep(0), "127.0.0.1", 0, process_request=lambda socket, _: socket.respond(status, "no")
+    )
+    async with turned_away as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        with pytest.raises(NodeRefusesError) as refused:
+            await RpcConnection.open(f"ws://127.0.0.1:{port}")
+    assert refused.value.status == status

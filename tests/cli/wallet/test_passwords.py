@@ -1,6 +1,5 @@
 """Passwords from files: private ones only, and an empty one is warned of (B12); a node without a word ends in one."""
 
-import asyncio
 import json
 import os
 import shlex
@@ -150,7 +149,7 @@ def test_a12_import_of_a_file_asks_for_its_password(tmp_path: Path) -> None:
     assert run(tmp_path, tmp_path / "password", "import", "copy", "--file", exported).exit_code == 0
 
 
-def test_b12_a_node_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_b12_a_node_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are what bounds it; they are shortened here."""
     assert rpc.CONNECT_SECONDS + rpc.CALL_SECONDS + 2 * rpc.GOODBYE_SECONDS <= 35
     monkeypatch.setattr(rpc, "CALL_SECONDS", 0.2)
@@ -160,19 +159,16 @@ def test_b12_a_node_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPat
         async for _ in socket:
             pass
 
-    async def ask() -> None:
-        async with websockets.serve(mute, "127.0.0.1", 0) as server:
-            port = next(iter(server.sockets)).getsockname()[1]
-            async with await RpcConnection.open(f"ws://127.0.0.1:{port}") as connection:
-                with pytest.raises(NodeUnreachableError, match="did not answer system_chain within"):
-                    await connection.call("system_chain")
-            monkeypatch.setattr(rpc, "CALL_SECONDS", 60.0)
-            socket = await websockets.connect(f"ws://127.0.0.1:{port}", proxy=None)  # which has the time it needs
-            async with RpcConnection(f"ws://127.0.0.1:{port}", socket, patience=0.2) as connection:
-                with pytest.raises(NodeUnreachableError, match="did not answer system_chain within 0 s"):
-                    await connection.call("system_chain")
-
-    asyncio.run(ask())
+    async with websockets.serve(mute, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with await RpcConnection.open(f"ws://127.0.0.1:{port}") as connection:
+            with pytest.raises(NodeUnreachableError, match="did not answer system_chain within"):
+                await connection.call("system_chain")
+        monkeypatch.setattr(rpc, "CALL_SECONDS", 60.0)
+        socket = await websockets.connect(f"ws://127.0.0.1:{port}", proxy=None)  # which has the time it needs
+        async with RpcConnection(f"ws://127.0.0.1:{port}", socket, patience=0.2) as connection:
+            with pytest.raises(NodeUnreachableError, match="did not answer system_chain within 0 s"):
+                await connection.call("system_chain")
 
 
 def made_with(folder: Path, name: str, password: str) -> None:

@@ -1,11 +1,23 @@
 """What tests of `ogpu` share."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from gpu_tasks.client.tasks import orders
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.tasks.order import StoredInput
 from planted_tasks import stored_in
+from played_node import has_begun
+from wallet_runner import chain
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """A chain that grows from the first call on: a first input has to be sealed at a height that is final."""
+    with chain(tmp_path, beat_seconds=0.05, grows=has_begun) as address:
+        yield address
 
 
 @pytest.fixture

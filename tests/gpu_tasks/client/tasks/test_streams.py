@@ -212,22 +212,18 @@ class SlowBook:
         return True
 
 
-def test_silent_providers_are_asked_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_providers_are_asked_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following_module, "SILENCE_SECONDS", 0.0)
     monkeypatch.setattr(TaskHearings, "_listen_at", lambda *_: None)
-
-    async def main() -> None:
-        book = cast("BrokerBook", SlowBook())
-        hearings = TaskHearings(book, SealKey.from_seed(b"c" * 32), ())
-        slots = [ToldSlot(bytes((number,)) * 32, 0, bytes((number,)) * 32, NOWHERE) for number in range(SLOTS)]
-        await asyncio.wait_for(hearings._listen_to(slots), 10)
-        said = [hearings._queue.get_nowait() for _ in slots]
-        assert {each.trouble for each in said if each is not None} == {BrokerTrouble.GONE}
-
-    asyncio.run(main())
+    book = cast("BrokerBook", SlowBook())
+    hearings = TaskHearings(book, SealKey.from_seed(b"c" * 32), ())
+    slots = [ToldSlot(bytes((number,)) * 32, 0, bytes((number,)) * 32, NOWHERE) for number in range(SLOTS)]
+    await asyncio.wait_for(hearings._listen_to(slots), 10)
+    said = [hearings._queue.get_nowait() for _ in slots]
+    assert {each.trouble for each in said if each is not None} == {BrokerTrouble.GONE}
 
 
-def test_a_table_is_not_drawn_for_each_note(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_table_is_not_drawn_for_each_note(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     draw = logs._drawn
 
@@ -242,12 +238,9 @@ def test_a_table_is_not_drawn_for_each_note(monkeypatch: pytest.MonkeyPatch) -> 
             yield HeardNote(bytes(32), 0, number, ProgressNote(number, 1_000, 0, NO_METER))
             await asyncio.sleep(0)
 
-    async def main() -> None:
-        table = ProgressTable()
-        output = Output(as_json=False)
-        output.console = Console(quiet=True)
-        await logs._show(output, table, many(), once=False)
-        assert table.rows(0)[0]["done"] == 999
-
-    asyncio.run(main())
+    table = ProgressTable()
+    output = Output(as_json=False)
+    output.console = Console(quiet=True)
+    await logs._show(output, table, many(), once=False)
+    assert table.rows(0)[0]["done"] == 999
     assert len(drawn) < 100

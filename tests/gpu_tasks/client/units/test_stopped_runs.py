@@ -12,7 +12,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -29,8 +28,8 @@ from gpu_tasks.client.units.answers import CANCELS_PER_CALL, FileAnswers, RunSto
 from gpu_tasks.client.units.posting import Sealer
 from gpu_tasks.client.units.posting_once import ENDED, PostedPart
 from gpu_tasks.client.units.run_record import BatchRecord
+from gpu_tasks.client.units.watch import FollowedUnit
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
-from played_node import growing, has_begun, served
 from runtime.frame.call import Call
 from wallet_runner import chain
 
@@ -39,24 +38,9 @@ Ogpu = Callable[..., Result]
 pytestmark = pytest.mark.usefixtures("stored_nowhere")
 
 
-def on_a_chain_at(story: Callable[[str], None]) -> None:
-    """Tell `story`, whose argument is the chain's address, while the chain grows."""
-
-    async def whole() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            async with served(Path(folder)) as (node, port), growing(node, 0.05, has_begun):
-                await asyncio.to_thread(story, f"ws://127.0.0.1:{port}")
-
-    asyncio.run(whole())
-
-
-def on_a_chain(story: Callable[[Ogpu], None]) -> None:
-    """Tell `story`, whose argument is `ogpu`, while the chain grows."""
-
-    def told(url: str) -> None:
-        story(lambda *words: CliRunner().invoke(main, ["--url", url, "--json", *words]))
-
-    on_a_chain_at(told)
+@pytest.fixture
+def ogpu(url: str) -> Ogpu:
+    return lambda *words: CliRunner().invoke(main, ["--url", url, "--json", *words])
 
 
 class StoppedFile:
@@ -122,153 +106,139 @@ ALL_CANCELLED = {"r2": "unsupported_parameter", **dict.fromkeys(("r0", "r1", "r3
 
 
 def test_a_run_is_cancelled_by_its_results_and_each_line_says_so(
-    stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+    ogpu: Ogpu, stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def story(ogpu: Ogpu) -> None:
-        assert "is no run of" in stopped.cancel(ogpu, "--yes").stderr
-        stopped.begin(ogpu, monkeypatch, "--completion-window", "24h")
-        (row,) = stopped.batch(ogpu)
-        assert (row["status"], row["total"], row["completed"], row["failed"]) == ("in_progress", 5, 0, 1)
-        assert (
-            "only the key that posts it"
-            in ogpu("cancel", str(stopped.out), "--key", "//Charlie", "--yes", *stopped.postings).stderr
-        )
-        assert "nobody is here to be asked" in stopped.cancel(ogpu).stderr
-        dry = json.loads(stopped.cancel(ogpu, "--dry-run").stdout)
-        assert (dry["run"], dry["taken_back"], dry["waited_for"], dry["not_posted"]) == (row["run"], 2, 0, 0)
-        assert (float(dry["burned"]["ogpu"]) > 0, float(dry["fees"]["ogpu"]) > 0, dry["sent"]) == (True, True, False)
-        done = stopped.cancel(ogpu, "--yes", name=row["run"])
-        assert done.exit_code == 0, done.output
-        batch = json.loads(done.stdout)
-        assert (dry["answered"], "waited_for_because" in dry) == (0, False)
-        assert (batch["status"], batch["completion_window"]) == ("cancelled", "24h")
-        assert batch["request_counts"] == {"total": 5, "completed": 0, "failed": 5}
-        assert batch["in_progress_at"] <= batch["cancelling_at"] <= batch["cancelled_at"] < batch["expires_at"]
-        assert stopped.errors() == ALL_CANCELLED
-        assert stopped.out.read_bytes() == b""
-        assert stopped.batch(ogpu, str(stopped.file)) == {**batch, "errors": None}
-        assert "the run is cancelled: there is nothing to cancel" in stopped.cancel(ogpu, "--yes").stderr
-        again = stopped.post(ogpu)
-        assert (again.exit_code, json.loads(again.stdout)) == (1, batch)
-        missing = "4 requests were given up when the run was stopped; 1 line was refused, and never asked: "
-        assert missing in again.stderr
-        events = json.loads(ogpu("events", "--key", "//Bob", "--from", "1").stdout.splitlines()[-1])
-        assert events["event"] == "UnitRefunded"
-
-    on_a_chain(story)
+    assert "is no run of" in stopped.cancel(ogpu, "--yes").stderr
+    stopped.begin(ogpu, monkeypatch, "--completion-window", "24h")
+    (row,) = stopped.batch(ogpu)
+    assert (row["status"], row["total"], row["completed"], row["failed"]) == ("in_progress", 5, 0, 1)
+    assert (
+        "only the key that posts it"
+        in ogpu("cancel", str(stopped.out), "--key", "//Charlie", "--yes", *stopped.postings).stderr
+    )
+    assert "nobody is here to be asked" in stopped.cancel(ogpu).stderr
+    dry = json.loads(stopped.cancel(ogpu, "--dry-run").stdout)
+    assert (dry["run"], dry["taken_back"], dry["waited_for"], dry["not_posted"]) == (row["run"], 2, 0, 0)
+    assert (float(dry["burned"]["ogpu"]) > 0, float(dry["fees"]["ogpu"]) > 0, dry["sent"]) == (True, True, False)
+    done = stopped.cancel(ogpu, "--yes", name=row["run"])
+    assert done.exit_code == 0, done.output
+    batch = json.loads(done.stdout)
+    assert (dry["answered"], "waited_for_because" in dry) == (0, False)
+    assert (batch["status"], batch["completion_window"]) == ("cancelled", "24h")
+    assert batch["request_counts"] == {"total": 5, "completed": 0, "failed": 5}
+    assert batch["in_progress_at"] <= batch["cancelling_at"] <= batch["cancelled_at"] < batch["expires_at"]
+    assert stopped.errors() == ALL_CANCELLED
+    assert stopped.out.read_bytes() == b""
+    assert stopped.batch(ogpu, str(stopped.file)) == {**batch, "errors": None}
+    assert "the run is cancelled: there is nothing to cancel" in stopped.cancel(ogpu, "--yes").stderr
+    again = stopped.post(ogpu)
+    assert (again.exit_code, json.loads(again.stdout)) == (1, batch)
+    missing = "4 requests were given up when the run was stopped; 1 line was refused, and never asked: "
+    assert missing in again.stderr
+    events = json.loads(ogpu("events", "--key", "//Bob", "--from", "1").stdout.splitlines()[-1])
+    assert events["event"] == "UnitRefunded"
 
 
-def test_a_run_tells_its_costs_as_the_account_has_them(stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    def story(ogpu: Ogpu) -> None:
-        def grains() -> dict[str, int]:
-            return {name: int(sum_["grains"]) for name, sum_ in stopped.batch(ogpu, str(stopped.out))["costs"].items()}
+def test_a_run_tells_its_costs_as_the_account_has_them(
+    ogpu: Ogpu, stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def grains() -> dict[str, int]:
+        return {name: int(sum_["grains"]) for name, sum_ in stopped.batch(ogpu, str(stopped.out))["costs"].items()}
 
-        before = stopped.spendable(ogpu)
-        asked = json.loads(stopped.post(ogpu, "--dry-run").stdout)
-        assert (asked["requests"], asked["units"], asked["refused"]) == (4, 2, 1)
-        (refused,) = asked["refused_first"]
-        assert (refused["line"], refused["code"]) == (3, "unsupported_parameter")
-        stopped.begin(ogpu, monkeypatch)
-        begun = grains()
-        assert [begun[name] for name in ("locked", "prepaid")] == [
-            int(asked[name]["grains"]) for name in ("locked", "prepaid")
-        ]
-        assert 0 < begun["fees"] <= int(asked["fees"]["grains"])
-        assert (begun["paid"], begun["returned"]) == (0, 0)
-        assert begun["still_locked"] + begun["cost"] == before - stopped.spendable(ogpu)
-        assert stopped.cancel(ogpu, "--yes").exit_code == 0
-        ended = grains()
-        assert ended["fees"] > begun["fees"], "of taking back"
-        assert ended["paid"] > 0, "a tenth of the bonds"
-        assert ended["still_locked"] == 2 * 10_000_000, "a deposit for each record"
-        assert ended["still_locked"] + ended["cost"] == before - stopped.spendable(ogpu)
-
-    on_a_chain(story)
-
-
-def test_when_its_time_is_over_what_waits_is_taken_back(stopped: StoppedFile) -> None:
-    def story(ogpu: Ogpu) -> None:
-        assert "is a number and s, m, h or d" in stopped.post(ogpu, "--completion-window", "soon").stderr
-        ended = stopped.post(ogpu, "--completion-window", "2s")
-        assert ended.exit_code == 1
-        batch = json.loads(ended.stdout)
-        assert (batch["status"], batch["completion_window"]) == ("expired", "2s")
-        assert batch["created_at"] + 2 == batch["expires_at"] <= batch["expired_at"]
-        assert stopped.errors() == {
-            "r2": "unsupported_parameter",
-            **dict.fromkeys(("r0", "r1", "r3", "r4"), "batch_expired"),
-        }
-        assert json.loads(stopped.post(ogpu, "--completion-window", "2s").stdout) == batch
-
-    on_a_chain(story)
+    before = stopped.spendable(ogpu)
+    asked = json.loads(stopped.post(ogpu, "--dry-run").stdout)
+    assert (asked["requests"], asked["units"], asked["refused"]) == (4, 2, 1)
+    (refused,) = asked["refused_first"]
+    assert (refused["line"], refused["code"]) == (3, "unsupported_parameter")
+    stopped.begin(ogpu, monkeypatch)
+    begun = grains()
+    assert [begun[name] for name in ("locked", "prepaid")] == [
+        int(asked[name]["grains"]) for name in ("locked", "prepaid")
+    ]
+    assert 0 < begun["fees"] <= int(asked["fees"]["grains"])
+    assert (begun["paid"], begun["returned"]) == (0, 0)
+    assert begun["still_locked"] + begun["cost"] == before - stopped.spendable(ogpu)
+    assert stopped.cancel(ogpu, "--yes").exit_code == 0
+    ended = grains()
+    assert ended["fees"] > begun["fees"], "of taking back"
+    assert ended["paid"] > 0, "a tenth of the bonds"
+    assert ended["still_locked"] == 2 * 10_000_000, "a deposit for each record"
+    assert ended["still_locked"] + ended["cost"] == before - stopped.spendable(ogpu)
 
 
-def test_who_is_at_the_run_is_told_to_cancel_it(stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    def story(ogpu: Ogpu) -> None:
-        stopped.begin(ogpu, monkeypatch)
-        (journal,) = (stopped.folder / "records").glob("*.journal")
-        with BatchRecord.open_path(journal):
-            told = stopped.cancel(ogpu, "--yes")
-            assert (told.exit_code, json.loads(told.stdout)["status"]) == (0, "cancelling")
-            assert stopped.batch(ogpu)[0]["status"] == "cancelling"
-        ended = stopped.post(ogpu)
-        assert json.loads(ended.stdout)["status"] == "cancelled"
-        assert stopped.errors() == ALL_CANCELLED
+def test_when_its_time_is_over_what_waits_is_taken_back(ogpu: Ogpu, stopped: StoppedFile) -> None:
+    assert "is a number and s, m, h or d" in stopped.post(ogpu, "--completion-window", "soon").stderr
+    ended = stopped.post(ogpu, "--completion-window", "2s")
+    assert ended.exit_code == 1
+    batch = json.loads(ended.stdout)
+    assert (batch["status"], batch["completion_window"]) == ("expired", "2s")
+    assert batch["created_at"] + 2 == batch["expires_at"] <= batch["expired_at"]
+    assert stopped.errors() == {
+        "r2": "unsupported_parameter",
+        **dict.fromkeys(("r0", "r1", "r3", "r4"), "batch_expired"),
+    }
+    assert json.loads(stopped.post(ogpu, "--completion-window", "2s").stdout) == batch
 
-    on_a_chain(story)
+
+def test_who_is_at_the_run_is_told_to_cancel_it(
+    ogpu: Ogpu, stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped.begin(ogpu, monkeypatch)
+    (journal,) = (stopped.folder / "records").glob("*.journal")
+    with BatchRecord.open_path(journal):
+        told = stopped.cancel(ogpu, "--yes")
+        assert (told.exit_code, json.loads(told.stdout)["status"]) == (0, "cancelling")
+        assert stopped.batch(ogpu)[0]["status"] == "cancelling"
+    ended = stopped.post(ogpu)
+    assert json.loads(ended.stdout)["status"] == "cancelled"
+    assert stopped.errors() == ALL_CANCELLED
 
 
 def test_a_run_without_its_file_is_cancelled_on_the_chain_and_written_later(
-    stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+    ogpu: Ogpu, stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def story(ogpu: Ogpu) -> None:
-        stopped.begin(ogpu, monkeypatch)
-        text = stopped.file.read_bytes()
-        stopped.file.write_bytes(text + b"\n")
-        answer = stopped.cancel(ogpu, "--yes")
-        assert answer.exit_code == 1
-        assert "is not the one that was posted" in answer.stderr
-        stopped.file.unlink()
-        assert "No such file" in stopped.cancel(ogpu, "--yes").stderr
-        assert stopped.batch(ogpu)[0]["status"] == "cancelling"
-        stopped.file.write_bytes(text)
-        assert json.loads(stopped.post(ogpu).stdout)["status"] == "cancelled"
-        assert stopped.errors() == ALL_CANCELLED
-
-    on_a_chain(story)
+    stopped.begin(ogpu, monkeypatch)
+    text = stopped.file.read_bytes()
+    stopped.file.write_bytes(text + b"\n")
+    answer = stopped.cancel(ogpu, "--yes")
+    assert answer.exit_code == 1
+    assert "is not the one that was posted" in answer.stderr
+    stopped.file.unlink()
+    assert "No such file" in stopped.cancel(ogpu, "--yes").stderr
+    assert stopped.batch(ogpu)[0]["status"] == "cancelling"
+    stopped.file.write_bytes(text)
+    assert json.loads(stopped.post(ogpu).stdout)["status"] == "cancelled"
+    assert stopped.errors() == ALL_CANCELLED
 
 
 def test_what_was_posted_to_a_service_that_was_closed_is_taken_up(
-    stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+    ogpu: Ogpu, stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def story(ogpu: Ogpu) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr("gpu_tasks.client.units.posting.UNITS_PER_POST_MAX", 1)
-            patch.setattr("gpu_tasks.client.units.answers.RunStop.is_due", _after(2))
-            stopped.begin(ogpu, patch)
-        (row,) = stopped.batch(ogpu)
-        closed = ogpu("close-service", "0", "--key", "//Alice", "--yes")
-        assert closed.exit_code == 0, closed.output
-        with monkeypatch.context() as patch:
-            patch.setattr(FileAnswers, "follow", _nothing)
-            answer = stopped.post(ogpu)
-        assert answer.exit_code == 1
-        assert "nothing more is posted, and what was posted before is followed" in answer.stderr
-        assert "1 unit of the file could not be posted: there is no open service 0" in answer.stderr
-        dry = json.loads(stopped.cancel(ogpu, "--dry-run").stdout)
-        assert (dry["taken_back"], dry["not_posted"]) == (1, 1)
-        ended = stopped.cancel(ogpu, "--yes")
-        assert (ended.exit_code, json.loads(ended.stdout)["status"]) == (0, "cancelled")
-        assert stopped.errors() == ALL_CANCELLED
-        assert stopped.batch(ogpu, row["run"])["request_counts"]["failed"] == 5
-        other = stopped.post(ogpu, "--max-tokens", "4")
-        assert (other.exit_code, "there is no open service 0" in other.stderr) == (2, True)
-
-    on_a_chain(story)
+    with monkeypatch.context() as patch:
+        patch.setattr("gpu_tasks.client.units.posting.UNITS_PER_POST_MAX", 1)
+        patch.setattr("gpu_tasks.client.units.answers.RunStop.is_due", _after(2))
+        stopped.begin(ogpu, patch)
+    (row,) = stopped.batch(ogpu)
+    closed = ogpu("close-service", "0", "--key", "//Alice", "--yes")
+    assert closed.exit_code == 0, closed.output
+    with monkeypatch.context() as patch:
+        patch.setattr(FileAnswers, "follow", _nothing)
+        answer = stopped.post(ogpu)
+    assert answer.exit_code == 1
+    assert "nothing more is posted, and what was posted before is followed" in answer.stderr
+    assert "1 unit of the file could not be posted: there is no open service 0" in answer.stderr
+    dry = json.loads(stopped.cancel(ogpu, "--dry-run").stdout)
+    assert (dry["taken_back"], dry["not_posted"]) == (1, 1)
+    ended = stopped.cancel(ogpu, "--yes")
+    assert (ended.exit_code, json.loads(ended.stdout)["status"]) == (0, "cancelled")
+    assert stopped.errors() == ALL_CANCELLED
+    assert stopped.batch(ogpu, row["run"])["request_counts"]["failed"] == 5
+    other = stopped.post(ogpu, "--max-tokens", "4")
+    assert (other.exit_code, "there is no open service 0" in other.stderr) == (2, True)
 
 
 def test_no_more_units_are_open_than_somebody_may_take_in_time(
-    stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
+    ogpu: Ogpu, stopped: StoppedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, int]] = []
 
@@ -282,18 +252,15 @@ def test_no_more_units_are_open_than_somebody_may_take_in_time(
         units = [bytes([place] * 32).hex() for place in places]
         given[2].parts.append(PostedPart(places, "", 0, 0, 0, 0, [], units, block=1))
 
-    def story(ogpu: Ogpu) -> None:
-        monkeypatch.setattr(purchase, "post_once", posted)
-        monkeypatch.setattr(purchase, "UNITS_OPEN_LEAST", 2)
-        monkeypatch.setattr(purchase, "UNITS_PER_DEVICE", 1)
-        monkeypatch.setattr(FileAnswers, "follow", forgotten)
-        ended = stopped.post(ogpu, "--batch", "1")
-        assert ended.exit_code == 1, ended.stderr
-        assert json.loads(ended.stdout)["status"] == "completed"
-        assert seen == [(2, 1), (3, 1), (4, 0)]
-        assert len(stopped.errors()) == 5
-
-    on_a_chain(story)
+    monkeypatch.setattr(purchase, "post_once", posted)
+    monkeypatch.setattr(purchase, "UNITS_OPEN_LEAST", 2)
+    monkeypatch.setattr(purchase, "UNITS_PER_DEVICE", 1)
+    monkeypatch.setattr(FileAnswers, "follow", forgotten)
+    ended = stopped.post(ogpu, "--batch", "1")
+    assert ended.exit_code == 1, ended.stderr
+    assert json.loads(ended.stdout)["status"] == "completed"
+    assert seen == [(2, 1), (3, 1), (4, 0)]
+    assert len(stopped.errors()) == 5
 
 
 @pytest.mark.parametrize("is_watched", [False, True])
@@ -309,10 +276,10 @@ def test_who_interrupts_is_told_how_to_go_on(
     async def sealed_at_genesis(*given: Any) -> list[UnitTerms]:
         return [replace(each, sealed_at=0) for each in await honest(*given)]  # all that this chain's beacon calls final
 
-    async def ended(*given: Any) -> dict[bytes, Any]:
+    async def ended(*given: Any) -> dict[bytes, FollowedUnit]:
         followed.append(list(given[2]))
         state = "refunded" if len(followed) == 2 else "settled"
-        return {unit: {"unit": unit.hex(), "state": state} for unit in given[2]}
+        return {unit: FollowedUnit(unit.hex(), state=state) for unit in given[2]}
 
     async def forgotten(_client: object, ids: list[bytes], *_: object) -> list[None]:
         return [None for _ in ids]
@@ -359,32 +326,28 @@ def test_who_interrupts_is_told_how_to_go_on(
         story(lambda *words: CliRunner().invoke(main, ["--url", url, "--json", *words]))
 
 
-def test_a_signal_ends_what_follows_with_the_command_to_go_on(tmp_path: Path) -> None:
+def test_a_signal_ends_what_follows_with_the_command_to_go_on(url: str, tmp_path: Path) -> None:
     (tmp_path / "prompts").write_text("import os\n")
     words = ["--key", "//Bob", "--racers", "3", "--anyway", "--yes", "--postings", str(tmp_path / "postings")]
-
-    def story(url: str) -> None:
-        posted = CliRunner().invoke(main, ["--url", url, "post", str(tmp_path / "prompts"), *words])
-        assert posted.exit_code == 0, posted.output
-        command = [sys.executable, "-m", "gpu_tasks.client.cli", "--url", url, "--json", "watch", "--key", "//Bob"]
-        # a shell has what it starts in the background ignore the signal, and so what that starts
-        heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        with subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=heeding,  # noqa: PLW1509  # it does nothing else
-        ) as watching:
-            assert watching.stdout is not None
-            assert json.loads(watching.stdout.readline())["state"] == "queued"
-            watching.send_signal(signal.SIGINT)
-            said = json.loads(watching.communicate(timeout=60)[1].splitlines()[-1])["error"]
-        assert watching.returncode == 1
-        assert said.startswith("interrupted: nothing is lost: what is posted stays posted")
-        assert said.endswith(f"Go on with `ogpu --url {url} --json watch --key //Bob`")
-
-    on_a_chain_at(story)
+    posted = CliRunner().invoke(main, ["--url", url, "post", str(tmp_path / "prompts"), *words])
+    assert posted.exit_code == 0, posted.output
+    command = [sys.executable, "-m", "gpu_tasks.client.cli", "--url", url, "--json", "watch", "--key", "//Bob"]
+    # a shell has what it starts in the background ignore the signal, and so what that starts
+    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heeding,  # noqa: PLW1509  # it does nothing else
+    ) as watching:
+        assert watching.stdout is not None
+        assert json.loads(watching.stdout.readline())["state"] == "queued"
+        watching.send_signal(signal.SIGINT)
+        said = json.loads(watching.communicate(timeout=60)[1].splitlines()[-1])["error"]
+    assert watching.returncode == 1
+    assert said.startswith("interrupted: nothing is lost: what is posted stays posted")
+    assert said.endswith(f"Go on with `ogpu --url {url} --json watch --key //Bob`")
 
 
 def test_taking_back_is_done_in_calls_of_bounded_size() -> None:
