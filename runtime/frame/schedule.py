@@ -8,7 +8,6 @@ than any other. Cursors only rise, and nothing is ever put behind one.
 """
 
 from collections.abc import Iterator
-from copy import copy
 from typing import Any, Generic, Self, TypeVar, get_args
 
 from runtime.encoding.types import BlockNumber, Weight
@@ -48,7 +47,8 @@ class ScheduleItem(Generic[K]):
         """The declaration on the class; on an instance the schedule over its state, made once."""
         if pallet is None:
             return self
-        bound = copy(self)
+        bound = object.__new__(type(self))  # as in `StorageItem.bound`: every block binds each schedule
+        bound.__dict__.update(self.__dict__)
         waiting, places, cursor = (pallet.bound_item(name) for name in self.parts)
         bound.waiting, bound.places, bound.cursor = waiting, places, cursor
         pallet.__dict__[self.attribute] = bound

@@ -90,11 +90,18 @@ class Memory:
 
     def updated(self, changes: Changes) -> "Memory":
         """The state after `changes`."""
-        values = {**self.values, **changes}
-        made = Memory({key: value for key, value in values.items() if value is not None})
+        values, new, gone = self.values.copy(), [], set()
+        for key, value in changes.items():
+            if value is not None:
+                if key not in values:
+                    new.append(key)
+                values[key] = value
+            elif values.pop(key, None) is not None:
+                gone.add(key)
+        made = Memory(values)
         if self._sorted is not None:  # almost in order: sorted in one pass
-            kept = [key for key in self._sorted if key in made.values]
-            made._sorted = sorted([*kept, *(key for key in changes if key in made.values and key not in self.values)])
+            kept = [key for key in self._sorted if key not in gone] if gone else self._sorted
+            made._sorted = sorted([*kept, *new])
         return made
 
 
