@@ -7,11 +7,13 @@ import asyncio
 import gc
 import inspect
 import os
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
@@ -79,6 +81,31 @@ class Dealer(LoadScopeScheduling):  # type: ignore[misc]  # it publishes no type
         if all(assigned[scope].values()):
             del assigned[scope]
         self._reschedule(node)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Rewrite the assertions of this process's share of the tests, once for all processes of xdist.
+
+    In a fresh clone each process would rewrite every file at the same time as the others, which takes 20 s of each.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or sys.dont_write_bytecode:
+        return
+    named = [config.rootpath / argument.partition("::")[0] for argument in config.args]
+    files = {file for path in named for file in ([path] if path.is_file() else path.rglob("test_*.py"))}
+    first, step = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for file in sorted(files)[first::step]:
+        _write_rewritten(config, file)
+
+
+def _write_rewritten(config: pytest.Config, file: Path) -> None:
+    """Do as pytest's import hook does, but do not run the file."""
+    state = config.stash[rewrite.assertstate_key]
+    folder = rewrite.get_cache_dir(file)
+    compiled = folder / (file.stem + rewrite.PYC_TAIL)
+    if rewrite.try_makedirs(folder) and rewrite._read_pyc(file, compiled, state.trace) is None:
+        source_hash, code = rewrite._rewrite_test(file, config)
+        rewrite._write_pyc(state, code, source_hash, compiled)
 
 
 def _synced(fd: Any) -> None:
