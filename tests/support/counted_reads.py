@@ -1,7 +1,12 @@
-"""A state that counts what is read of it."""
+"""A state that counts what is read of it, and what hooks read and weigh in each block."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
+import pytest
+
+from runtime.encoding.types import Weight
 from runtime.state.overlay import StateReader
 
 
@@ -23,3 +28,38 @@ class CountingReader:
         for key in self.below.keys(prefix, start):
             self.reads += 1
             yield key
+
+
+@dataclass(frozen=True)
+class HookRun:
+    """A pallet's hook in a block: entries that it read, and what it said that it weighed."""
+
+    reads: int
+    weight: Weight
+
+    @property
+    def ref_time(self) -> int:
+        """Of the weight."""
+        return self.weight.ref_time
+
+
+def watched_hook(patch: pytest.MonkeyPatch, pallet: Any) -> list[HookRun]:
+    """Every run of a pallet's hook from here on, the newest last."""
+    runs: list[HookRun] = []
+    hook = pallet.on_initialize
+
+    def watched(bound: Any) -> Weight:
+        reader = bound.overlay.reader
+        bound.overlay.reader = counting = CountingReader(reader)
+        weight: Weight = hook(bound)
+        bound.overlay.reader = reader
+        runs.append(HookRun(counting.reads, weight))
+        return weight
+
+    patch.setattr(pallet, "on_initialize", watched)
+    return runs
+
+
+def most_reads(runs: list[HookRun]) -> int:
+    """Of one block."""
+    return max(run.reads for run in runs)

@@ -1,5 +1,7 @@
 """Units that come before the courts on a `MarketChain`: raced, declined, judged, and what everybody owns then."""
 
+from collections.abc import Iterable
+
 from gpu_tasks.market.ages import aged
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.courts import Courts
@@ -57,6 +59,18 @@ def raced(chain: MarketChain, roots: dict[int, bytes | None], racers: int = 2) -
         chain.blocks(11)
     chain.block(attach(*(attestation(keys[place], unit_id, unit, root) for place, root in given.items())))
     return unit_id, unit, keys
+
+
+def committed(chain: MarketChain, unit_id: bytes, racers: Iterable[Keys], root: bytes = RIGHT) -> None:
+    """A block in which these commit to a root."""
+    unit = chain.unit(unit_id)
+    chain.block(*(commit(keys, unit_id, unit, root) for keys in racers))
+
+
+def revealed(chain: MarketChain, unit_id: bytes, racers: Iterable[Keys], root: bytes = RIGHT) -> None:
+    """A block whose author attaches what these committed."""
+    unit = chain.unit(unit_id)
+    chain.block(attach(*(attestation(keys, unit_id, unit, root) for keys in racers)))
 
 
 def judged(chain: MarketChain, unit_id: bytes, opinions: list[Verdict | None]) -> list[Keys]:

@@ -21,8 +21,7 @@ from simulation.chains.market_chain import (
     terms,
     totals_under,
 )
-
-RIGHT, WRONG = root_of(b"R" * 32), root_of(b"W" * 32)
+from unit_cases import RIGHT, WRONG, matched
 
 BAD_FORMS: dict[str, dict[str, Any]] = {
     "another racer's key": {"provider_key": b"k" * 32},
@@ -50,11 +49,7 @@ BAD_FORMS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", BAD_FORMS)
 def test_a_block_with_a_malformed_attestation_is_invalid(name: str) -> None:
     chain = MarketChain(named_keys(2))
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms())
-    chain.blocks(3)
-    unit = chain.unit(unit_id)
-    racers = [chain.keys_of(one.owner) for one in unit.racers]
+    unit_id, unit, racers = matched(chain)
     chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
     good = attestation(racers[0], unit_id, unit, RIGHT)
     bad = attestation(racers[0], unit_id, unit, RIGHT, **BAD_FORMS[name])
@@ -96,11 +91,7 @@ def test_a_root_that_commits_to_more_than_the_unit_allows_is_never_opened(root: 
 
 def test_signature_order_duplicates_and_replays() -> None:
     chain = MarketChain(named_keys(2))
-    chain.blocks(3)
-    (unit_id,) = chain.post(terms())
-    chain.blocks(3)
-    unit = chain.unit(unit_id)
-    one, two = (chain.keys_of(racer.owner) for racer in unit.racers)
+    unit_id, unit, (one, two) = matched(chain)
     first, second = (attestation(keys, unit_id, unit, RIGHT) for keys in (one, two))
     other = attestation(one, unit_id, unit, WRONG)
     chain.block(commit(one, unit_id, unit, RIGHT), commit(two, unit_id, unit, RIGHT))

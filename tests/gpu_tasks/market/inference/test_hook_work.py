@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from counted_reads import CountingReader
+from counted_reads import HookRun, most_reads, watched_hook
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import FREE_BOND, Device, DeviceClass
 from gpu_tasks.market.inference import inference, intake
@@ -56,21 +56,9 @@ SCAN_READS = 5
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How much the market's hook read in each block so far."""
-    counted: list[int] = []
-    hook = InferenceMarket.on_initialize
-
-    def watched(market: InferenceMarket) -> Any:
-        reader = market.overlay.reader
-        market.overlay.reader = counting = CountingReader(reader)
-        weight = hook(market)
-        market.overlay.reader = reader
-        counted.append(counting.reads)
-        return weight
-
-    monkeypatch.setattr(InferenceMarket, "on_initialize", watched)
-    return counted
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[HookRun]:
+    """The runs of the market's hook so far."""
+    return watched_hook(monkeypatch, InferenceMarket)
 
 
 def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChain:
@@ -112,32 +100,34 @@ def post_each(services: int) -> list[Any]:
 
 
 @pytest.mark.usefixtures("_unaudited")
-def test_d1_units_that_nobody_can_serve_cost_no_block_anything(reads: list[int]) -> None:
+def test_d1_units_that_nobody_can_serve_cost_no_block_anything(runs: list[HookRun]) -> None:
     """Many services with many offers each, a unit for each: it was drawn anew in every third block, for ever."""
     chain = crowded(services=30, offers=50, ask=per_thousand(OGPU))
     chain.blocks(2)
     chain.block(*post_each(30))
     chain.blocks(4)
-    assert max(reads) > 30 * 50, "each service was read for the one draw that its unit paid for"
-    reads.clear()
+    assert most_reads(runs) > 30 * 50, "each service was read for the one draw that its unit paid for"
+    runs.clear()
     chain.blocks(30)
-    assert max(reads) <= IDLE_READS
+    assert most_reads(runs) <= IDLE_READS
     units = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
     assert len(units) == 30
     assert all(unit.asleep_since for unit in units)
 
 
 @pytest.mark.usefixtures("_unaudited")
-def test_d1_draws_that_a_block_cannot_pay_wait_for_the_next(reads: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d1_draws_that_a_block_cannot_pay_wait_for_the_next(
+    runs: list[HookRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain = crowded(services=30, offers=50, ask=per_thousand(OGPU))
     budget = Weight(2 * one_unit(50).ref_time, 0)
     monkeypatch.setattr(inference, "DRAW_BUDGET", budget)
     chain.blocks(2)
     chain.block(*post_each(30))
-    reads.clear()
+    runs.clear()
     chain.blocks(24)
     offers_in_budget = budget.ref_time // SCAN_WEIGHT.ref_time + 50
-    assert max(reads) <= IDLE_READS + offers_in_budget * (SCAN_READS + 3)
+    assert most_reads(runs) <= IDLE_READS + offers_in_budget * (SCAN_READS + 3)
     assert not list(chain.now()[InferenceMarket].draws.waiting.items()), "all had their turn"
 
 
@@ -180,18 +170,18 @@ def test_prices_that_meet_asks_in_every_block_do_not_keep_a_freed_slot_idle(monk
 
 
 @pytest.mark.usefixtures("_unaudited")
-def test_d1_a_slot_that_changes_in_every_block_wakes_a_bounded_number(reads: list[int]) -> None:
+def test_d1_a_slot_that_changes_in_every_block_wakes_a_bounded_number(runs: list[HookRun]) -> None:
     chain = crowded(services=OFFERS_PER_DEVICE_MAX, offers=50, ask=per_thousand(OGPU))
     chain.blocks(2)
     for _ in range(6):
         chain.block(*post_each(OFFERS_PER_DEVICE_MAX))
     chain.blocks(4)
     device = blake2_256(b"0/0")
-    reads.clear()
+    runs.clear()
     for _ in range(12):
         chain.block(signed(chain.validators[0].stash, Devices.resume(device=device)))
     in_a_block = inference.WAKE_BUDGET.ref_time // (50 * SCAN_WEIGHT.ref_time)
-    assert max(reads) <= in_a_block * (50 * (SCAN_READS + 3) + 200)
+    assert most_reads(runs) <= in_a_block * (50 * (SCAN_READS + 3) + 200)
 
 
 @pytest.mark.usefixtures("_unaudited")
@@ -219,28 +209,28 @@ def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("_unaudited")
 @pytest.mark.parametrize("devices", [10, 1_000])
-def test_p4_a_service_is_read_once_a_block_however_many_units_are_drawn(reads: list[int], devices: int) -> None:
+def test_p4_a_service_is_read_once_a_block_however_many_units_are_drawn(runs: list[HookRun], devices: int) -> None:
     chain = crowded(services=1, offers=devices, ask=per_thousand(OGPU // 100))
     chain.blocks(2)
     post = InferenceMarket.post(service=1, units=(terms(OGPU // 100, 1),) * 32)
     chain.block(signed(CUSTOMER.stash, post))
-    reads.clear()
+    runs.clear()
     chain.blocks(3)
     racing = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit and unit.state is UnitState.RACING]
     assert len(racing) == min(32, devices)
-    assert max(reads) <= IDLE_READS + devices * (SCAN_READS + 1) + 32 * 20
+    assert most_reads(runs) <= IDLE_READS + devices * (SCAN_READS + 1) + 32 * 20
 
 
 @pytest.mark.usefixtures("_unaudited")
-def test_p4_many_devices_that_are_too_dear_cost_a_block_nothing(reads: list[int]) -> None:
+def test_p4_many_devices_that_are_too_dear_cost_a_block_nothing(runs: list[HookRun]) -> None:
     chain = crowded(services=1, offers=1_000, ask=per_thousand(OGPU))
     chain.blocks(2)
     post = InferenceMarket.post(service=1, units=(terms(OGPU // 100, 1),) * 32)
     chain.block(signed(CUSTOMER.stash, post))
     chain.blocks(5)
-    reads.clear()
+    runs.clear()
     chain.blocks(20)
-    assert max(reads) <= IDLE_READS
+    assert most_reads(runs) <= IDLE_READS
 
 
 def test_d2_units_that_were_cancelled_delay_nobody() -> None:
@@ -274,20 +264,7 @@ def test_d2_who_posts_and_cancels_has_a_deposit_locked_for_each_record() -> None
     assert not chain.now()[Balances].holds[MALLORY.stash]
 
 
-@pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[Weight]:
-    """What the market's hook said of each block so far."""
-    weights, hook = list[Weight](), InferenceMarket.on_initialize
-
-    def noted(market: InferenceMarket) -> Weight:
-        weights.append(hook(market))
-        return weights[-1]
-
-    monkeypatch.setattr(InferenceMarket, "on_initialize", noted)
-    return weights
-
-
-def test_the_hook_says_what_it_weighed(said: list[Weight]) -> None:
+def test_the_hook_says_what_it_weighed(runs: list[HookRun]) -> None:
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
     (unit_id,) = chain.post(terms())
@@ -295,11 +272,11 @@ def test_the_hook_says_what_it_weighed(said: list[Weight]) -> None:
     assert chain.unit(unit_id).state is UnitState.RACING
     scanned = 2 * (SCAN_WEIGHT.ref_time + ORDER_WEIGHT.ref_time)
     drawn = scanned + 2 * (LOOK_WEIGHT.ref_time + RACER_WEIGHT.ref_time)
-    assert [weight.ref_time for weight in said[:-1]] == [0] * 6
-    assert said[-1] == Weight(drawn, 0) + DRAW_WEIGHT + TAKE_WEIGHT == draw_weight(2, 2) + reading_weight(2)
+    assert [weight.ref_time for weight in runs[:-1]] == [0] * 6
+    assert runs[-1].weight == Weight(drawn, 0) + DRAW_WEIGHT + TAKE_WEIGHT == draw_weight(2, 2) + reading_weight(2)
 
 
-def test_the_hook_says_what_waking_a_unit_and_dropping_its_record_weighed(said: list[Weight]) -> None:
+def test_the_hook_says_what_waking_a_unit_and_dropping_its_record_weighed(runs: list[HookRun]) -> None:
     chain = MarketChain(named_keys(1), constants={"InferenceMarket.unit_keep": 5})
     device = chain.validators[0].device
     chain.block(signed(chain.validators[0].stash, Devices.pause(device=device)))
@@ -307,17 +284,17 @@ def test_the_hook_says_what_waking_a_unit_and_dropping_its_record_weighed(said: 
     chain.blocks(6)
     chain.block(signed(chain.validators[0].stash, Devices.resume(device=device)))
     chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)))
-    assert said[-1] == STIR_WEIGHT + TAKE_WEIGHT + Weight(DRAW_WEIGHT.ref_time, 0)
+    assert runs[-1].weight == STIR_WEIGHT + TAKE_WEIGHT + Weight(DRAW_WEIGHT.ref_time, 0)
     chain.blocks(5)
-    assert [weight.ref_time for weight in said[-5:-1]] == [0] * 4
-    assert said[-1] == EXPIRY_WEIGHT + TAKE_WEIGHT
+    assert [weight.ref_time for weight in runs[-5:-1]] == [0] * 4
+    assert runs[-1].weight == EXPIRY_WEIGHT + TAKE_WEIGHT
 
 
-def test_the_hook_says_what_ending_offers_weighed(said: list[Weight]) -> None:
+def test_the_hook_says_what_ending_offers_weighed(runs: list[HookRun]) -> None:
     chain = MarketChain(named_keys(2))
     chain.block(signed(CUSTOMER.stash, InferenceMarket.close_service(service=0)))
     chain.block()
-    assert said[-1] == END_OFFER_WEIGHT + END_OFFER_WEIGHT
+    assert runs[-1].weight == END_OFFER_WEIGHT + END_OFFER_WEIGHT
 
 
 def test_a_block_counts_the_reading_of_a_service_once_however_often_it_is_posted_to() -> None:

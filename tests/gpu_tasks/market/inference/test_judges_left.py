@@ -1,10 +1,17 @@
 """A race leaves enough of those in office to judge what comes of it; else its unit waits, or is refused."""
 
+import random
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attackers import post_unit
+from counted_reads import watched_hook
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.draws import Spare
+from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.draws import RACING_PART, FreeSlot, Spare, Wanted, spare_of_stake
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import slots
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -17,28 +24,34 @@ from gpu_tasks.market.inference.judges_left import (
     read_judges,
 )
 from gpu_tasks.market.inference.money import judge_seat, ramped_price
+from gpu_tasks.market.inference.services import ServiceTerms
+from gpu_tasks.market.inference.slots import ServiceSlots, Slots
 from gpu_tasks.market.inference.units import UnitState
 from runtime.encoding.types import Signed, Weight
 from runtime.frame.measured import times
 from runtime.frame.runtime import Bound
+from runtime.frame.schedule import WeightMeter
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import RESERVE
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import (
     CUSTOMER,
+    MODEL,
     OGPU,
+    WORKLOAD,
     Keys,
     MarketChain,
     Step,
     joins,
     named_keys,
+    per_thousand,
     refused,
     registers,
     signed,
     terms,
 )
-from unit_cases import TO_THE_DRAW, declines, racers_of, racing
+from unit_cases import TO_THE_DRAW, declines, matched, racers_of, racing
 
 OUTSIDE = [Keys(f"outside {number}") for number in range(3)]
 """Providers who are no validators: they race, and judge nothing."""
@@ -363,15 +376,7 @@ def test_a_unit_whose_judges_have_spent_what_its_seats_take_sleeps(poor: int) ->
 
 
 def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    spent: list[int] = []
-    hook = InferenceMarket.on_initialize
-
-    def noted(market: InferenceMarket) -> Weight:
-        weight = hook(market)
-        spent.append(weight.ref_time)
-        return weight
-
-    monkeypatch.setattr(InferenceMarket, "on_initialize", noted)
+    spent = watched_hook(monkeypatch, InferenceMarket)
     taken = []
     for more in (0, 1_000):
         with monkeypatch.context() as dearer:
@@ -380,7 +385,138 @@ def test_reading_them_is_paid_for_once_a_block(monkeypatch: pytest.MonkeyPatch) 
             chain.post(*[terms(sealed_at=chain.height - 1)] * 2)
             chain.blocks(TO_THE_DRAW)
         assert len(chain.happened(ev.UnitMatched)) == 2
-        taken.append(spent[-1])
+        taken.append(spent[-1].ref_time)
     assert taken[1] - taken[0] == 1_000, "once, although two were drawn"
     chain = chain_of(7)
     assert read_judges(chain.now()[Devices])[1] == times(7, LOOK_WEIGHT)
+
+
+# ---------------------------------------------------------------------------------------------------------------- stake
+
+
+@pytest.mark.parametrize(
+    ("stakes", "barred", "places", "spare"),
+    [
+        ([10] * 6, 0, 8, Spare(2, 10)),
+        ([10] * 7, 0, 8, Spare(2, 10)),
+        ([10] * 9, 0, 8, Spare(3, 10)),
+        ([10] * 9, 0, 1, Spare(1, 10)),
+        ([10] * 9, 2, 8, Spare(1, 10)),
+        ([10] * 9, 3, 8, Spare(0, 0)),
+        ([30, 10, 10, 10, 10, 10, 10], 0, 1, Spare(1, 30)),
+        ([30, 10, 10, 10, 10, 10, 10], 0, 2, Spare(2, 10)),
+        ([30, 10, 10, 10, 10, 10, 10], 0, 4, Spare(3, 10)),
+        ([40, 10, 10, 10, 10, 10], 0, 1, Spare(1, 10)),
+        ([20, 20, 10, 10, 10, 10], 0, 2, Spare(2, 10)),
+        ([20, 20, 20, 10, 10, 10], 0, 2, Spare(2, 10)),
+        ([23, 22, 21, 12, 11, 11], 0, 2, Spare(2, 21)),
+    ],
+)
+def test_of_a_set_that_is_not_small_a_third_by_stake_may_race(
+    stakes: list[int], barred: int, places: int, spare: Spare
+) -> None:
+    """The heaviest are left out until any who may race hold no more, with whom the unit bars."""
+    held = {bytes([number]): stake for number, stake in enumerate(stakes)}
+    out = list(reversed(held))[:barred]
+    assert JudgesLeft(3, dict.fromkeys(held, 1), held).spare(1, out, places) == spare
+
+
+@given(
+    stakes=st.lists(st.integers(1, 10**6), min_size=6, max_size=20),
+    places=st.integers(1, 8),
+    barred=st.sets(st.integers(0, 19)),
+    chance=st.randoms(use_true_random=False),
+)
+def test_whoever_may_race_holds_a_third_with_who_is_barred(
+    stakes: list[int], places: int, barred: set[int], chance: random.Random
+) -> None:
+    held = {bytes([number]): stake for number, stake in enumerate(stakes)}
+    out = {bytes([number]): None for number in sorted(barred)}
+    spare = spare_of_stake(held, out, places)
+    may = [stake for stash, stake in held.items() if stash not in out and stake <= spare.heaviest]
+    assert spare.count <= min(places, len(may))
+    racing = sum(chance.sample(may, spare.count)) + sum(held.get(stash, 0) for stash in out)
+    assert spare.count == 0 or RACING_PART * racing <= sum(stakes)
+
+
+# --------------------------------------------------------------------------------------------------- slots of a service
+
+
+CONSUMER = DeviceClass.CONSUMER
+
+
+def slot(owner: int, ask: int, changed_at: int = 1) -> FreeSlot:
+    device = bytes([owner, ask]) * 16
+    return FreeSlot(device, bytes([owner]) * 32, 100, 100, ask, key_since=1, changed_at=changed_at)
+
+
+def wanted(rate: int, classes: tuple[DeviceClass, ...] = tuple(DeviceClass)) -> Wanted:
+    return Wanted(rate, 1, 1, 1, (), classes=classes)
+
+
+def test_only_asks_of_the_wanted_classes_count() -> None:
+    """Else a unit would be looked at for slots that may not race, and not woken when one that may asks less."""
+    found = ServiceSlots([slot(1, 10), replace(slot(1, 30), kind=CONSUMER), replace(slot(2, 20), kind=CONSUMER)])
+    assert not found.is_affordable(wanted(29, (CONSUMER,)), 2)
+    assert found.is_affordable(wanted(30, (CONSUMER,)), 2)
+    assert found.is_affordable(wanted(20, (DeviceClass.CPU, CONSUMER)), 2)
+    assert not found.is_affordable(wanted(99, (DeviceClass.CPU,)), 2)
+    assert [found.next_ask(wanted(10, (kind,)), 1) for kind in DeviceClass] == [None, 20, None]
+
+
+def test_the_lowest_ask_of_each_owner_counts() -> None:
+    found = ServiceSlots([slot(1, 10), slot(1, 90), slot(2, 80), slot(2, 20)])
+    assert not found.is_affordable(wanted(9), 1)
+    assert found.is_affordable(wanted(10), 1)
+    assert not found.is_affordable(wanted(19), 2)
+    assert found.is_affordable(wanted(20), 2)
+    assert not found.is_affordable(wanted(100), 3)
+
+
+def test_the_next_ask_is_the_first_that_may_bring_enough_owners() -> None:
+    found = ServiceSlots([slot(1, 10), slot(2, 20), slot(3, 30)])
+    assert [found.next_ask(wanted(9), racers) for racers in (1, 2, 3, 4)] == [10, 20, 30, None]
+    assert [found.next_ask(wanted(20), racers) for racers in (1, 2, 3)] == [30, 30, 30], "those below it did not do"
+    assert found.next_ask(wanted(30), 1) is None
+
+
+def test_the_newest_change_is_that_of_any_slot() -> None:
+    assert ServiceSlots([slot(1, 10, 7), slot(2, 10, 3)]).changed_at == 7
+    assert ServiceSlots([]).changed_at == 0
+
+
+def test_where_others_race_one_place_is_to_be_filled() -> None:
+    """Who must stay to judge is reckoned for that place: of one racer more, not of as many as were asked for."""
+    chain = MarketChain(named_keys(27))
+    _, unit, racers = matched(chain, 3)
+    slots = Slots(chain.now()[InferenceMarket].state, WeightMeter(Weight(10**12, 0)))
+    wanted = slots.wanted(unit, unit.price)
+    assert {racer.stash for racer in racers} < set(wanted.excluded)
+    assert wanted.spare.count == 1
+    queued = replace(unit, racers=(), declined_by=())
+    assert slots.wanted(queued, unit.price).spare.count == 3
+
+
+@pytest.mark.parametrize("price", [OGPU, 18 * OGPU])
+def test_what_one_service_was_given_counts_once_for_another(price: int) -> None:
+    """A device for two units, and, where they are dear, with a bond for two: one of each service in one block."""
+    chain = MarketChain(named_keys(4), queue=1)
+    only = chain.validators[0]
+    chain.block(*(signed(one.stash, Devices.pause(device=one.device)) for one in chain.validators[1:]))
+    chain.blocks(3)
+    bound = chain.now()
+    sold = ServiceTerms(b"x", WORKLOAD, MODEL, per_thousand(price // 100), per_thousand(price), 1, 30, 64)
+    numbers = (1, 2)
+    for number in numbers:
+        bound[InferenceMarket].catalogue.create(CUSTOMER.stash, sold, deposit=0)
+        bound[InferenceMarket].catalogue.place_offer(only.device, number, per_thousand(price // 100))
+    chain.state = chain.state.updated(bound.overlay.changes())
+    chain.blocks(3)
+    asked = terms(price, 1, chain.height - 1)
+    chain.block(*(signed(CUSTOMER.stash, InferenceMarket.post(service=number, units=(asked,))) for number in numbers))
+    chain.blocks(4)
+    units = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
+    assert [unit.state for unit in units] == [UnitState.RACING] * 2
+    held = chain.now()[Devices].devices[only.device]
+    assert held is not None
+    assert price == OGPU or held.bond < held.secured * 3 // 2, "there is not room for three"

@@ -1,4 +1,4 @@
-"""Who stands for something of a unit stays until no case about it can come any more: leaving early changes nothing."""
+"""Misses and leavers: the price of a miss, and devices that stay until no case can come any more."""
 
 import pytest
 
@@ -6,20 +6,89 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
+from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.units import Unit, UnitState
+from runtime.pallets.balances import Balances
+from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.slashing import part
 from simulation.chains.market_chain import (
+    CUSTOMER,
+    DEVICE_BOND,
     Keys,
     MarketChain,
-    attach,
-    attestation,
-    commit,
     named_keys,
     refused,
     signed,
     terms,
 )
-from unit_cases import RIGHT, matched
+from unit_cases import committed, matched, revealed
+
+# --------------------------------------------------------------------------------------------------------------- misses
+
+
+def test_where_all_racers_missed_a_hundredth_of_their_collateral_burns() -> None:
+    """B1: an input that nobody could have makes all of them miss; its customer shall not live on that."""
+    chain = MarketChain(named_keys(2))
+    _, unit, racers = matched(chain)
+    before, treasury = chain.owned(CUSTOMER.stash), chain.owned(TREASURY)
+    burned = chain.now()[Balances].burned.get()
+    while not chain.happened(ev.UnitRequeued):
+        chain.block()
+    taken = collateral(unit.rules, unit.price) // 100
+    assert [missed.amount for missed in chain.happened(ev.RaceMissed)] == [taken] * 2
+    assert [chain.owned(CUSTOMER.stash), chain.owned(TREASURY)] == [before, treasury]
+    assert chain.now()[Balances].burned.get() - burned == 2 * taken
+    for racer in racers:
+        device = chain.now()[Devices].devices[racer.device]
+        assert device is not None
+        assert (device.bond, device.secured, device.is_paused) == (DEVICE_BOND - taken, 0, True)
+
+
+def test_where_nobody_opens_what_it_committed_a_quarter_of_the_price_burns() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, racers = matched(chain)
+    before = chain.owned(CUSTOMER.stash)
+    committed(chain, unit_id, racers)
+    chain.blocks(1 + 12)
+    assert chain.unit(unit_id).state is UnitState.RACING, "it may still be opened"
+    chain.block()
+    assert [missed.amount for missed in chain.happened(ev.RaceMissed)] == [unit.price // 4] * 2
+    assert chain.owned(CUSTOMER.stash) == before
+    assert chain.unit(unit_id).state is UnitState.QUEUED
+
+
+def test_so_it_does_beside_two_that_agreed() -> None:
+    chain = MarketChain(named_keys(3))
+    unit_id, unit, racers = matched(chain, racers=3)
+    committed(chain, unit_id, racers)
+    chain.blocks(1)
+    revealed(chain, unit_id, racers[:2])
+    while chain.unit(unit_id).state is UnitState.RACING:
+        chain.block()
+    (missed,) = chain.happened(ev.RaceMissed)
+    assert (missed.provider, missed.amount) == (racers[2].stash, unit.price // 4)
+    assert chain.unit(unit_id).state is UnitState.SETTLED
+    devices = chain.now()[Devices]
+    shown = [(racer.collateral, devices.collateral_of(racer.owner, unit_id)) for racer in chain.unit(unit_id).racers]
+    assert all(says == holds for says, holds in shown), "a case that came of it would charge what is gone"
+
+
+def test_a_racer_that_missed_beside_one_that_worked_pays_the_customer_nothing() -> None:
+    chain = MarketChain(named_keys(2))
+    unit_id, unit, (worked, idle) = matched(chain)
+    before = chain.owned(CUSTOMER.stash)
+    assert unit.round is not None
+    while chain.height < unit.round.drawn_at + 28:  # so late that the lease ends before the close
+        chain.block()
+    committed(chain, unit_id, [worked])
+    while not chain.happened(ev.RaceMissed):
+        chain.block()
+    (missed,) = chain.happened(ev.RaceMissed)
+    assert (missed.provider, missed.amount) == (idle.stash, collateral(unit.rules, unit.price) // 100)
+    assert chain.owned(CUSTOMER.stash) == before
+
+
+# -------------------------------------------------------------------------------------------------------------- leaving
 
 
 def racing(**numbers: int) -> tuple[MarketChain, bytes, Unit, list[Keys]]:
@@ -37,10 +106,10 @@ def leaving(chain: MarketChain, keys: Keys) -> None:
 
 
 def test_d6_a_silent_racer_cannot_leave_before_the_case_is_over() -> None:
-    chain, unit_id, unit, (silent, honest) = racing()
-    chain.block(*(commit(each, unit_id, unit, RIGHT) for each in (silent, honest)))
+    chain, unit_id, _, (silent, honest) = racing()
+    committed(chain, unit_id, (silent, honest))
     chain.blocks(1)
-    chain.block(attach(attestation(honest, unit_id, unit, RIGHT)))
+    revealed(chain, unit_id, [honest])
     while not chain.happened(ev.UnitDisputed):
         chain.block()
     leaving(chain, silent)
@@ -51,10 +120,10 @@ def test_d6_a_silent_racer_cannot_leave_before_the_case_is_over() -> None:
 
 
 def test_nor_who_is_paid_before_it_is_known_whether_there_is_an_audit() -> None:
-    chain, unit_id, unit, racers = racing()
-    chain.block(*(commit(each, unit_id, unit, RIGHT) for each in racers))
+    chain, unit_id, _, racers = racing()
+    committed(chain, unit_id, racers)
     chain.blocks(1)
-    chain.block(attach(*(attestation(each, unit_id, unit, RIGHT) for each in racers)))
+    revealed(chain, unit_id, racers)
     assert chain.unit(unit_id).is_watched
     leaving(chain, racers[0])
     while chain.unit(unit_id).is_watched:
@@ -68,7 +137,7 @@ def test_nor_an_idle_racer_before_the_reveals(penalty: str) -> None:
     assert unit.round is not None
     while chain.height < unit.round.drawn_at + 26:
         chain.block()
-    chain.block(commit(honest, unit_id, unit, RIGHT))
+    committed(chain, unit_id, [honest])
     while not chain.happened(ev.RaceMissed):
         chain.block()
     leaving(chain, idle)

@@ -32,7 +32,7 @@ from simulation.chains.market_chain import (
     signed,
     terms,
 )
-from unit_cases import RIGHT, matched, wait_for_race
+from unit_cases import RIGHT, committed, matched, revealed, wait_for_race
 
 
 def free(chain: MarketChain, account: bytes) -> int:
@@ -46,9 +46,9 @@ def test_two_agree_and_are_paid() -> None:
     (unit_id,) = chain.post(terms())
     unit, racers = wait_for_race(chain, unit_id)
     assert chain.height == 4 + 3, "recorded at 4, drawn with the beacon of 6 in the first block that knows it is final"
-    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    committed(chain, unit_id, racers)
     earned = [free(chain, one.stash) for one in racers]
-    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers)))
+    revealed(chain, unit_id, racers)
     (settled,) = chain.happened(ev.UnitSettled)
     assert (settled.winner, settled.witness) == (racers[0].stash, racers[1].stash)
     price = OGPU // 100 + (OGPU - OGPU // 100) * 3 // 10
@@ -67,10 +67,10 @@ def test_two_agree_and_are_paid() -> None:
 
 def test_nobody_has_a_duty_left_once_a_unit_has_ended() -> None:
     chain = MarketChain(named_keys(2))
-    unit_id, unit, racers = matched(chain)
+    unit_id, _, racers = matched(chain)
     assert all(chain.now()[InferenceMarket].duties[one.stash, unit_id] for one in racers)
-    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
-    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers)))
+    committed(chain, unit_id, racers)
+    revealed(chain, unit_id, racers)
     assert chain.happened(ev.UnitSettled)
     assert not any(chain.now()[InferenceMarket].duties[one.stash, unit_id] for one in racers)
 
@@ -78,7 +78,7 @@ def test_nobody_has_a_duty_left_once_a_unit_has_ended() -> None:
 def test_a_lone_racer_is_believed() -> None:
     chain = MarketChain(named_keys(1))
     unit_id, unit, (racer,) = matched(chain, racers=1)
-    chain.block(commit(racer, unit_id, unit, RIGHT))
+    committed(chain, unit_id, [racer])
     chain.block(signed(racer.provider, Attestations.reveal(attestation=attestation(racer, unit_id, unit, RIGHT))))
     (settled,) = chain.happened(ev.UnitSettled)
     assert settled.witness is None
@@ -87,13 +87,13 @@ def test_a_lone_racer_is_believed() -> None:
 
 def test_a_device_is_free_again_once_its_result_is_committed() -> None:
     chain = MarketChain(named_keys(2))
-    unit_id, unit, racers = matched(chain)
+    unit_id, _, racers = matched(chain)
     devices = chain.now()[Devices].devices
     assert all(devices[one.device].assignment == unit_id for one in racers)  # type: ignore[union-attr]
     (second,) = chain.post(terms(sealed_at=3))
     chain.blocks(6)
     assert chain.unit(second).state is UnitState.QUEUED, "both devices work"
-    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    committed(chain, unit_id, racers)
     chain.blocks(4)
     assert chain.unit(second).state is UnitState.RACING
     assert chain.unit(unit_id).state is UnitState.RACING, "its reveals are still out"
@@ -103,12 +103,12 @@ def test_commits_close_as_long_again_as_the_first_took_and_ten_blocks_after_it_a
     chain = MarketChain(named_keys(2))
     unit_id, unit, (fast, slow) = matched(chain)
     chain.blocks(3)
-    chain.block(commit(fast, unit_id, unit, RIGHT))
+    committed(chain, unit_id, [fast])
     assert unit.round is not None
     chain.blocks(chain.height - unit.round.drawn_at + 10)
     call = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=b"c" * 32)
     chain.block(refused(slow.provider, call, ev.WindowClosed))
-    chain.block(attach(attestation(fast, unit_id, unit, RIGHT)))
+    revealed(chain, unit_id, [fast])
     assert chain.happened(ev.UnitDisputed), "one reveal of two drawn does not decide"
     assert chain.case(unit_id).stage is CaseStage.PAIR
     assert not chain.happened(ev.RaceMissed)
@@ -136,7 +136,7 @@ def test_nobody_commits() -> None:
 def test_d9_an_attestation_names_the_provider_key_and_no_other_key_of_its_racer(kind: str) -> None:
     chain = MarketChain(named_keys(2))
     unit_id, unit, racers = matched(chain)
-    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    committed(chain, unit_id, racers)
     chain.blocks(2)
     racer, unit = racers[0], chain.unit(unit_id)
     statement = attestation(racer, unit_id, unit, RIGHT, provider_key=racer.public(kind)).statement
@@ -225,11 +225,11 @@ def test_finality_that_lags_delays_draws_and_leases_and_nothing_else() -> None:
     posted = chain.height
     unit, racers = wait_for_race(chain, unit_id)
     assert chain.height == posted + 2 + 9
-    chain.block(*(commit(one, unit_id, unit, RIGHT) for one in racers))
+    committed(chain, unit_id, racers)
     early = attestation(racers[0], unit_id, unit, RIGHT)
     chain.blocks(7)
     chain.block(refused(racers[0].provider, Attestations.reveal(attestation=early), NotAdmissible))
-    chain.block(attach(*(attestation(one, unit_id, unit, RIGHT) for one in racers)))
+    revealed(chain, unit_id, racers)
     assert chain.happened(ev.UnitSettled)
     assert replace(chain.unit(unit_id), escrow=0) != unit
 
@@ -263,8 +263,8 @@ def test_a_winner_gets_most_of_its_fee_back_from_the_emission() -> None:
     chain.blocks(6)
     unit_id, unit, (racer,) = matched(chain, racers=1)
     before, pot = free(chain, racer.stash), free(chain, PROVIDER_REWARDS)
-    chain.block(commit(racer, unit_id, unit, RIGHT))
-    chain.block(attach(attestation(racer, unit_id, unit, RIGHT)))
+    committed(chain, unit_id, [racer])
+    revealed(chain, unit_id, [racer])
     (rebated,) = chain.happened(ev.ProviderRebated)
     fee = unit.price * 2 // 100
     assert (rebated.provider, rebated.amount) == (racer.stash, fee * 9 // 10)

@@ -1,17 +1,31 @@
-"""A place that was declined is drawn again, once, while nobody has committed: when, and by whom."""
+"""Units that racers decline: who stands for that, when a place is drawn again and by whom, and how its race goes on."""
+
+from dataclasses import replace
 
 import pytest
 
-from gpu_tasks.market.courts.cases import ClaimKind
+from counted_reads import watched_hook
+from gpu_tasks.market.courts.cases import CLAIMS_MAX, EXCLUDED_MAX, ClaimKind, PartyFault
+from gpu_tasks.market.courts.courts import Courts
+from gpu_tasks.market.courts.opinions import Answered
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass, device_id
 from gpu_tasks.market.draws import BEACON_DELAY, DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference import inference
+from gpu_tasks.market.inference import inference, queue
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT, RACER_WEIGHT
-from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.market.inference.units import (
+    DECLINES_MAX,
+    DECLINES_TO_JUDGE,
+    RACE_DECLINES_MAX,
+    RACERS_MAX,
+    Refund,
+    Unit,
+    UnitState,
+)
+from gpu_tasks.market.leaf_checks.checks import AUDITORS_MAX
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.types import Weight
 from runtime.pallets.beacon import Beacon
@@ -21,23 +35,83 @@ from simulation.chains.market_chain import (
     MarketChain,
     attach,
     attestation,
+    commit,
     named_keys,
     per_thousand,
+    refused,
     signed,
     terms,
 )
 from unit_cases import (
+    LEASE,
     RIGHT,
     TO_THE_DRAW,
+    WRONG,
     closes_at,
     commits,
+    committed,
     declines,
+    ended,
     is_awaited,
+    judged,
+    matched,
     racers_of,
     racing,
     refilled,
+    revealed,
     secured,
+    wait_for_race,
 )
+
+# --------------------------------------------------------------------------------------------------------- who declines
+
+
+def test_one_decline_of_a_lone_racer_draws_again_without_it_and_it_stands_for_that() -> None:
+    chain = MarketChain(named_keys(4))
+    unit_id, unit, (racer,) = matched(chain, racers=1)
+    chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    device = chain.now()[Devices].devices[racer.device]
+    assert device is not None
+    assert (device.assignment, device.secured) == (None, collateral(unit.rules, unit.price)), "free for other work"
+    chain.block()
+    assert chain.unit(unit_id).state is UnitState.QUEUED
+    again, (other,) = wait_for_race(chain, unit_id, 1)
+    assert other != racer
+    assert again.attempt == 2
+    assert not chain.happened(ev.RaceMissed)
+    chain.block(commit(other, unit_id, again, RIGHT))
+    chain.block(attach(attestation(other, unit_id, again, RIGHT)))
+    assert chain.unit(unit_id).state is UnitState.SETTLED
+    chain.blocks(7)
+    device = chain.now()[Devices].devices[racer.device]
+    assert device is not None
+    assert device.secured == 0
+
+
+def test_d4_a_decline_takes_nobody_else_out_of_the_race() -> None:
+    chain = MarketChain(named_keys(5))
+    unit_id, _, racers = matched(chain, racers=3)
+    chain.block(signed(racers[0].provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    committed(chain, unit_id, racers[1:])
+    revealed(chain, unit_id, racers[1:])
+    (settled,) = chain.happened(ev.UnitSettled)
+    assert (settled.winner, settled.witness) == (racers[1].stash, racers[2].stash)
+
+
+def test_who_has_declined_too_often_for_one_unit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "DECLINES_MAX", 9)
+    chain = MarketChain(named_keys(4))
+    unit_id, _, (racer,) = matched(chain, racers=1)
+    chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
+    chain.block()
+    assert chain.unit(unit_id).state is UnitState.REFUNDED
+
+
+def test_who_declined_raced_and_audited_fit_into_a_case() -> None:
+    """A hook opens the case: a list that did not fit would stop the chain."""
+    assert DECLINES_MAX + RACERS_MAX + AUDITORS_MAX <= EXCLUDED_MAX
+    assert RACERS_MAX + DECLINES_TO_JUDGE - 1 <= CLAIMS_MAX
+
 
 # ------------------------------------------------------------------------------------------------------------ the draw
 
@@ -54,8 +128,8 @@ def test_a_declined_place_is_filled_and_two_that_agree_are_paid(place: int) -> N
     device = chain.now()[Devices].devices[substitute.device]
     assert device is not None
     assert device.assignment == unit_id
-    chain.block(*(commits(chain, who, unit_id) for who in racers))
-    chain.block(attach(*(attestation(who, unit_id, unit, RIGHT) for who in racers)))
+    committed(chain, unit_id, racers)
+    revealed(chain, unit_id, racers)
     (settled,) = chain.happened(ev.UnitSettled)
     assert (settled.winner, settled.witness) == (racers[0].stash, racers[1].stash), "the place in the race is the same"
     chain.blocks(7)
@@ -128,7 +202,7 @@ def test_where_all_others_race_decline_or_ask_too_much_the_race_goes_on_as_it_is
     chain.blocks(8)
     assert not chain.happened(ev.PlaceRefilled)
     chain.block(commits(chain, other, unit_id))
-    chain.block(attach(attestation(other, unit_id, unit, RIGHT)))
+    revealed(chain, unit_id, [other])
     assert chain.unit(unit_id).state is UnitState.JUDGING
 
 
@@ -177,14 +251,7 @@ def test_a_place_is_not_filled_with_a_beacon_that_was_forgotten(monkeypatch: pyt
 
 
 def test_the_draw_of_a_place_is_paid_for_by_the_budget_of_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    spent: list[Weight] = []
-    hook = InferenceMarket.on_initialize
-
-    def noted(market: InferenceMarket) -> Weight:
-        spent.append(hook(market))
-        return spent[-1]
-
-    monkeypatch.setattr(InferenceMarket, "on_initialize", noted)
+    spent = watched_hook(monkeypatch, InferenceMarket)
     chain = MarketChain(named_keys(5))
     unit_id, (declined, _) = racing(chain)
     chain.block(declines(declined, unit_id))
@@ -324,3 +391,138 @@ def test_a_race_whose_lease_is_over_gets_nobody_however_late_the_block_that_ends
     assert racers_of(chain, unit_id) == [first, second]
     chain.block()
     assert chain.unit(unit_id).state is UnitState.QUEUED
+
+
+# ----------------------------------------------------------------------------------------------------------- the lease
+
+
+def test_whoever_fills_a_place_has_a_whole_lease_from_the_finality_of_its_draw() -> None:
+    chain = MarketChain(named_keys(9), final_lag=2)
+    unit_id, (declined, other) = racing(chain)
+    chain.blocks(20)
+    old = closes_at(chain, unit_id)
+    chain.block(declines(declined, unit_id))
+    chain.blocks(BEACON_DELAY + 2)
+    drawn_at = chain.height
+    assert chain.happened(ev.PlaceRefilled)
+    assert closes_at(chain, unit_id) == 0, "the draw is not final: no clock runs"
+    chain.blocks(2)
+    assert closes_at(chain, unit_id) == drawn_at + 2 + LEASE > old
+    while chain.height < drawn_at + 2 + LEASE:
+        chain.block()
+        assert not chain.happened(ev.RaceMissed)
+    substitute = racers_of(chain, unit_id)[0]
+    chain.block()
+    assert [missed.provider for missed in chain.happened(ev.RaceMissed)] == [substitute.stash, other.stash]
+    assert chain.unit(unit_id).state is UnitState.QUEUED
+
+
+def test_no_clock_runs_while_the_draw_of_the_place_is_not_final() -> None:
+    chain = MarketChain(named_keys(9), epoch_blocks=1_000)
+    unit_id, _, substitute, racers = refilled(chain)
+    chain.final_lag = 10**6
+    chain.blocks(3 * LEASE)
+    committed(chain, unit_id, racers)
+    chain.final_lag = 1
+    chain.block()
+    chain.block(attach(*(attestation(who, unit_id, chain.unit(unit_id), RIGHT) for who in racers)))
+    (settled,) = chain.happened(ev.UnitSettled)
+    assert substitute.stash in (settled.winner, settled.witness)
+
+
+@pytest.mark.parametrize("blocks", range(8))
+def test_who_was_drawn_before_may_commit_in_every_block_meanwhile(blocks: int) -> None:
+    chain = MarketChain(named_keys(9))
+    unit_id, (declined, other) = racing(chain)
+    chain.block(declines(declined, unit_id))
+    for _ in range(blocks):
+        chain.block()
+    chain.block(commits(chain, other, unit_id))
+    committed_at = chain.height
+    is_filled = blocks + 1 >= TO_THE_DRAW
+    assert bool(chain.happened(ev.PlaceRefilled)) is is_filled
+    unit = chain.unit(unit_id)
+    assert unit.round is not None
+    assert (unit.round.first_commit, bool(unit.round.closed_at)) == (committed_at, not is_filled)
+    assert not is_awaited(chain, unit_id)
+
+
+def test_commits_close_some_time_after_the_first_and_who_is_shut_out_has_not_missed() -> None:
+    chain = MarketChain(named_keys(9))
+    unit_id, declined, substitute, (_, other) = refilled(chain)
+    chain.block(commits(chain, other, unit_id))
+    began = {racer.owner: racer.started_at for racer in chain.unit(unit_id).racers}
+    current = chain.unit(unit_id).round
+    assert current is not None
+    took = chain.height - current.drawn_at
+    close = began[substitute.stash] + 2 * took + chain.unit(unit_id).rules.race_close
+    assert began[substitute.stash] > began[other.stash]
+    assert closes_at(chain, unit_id) == close, "who came later has twice as long as who was first, and the close"
+    chain.blocks(close - chain.height)
+    late = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=RIGHT)
+    chain.block(refused(substitute.provider, late, ev.WindowClosed))
+    assert not chain.happened(ev.RaceMissed)
+    device = chain.now()[Devices].devices[substitute.device]
+    assert device is not None
+    assert (device.assignment, device.is_paused) == (None, False)
+    assert secured(chain, declined), "who declined stands for that"
+
+
+# ------------------------------------------------------------------------------------------------ what is at stake then
+
+
+def test_who_declined_a_good_input_pays_although_its_place_was_filled() -> None:
+    chain = MarketChain(named_keys(9))
+    unit_id, declined, _, (first, second) = refilled(chain)
+    chain.block(commits(chain, first, unit_id, RIGHT), commits(chain, second, unit_id, WRONG))
+    unit = chain.unit(unit_id)
+    chain.block(attach(attestation(first, unit_id, unit, RIGHT), attestation(second, unit_id, unit, WRONG)))
+    assert chain.unit(unit_id).state is UnitState.JUDGING
+    judges = judged(chain, unit_id, [Answered(RIGHT)] * 3)
+    assert not {declined, first, second} & set(judges)
+    assert ended(chain, unit_id).state is UnitState.SETTLED
+    assert {(slash.provider, slash.fault) for slash in chain.happened(ev.ProviderSlashed)} == {
+        (second.stash, PartyFault.LIED),
+        (declined.stash, PartyFault.DECLINED),
+    }
+    assert not list(chain.now()[Courts].cases.keys())
+    assert not any(secured(chain, who) for who in (declined, first, second))
+
+
+def test_who_declined_and_was_replaced_is_out_of_the_race() -> None:
+    chain = MarketChain(named_keys(9))
+    unit_id, declined, _, _ = refilled(chain)
+    late = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=RIGHT)
+    again = InferenceMarket.decline(unit=unit_id, attempt=1)
+    chain.block(refused(declined.provider, late, ev.NotAssigned), refused(declined.provider, again, ev.NotAssigned))
+
+
+@pytest.mark.parametrize("too_many", [0, 1])
+def test_so_many_may_decline_that_a_filled_place_still_has_room(too_many: int) -> None:
+    """A list that did not fit would make the hook fail, and stop the chain."""
+    chain = MarketChain(named_keys(27))
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms(racers=8))
+    bound, strangers = chain.now(), DECLINES_MAX - RACE_DECLINES_MAX + too_many
+    unit = bound[InferenceMarket].units[unit_id]
+    assert unit is not None
+    bound[InferenceMarket].units[unit_id] = with_decliners(unit, strangers)
+    chain.state = chain.state.updated(bound.overlay.changes())
+    chain.blocks(3)
+    if too_many:
+        assert [refund.refund for refund in chain.happened(ev.UnitRefunded)] == [Refund.EXPIRED]
+        return
+    first, *others = racers_of(chain, unit_id)
+    chain.block(declines(first, unit_id))
+    chain.blocks(TO_THE_DRAW)
+    assert chain.happened(ev.PlaceRefilled)
+    chain.block(*(declines(who, unit_id) for who in racers_of(chain, unit_id)))
+    assert len(chain.unit(unit_id).declined_by) == DECLINES_MAX
+    chain.block()
+    assert chain.unit(unit_id).state is UnitState.JUDGING
+    assert len(chain.case(unit_id).terms.claims) == 1 + len(others) + 1
+
+
+def with_decliners(unit: Unit, count: int) -> Unit:
+    """As if so many had declined it in earlier races."""
+    return replace(unit, declined_by=tuple(bytes([number]) * 32 for number in range(count)))

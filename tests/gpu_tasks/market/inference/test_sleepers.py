@@ -1,17 +1,24 @@
-"""Units that sleep because nobody can serve them: what wakes them, in which order, and that nobody sleeps for ever."""
+"""Units that wait: what wakes them, in which order, and how long at most."""
 
+import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import inference, money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.queue import WELCOME_WEIGHT
+from gpu_tasks.market.inference.sleeping.easing import EASE_WEIGHT, NEVER_SEEN, Eased, Easing
 from gpu_tasks.market.inference.sleeping.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, Sleepers
 from gpu_tasks.market.inference.units import UnitState
+from market_agents import Agent, Habit
+from runtime.encoding.types import Weight
 from runtime.frame.call import Call
 from runtime.frame.runtime import Bound
+from runtime.frame.schedule import WeightMeter
 from runtime.pallets.beacon import Beacon
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import (
@@ -376,3 +383,107 @@ def test_who_registers_anew_has_a_key_too_young_for_all_who_sleep() -> None:
     assert provider.key_since > chain.unit(unit_id).terms.sealed_at
     chain.blocks(2 + BEACON_AND_FINALITY)
     assert asleep(chain, unit_id)
+
+
+# ------------------------------------------------------------------------------------------ a parameter that is lowered
+
+
+PLENTY = Weight(EASE_WEIGHT.ref_time * 1_000, 0)
+
+
+class Value:
+    """A storage value in memory, which counts what is written."""
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.writes = value, 0
+
+    def get(self) -> Any:
+        return self.value
+
+    def set(self, value: Any) -> None:
+        self.value, self.writes = value, self.writes + 1
+
+
+class Stirs:
+    """Sleepers that note what is stirred."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def stir(self, slots: dict[int, int], before: int) -> None:
+        self.seen += [(service, before) for service in slots]
+
+
+def eased(services: int, seen: Eased) -> tuple[Easing, Stirs, Value]:
+    stirs, value = Stirs(), Value(seen)
+    parts: tuple[Any, Any, Any] = (stirs, Value(services), value)
+    return Easing(*parts), stirs, value
+
+
+@pytest.mark.parametrize("bond_min", [10, 11])
+def test_a_bond_that_does_not_fall_wakes_nobody(bond_min: int) -> None:
+    easing_, stirs, value = eased(3, Eased(10, 0, 0))
+    easing_.step(7, bond_min, WeightMeter(PLENTY))
+    assert (stirs.seen, value.get()) == ([], Eased(bond_min, 0, 0))
+    assert value.writes == (bond_min != 10), "an idle market writes nothing"
+
+
+def test_a_chain_that_begins_wakes_nobody() -> None:
+    easing_, stirs, value = eased(3, NEVER_SEEN)
+    easing_.step(1, 10, WeightMeter(PLENTY))
+    assert (stirs.seen, value.get()) == ([], Eased(10, 0, 0))
+
+
+def test_a_bond_that_falls_stirs_each_service_once_within_the_budget_of_each_block() -> None:
+    easing_, stirs, value = eased(7, Eased(10, 0, 0))
+    taken = []
+    for height in range(20, 26):
+        budget = WeightMeter(Weight(EASE_WEIGHT.ref_time * 3, 0))
+        easing_.step(height, 9, budget)
+        taken.append(budget.spent.ref_time // EASE_WEIGHT.ref_time)
+    assert stirs.seen == [(service, 20) for service in range(7)]
+    assert taken == [3, 3, 1, 0, 0, 0]
+    assert value.get() == Eased(9, 0, 0)
+
+
+def test_one_that_falls_again_begins_anew() -> None:
+    easing_, stirs, _ = eased(2, Eased(10, 0, 0))
+    for height, bond_min in ((20, 9), (21, 8), (22, 8)):
+        easing_.step(height, bond_min, WeightMeter(Weight(EASE_WEIGHT.ref_time, 0)))
+    assert stirs.seen == [(0, 20), (0, 21), (1, 21)]
+
+
+# ----------------------------------------------------------------------------------------------------------- first come
+
+
+LATE_BLOCKS = 30
+"""Who is drawn in vain just before a slot is freed comes after those who are drawn once it is."""
+
+
+def most_overtaken(chain: MarketChain, *, units: int, blocks: int) -> tuple[int, int]:
+    """So many units are posted in each block: by how many blocks a younger one came first, and how many were drawn."""
+    agents = [Agent(keys, Habit.HONEST, random.Random(place)) for place, keys in enumerate(chain.validators)]
+    waiting: dict[bytes, int] = {}
+    most = drawn = 0
+    for _ in range(blocks):
+        wanted = (terms(OGPU, 1, chain.height),) * units
+        post = signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=wanted))
+        seen = len(chain.all_events)
+        chain.block(post, *(step for agent in agents for step in agent.steps(chain)))
+        for event in chain.all_events[seen:]:
+            if isinstance(event, ev.UnitPosted):
+                waiting[event.unit] = chain.height
+            elif isinstance(event, ev.UnitMatched) and event.unit in waiting:
+                posted, drawn = waiting.pop(event.unit), drawn + 1
+                most = max(most, posted - min(waiting.values(), default=posted))
+    return most, drawn
+
+
+@pytest.mark.parametrize(("validators", "units"), [(2, 1), (4, 1), (4, 2), (6, 3)])
+def test_a_market_that_is_full_serves_who_came_first(validators: int, units: int) -> None:
+    """Drawn in the order of hashes, one of four units waited for 241 blocks beside customers who kept coming."""
+    chain = MarketChain(named_keys(validators))
+    chain.blocks(3)
+    most, drawn = most_overtaken(chain, units=units, blocks=60)
+    assert drawn > 10
+    assert most <= LATE_BLOCKS

@@ -83,12 +83,9 @@ def test_a_proof_convicts_every_partner_who_stated_the_root() -> None:
     chain = TaskChain(size=14)
     chain.submit(segments=SEGMENTS, slots=2)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 6 * OGPU, 8 * OGPU))
-    gang = chain.providers()
     books = Books(chain)
-    for place, keys in enumerate(gang):
-        chain.start(keys, place)
-    for place, keys in enumerate(gang):
-        chain.finish(keys, place, TRACE)
+    gang = chain.start_all()
+    chain.finish_all(TRACE)
     eve = chain.keys[4]
     chain.do(eve, claim(chain, eve))
     chain.do(eve, show(chain))

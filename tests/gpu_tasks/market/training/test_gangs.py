@@ -72,8 +72,7 @@ def finish_and_accept_second(chain: TaskChain, keys: Keys) -> None:
 
 def test_who_waits_for_a_partner_is_not_late() -> None:
     chain, books, (alice, bob) = gang_of_two(blocks=8, order={"time_value": PRICE})
-    for place, keys in enumerate((alice, bob)):
-        chain.start(keys, place)
+    chain.start_all()
     for number in (1, 2, 3):
         chain.report(alice, number)
         while chain.height < chain.now().deadline - 1:  # as long as nobody takes it for dead
@@ -90,8 +89,7 @@ def test_who_waits_for_a_partner_is_not_late() -> None:
 
 def test_a_stop_charges_nobody_for_a_partner_that_is_late() -> None:
     chain, books, (alice, bob) = gang_of_two(blocks=4, collateral=4 * PRICE, order={"time_value": PRICE})
-    for place, keys in enumerate((alice, bob)):
-        chain.start(keys, place)
+    chain.start_all()
     chain.report(alice, 1)
     chain.blocks(3)
     chain.stop()
@@ -101,9 +99,8 @@ def test_a_stop_charges_nobody_for_a_partner_that_is_late() -> None:
 
 
 def test_more_blocks_bind_no_partner_beyond_what_the_task_allowed_to_promise() -> None:
-    chain, _, (alice, bob) = gang_of_two()
-    for place, keys in enumerate((alice, bob)):
-        chain.start(keys, place)
+    chain, _, (alice, _) = gang_of_two()
+    chain.start_all()
     chain.report(alice, 1)
     limit = chain.now().terms.blocks_max
     more = TrainingMarket.amend(task=chain.task, change=MoreBlocks(limit - 40 + 1))
@@ -144,9 +141,7 @@ def test_the_rest_of_a_gang_costs_no_more_than_the_emptiest_escrow_has() -> None
     chain.auction(bids)
     prices = [slot.price for slot in chain.now().slots]
     assert prices[0] > prices[1]
-    gang = chain.providers()
-    for place, keys in enumerate(gang):
-        chain.start(keys, place)
+    gang = chain.start_all()
     for number in (1, 2):
         for place, keys in enumerate(gang):
             chain.report(keys, number, place)

@@ -141,8 +141,7 @@ def test_an_audit_of_a_gang_goes_by_the_price_of_each_partner() -> None:
     chain.auction({alice: an_offer(5 * OGPU, 20), bob: an_offer(6 * OGPU, 40), third: an_offer(8 * OGPU, 40)})
     prices = [slot.price for slot in chain.now().slots]
     assert prices[0] > prices[1]
-    for place, keys in enumerate((alice, bob)):
-        chain.start(keys, place)
+    chain.start_all()
     chain.finish(alice)
     chain.finish(bob, 1, root=WRONG)
     assert (chain.state(), chain.now().judged_for) == (TaskState.JUDGED, JudgedFor.AUDIT)

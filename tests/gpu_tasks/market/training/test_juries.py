@@ -1,5 +1,7 @@
 """Disputes of what replicas agree on: a jury of replicas that are drawn anew, and what its word moves."""
 
+import pytest
+
 from gpu_tasks.client.commands.dispute import bonds_of
 from gpu_tasks.client.tasks.payments import jury_pay
 from gpu_tasks.market.training import events as ev
@@ -31,18 +33,37 @@ from runtime.pallets.balances import Balances
 from simulation.chains.market_chain import CUSTOMER, signed
 from task_chain import PRICE, RIGHT, WRONG, a_result, net
 
+ON_TIME, OUTVOTED, LIED = TaskOutcome.ON_TIME, TaskOutcome.OUTVOTED, TaskOutcome.LIED
 
-def test_a_jury_convicts_two_that_outvoted_an_honest_one() -> None:
-    chain, books, whose, jury = disputed(WRONG, RIGHT, WRONG)
-    compute(chain, jury, RIGHT, RIGHT, RIGHT, RIGHT, WRONG)
-    assert chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 3, 5, 4, RIGHT)
+
+@pytest.mark.parametrize(
+    ("roots", "words", "ends", "paid", "spends"),
+    [
+        ((WRONG, RIGHT, WRONG), (RIGHT, RIGHT, RIGHT, RIGHT, WRONG), [LIED, ON_TIME, LIED, *[ON_TIME] * 4, OUTVOTED],
+         [-COLLATERAL, net(PAY), -COLLATERAL, *[net(PAY)] * 4, -LOST], 5 * PAY - 2 * PRICE - LOST),
+        ((WRONG, WRONG, RIGHT), (RIGHT, RIGHT, RIGHT, WRONG, WRONG),
+         [OUTVOTED, OUTVOTED, ON_TIME, *[ON_TIME] * 3, OUTVOTED, OUTVOTED],
+         [-LOST, -LOST, net(PAY), *[net(PAY)] * 3, -LOST, -LOST], 4 * PAY - 4 * LOST),
+        ((RIGHT, RIGHT, RIGHT), (RIGHT,) * 5, [ON_TIME] * 8, [net(PAY)] * 8, 8 * PAY),
+        ((RIGHT, RIGHT, WRONG), (RIGHT, RIGHT, WRONG, WRONG, b"z" * 32), None, [0] * 8, 0),
+    ],
+    ids=["convicts two", "three against two", "a right result", "no agreement"],
+)  # fmt: skip
+def test_the_word_of_a_jury_moves_this(
+    roots: tuple[bytes, ...], words: tuple[bytes, ...], ends: list[TaskOutcome] | None, paid: list[int], spends: int
+) -> None:
+    """Four of five convict; three outvote; whoever disputes a right result pays the jury."""
+    chain, books, whose, jury = disputed(*roots)
+    compute(chain, jury, *words)
     assert chain.state() is TaskState.ENDED
-    lied, paid = TaskOutcome.LIED, TaskOutcome.ON_TIME
-    assert outcomes(chain) == [lied, paid, lied, *[paid] * 4, TaskOutcome.OUTVOTED]
-    assert books.changes(*whose) == [-COLLATERAL, net(PAY), -COLLATERAL]
-    assert books.changes(*jury) == [*[net(PAY)] * 4, -LOST]
-    assert spent(books) == -PAY + 2 * PRICE - 4 * PAY + LOST
-    assert chain.now().outcome is paid
+    if ends is None:
+        assert chain.now().outcome is TaskOutcome.UNDECIDED
+    else:
+        compared = ReplicasCompared(chain.task, 3, 5, words.count(RIGHT), RIGHT)
+        assert chain.happened(ReplicasCompared)[-1] == compared
+        assert (outcomes(chain), chain.now().outcome) == (ends, ON_TIME)
+    assert books.changes(*whose, *jury) == paid
+    assert spent(books) == -spends
 
 
 def test_a_dispute_locks_what_the_jury_is_paid_and_the_client_says_so() -> None:
@@ -54,30 +75,6 @@ def test_a_dispute_locks_what_the_jury_is_paid_and_the_client_says_so() -> None:
     assert before - chain.free(CUSTOMER.stash) == JURORS * PAY == jury_pay(task) == sum(bonds_of(task))
     books = chain.chain.now()[Balances].held_cases
     assert [books[CUSTOMER.stash, Hold(TASK_ESCROW, slot_case(chain.task, n))] for n in range(3, 8)] == [PAY] * JURORS
-
-
-def test_a_jury_of_three_against_two_convicts_nobody() -> None:
-    chain, books, whose, jury = disputed(WRONG, WRONG, RIGHT)
-    compute(chain, jury, RIGHT, RIGHT, RIGHT, WRONG, WRONG)
-    outvoted = TaskOutcome.OUTVOTED
-    assert outcomes(chain)[:3] == [outvoted, outvoted, TaskOutcome.ON_TIME]
-    assert books.changes(*whose) == [-LOST, -LOST, net(PAY)]
-    assert books.changes(*jury) == [*[net(PAY)] * 3, -LOST, -LOST]
-
-
-def test_who_disputes_a_right_result_pays_the_jury() -> None:
-    chain, books, whose, jury = disputed(RIGHT, RIGHT, RIGHT)
-    compute(chain, jury, *[RIGHT] * 5)
-    assert books.changes(*whose, *jury) == [net(PAY)] * 8
-    assert spent(books) == -8 * PAY
-
-
-def test_a_jury_that_does_not_agree_leaves_everything_where_it_was() -> None:
-    chain, books, whose, jury = disputed(RIGHT, RIGHT, WRONG)
-    compute(chain, jury, RIGHT, RIGHT, WRONG, WRONG, b"z" * 32)
-    assert chain.now().outcome is TaskOutcome.UNDECIDED
-    assert books.changes(*whose, *jury) == [0] * 8
-    assert spent(books) == 0
 
 
 def test_a_jury_that_nobody_joins_is_not_heard() -> None:

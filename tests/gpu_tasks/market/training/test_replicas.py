@@ -42,39 +42,42 @@ from runtime.pallets.beacon import Beacon
 from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, refused, signed
 from task_chain import PRICE, RIGHT, WRONG, TaskChain, a_result, an_order, forfeit, net, with_offers
 
-# ------------------------------------------------------------------------------------------------------- the good way
+# ---------------------------------------------------------------------------------------------------------- agreement
+
+THIRD = b"z" * 32
+TWO_OF_THREE = 2 * PAY - LOST
 
 
-def test_three_that_agree_are_paid_alike() -> None:
+@pytest.mark.parametrize("says_so", [True, False])
+@pytest.mark.parametrize(
+    ("roots", "agree", "outcome", "paid", "cost"),
+    [
+        ((RIGHT, RIGHT, RIGHT), 3, TaskOutcome.ON_TIME, [net(PAY)] * 3, 3 * PAY),
+        ((WRONG, RIGHT, RIGHT), 2, TaskOutcome.ON_TIME, [-LOST, net(PAY), net(PAY)], TWO_OF_THREE),
+        ((RIGHT, WRONG, RIGHT), 2, TaskOutcome.ON_TIME, [net(PAY), -LOST, net(PAY)], TWO_OF_THREE),
+        ((RIGHT, RIGHT, WRONG), 2, TaskOutcome.ON_TIME, [net(PAY), net(PAY), -LOST], TWO_OF_THREE),
+        ((RIGHT, WRONG, THIRD), 0, TaskOutcome.UNDECIDED, [0, 0, 0], 0),
+    ],
+)
+def test_most_of_three_are_paid_alike_and_the_third_is_not(
+    roots: tuple[bytes, ...], agree: int, outcome: TaskOutcome, paid: list[int], cost: int, *, says_so: bool
+) -> None:
+    """Whether the customer accepts or says nothing; three that differ move nothing."""
     chain, books, whose = replicated()
-    compute(chain, whose, RIGHT, RIGHT, RIGHT)
-    assert chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 0, 3, 3, RIGHT)
-    assert chain.state() is TaskState.SUBMITTED
-    accepted(chain)
-    assert outcomes(chain) == [TaskOutcome.ON_TIME] * 3
-    assert chain.now().outcome is TaskOutcome.ON_TIME
-    assert books.changes(*whose) == [net(PAY)] * 3
-    assert spent(books) == -3 * PAY
-    assert all(chain.is_idle(keys) for keys in chain.keys)
-
-
-def test_silence_accepts() -> None:
-    chain, books, whose = replicated()
-    compute(chain, whose, RIGHT, RIGHT, RIGHT)
-    chain.until(TaskState.ENDED)
-    assert books.changes(*whose) == [net(PAY)] * 3
-
-
-@pytest.mark.parametrize("liar", [0, 1, 2])
-def test_two_that_agree_are_paid_and_the_third_is_not(liar: int) -> None:
-    chain, books, whose = replicated()
-    roots = [WRONG if place == liar else RIGHT for place in range(3)]
     compute(chain, whose, *roots)
-    assert outcomes(chain)[liar] is TaskOutcome.OUTVOTED
-    accepted(chain)
-    assert books.changes(*whose) == [-LOST if place == liar else net(PAY) for place in range(3)]
-    assert spent(books) == -2 * PAY + LOST
-    assert chain.now().outcome is TaskOutcome.ON_TIME
+    if agree:
+        assert chain.happened(ReplicasCompared)[-1] == ReplicasCompared(chain.task, 0, 3, agree, RIGHT)
+        assert chain.state() is TaskState.SUBMITTED
+        assert [found is TaskOutcome.OUTVOTED for found in outcomes(chain)] == [root == WRONG for root in roots]
+    if agree and says_so:
+        accepted(chain)
+        assert (outcomes(chain) == [TaskOutcome.ON_TIME] * 3) is (agree == 3)
+    chain.until(TaskState.ENDED)
+    if says_so or not agree:
+        assert chain.now().outcome is outcome
+    assert books.changes(*whose) == paid
+    assert spent(books) == -cost
+    assert all(chain.is_idle(keys) for keys in chain.keys)
 
 
 def test_another_metric_is_another_result() -> None:
@@ -106,15 +109,6 @@ def test_a_program_that_failed_agrees_with_none_that_did_not() -> None:
     )
     chain.until(TaskState.SUBMITTED)
     assert outcomes(chain) == [TaskOutcome.OUTVOTED, None, None]
-
-
-def test_three_that_differ_move_nothing() -> None:
-    chain, books, whose = replicated()
-    compute(chain, whose, RIGHT, WRONG, b"z" * 32)
-    assert chain.state() is TaskState.ENDED
-    assert chain.now().outcome is TaskOutcome.UNDECIDED
-    assert books.changes(*whose) == [0, 0, 0]
-    assert spent(books) == 0
 
 
 # -------------------------------------------------------------------------------------------------------- who is drawn

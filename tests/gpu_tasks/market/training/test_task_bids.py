@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from counted_reads import HookRun, watched_hook
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import DeviceBusy, NotOwner, UnknownDevice
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -220,22 +221,7 @@ def test_a_record_that_is_dropped_right_after_its_last_bids_is_looked_at_no_more
 # ----------------------------------------------------------------------------------------------------- what bids prepay
 
 
-@pytest.fixture
-def charged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What the hook has charged to each block, in reference time."""
-    found: list[int] = []
-    hook = TrainingMarket.on_initialize
-
-    def watched(market: TrainingMarket) -> Weight:
-        weight = hook(market)
-        found.append(weight.ref_time)
-        return weight
-
-    monkeypatch.setattr(TrainingMarket, "on_initialize", watched)
-    return found
-
-
-def life_of(bids: int, charged: list[int]) -> tuple[int, int]:
+def life_of(bids: int, charged: list[HookRun]) -> tuple[int, int]:
     """A task with so many bids that its customer takes back when it is awarded, until nothing is left of it.
 
     What the block of the award was charged, and all blocks together.
@@ -246,14 +232,15 @@ def life_of(bids: int, charged: list[int]) -> tuple[int, int]:
     offers = {keys: an_offer((place + 1) * OGPU) for place, keys in enumerate(chain.keys[:bids])}
     chain.auction(offers)
     assert chain.state() is TaskState.STARTING
-    award = charged[-1]
+    award = charged[-1].ref_time
     chain.cancel()
     while chain.market.tasks[chain.task] is not None:
         chain.block()
-    return award, sum(charged)
+    return award, sum(run.ref_time for run in charged)
 
 
-def test_three_bids_more_are_charged_what_they_have_prepaid(charged: list[int]) -> None:
+def test_three_bids_more_are_charged_what_they_have_prepaid(monkeypatch: pytest.MonkeyPatch) -> None:
+    charged = watched_hook(monkeypatch, TrainingMarket)
     few_award, few = life_of(2, charged)
     many_award, many = life_of(5, charged)
     assert many_award - few_award == 3 * READ_BID_WEIGHT.ref_time

@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from gpu_tasks.market.courts.benches import AUDIT_DELAYS, is_audited
+from gpu_tasks.market.courts.cases import CaseStage
 from gpu_tasks.market.courts.courts import Courts
-from gpu_tasks.market.courts.money import CaseOutcome
+from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
+from gpu_tasks.market.courts.money import FIRST_JUDGES, CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.training import events as ev
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.money import TaskOutcome
 from gpu_tasks.market.training.tasks import TASK_DISPUTE, JudgedFor, TaskState, slot_case
@@ -25,14 +28,15 @@ from looked_at import (
     audited,
     disputed,
     judged,
+    judges_say,
     says,
     submitted,
-)  # fmt: skip
+)
 from runtime.cryptography.hashing import blake2_256
 from runtime.frame.holds import Hold
 from runtime.pallets.balances import Balances
 from runtime.pallets.beacon import Beacon
-from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, signed
+from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, refused, signed
 from task_chain import COLLATERAL, PRICE, RIGHT, WRONG, Books, TaskChain, forfeit, net, with_offers
 
 
@@ -219,9 +223,7 @@ def test_partners_that_state_different_results_are_judged_without_anybody_asking
     books = Books(chain)
     chain.submit(slots=2, milestones=1)
     chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 7 * OGPU))
-    gang = chain.providers()
-    for place, keys in enumerate(gang):
-        chain.start(keys, place)
+    gang = chain.start_all()
     chain.finish(gang[0])
     chain.finish(gang[1], 1, root=WRONG)
     assert (chain.state(), chain.now().cases) == (TaskState.JUDGED, 2)
@@ -240,3 +242,171 @@ def test_a_third_lie_ends_the_registration_while_its_lies_count() -> None:
     devices = chain.chain.now()[Devices]
     assert devices.providers[alice.stash] is None
     assert devices.expelled_until[alice.stash] > chain.height
+
+
+# ------------------------------------------------------------------------------------------------------- missing inputs
+
+
+INPUT = b"i" * 32
+
+
+def reported(*prices: int, constants: dict[str, int] | None = None, **order: object) -> tuple[TaskChain, Books]:
+    """A task whose winner says that there is no input."""
+    chain = TaskChain(size=12, constants=constants or {})
+    books = Books(chain)
+    chain.submit(**order)
+    chain.auction(with_offers(chain.keys, *(prices or (6 * OGPU, 7 * OGPU, 8 * OGPU))))
+    chain.do(chain.alice, TrainingMarket.report_input(task=chain.task, place=0))
+    assert chain.state() is TaskState.JUDGED
+    return chain, books
+
+
+def over(chain: TaskChain, opinion: Opinion) -> None:
+    """Let the judges say this, until the task goes on."""
+    while chain.state() is TaskState.JUDGED:
+        chain.block(*judges_say(chain, lambda _keys: opinion))
+
+
+def test_a_missing_input_costs_the_customer_bond_and_judges_and_ends_the_task() -> None:
+    chain, books = reported()
+    over(chain, Unanswerable())
+    assert chain.now().outcome is TaskOutcome.INPUT_MISSING
+    assert books.change(chain.alice) == forfeit(7 * OGPU) // 2
+    assert books.change(chain.bob) == net(STOOD_BY)
+    assert books.change(CUSTOMER) == -forfeit(7 * OGPU) - 3 * CALLED_FEE - STOOD_BY
+
+
+def test_judges_who_cost_more_than_the_escrow_leave_what_the_standby_is_due() -> None:
+    """They took all of it, and the hook could not pay who stood by: the chain stood still."""
+    chain, books = reported(constants={"TrainingMarket.judge_fee_ppm": 700_000})
+    over(chain, Unanswerable())
+    assert chain.now().outcome is TaskOutcome.INPUT_MISSING
+    assert books.change(chain.alice) == forfeit(7 * OGPU) // 2
+    assert books.change(chain.bob) == net(STOOD_BY)
+    escrow = money.escrow(chain.now().rules, PRICE)
+    assert books.change(CUSTOMER) == -forfeit(7 * OGPU) - (escrow - PRICE // 50) - STOOD_BY
+
+
+def test_a_good_input_costs_who_reported_it_a_miss_and_the_standby_goes_on() -> None:
+    chain, books = reported()
+    alice, bob = chain.keys[:2]
+    over(chain, says(INPUT)(alice))
+    task = chain.now()
+    assert (task.state, task.slots[0].provider) == (TaskState.STARTING, bob.stash)
+    assert task.judged_for is None, "nobody looks any more"
+    assert books.change(alice) == -(PRICE // 4 + 3 * CALLED_FEE)
+    assert books.change(CUSTOMER) == 0
+    assert chain.is_idle(alice)
+    chain.start(bob)
+    assert chain.state() is TaskState.RUNNING
+
+
+def test_a_case_about_an_input_is_of_what_the_task_says_and_who_gains_by_it_does_not_judge() -> None:
+    chain, _ = reported()
+    case, task = chain.chain.now()[Courts].cases[slot_case(chain.task, 0)], chain.now()
+    assert case is not None
+    assert case.terms.sealed_at == task.order.sealed_at < task.submitted_at
+    assert case.terms.excluded == (chain.bob.stash,), "who would have the place"
+    assert case.terms.pot_max == FIRST_JUDGES * FEE
+    (event,) = chain.happened(ev.TaskJudged)
+    assert event == ev.TaskJudged(chain.task, JudgedFor.INPUT)
+
+
+def test_an_end_that_was_offered_is_gone_while_judges_look_for_the_input() -> None:
+    chain = TaskChain(size=12)
+    chain.submit()
+    chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    chain.offer_end(1, 1)
+    assert chain.now().close is not None
+    chain.do(chain.alice, TrainingMarket.report_input(task=chain.task, place=0))
+    assert chain.now().close is None
+
+
+def test_what_nobody_decides_costs_nobody_anything() -> None:
+    chain, books = reported(6 * OGPU)
+    over(chain, None)
+    assert (chain.state(), chain.now().auction) == (TaskState.COMMITTING, 2)
+    assert books.change(chain.alice) == 0
+    assert books.change(CUSTOMER) == 0
+
+
+def test_of_a_gang_only_who_reported_is_replaced() -> None:
+    chain, books = reported(5 * OGPU, 6 * OGPU, 7 * OGPU, slots=2)
+    over(chain, says(INPUT)(chain.alice))
+    assert [slot.provider for slot in chain.now().slots] == [chain.keys[2].stash, chain.bob.stash]
+    assert books.change(chain.bob) == 0
+
+
+def test_only_who_has_the_slot_and_has_not_started_reports() -> None:
+    chain = TaskChain()
+    chain.submit(slots=2)
+    chain.auction(with_offers(chain.keys, 5 * OGPU, 6 * OGPU, 7 * OGPU))
+    report = TrainingMarket.report_input(task=chain.task, place=0)
+    for who in (chain.bob, chain.keys[2], CUSTOMER, Keys("stranger")):
+        for account in (who.stash, who.provider):
+            refused(account, report, ev.NotSlotOwner)(chain.chain.now())
+    chain.start(chain.alice)
+    refused(chain.alice.provider, report, ev.DoneAlready)(chain.chain.now())
+    chain.start(chain.bob, 1)
+    refused(chain.alice.provider, report, ev.WrongTaskState)(chain.chain.now())
+
+
+# ------------------------------------------------------------------------------------------------- a third of the stake
+
+
+LARGE, OWN, SMALL = 1_800 * OGPU, 540 * OGPU, 220 * OGPU
+BONDS = (*(LARGE,) * 3, *(OWN,) * 6, *(SMALL,) * 6)
+"""Of who works, stands by, and has bid in vain; of six who are one, 32.5 % of all; of six others."""
+
+
+def judged_by(chain: TaskChain, coalition: list[Keys]) -> None:
+    """A right result that is disputed: judges of a coalition say another, and who is found wrong by that appeals."""
+    chain.dispute()
+    cases = {slot_case(chain.task, place): slot.provider for place, slot in enumerate(chain.now().slots)}
+
+    def says(keys: Keys) -> Answered:
+        return Answered(WRONG if keys in coalition else RIGHT)
+
+    while chain.state() is not TaskState.ENDED:
+        courts = chain.chain.now()[Courts]
+        for case_id, provider in cases.items():
+            case = courts.cases[case_id]
+            if case is not None and case.stage is CaseStage.APPEALABLE and case.verdict == Answered(WRONG):
+                chain.block(signed(provider, Courts.appeal(case_id=case_id)))
+        chain.block(*judges_say(chain, says))
+
+
+def robbed(seed: int) -> tuple[TaskChain, Books, CaseOutcome]:
+    """A task of Alice's before such judges; how its case ends."""
+    chain = TaskChain(size=len(BONDS), bonds=BONDS)
+    chain.chain.chance.seed(seed)
+    books = Books(chain)
+    submitted(chain)
+    judged_by(chain, chain.keys[3:9])
+    return chain, books, CaseOutcome(chain.happened(CaseEnded)[0].outcome)
+
+
+def test_a_third_that_keeps_courts_from_deciding_robs_nobody() -> None:
+    """Two of three of a committee were enough, one dispute in two: a court of all left could not put it away."""
+    undecided = 0
+    for seed in range(8):
+        chain, books, outcome = robbed(seed)
+        assert chain.now().outcome is TaskOutcome.DISPUTED_FALSELY
+        assert books.change(chain.alice) >= net(PAID), "what its appeal cost came back"
+        undecided += outcome is CaseOutcome.AUDIT_RIGHT and len(chain.happened(CaseAppealed)) > 0
+    assert undecided, "the court of one of them found nothing"
+
+
+def test_a_gang_of_the_largest_stakes_loses_no_more_than_it_is_about() -> None:
+    """Partners may not judge, so of those who are left the coalition is most, and less than a third of all."""
+    chain = TaskChain(size=len(BONDS), bonds=BONDS)
+    books, gang = Books(chain), chain.keys[:3]
+    chain.submit(slots=3)
+    chain.auction(with_offers(gang, 6 * OGPU, 7 * OGPU, 8 * OGPU))
+    chain.start_all()
+    chain.finish_all()
+    judged_by(chain, chain.keys[3:9])
+    assert TaskOutcome.LIED in [slot.outcome for slot in chain.now().slots]
+    most = PRICE + PRICE // 4 + 12 * CALLED_FEE
+    assert most < COLLATERAL
+    assert all(books.change(keys) >= -most for keys in gang)

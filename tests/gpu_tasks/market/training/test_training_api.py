@@ -94,11 +94,8 @@ def test_of_a_gang_only_the_slot_that_is_judged_is_shown_as_a_case() -> None:
     chain = TaskChain(size=14)
     chain.submit(segments=SEGMENTS, slots=2)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 6 * OGPU, 8 * OGPU))
-    gang = chain.providers()
-    for place, keys in enumerate(gang):
-        chain.start(keys, place)
-    for place, keys in enumerate(gang):
-        chain.finish(keys, place, TRACE)
+    chain.start_all()
+    chain.finish_all(TRACE)
     eve = chain.keys[4]
     sealed = claim_commitment(GENESIS_HASH, chain.task, eve.stash, 1, proof, salt)
     chain.do(eve, TrainingMarket.claim_fraud(task=chain.task, commitment=sealed))

@@ -1,4 +1,4 @@
-"""The money table of tasks, to the grain; nothing is made or lost in any row, nor over a task that changes hands."""
+"""The money table of tasks, to the grain, and the numbers that it goes by."""
 
 from collections import Counter
 from dataclasses import replace
@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genesis.parameters import CONSENSUS, numbers
+from gpu_tasks.data.run_states import STATE_BYTES_MAX
+from gpu_tasks.data.sealing import BLOB_BYTES_MAX
 from gpu_tasks.market.courts.money import CaseMoney, CaseOutcome, Payee, Purse, chance_found, judge_fee
 from gpu_tasks.market.courts.money import settle as settle_case
 from gpu_tasks.market.training import money
@@ -23,9 +26,12 @@ from gpu_tasks.market.training.money import (
     settle,
     shares,
 )
+from gpu_tasks.market.training.numbers import task_rules
 from gpu_tasks.market.training.rules import DEFAULT_RULES, TaskRules
 from gpu_tasks.market.training.table_page import task_outcomes_page, task_words_page
 from gpu_tasks.market.training.terms import TaskTerms
+from gpu_tasks.market.training.training_market import TrainingMarket
+from gpu_tasks.provider.tasks.bid_terms import COMMIT_BLOCKS_LEAST, WINDOW_BLOCKS_LEAST
 
 OGPU = 10**8
 PAGE = Path(__file__).parents[4] / "docs" / "training.md"
@@ -217,7 +223,7 @@ def test_to_end_late_is_dearer_than_on_time_and_to_lie_is_dearest() -> None:
 
 
 @st.composite
-def task_rules(draw: st.DrawFn) -> TaskRules:
+def any_rules(draw: st.DrawFn) -> TaskRules:
     shares_of_all = st.integers(0, 1_000_000)
     return TaskRules(
         settlement_fee=draw(st.integers(0, 50_000)),
@@ -233,7 +239,7 @@ def task_rules(draw: st.DrawFn) -> TaskRules:
 @st.composite
 def slots(draw: st.DrawFn) -> TaskMoney:
     """Anything that can be locked and agreed on for a slot; judges may have taken any part of bond and collateral."""
-    rules = draw(st.just(DEFAULT_RULES) | task_rules())
+    rules = draw(st.just(DEFAULT_RULES) | any_rules())
     price_max = draw(st.integers(1, 100) | st.integers(1, 21 * 10**14))
     collateral = draw(st.integers(0, 20 * price_max))
     milestones = draw(st.integers(1, 50))
@@ -303,7 +309,7 @@ def test_a_customer_gains_at_most_its_losses_by_a_failure(slot: TaskMoney) -> No
     assert gains(TaskOutcome.LIED, full).get(CUSTOMER, 0) <= min(slot.collateral // 2, slot.terms.price_max)
 
 
-@given(task_rules(), st.integers(0, 100_000) | st.integers(0, 21 * 10**14))
+@given(any_rules(), st.integers(0, 100_000) | st.integers(0, 21 * 10**14))
 def test_what_is_left_pays_for_a_second_auction(rules: TaskRules, left: int) -> None:
     price_max = money.affordable(rules, left)
     assert price_max == 0 or money.escrow(rules, price_max) <= left
@@ -327,3 +333,82 @@ def test_the_words_name_the_rules(name: str, percent: int, word: TaskSum) -> Non
 def test_the_page_shows_the_table() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert all(part in page for part in (task_outcomes_page(), task_words_page()))
+
+
+# ---------------------------------------------------------------------------------------------------------------- rules
+
+
+@pytest.mark.parametrize(("rate", "trace_rate"), [(50_000, 250_000), (1_000_000, 5_000), (1_000, 1_000_000)])
+def test_what_a_lie_in_one_segment_costs_is_reckoned_by_the_chance_to_find_it(rate: int, trace_rate: int) -> None:
+    """An audit of a trace looks at four parts of twenty; without one it looks at everything."""
+    numbers = {name: parameter.default for name, parameter in TrainingMarket.parameters.items()}
+    numbers |= {
+        "audit_rate_ppm": rate,
+        "trace_audit_ppm": trace_rate,
+        "judge_fee_ppm": 400_000,
+        "trace_fee_ppm": 80_000,
+    }
+    whole, traced = (task_rules(numbers.__getitem__, has_trace=has_trace) for has_trace in (False, True))
+    assert (whole.audit_rate_ppm, whole.judge_fee_ppm) == (rate, 400_000)
+    assert (traced.audit_rate_ppm, traced.judge_fee_ppm) == (trace_rate, 80_000)
+    for rules, share in ((whole, 1.0), (traced, 0.2)):
+        assert rules.found_ppm == pytest.approx(
+            1_000_000 * share * (1 - (1 - rules.audit_rate_ppm / 4_000_000) ** 4), abs=1
+        )
+
+
+# --------------------------------------------------------------------------------------------------- windows in seconds
+
+
+PAGE_TEXT = (Path(__file__).parents[4] / "docs" / "training.md").read_text(encoding="utf-8")
+WINDOWS = (
+    "commit_blocks", "reveal_blocks", "start_blocks", "grace_blocks", "ask_blocks", "dispute_blocks", "accept_blocks",
+    "show_blocks", "task_keep",
+)  # fmt: skip
+FETCHING = ("start_blocks", "grace_blocks", "ask_blocks", "show_blocks")
+LINE_BYTES_PER_SECOND = 1_000_000 // 8
+"""Of a line of 1 Mbit/s."""
+
+
+def blocks(preset: str, window: str) -> int:
+    found: int = numbers(preset).get(f"TrainingMarket.{window}", getattr(TrainingMarket, window).default)
+    return found
+
+
+def seconds(preset: str, window: str) -> int:
+    """Where each slot has a block."""
+    return blocks(preset, window) * CONSENSUS[preset].slot_ms // 1_000
+
+
+def in_words(span: int) -> str:
+    for unit, length in (("h", 3_600), ("min", 60)):
+        if span % length == 0:
+            return f"{span // length} {unit}"
+    return f"{span} s"
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_the_page_says_how_long_a_window_is(window: str) -> None:
+    times = [in_words(seconds(preset, window)) for preset in ("devnet", "mainnet")]
+    assert f"| `{window}` | {' | '.join(times)} |" in PAGE_TEXT
+
+
+def test_the_page_says_how_large_a_blob_is_and_how_much_rarer_blocks_may_be() -> None:
+    assert f"{BLOB_BYTES_MAX:,} bytes at most" in PAGE_TEXT
+    assert BLOB_BYTES_MAX / LINE_BYTES_PER_SECOND < 9
+    assert STATE_BYTES_MAX <= 1_000_000
+    assert CONSENSUS["mainnet"].heartbeat_slots == 10
+    assert "every tenth slot" in PAGE_TEXT
+
+
+def test_mainnet_leaves_a_slow_line_time_for_a_blob_to_come_and_to_go() -> None:
+    for window in FETCHING:
+        assert seconds("mainnet", window) > 60 > 2 * BLOB_BYTES_MAX / LINE_BYTES_PER_SECOND
+    assert seconds("mainnet", "commit_blocks") > 2 * BLOB_BYTES_MAX / LINE_BYTES_PER_SECOND
+    assert seconds("mainnet", "dispute_blocks") >= 3_600
+
+
+@pytest.mark.parametrize("preset", CONSENSUS)
+def test_providers_find_every_window_long_enough_to_bid(preset: str) -> None:
+    assert all(blocks(preset, window) >= WINDOW_BLOCKS_LEAST for window in WINDOWS)
+    assert blocks(preset, "commit_blocks") > COMMIT_BLOCKS_LEAST

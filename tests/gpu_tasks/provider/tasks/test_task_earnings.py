@@ -83,11 +83,9 @@ def test_of_a_gang_each_has_what_its_own_slot_ended_as() -> None:
     chain.submit(slots=2)
     alice, bob = chain.keys[:2]
     chain.auction({alice: an_offer(5 * OGPU, blocks=2), bob: an_offer(5 * OGPU, blocks=40)})
-    for place, keys in enumerate((alice, bob)):
-        chain.start(keys, place)
+    chain.start_all()
     chain.blocks(4)
-    for place, keys in enumerate((alice, bob)):
-        chain.finish(keys, place)
+    chain.finish_all()
     chain.until_checked()
     chain.accept()
     chain.until(TaskState.ENDED)
