@@ -13,14 +13,7 @@ import pytest
 from damage import damaged
 from runtime.blocks.block import Block
 from runtime.blocks.era import IMMORTAL
-from runtime.blocks.extrinsic import (
-    Extra,
-    MultiSignature,
-    decode_extrinsic,
-    encode_bare,
-    encode_signed,
-    open_envelope,
-)
+from runtime.blocks.extrinsic import Extra, MultiSignature, decode_extrinsic, encode_bare, encode_signed, open_envelope
 from runtime.cryptography.signatures import Scheme
 from runtime.encoding.scale import DecodeError
 from runtime.execution.block_builder import Authoring

@@ -22,10 +22,7 @@ from node.pool.pooled import PooledExtrinsic
 from node.pool.transaction_pool import Held
 from node.pool.verifier import Claim
 from runtime.blocks.block import BLOCK, Block
-from runtime.blocks.extrinsic import (
-    Extra,
-    decode_extrinsic,
-)
+from runtime.blocks.extrinsic import Extra, decode_extrinsic
 from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography import signatures
 from runtime.cryptography.signatures import Scheme

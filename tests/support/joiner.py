@@ -7,12 +7,7 @@ from consensus.validators import ValidatorSet
 from handed_history import handed_on
 from node.ledger.chain import Chain
 from node.p2p.frames import FrameKind
-from node.peers.messages import (
-    GET_HANDOFFS,
-    HANDOFFS,
-    HANDOFFS_PER_ANSWER_MAX,
-    PeerStatus,
-)
+from node.peers.messages import GET_HANDOFFS, HANDOFFS, HANDOFFS_PER_ANSWER_MAX, PeerStatus
 from node.peers.peers import Peers
 from node.sync.checkpoint_watch import CheckpointWatch
 from node.sync.sets_ahead import ASK_MS, SetsAhead

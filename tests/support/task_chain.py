@@ -11,13 +11,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.training.bids import BidOffer, auction_id, bid_commitment
 from gpu_tasks.market.training.life.leaving import MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
-from gpu_tasks.market.training.tasks import (
-    Milestone,
-    Task,
-    TaskResult,
-    TaskState,
-    task_id_of,
-)
+from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskState, task_id_of
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.tasks.plan import AuctionNumbers
 from runtime.cryptography.hashing import blake2_256

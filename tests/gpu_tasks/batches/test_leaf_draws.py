@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tasks.batches.leaf_draws import (
-    WHOLE,
-    covers,
-    drawn_points,
-    index_at,
-    leaves_to_check,
-    weight_floor,
-)
+from gpu_tasks.batches.leaf_draws import WHOLE, covers, drawn_points, index_at, leaves_to_check, weight_floor
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.sum_tree import Totals, leaf_path, totals_of
 from runtime.cryptography.hashing import blake2_256

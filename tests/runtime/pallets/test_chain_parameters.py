@@ -16,13 +16,7 @@ from runtime.frame.parameter import ParameterChange
 from runtime.frame.runtime import Bound
 from runtime.frame.weights import work
 from runtime.pallets.balances import Balances
-from runtime.pallets.chain_parameters import (
-    ChainParameters,
-    FrozenParameter,
-    OutOfBounds,
-    ParameterSet,
-    RelationBroken,
-)
+from runtime.pallets.chain_parameters import ChainParameters, FrozenParameter, OutOfBounds, ParameterSet, RelationBroken
 from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudid, Sudo

@@ -76,14 +76,7 @@ def test_how_long_they_are_at_most() -> None:
 
 def test_other_kinds_and_other_lengths_are_refused() -> None:
     of_unit, of_task = encode_attestation(OF_UNIT), encode_attestation(OF_TASK)
-    bad = (
-        b"",
-        b"\2" + of_task[1:],
-        b"\0" + of_task[1:],
-        b"\1" + of_unit[1:],
-        of_task + b"\0",
-        of_task[:-1],
-    )
+    bad = (b"", b"\2" + of_task[1:], b"\0" + of_task[1:], b"\1" + of_unit[1:], of_task + b"\0", of_task[:-1])
     for raw in bad:
         with pytest.raises(DecodeError):
             DECODE(raw)

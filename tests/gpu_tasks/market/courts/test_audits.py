@@ -2,18 +2,7 @@
 
 import pytest
 
-from court_habits import (
-    FEE,
-    INPUT_BAD,
-    LIES,
-    SILENT,
-    appealed,
-    audited,
-    by_bench,
-    first_lies,
-    gains,
-    judges,
-)
+from court_habits import FEE, INPUT_BAD, LIES, SILENT, appealed, audited, by_bench, first_lies, gains, judges
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import AUDIT_POT, CaseKind, ClaimKind, CourtCase, PartyClaim, judges_of
 from gpu_tasks.market.courts.courts import Courts
@@ -74,11 +63,7 @@ def test_a_wrong_result_is_found_by_a_fresh_committee() -> None:
     assert stage.chain.now()[Toys].endings[case_id] == CaseOutcome.AUDIT_WRONG
     assert len({*pair, *committee}) == 5, "fresh judges"
     held = stage.chain.now()[Courts].collateral_of(PRICE)
-    assert moved == {
-        stage.racers[0].stash: -held,
-        CUSTOMER.stash: PRICE,
-        **dict.fromkeys((*pair, *committee), FEE),
-    }
+    assert moved == {stage.racers[0].stash: -held, CUSTOMER.stash: PRICE, **dict.fromkeys((*pair, *committee), FEE)}
 
 
 def appealed_in_vain(stage: CourtChain, case_id: bytes) -> None:

@@ -69,8 +69,7 @@ def test_together_more_than_half_of_all_judges_decide(said: str, decided: str) -
 
 
 @given(
-    st.lists(st.sampled_from([A, B, BAD, None]), max_size=6),
-    st.lists(st.sampled_from([A, B, BAD, None]), max_size=6),
+    st.lists(st.sampled_from([A, B, BAD, None]), max_size=6), st.lists(st.sampled_from([A, B, BAD, None]), max_size=6)
 )
 def test_half_of_all_judges_decide_nothing_against_the_others(
     given_first: list[Answered | Unanswerable | None], given_last: list[Answered | Unanswerable | None]

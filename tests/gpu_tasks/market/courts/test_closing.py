@@ -125,13 +125,7 @@ def test_where_all_have_sat_a_liar_pays_whole_what_more_than_a_third_say(right: 
         balances=SimpleNamespace(free_balance=lambda _: 0, existential_deposit=0),
     )
     terms = SimpleNamespace(
-        pot_max=0,
-        customer=b"customer",
-        customer_bond=0,
-        customer_price=0,
-        customer_spare=0,
-        claims=(),
-        price=1,
+        pot_max=0, customer=b"customer", customer_bond=0, customer_price=0, customer_spare=0, claims=(), price=1
     )
     case: Any = SimpleNamespace(terms=terms, fee=1, settled=SETTLED.root, appeal=None, has_court=True)
     assert closing._money(courts, case, seats, None, OTHER).takes_whole is takes_whole

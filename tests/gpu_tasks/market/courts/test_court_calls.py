@@ -18,14 +18,7 @@ from runtime.frame.errors import BadOrigin, DispatchError
 from runtime.frame.runtime import Bound
 from runtime.pallets.balances import Balances
 from runtime.pallets.staking.trust_stake import TrustStake
-from simulation.chains.court_chain import (
-    PRICE,
-    RIGHT,
-    WRONG,
-    CourtChain,
-    Says,
-    statement_of,
-)
+from simulation.chains.court_chain import PRICE, RIGHT, WRONG, CourtChain, Says, statement_of
 from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,

@@ -34,11 +34,7 @@ def test_a_dispute_is_decided_by_three_and_waits_for_an_appeal() -> None:
     assert case is not None
     assert (case.verdict, case.has_court, len(case.benches)) == (Answered(RIGHT), True, 1)
     moved = gains(stage, lambda: stage.run(case_id))
-    assert moved == {
-        CUSTOMER.stash: PRICE,
-        stage.racers[1].stash: -COLLATERAL,
-        **dict.fromkeys(judges(stage), FEE),
-    }
+    assert moved == {CUSTOMER.stash: PRICE, stage.racers[1].stash: -COLLATERAL, **dict.fromkeys(judges(stage), FEE)}
     toys = stage.chain.now()[Toys]
     assert toys.endings[case_id] == CaseOutcome.DECIDED
     assert toys.faults[case_id, stage.racers[1].stash] == PartyFault.LIED
@@ -163,10 +159,7 @@ def test_who_declined_a_good_input_pays_the_judges() -> None:
     case_id = stage.bring([(keys.stash, ClaimKind.DECLINED, None) for keys in stage.racers])
     moved = gains(stage, lambda: stage.run(case_id))
     each = PRICE // 4 + 3 * FEE // 2
-    assert moved == {
-        **{keys.stash: -each for keys in stage.racers},
-        **dict.fromkeys(judges(stage), FEE),
-    }
+    assert moved == {**{keys.stash: -each for keys in stage.racers}, **dict.fromkeys(judges(stage), FEE)}
 
 
 @pytest.mark.parametrize(("outside", "lost"), [(200, COLLATERAL), (1_200, PRICE + 3 * FEE + PRICE // 4)])
@@ -195,9 +188,7 @@ def test_two_judges_must_agree_and_one_decides_nothing() -> None:
 def test_what_was_withheld_is_a_miss_if_it_was_right(late: bytes | None, fault: PartyFault) -> None:
     stage = CourtChain()
     first, second = stage.racers
-    case_id = stage.bring(
-        [(first.stash, ClaimKind.ANSWERED, RIGHT), (second.stash, ClaimKind.WITHHELD, None)],
-    )
+    case_id = stage.bring([(first.stash, ClaimKind.ANSWERED, RIGHT), (second.stash, ClaimKind.WITHHELD, None)])
     stage.run(case_id, until=CaseStage.APPEALABLE)
     if late is not None:
         root = late
@@ -211,9 +202,7 @@ def test_what_was_withheld_is_a_miss_if_it_was_right(late: bytes | None, fault: 
 def test_only_what_was_withheld_is_opened_late_and_once() -> None:
     stage = CourtChain()
     first, second = stage.racers
-    case_id = stage.bring(
-        [(first.stash, ClaimKind.ANSWERED, WRONG), (second.stash, ClaimKind.WITHHELD, None)],
-    )
+    case_id = stage.bring([(first.stash, ClaimKind.ANSWERED, WRONG), (second.stash, ClaimKind.WITHHELD, None)])
     stage.chain.block(lambda bound: bound[Courts].open_late(case_id, second.stash, RIGHT))
     for party in (first.stash, second.stash, CUSTOMER.stash):
         with pytest.raises(OutOfTurn):
@@ -226,9 +215,7 @@ def test_only_what_was_withheld_is_opened_late_and_once() -> None:
 def test_once_a_court_is_called_nothing_is_opened_late() -> None:
     stage = CourtChain()
     first, second = stage.racers
-    case_id = stage.bring(
-        [(first.stash, ClaimKind.ANSWERED, RIGHT), (second.stash, ClaimKind.WITHHELD, None)],
-    )
+    case_id = stage.bring([(first.stash, ClaimKind.ANSWERED, RIGHT), (second.stash, ClaimKind.WITHHELD, None)])
     appealed(stage, case_id, stage.chain.others[-1])
     with pytest.raises(OutOfTurn):
         stage.chain.now()[Courts].open_late(case_id, second.stash, RIGHT)

@@ -11,16 +11,7 @@ from gpu_tasks.market.inference.units import Unit, UnitState
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import TREASURY
 from runtime.pallets.staking.slashing import part
-from simulation.chains.market_chain import (
-    CUSTOMER,
-    DEVICE_BOND,
-    Keys,
-    MarketChain,
-    named_keys,
-    refused,
-    signed,
-    terms,
-)
+from simulation.chains.market_chain import CUSTOMER, DEVICE_BOND, Keys, MarketChain, named_keys, refused, signed, terms
 from unit_cases import committed, matched, revealed
 
 # --------------------------------------------------------------------------------------------------------------- misses

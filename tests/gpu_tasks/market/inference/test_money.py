@@ -125,12 +125,7 @@ def test_what_a_settlement_pays_into_the_pot(price: int, premium: int) -> None:
     assert money.premium(RULES, price) == premium
 
 
-@given(
-    st.integers(0, 21 * 10**14),
-    st.integers(500_000, 1_000_000),
-    st.integers(1, OGPU),
-    st.integers(0, 1_000_000),
-)
+@given(st.integers(0, 21 * 10**14), st.integers(500_000, 1_000_000), st.integers(1, OGPU), st.integers(0, 1_000_000))
 def test_what_is_spare_pays_a_witness_or_a_pair_of_judges(price: int, fee_ppm: int, fee_min: int, witness: int) -> None:
     """Whatever the shares are: the pot adds nothing to what the pair is paid that looks at a lone answer."""
     rules = replace(RULES, judge_fee_ppm=fee_ppm, judge_fee_min=fee_min, witness_share=witness)
@@ -176,8 +171,7 @@ def test_a_rebate_is_less_than_the_fee(price: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "needed"),
-    [(OGPU, 2_037_893_070), (100_000, 2_037_894), (1_000, 1_000 + 5 * 100_000), (0, 500_000)],
+    ("price", "needed"), [(OGPU, 2_037_893_070), (100_000, 2_037_894), (1_000, 1_000 + 5 * 100_000), (0, 500_000)]
 )
 def test_collateral(price: int, needed: int) -> None:
     """20.38 prices at an audit rate of one in twenty; for dust, what its judges cost."""
@@ -190,11 +184,7 @@ def test_the_price_ramps(age: int, price: int) -> None:
 
 
 @given(
-    st.integers(0, 21 * 10**14),
-    st.integers(0, 10**6),
-    st.integers(1, 8),
-    st.integers(0, 100),
-    st.integers(0, TOKENS),
+    st.integers(0, 21 * 10**14), st.integers(0, 10**6), st.integers(1, 8), st.integers(0, 100), st.integers(0, TOKENS)
 )
 def test_every_outcome_pays_out_exactly_what_is_held(
     price_max: int, ppm: int, racers: int, spent: int, tokens: int

@@ -18,12 +18,7 @@ from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.numbers import DUTY_FEE
 from gpu_tasks.market.leaf_checks.checks import CheckOutcome, LeafStage
-from gpu_tasks.market.leaf_checks.events import (
-    AuditorDrawn,
-    AuditorSilent,
-    LeafCheckEnded,
-    LeavesDrawn,
-)
+from gpu_tasks.market.leaf_checks.events import AuditorDrawn, AuditorSilent, LeafCheckEnded, LeavesDrawn
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks.storage import seat_of

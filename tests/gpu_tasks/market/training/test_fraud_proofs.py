@@ -214,14 +214,8 @@ def test_who_has_not_opened_its_claim_when_the_customer_accepts_loses_nothing() 
 def test_a_commitment_that_is_copied_opens_nothing() -> None:
     chain, _ = stated()
     eve, thief = chain.keys[4:6]
-    chain.block(
-        signed(eve.provider, claim(chain, eve)),
-        signed(thief.provider, claim(chain, thief, by=eve)),
-    )
-    chain.block(
-        refused(thief.provider, show(chain), ev.ProvesNothing),
-        signed(eve.provider, show(chain)),
-    )
+    chain.block(signed(eve.provider, claim(chain, eve)), signed(thief.provider, claim(chain, thief, by=eve)))
+    chain.block(refused(thief.provider, show(chain), ev.ProvesNothing), signed(eve.provider, show(chain)))
 
 
 def test_a_proof_is_not_opened_in_the_block_that_commits_to_it() -> None:

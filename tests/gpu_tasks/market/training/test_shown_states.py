@@ -29,16 +29,7 @@ from gpu_tasks.market.training.tasks import Challenge, JudgedFor, TaskState, slo
 from gpu_tasks.market.training.terms import covered
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import SEGMENTS_MAX, traced_state
-from looked_at import (
-    DIGESTS,
-    SEGMENTS,
-    STOOD_BY,
-    TRACE,
-    disputed,
-    judged,
-    says,
-    submitted,
-)
+from looked_at import DIGESTS, SEGMENTS, STOOD_BY, TRACE, disputed, judged, says, submitted
 from priced_tasks import a_task
 from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.beacon import Beacon

@@ -175,10 +175,7 @@ def test_who_should_go_or_come_and_may_not_yet_is_told_why() -> None:
 def test_a_leaver_who_must_stay_keeps_its_weight_and_its_stake_answers() -> None:
     chain = chain_of(4)
     leaver = chain.validators[1]
-    chain.block(
-        signed(leaver.stash, TrustStake.chill()),
-        signed(leaver.stash, TrustStake.unbond(value=BOND)),
-    )
+    chain.block(signed(leaver.stash, TrustStake.chill()), signed(leaver.stash, TrustStake.unbond(value=BOND)))
     stake = chain.now()[TrustStake]
     for epoch in range(1, 12):
         stake = until_epoch(chain, epoch)

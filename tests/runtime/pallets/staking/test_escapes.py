@@ -111,8 +111,7 @@ def test_what_moved_stake_bears_is_paid_on_as_any_slash() -> None:
     chain = chain_of()
     chain.block(signed(WHO, TrustStake.delegate(FIRST.stash, BOND)))
     chain.block(
-        signed(WHO, TrustStake.redelegate(FIRST.stash, SECOND.stash, BOND)),
-        signed(REPORTER.stash, double(FIRST)),
+        signed(WHO, TrustStake.redelegate(FIRST.stash, SECOND.stash, BOND)), signed(REPORTER.stash, double(FIRST))
     )
     chain.blocks(2)
     before = chain.now()[Balances].free_balance(TREASURY)
@@ -294,9 +293,7 @@ def test_who_comes_back_is_a_newcomer() -> None:
 def test_who_bonds_up_to_the_least_is_a_newcomer() -> None:
     chain, who = chain_of(1), NEWCOMER.stash
     chain.block(
-        signed(who, TrustStake.bond(10 * OGPU)),
-        signed(who, validates(NEWCOMER)),
-        slashed(who, SlashStep(0, 100_000)),
+        signed(who, TrustStake.bond(10 * OGPU)), signed(who, validates(NEWCOMER)), slashed(who, SlashStep(0, 100_000))
     )
     chain.blocks(5)
     stake = chain.now()[TrustStake]
@@ -310,11 +307,7 @@ def test_keys_that_were_changed_are_free() -> None:
     chain, who, before = chain_of(1), NEWCOMER.stash, NEWCOMER.public("session")
     after = Keys("later")
     offer = TrustStake.validate(after.node_keys(), after.proof(GENESIS_HASH, who), after.provider, 50_000)
-    chain.block(
-        signed(who, TrustStake.bond(BOND)),
-        signed(who, validates(NEWCOMER)),
-        signed(who, offer),
-    )
+    chain.block(signed(who, TrustStake.bond(BOND)), signed(who, validates(NEWCOMER)), signed(who, offer))
     stake = chain.now()[TrustStake]
     assert (stake.key_owner[before], stake.key_owner[after.public("session")]) == (None, who)
     assert [stake.stash_of(key) for key in (NEWCOMER.provider, after.provider)] == [None, who]

@@ -53,10 +53,7 @@ def free(chain: MarketChain, account: bytes) -> int:
 
 def test_a_newcomer_may_be_elected_and_holds_no_office_yet() -> None:
     chain = chain_of()
-    chain.block(
-        signed(NEWCOMER.stash, TrustStake.bond(value=2 * BOND)),
-        signed(NEWCOMER.stash, validate(NEWCOMER)),
-    )
+    chain.block(signed(NEWCOMER.stash, TrustStake.bond(value=2 * BOND)), signed(NEWCOMER.stash, validate(NEWCOMER)))
     stake = chain.now()[TrustStake]
     assert stake.is_candidate(NEWCOMER.stash)
     assert stake.stash_of(NEWCOMER.provider) == NEWCOMER.stash
