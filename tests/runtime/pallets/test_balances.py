@@ -1,49 +1,341 @@
-"""Balances: single steps, and the sum of all accounts over any sequence."""
+"""Balances: transfers, holds by case, what any sequence keeps, and what a change costs."""
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from counted_reads import CountingReader
 from runtime.cryptography.hashing import blake2_128_concat
+from runtime.encoding.codec import DecodeError
 from runtime.encoding.types import RuntimeVersion, Signed
 from runtime.frame.errors import BelowMinimum, DispatchError, FundsUnavailable, NotExpendable
-from runtime.frame.holds import Hold, HoldReason, numbered_case
+from runtime.frame.holds import HOLD_REASONS_MAX, Hold, HoldReason, numbered_case
 from runtime.frame.pallet import Pallet
 from runtime.frame.runtime import Bound, Runtime
-from runtime.pallets.balances import Balances, DustLost, Endowed, Transfer
+from runtime.pallets.balances import (
+    Balances,
+    DustLost,
+    Endowed,
+    Reserved,
+    ReserveRepatriated,
+    Slashed,
+    Transfer,
+    Unreserved,
+)
+from runtime.pallets.hold_book import AccountHolds, HeldAmount
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory
+from simulation.catalogue import check_books
 
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
-DEPOSIT, SAVINGS = HoldReason("Deposit", "For a record."), HoldReason("Savings", "For later.")
-
-
-class Keeper(Pallet, index=3):
-    """A pallet that holds money for two reasons."""
-
-    hold_reasons = (DEPOSIT, SAVINGS)
-
-
-FIRST = Hold(DEPOSIT, numbered_case(1))
-RUNTIME = Runtime((System, Balances, Keeper), VERSION, {"Balances.existential_deposit": 10})
 ALICE, BOB, CAROL = (bytes([number]) * 32 for number in (1, 2, 3))
-PEOPLE = (ALICE, BOB, CAROL)
+NAMES = {"alice": ALICE, "bob": BOB, "carol": CAROL}
+PEOPLE = (ALICE, BOB)
+RENT, WAGES, SAVINGS = (HoldReason(name, f"For {name}.") for name in ("Rent", "Wages", "Savings"))
+
+
+class Landlord(Pallet, index=3):
+    """A pallet with two reasons."""
+
+    hold_reasons = (RENT, WAGES)
+
+
+class Bank(Pallet, index=9):
+    """A pallet with a reason of its own: the first of both pallets differ."""
+
+    hold_reasons = (SAVINGS,)
+
+
+RUNTIME = Runtime((System, Balances, Landlord, Bank), VERSION, {"Balances.existential_deposit": 10})
+CASES = [Hold(reason, numbered_case(number)) for reason in (RENT, WAGES, SAVINGS) for number in (1, 2)]
+FIRST, SECOND = CASES[:2]
+LISTED = RUNTIME.codecs.of(AccountHolds)
 
 
 def start(**amounts: int) -> Bound:
-    who = {"alice": ALICE, "bob": BOB, "carol": CAROL}
-    balances = [["0x" + who[name].hex(), amount] for name, amount in amounts.items()]
+    """Who has what, by name; without names Alice and Bob have a thousand each."""
+    given = amounts or {"alice": 1_000, "bob": 1_000}
+    balances = [["0x" + NAMES[name].hex(), amount] for name, amount in given.items()]
     return RUNTIME.at(Memory(RUNTIME.genesis({"Balances": {"balances": balances}})))  # type: ignore[arg-type]
 
 
-def owned(bound: Bound) -> int:
-    return sum(info.data.free + info.data.reserved for _, info in bound[System].account.items())
+def check_sums(bound: Bound) -> None:
+    """Cases add up, and all accounts to the issuance."""
+    check_books(bound, bound[Balances].total_issuance.get() + bound[Balances].burned.get())
+
+
+def callables(*verbs: Callable[[], None]) -> tuple[Callable[[], None], ...]:
+    """The same, typed."""
+    return verbs
 
 
 def happened(bound: Bound) -> list[Any]:
     return [event for _, event in bound.overlay.events]
+
+
+# ------------------------------------------------------------------------------------------------------- single steps
+
+
+def test_what_is_held_is_shown_by_reason_and_kept_by_case() -> None:
+    bound = start()
+    balances = bound[Balances]
+    for hold, amount in zip((CASES[4], *CASES[:3]), (1, 10, 20, 5), strict=True):
+        balances.hold(ALICE, hold, amount)
+    assert [balances.held(ALICE, hold) for hold in CASES] == [10, 20, 5, 0, 1, 0]
+    assert balances.holds[ALICE] == (HeldAmount(RENT, 30), HeldAmount(WAGES, 5), HeldAmount(SAVINGS, 1))
+    assert (balances.free_balance(ALICE), balances.reserved_balance(ALICE)) == (964, 36)
+    assert balances.held(BOB, FIRST) == 0
+    assert happened(bound)[0] == Reserved(ALICE, 1)
+    check_sums(bound)
+
+
+def test_a_case_pays_from_what_it_holds_and_from_nothing_else() -> None:
+    bound = start()
+    balances = bound[Balances]
+    balances.hold(ALICE, FIRST, 10)
+    balances.hold(ALICE, SECOND, 500)
+    balances.hold(BOB, FIRST, 500)
+    for pay in callables(
+        lambda: balances.release(ALICE, FIRST, 11),
+        lambda: balances.pay_held(ALICE, FIRST, ((BOB, 6), (None, 5))),
+        lambda: balances.rededicate(ALICE, FIRST, SECOND, 11),
+        lambda: balances.release(BOB, SECOND, 1),
+    ):
+        with pytest.raises(AssertionError, match="what it holds itself"), bound.overlay.transaction():
+            pay()
+    assert (balances.held(ALICE, FIRST), balances.held(ALICE, SECOND)) == (10, 500)
+    check_sums(bound)
+
+
+def test_a_payment_goes_to_others_to_oneself_and_to_burning_at_once() -> None:
+    bound = start()
+    balances = bound[Balances]
+    balances.hold(ALICE, FIRST, 100)
+    del bound.overlay.events[:]
+    balances.pay_held(ALICE, FIRST, ((BOB, 30), (None, 20), (ALICE, 40), (BOB, 0), (None, 0)))
+    assert (balances.held(ALICE, FIRST), balances.free_balance(ALICE), balances.free_balance(BOB)) == (10, 940, 1_030)
+    assert balances.burned.get() == 20
+    assert [type(event) for event in happened(bound)] == [Unreserved, ReserveRepatriated, Slashed]
+    check_sums(bound)
+
+
+def test_nothing_held_leaves_nothing_behind() -> None:
+    bound = start()
+    balances = bound[Balances]
+    balances.hold(ALICE, FIRST, 0)
+    balances.hold(ALICE, FIRST, 7)
+    balances.hold(ALICE, FIRST, 3)
+    balances.release(ALICE, FIRST, 10)
+    balances.release(ALICE, FIRST, 0)
+    balances.rededicate(ALICE, FIRST, SECOND, 0)
+    assert [list(item.items()) for item in (balances.holds, balances.held_cases, balances.case_totals)] == [[]] * 3
+    assert len(happened(bound)) == 3
+
+
+def test_an_account_lives_on_what_it_holds_and_what_cannot_live_is_burned() -> None:
+    bound = start(alice=100, bob=1_000)
+    balances = bound[Balances]
+    balances.hold(ALICE, FIRST, 100)
+    balances.release(ALICE, FIRST, 5)
+    assert bound[System].account[ALICE].providers == 1
+    balances.pay_held(ALICE, FIRST, ((BOB, 95),))
+    assert (bound[System].account[ALICE].providers, balances.burned.get()) == (0, 5)
+    assert DustLost(ALICE, 5) in happened(bound)
+    check_sums(bound)
+
+
+def test_one_can_hold_no_more_than_is_free_and_a_failed_hold_writes_nothing() -> None:
+    bound = start(alice=100, bob=1_000)
+    balances = bound[Balances]
+    balances.hold(ALICE, FIRST, 60)
+    with pytest.raises(FundsUnavailable):
+        balances.hold(ALICE, SECOND, 41)
+    with pytest.raises(FundsUnavailable):
+        balances.transfer(ALICE, BOB, 41)
+    assert balances.held(ALICE, SECOND) == 0
+    check_sums(bound)
+
+
+def test_money_can_be_dedicated_to_another_case_without_moving() -> None:
+    bound = start()
+    balances = bound[Balances]
+    balances.hold(ALICE, FIRST, 50)
+    before = bound[System].account[ALICE]
+    balances.rededicate(ALICE, FIRST, CASES[4], 20)
+    assert [balances.held(ALICE, hold) for hold in (FIRST, CASES[4])] == [30, 20]
+    assert balances.holds[ALICE] == (HeldAmount(RENT, 30), HeldAmount(SAVINGS, 20))
+    assert bound[System].account[ALICE] == before
+    check_sums(bound)
+
+
+def test_a_case_has_not_ended_while_anybody_holds_anything_for_it() -> None:
+    bound = start()
+    balances = bound[Balances]
+    balances.hold(ALICE, FIRST, 5)
+    balances.hold(BOB, FIRST, 1)
+    balances.release(ALICE, FIRST, 5)
+    balances.check_ended(SECOND)
+    with pytest.raises(AssertionError, match="case that has ended"):
+        balances.check_ended(FIRST)
+    balances.release(BOB, FIRST, 1)
+    balances.check_ended(FIRST)
+
+
+@pytest.mark.parametrize("grain", [-1, 1])
+def test_a_planted_grain_is_caught_by_the_next_change(grain: int) -> None:
+    bound = start()
+    balances = bound[Balances]
+    balances.hold(ALICE, FIRST, 50)
+    balances.holds[ALICE] = (HeldAmount(RENT, 50 + grain),)
+    for change in callables(
+        lambda: balances.hold(ALICE, SECOND, 5),
+        lambda: balances.release(ALICE, FIRST, 5),
+        lambda: balances.rededicate(ALICE, FIRST, SECOND, 5),
+    ):
+        with pytest.raises(AssertionError, match="reserved is held for a case"), bound.overlay.transaction():
+            change()
+
+
+def test_a_reason_that_shows_less_than_a_case_is_caught() -> None:
+    bound = start()
+    bound[Balances].hold(ALICE, FIRST, 50)
+    bound[Balances].holds[ALICE] = (HeldAmount(RENT, 3),)
+    with pytest.raises(AssertionError, match="add up to what is shown"):
+        bound[Balances].release(ALICE, FIRST, 5)
+
+
+# ---------------------------------------------------------------------------------------------------------- the form
+
+
+def test_a_reason_is_the_pallet_and_its_place_on_the_wire() -> None:
+    entries = (HeldAmount(RENT, 1), HeldAmount(WAGES, 2), HeldAmount(SAVINGS, 3))
+    encoded = bytes([12, 3, 0, 1, *[0] * 15, 3, 1, 2, *[0] * 15, 9, 0, 3, *[0] * 15])
+    assert LISTED.encode(entries) == encoded
+    assert LISTED.decode(encoded) == entries
+    for wrong in (bytes([4, 4, 0, *[0] * 16]), bytes([4, 3, 2, *[0] * 16]), bytes([4, 9])):
+        with pytest.raises(DecodeError):
+            LISTED.decode(wrong)
+
+
+def test_a_reason_belongs_to_one_pallet() -> None:
+    with pytest.raises(TypeError, match="another pallet"):
+        type("Thief", (Pallet,), {"hold_reasons": (RENT,)}, index=8)
+    assert (repr(RENT), RENT.tag) == ("Landlord.Rent", bytes([3, 0]))
+    with pytest.raises(TypeError, match="belong to the pallet"):
+        type("Ground", (Pallet,), {"hold_reasons": (HoldReason("Other", ""),)})
+
+
+def test_an_account_can_list_every_reason_of_a_runtime() -> None:
+    many = tuple(HoldReason(f"Reason{number}", "") for number in range(HOLD_REASONS_MAX))
+    hoarder = type("Hoarder", (Pallet,), {"hold_reasons": many}, index=7)
+    Runtime((System, Balances, hoarder), VERSION)
+    with pytest.raises(ValueError, match="more reasons"):
+        Runtime((System, Balances, Landlord, hoarder), VERSION)
+
+
+# ---------------------------------------------------------------------------------------------------------- sequences
+
+SHARES = st.lists(st.tuples(st.sampled_from([*PEOPLE, None]), st.integers(0, 200)), max_size=4)
+
+
+class HoldsOfTwo(RuleBasedStateMachine):
+    """Two accounts and six cases of three reasons, against a table of what each holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bound = start()
+        self.table: Counter[tuple[bytes, Hold]] = Counter()
+
+    def attempt(self, verb: str, *arguments: Any) -> bool:
+        """Call a verb in a layer; whether it succeeded."""
+        try:
+            with self.bound.overlay.transaction():
+                getattr(self.bound[Balances], verb)(*arguments)
+        except (DispatchError, AssertionError):
+            return False
+        return True
+
+    @rule(who=st.sampled_from(PEOPLE), hold=st.sampled_from(CASES), amount=st.integers(0, 700))
+    def hold(self, who: bytes, hold: Hold, amount: int) -> None:
+        """Hold, if there is so much."""
+        expected = amount <= self.bound[Balances].free_balance(who)
+        assert self.attempt("hold", who, hold, amount) == expected
+        self.table[who, hold] += amount if expected else 0
+
+    @rule(who=st.sampled_from(PEOPLE), hold=st.sampled_from(CASES), shares=SHARES)
+    def pay(self, who: bytes, hold: Hold, shares: list[tuple[bytes | None, int]]) -> None:
+        """Pay shares of a case, if it holds so much."""
+        amount = sum(share for _, share in shares)
+        expected = amount <= self.table[who, hold]
+        assert self.attempt("pay_held", who, hold, shares) == expected
+        self.table[who, hold] -= amount if expected else 0
+
+    @rule(
+        who=st.sampled_from(PEOPLE),
+        source=st.sampled_from(CASES),
+        other=st.sampled_from(CASES),
+        amount=st.integers(0, 200),
+    )
+    def rededicate(self, who: bytes, source: Hold, other: Hold, amount: int) -> None:
+        """Dedicate what one case holds to another."""
+        expected = amount <= self.table[who, source]
+        assert self.attempt("rededicate", who, source, other, amount) == expected
+        self.table[who, source] -= amount if expected else 0
+        self.table[who, other] += amount if expected else 0
+
+    @rule(source=st.sampled_from(PEOPLE), amount=st.integers(0, 700))
+    def transfer(self, source: bytes, amount: int) -> None:
+        """Free grains go about meanwhile."""
+        self.attempt("transfer", source, ALICE if source == BOB else BOB, amount)
+
+    @invariant()
+    def agrees_with_the_table(self) -> None:
+        """Each case holds what the table says, nothing else moved it, and all sums are right."""
+        check_sums(self.bound)
+        held = dict(self.bound[Balances].held_cases.items())
+        assert held == {key: amount for key, amount in self.table.items() if amount}
+        issued = self.bound[Balances].total_issuance.get() + self.bound[Balances].burned.get()
+        assert issued == 2_000
+
+
+TestHoldsOfTwo = HoldsOfTwo.TestCase
+
+
+# ------------------------------------------------------------------------------------------------------ what it costs
+
+
+def cost_after(cases: int) -> tuple[int, int, int]:
+    """Reads, entries and bytes written by one hold, one payment and one end of an account with so many cases."""
+    bound = start(alice=100_000, bob=1_000)
+    for number in range(cases):
+        bound[Balances].hold(ALICE, Hold(RENT, numbered_case(number + 10)), 5)
+    base = start(alice=100_000, bob=1_000).overlay.reader
+    assert isinstance(base, Memory)
+    counted = CountingReader(base.updated(bound.overlay.changes()))
+    after = RUNTIME.at(counted)
+    after[Balances].hold(ALICE, FIRST, 50)
+    after[Balances].pay_held(ALICE, FIRST, ((BOB, 10), (None, 10), (ALICE, 30)))
+    after[Balances].check_ended(FIRST)
+    changes = after.overlay.changes()
+    return counted.reads, len(changes), sum(len(value or b"") for value in changes.values())
+
+
+def test_no_change_costs_more_with_thousands_of_open_cases() -> None:
+    few, many = cost_after(1), cost_after(3_000)
+    assert many == few
+    assert few[0] <= 8
+
+
+# ------------------------------------------------------------------------------------------------------------ transfers
+
+
+def owned(bound: Bound) -> int:
+    return sum(info.data.free + info.data.reserved for _, info in bound[System].account.items())
 
 
 def test_a_transfer_moves_and_opens_the_account() -> None:
@@ -128,7 +420,7 @@ def test_a_credit_too_small_to_open_an_account_is_burned() -> None:
 
 
 amounts = st.integers(0, 60)
-people = st.sampled_from(PEOPLE)
+people = st.sampled_from((ALICE, BOB, CAROL))
 actions = st.one_of(
     st.tuples(st.just("transfer"), people, people, amounts, st.booleans()),
     st.tuples(st.just("hold"), people, st.just(FIRST), amounts),
