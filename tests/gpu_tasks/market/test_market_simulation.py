@@ -6,12 +6,11 @@ from collections import Counter
 import pytest
 
 from gpu_tasks.market.courts.cases import PartyFault
-from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import intake
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.schedules import EXPIRY_BUDGET, EXPIRY_WEIGHT, HEIGHT_BUDGET, STEP_WEIGHT
-from gpu_tasks.market.inference.units import Refund, UnitState, is_open, unit_id_of
+from gpu_tasks.market.inference.units import Refund, unit_id_of
 from market_agents import Agent, Habit, right_root
 from nightly_but import nightly_but
 from runtime.encoding.types import Weight
@@ -29,7 +28,6 @@ from simulation.chains.market_chain import (
 
 HABITS = (Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.HONEST, Habit.SLOW, Habit.LIAR, Habit.DECLINER)
 BLOCKS = 150
-DRAIN_BLOCKS = 600 + 30 + 10 + 12 + 20
 
 
 def simulate(
@@ -79,31 +77,8 @@ def test_with_two_racers_and_honest_judges_no_wrong_result_is_paid(seed: int) ->
         assert unit.terms.racers == 1 or settled.output_root == right_root(settled.unit)
 
 
-def test_everything_ends_when_everybody_stops() -> None:
-    chain, _ = simulate(9, HABITS, blocks=60)
-    assert any(is_open(unit) for _, unit in chain.now()[InferenceMarket].units.items() if unit)
-    chain.blocks(DRAIN_BLOCKS)
-    market = chain.now()[InferenceMarket]
-    assert market.open_units.get() == 0
-    assert all(unit.state in (UnitState.SETTLED, UnitState.REFUNDED) for _, unit in market.units.items() if unit)
-    assert not list(market.duties.items())
-    courts = chain.now()[Courts]
-    assert not list(courts.cases.keys())
-    assert not list(courts.seats.items())
-
-
 def test_one_seed_gives_one_state() -> None:
     assert simulate(3, HABITS, blocks=40)[0].state.values == simulate(3, HABITS, blocks=40)[0].state.values
-
-
-@pytest.mark.nightly
-def test_a_long_pause_of_finality_is_caught_up_with_bounded_work() -> None:
-    chain, _ = simulate(5, HABITS, blocks=60)
-    chain.final_lag = 10**6
-    chain.blocks(45)
-    chain.final_lag = 1
-    chain.blocks(DRAIN_BLOCKS)
-    assert chain.now()[InferenceMarket].open_units.get() == 0
 
 
 def test_more_units_than_a_block_may_look_at() -> None:

@@ -1,4 +1,4 @@
-"""Pools by shares: single steps with their dust, and what no sequence of steps can do."""
+"""Pools by shares, positions in them, slashes of them: single steps with their dust, and limits of every sequence."""
 
 from fractions import Fraction
 
@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.encoding.codec import codec
+from runtime.pallets.staking import delegations as dl
+from runtime.pallets.staking.delegations import EraPosting, Pool, Position
 from runtime.pallets.staking.share_pool import (
     SHARES_PER_GRAIN,
     SPENT_BELOW,
@@ -17,7 +20,17 @@ from runtime.pallets.staking.share_pool import (
     strike,
     worth,
 )
-from runtime.pallets.staking.slash_factors import SlashStep
+from runtime.pallets.staking.slash_factors import (
+    FACTORS_MAX,
+    WHOLE,
+    Factors,
+    Liability,
+    OffenceFactor,
+    SlashStep,
+    left_of,
+    lost,
+    remembered,
+)
 
 GRAIN = SHARES_PER_GRAIN
 SLASHED = SharePool(2, 3 * GRAIN)
@@ -129,3 +142,121 @@ def test_a_slash_in_steps_takes_what_all_of_it_takes(pool: SharePool, first: int
     at_once = strike(pool, SlashStep(0, high)).pool
     assert 0 <= at_once.value - stepped.value <= 1
     assert at_once.value <= Fraction(pool.value * (10**6 - high), 10**6)
+
+
+# ------------------------------------------------------------------------------------------------------------ positions
+
+
+def test_nobody_claims_what_a_pool_did_not_earn() -> None:
+    with pytest.raises(AssertionError, match="no more than their pool earned"):
+        dl.pay(Pool(owed=1), Position(owed=2))
+
+
+def test_nobody_gives_up_what_it_has_not() -> None:
+    pool = Pool(SharePool(2, 2 * 10**6), delegators=2)
+    with pytest.raises(AssertionError, match="that it gives up"):
+        dl.depart(pool, Position(shares=10**6), 2 * 10**6, 0)
+
+
+def test_a_move_without_a_place_is_the_callers_mistake() -> None:
+    moves = tuple(dl.MovedShares(1, Liability(bytes(32), era, ())) for era in range(dl.MOVED_MAX))
+    position = Position(shares=dl.MOVED_MAX, moved=moves)
+    pool = Pool(SharePool(1, 10**6))
+    with pytest.raises(AssertionError, match="whether there is a place"):
+        dl.enter(pool, position, 1, 9, Liability(bytes(32), 99, ()))
+    standing, _ = dl.enter(pool, position, 1, 9, moves[3].answer)
+    assert sum(move.shares for move in standing.position.moved) == dl.MOVED_MAX + 10**6
+
+
+def test_what_is_new_is_empty_and_a_position_is_small() -> None:
+    assert not any(any(codec(type(new)).encode(new)) for new in (Pool(), Position(), EraPosting()))
+    assert len(codec(Position).encode(Position(2**127, 2**127, 2**31, 2**127, 2**127))) == 69
+    assert len(codec(EraPosting).encode(EraPosting(2**127, 2**127))) == 32
+
+
+def test_no_index_of_a_pool_that_holds_everything_claims_more_than_was_paid() -> None:
+    pool, everybody = Pool(stake=SharePool(7 * 10**17, 7 * 10**23)), Position(shares=7 * 10**23)
+    for era in range(10):
+        pool, _, left = dl.post(pool, 1, era + 1)
+        assert left == 0
+    assert (pool.owed, dl.earned(pool, everybody, EraPosting())) == (10, 7)
+
+
+# ------------------------------------------------------------------------------------------------------------ what left
+
+
+WHO = b"v" * 32
+HALF: Factors = (OffenceFactor(5, WHOLE // 2),)
+
+
+@pytest.mark.parametrize(
+    ("amount", "step", "taken"),
+    [(100, (0, 0), 0), (100, (0, 1), 1), (100, (0, 500_000), 50), (3, (500_000, 750_000), 2), (9, (10**6, 10**6), 0)],
+)
+def test_a_step_is_a_part_of_what_the_steps_before_left(amount: int, step: tuple[int, int], taken: int) -> None:
+    assert lost(amount, SlashStep(*step)) == taken
+
+
+def test_the_steps_of_an_offence_are_one_factor() -> None:
+    once = remembered((), 5, SlashStep(0, 250_000))
+    assert once == (OffenceFactor(5, 3 * WHOLE // 4),)
+    twice = remembered(once, 5, SlashStep(250_000, 500_000))
+    assert twice == HALF
+    assert remembered(twice, 2, SlashStep(0, 10**6)) == (OffenceFactor(2, 0), *HALF)
+
+
+@pytest.mark.parametrize(
+    ("left_in", "known", "now", "left"),
+    [
+        (5, (), HALF, 50),
+        (9, (), HALF, 50),
+        (4, (), HALF, 100),
+        (5, HALF, HALF, 100),
+        (5, HALF, (OffenceFactor(5, WHOLE // 4),), 50),
+        (5, HALF, (*HALF, OffenceFactor(6, 0)), 100),
+        (6, HALF, (*HALF, OffenceFactor(6, 0)), 0),
+        (6, (), (OffenceFactor(2, WHOLE // 2), OffenceFactor(6, WHOLE // 2)), 25),
+        (5, (OffenceFactor(5, 0),), (OffenceFactor(5, 0),), 100),
+        (5, (OffenceFactor(4, 0),), (OffenceFactor(4, 0), *HALF), 50),
+    ],
+)
+def test_what_is_left(left_in: int, known: Factors, now: Factors, left: int) -> None:
+    assert left_of(100, Liability(WHO, left_in, known), now) == left
+
+
+def test_only_so_many_offences_are_remembered() -> None:
+    factors: Factors = ()
+    for era in range(FACTORS_MAX + 3):
+        factors = remembered(factors, era, SlashStep(0, 500_000))
+    assert [factor.era for factor in factors] == list(range(3, FACTORS_MAX + 3))
+    assert left_of(100, Liability(WHO, 2, (OffenceFactor(2, 9),)), factors) == 100, (
+        "what is forgotten makes nothing of nothing"
+    )
+
+
+steps = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 10**6)), max_size=8)
+
+
+def slashed(factors: Factors, taken: dict[int, int], slashes: list[tuple[int, int]]) -> Factors:
+    for era, wanted in slashes:
+        step = SlashStep(taken.get(era, 0), max(wanted, taken.get(era, 0)))
+        taken[era] = step.wanted
+        factors = remembered(factors, era, step)
+    return factors
+
+
+@given(steps, steps, st.integers(0, 4), st.integers(0, 10**15))
+def test_never_above_the_exact_part_and_a_grain_for_each_offence_below(
+    before: list[tuple[int, int]], after: list[tuple[int, int]], era: int, amount: int
+) -> None:
+    taken: dict[int, int] = {}
+    known = slashed((), taken, [(when, ppm // 2) for when, ppm in before])
+    then = dict(taken)
+    now = slashed(known, taken, after)
+    exact = Fraction(amount)
+    for when, wanted in taken.items():
+        if when <= era:
+            exact *= Fraction(10**6 - wanted, 10**6 - then.get(when, 0))
+    left = left_of(amount, Liability(WHO, era, known), now)
+    assert left <= exact < left + 4
+    assert now != known or left == amount
