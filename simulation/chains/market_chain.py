@@ -23,7 +23,7 @@ from gpu_tasks.market.courts.cases import CourtCase, sitting
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable, opinion_commitment
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import DeviceClass, device_id
+from gpu_tasks.market.devices.records import Device, DeviceClass, device_id
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Unit, UnitTerms, racer_of, result_commitment, unit_id_of
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
@@ -270,6 +270,12 @@ class MarketChain:
         case = self.now()[Courts].cases[case_id]
         assert case is not None
         return case
+
+    def device(self, keys: Keys) -> Device:
+        """The record of somebody's first device."""
+        device = self.now()[Devices].devices[keys.device]
+        assert device is not None
+        return device
 
     def owned(self, *accounts: bytes) -> int:
         """What some accounts have, free and held."""

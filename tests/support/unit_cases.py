@@ -7,7 +7,6 @@ from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import Device
 from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import race_clocks
@@ -144,12 +143,6 @@ def refilled(chain: MarketChain, racers: int = 2, place: int = 0) -> tuple[bytes
     return unit_id, before[place], after[place], after
 
 
-def secured(chain: MarketChain, who: Keys) -> int:
-    device = chain.now()[Devices].devices[who.device]
-    assert device is not None
-    return device.secured
-
-
 def is_awaited(chain: MarketChain, unit_id: bytes) -> bool:
     """Whether the unit waits for a draw, of its race or of a place in it."""
     return bool(chain.now()[InferenceMarket].draws.places[aged(chain.unit(unit_id).posted_at, unit_id)])
@@ -167,13 +160,6 @@ def closes_at(chain: MarketChain, unit_id: bytes) -> int:
 DRAW_BLOCKS = 4
 
 
-def device_of(chain: MarketChain, keys: Keys) -> Device:
-    """The record of somebody's device."""
-    found = chain.now()[Devices].devices[keys.device]
-    assert found is not None
-    return found
-
-
 def one_device(queue: int = 2) -> tuple[MarketChain, Keys]:
     """A chain on which all but one device are paused."""
     chain = MarketChain(named_keys(4), queue=queue)
@@ -187,7 +173,7 @@ def ahead(chain: MarketChain, units: int = 3) -> list[bytes]:
     posted = chain.post(*(terms(OGPU, 1) for _ in range(units)))
     chain.blocks(DRAW_BLOCKS)
     assert all(chain.unit(unit_id).state is UnitState.RACING for unit_id in posted)
-    only = device_of(chain, chain.validators[0])
+    only = chain.device(chain.validators[0])
     assert only.assignment is not None
     assert {only.assignment, *only.behind} == set(posted)
     return [only.assignment, *only.behind]

@@ -166,8 +166,7 @@ def test_more_bond_counts_in_no_draw_whose_beacon_may_be_known() -> None:
     alice = chain.validators[0]
     chain.blocks(3)
     chain.block(signed(alice.stash, Devices.bond_device_extra(device=alice.device, value=OGPU)))
-    device = chain.now()[Devices].devices[alice.device]
-    assert device is not None
+    device = chain.device(alice)
     assert device.changed_at == chain.height
 
 

@@ -11,7 +11,6 @@ from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage, PartyFault
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.events import BenchDrawn, OpensNothing, OutOfTurn
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
-from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -77,8 +76,7 @@ def test_a_liar_loses_its_collateral_and_the_right_racer_is_paid(validators: int
     premium = -(-2 * fee * 50_000 // 1_000_000)
     assert gained[CUSTOMER.stash] == -unit.price - premium + unit.price, "the price back from the liar"
     assert (settled.state, settled.output_root) == (UnitState.SETTLED, RIGHT)
-    device = chain.now()[Devices].devices[liar.device]
-    assert device is not None
+    device = chain.device(liar)
     assert device.is_paused
     assert (device.bond, device.secured) == (DEVICE_BOND - lost, 0)
     assert liar.stash not in chain.now()[TrustStake].tombstones
@@ -398,7 +396,7 @@ def test_a_settled_result_that_an_audit_finds_wrong_costs_its_racers_the_collate
     assert [gained[judge.stash] for judge in judges] == [unit.price // 2] * 3
     assert (refuted.is_refuted, refuted.is_watched) == (True, False)
     assert [one.output_root for one in chain.happened(ev.ResultRefuted)] == [WRONG]
-    assert all(chain.now()[Devices].devices[liar.device].secured == 0 for liar in liars)  # type: ignore[union-attr]
+    assert all(chain.device(liar).secured == 0 for liar in liars)
 
 
 @pytest.mark.usefixtures("_audits")
@@ -412,19 +410,18 @@ def test_a_right_result_that_is_audited_costs_its_racers_nothing_and_frees_their
     settled = ended(chain, unit_id)
     assert not settled.is_refuted
     assert [chain.owned(racer.stash) - before[racer.stash] for racer in racers] == [0, 0]
-    assert [chain.now()[Devices].devices[racer.device].secured for racer in racers] == [0, 0]  # type: ignore[union-attr]
+    assert [chain.device(racer).secured for racer in racers] == [0, 0]
     assert not chain.happened(ev.ProviderSlashed)
 
 
 def test_without_an_audit_the_collateral_is_free_after_a_few_blocks() -> None:
     chain = MarketChain(named_keys(6), constants={"Courts.audit_rate_ppm": 1_000})
     unit_id, unit, racers = raced(chain, {0: RIGHT, 1: RIGHT})
-    device = chain.now()[Devices].devices[racers[0].device]
-    assert device is not None
+    device = chain.device(racers[0])
     assert device.secured == collateral(unit.rules, unit.price)
     chain.blocks(5 + 1)
     assert not chain.unit(unit_id).is_watched
-    assert chain.now()[Devices].devices[racers[0].device].secured == 0  # type: ignore[union-attr]
+    assert chain.device(racers[0]).secured == 0
 
 
 @pytest.mark.usefixtures("_audits")

@@ -517,6 +517,5 @@ def test_what_one_service_was_given_counts_once_for_another(price: int) -> None:
     chain.blocks(4)
     units = [unit for _, unit in chain.now()[InferenceMarket].units.items() if unit is not None]
     assert [unit.state for unit in units] == [UnitState.RACING] * 2
-    held = chain.now()[Devices].devices[only.device]
-    assert held is not None
+    held = chain.device(only)
     assert price == OGPU or held.bond < held.secured * 3 // 2, "there is not room for three"

@@ -30,8 +30,7 @@ def test_where_all_racers_missed_a_hundredth_of_their_collateral_burns() -> None
     assert [chain.owned(CUSTOMER.stash), chain.owned(TREASURY)] == [before, treasury]
     assert chain.now()[Balances].burned.get() - burned == 2 * taken
     for racer in racers:
-        device = chain.now()[Devices].devices[racer.device]
-        assert device is not None
+        device = chain.device(racer)
         assert (device.bond, device.secured, device.is_paused) == (DEVICE_BOND - taken, 0, True)
 
 

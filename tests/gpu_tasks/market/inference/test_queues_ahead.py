@@ -32,7 +32,7 @@ from simulation.chains.market_chain import (
     signed,
     terms,
 )
-from unit_cases import DRAW_BLOCKS, LEASE, RIGHT, ahead, began, device_of, one_device, wait_for_race
+from unit_cases import DRAW_BLOCKS, LEASE, RIGHT, ahead, began, one_device, wait_for_race
 
 
 def test_a_device_takes_as_many_units_as_its_owner_said_and_the_rest_sleeps() -> None:
@@ -41,7 +41,7 @@ def test_a_device_takes_as_many_units_as_its_owner_said_and_the_rest_sleeps() ->
     chain.blocks(DRAW_BLOCKS)
     states = [chain.unit(unit_id).state for unit_id in posted]
     assert (states.count(UnitState.RACING), states.count(UnitState.QUEUED)) == (3, 2)
-    held = device_of(chain, only)
+    held = chain.device(only)
     assert held.secured == sum(racer.collateral for unit_id in posted for racer in chain.unit(unit_id).racers), (
         "each holds its part of the bond from the draw on"
     )
@@ -54,7 +54,7 @@ def test_its_bond_bounds_them_too() -> None:
     chain.block(signed(only.stash, InferenceMarket.offer(device=only.device, service=0, ask=per_thousand(10 * OGPU))))
     posted = chain.post(*dear)
     chain.blocks(DRAW_BLOCKS + 14)  # their price rises to what is asked
-    held = device_of(chain, only)
+    held = chain.device(only)
     racing = [unit_id for unit_id in posted if chain.unit(unit_id).state is UnitState.RACING]
     each = max(racer.collateral for unit_id in racing for racer in chain.unit(unit_id).racers)
     assert 0 < len(racing) < 16
@@ -67,7 +67,7 @@ def test_units_go_to_who_has_the_fewest() -> None:
     for _ in range(3):
         chain.post(*(terms(OGPU, 1) for _ in range(4)))
         chain.blocks(DRAW_BLOCKS)
-        assert len({len(device_of(chain, one).behind) for one in chain.validators}) == 1
+        assert len({len(chain.device(one).behind) for one in chain.validators}) == 1
 
 
 def test_a_lease_counts_from_the_commit_before() -> None:
@@ -93,7 +93,7 @@ def test_what_is_behind_may_be_done_first() -> None:
     chain, only = one_device()
     first, second, third = ahead(chain)
     chain.block(commit(only, second, chain.unit(second), RIGHT))
-    held = device_of(chain, only)
+    held = chain.device(only)
     assert (held.assignment, held.behind) == (first, (third,))
     chain.block()
     chain.block(attach(attestation(only, second, chain.unit(second), RIGHT)))
@@ -116,7 +116,7 @@ def test_a_miss_sends_everything_behind_it_back_with_its_age() -> None:
     for unit_id in (second, third):
         unit = chain.unit(unit_id)
         assert (unit.state, unit.posted_at, unit.racers) == (UnitState.QUEUED, posted_at, ())
-    held = device_of(chain, only)
+    held = chain.device(only)
     assert (held.assignment, held.behind, held.secured, held.is_paused) == (None, (), 0, True)
     assert not list(chain.now()[InferenceMarket].duties.items())
     others = [signed(one.stash, Devices.resume(device=one.device)) for one in chain.validators[1:]]
@@ -131,9 +131,9 @@ def test_a_device_whose_queue_is_closed_counts_as_changed_in_that_block() -> Non
     """It is free for more than it was: once a beacon is known, that must not bring it into the draw."""
     chain, only = one_device()
     ahead(chain)
-    before = device_of(chain, only).changed_at
+    before = chain.device(only).changed_at
     chain.block(lambda bound: bound[Devices].close_queue(only.device))
-    held = device_of(chain, only)
+    held = chain.device(only)
     assert before < chain.height
     assert (held.queue, held.changed_at) == (0, chain.height)
 
@@ -182,12 +182,12 @@ def test_nobody_comes_into_a_draw_by_a_commit_once_its_beacon_is_known() -> None
     (third,) = chain.post(terms(OGPU, 1))
     recorded = chain.unit(third).recorded_at
     chain.block(commit(only, first, chain.unit(first), RIGHT))
-    assert device_of(chain, only).freed_at == (recorded + 1,)
+    assert chain.device(only).freed_at == (recorded + 1,)
     chain.blocks(2)
     assert chain.unit(third).state is UnitState.QUEUED
     unit, _ = wait_for_race(chain, third)
     assert unit.recorded_at > recorded, "it was recorded anew first"
-    assert second in (device_of(chain, only).assignment, *device_of(chain, only).behind)
+    assert second in (chain.device(only).assignment, *chain.device(only).behind)
 
 
 def test_who_may_say_how_many_units_a_device_takes() -> None:
@@ -201,10 +201,10 @@ def test_who_may_say_how_many_units_a_device_takes() -> None:
         refused(one.stash, Devices.set_queue(device=one.device, queue=QUEUE_MAX + 1), dev.QueueTooLong),
     )
     chain.block(signed(one.provider, Devices.set_queue(device=one.device, queue=QUEUE_MAX)))
-    assert device_of(chain, one).queue == QUEUE_MAX
-    assert device_of(chain, one).changed_at == chain.height
+    assert chain.device(one).queue == QUEUE_MAX
+    assert chain.device(one).changed_at == chain.height
     chain.block(signed(one.stash, Devices.set_queue(device=one.device, queue=0)))
-    assert device_of(chain, one).queue == 0
+    assert chain.device(one).queue == 0
     assert [said.queue for said in chain.happened(dev.DeviceQueueSet)] == [QUEUE_MAX, 0]
 
 
@@ -274,26 +274,26 @@ def test_nobody_waits_longer_than_two_leases_and_who_let_him_takes_none_ahead_an
     waited_since = chain.unit(order[3]).round
     assert waited_since is not None
     chain.blocks(waited_since.leased_from + 2 * LEASE + 1 - chain.height)
-    assert device_of(chain, only).queue == 0
+    assert chain.device(only).queue == 0
     chain.block()
-    held = device_of(chain, only)
+    held = chain.device(only)
     assert (held.assignment, held.behind, held.is_paused) == (order[2], (), False), "what it works on stays"
     assert [recalled.unit for recalled in chain.happened(ev.RacerRecalled)] == [order[3]]
     chain.block()
     assert (chain.unit(order[3]).state, chain.unit(order[3]).racers) == (UnitState.QUEUED, ())
     assert not chain.happened(ev.RaceMissed)
     chain.block(signed(only.provider, Devices.set_queue(device=only.device, queue=3)))
-    assert device_of(chain, only).queue == 3
+    assert chain.device(only).queue == 3
 
 
 def test_a_device_that_has_room_for_a_unit_is_free_for_no_task() -> None:
     chain, only = one_device()
     chain.post(terms(OGPU, 1))
     devices = chain.now()[Devices]
-    assert (devices.can_work(device_of(chain, only)), devices.is_free(device_of(chain, only))) == (True, True)
+    assert (devices.can_work(chain.device(only)), devices.is_free(chain.device(only))) == (True, True)
     chain.blocks(DRAW_BLOCKS)
     devices = chain.now()[Devices]
-    assert (devices.can_work(device_of(chain, only)), devices.is_free(device_of(chain, only))) == (True, False)
+    assert (devices.can_work(chain.device(only)), devices.is_free(chain.device(only))) == (True, False)
 
 
 # -------------------------------------------------------------------------------------------------------------- recalls
@@ -306,7 +306,7 @@ def test_a_fault_in_what_a_device_is_done_with_sends_back_what_is_behind_too() -
     chain.block(lambda bound: bound[Devices].halt(only.device, b"e" * 32))
     chain.block()
     assert {recalled.unit for recalled in chain.happened(ev.RacerRecalled)} == {second, third}
-    held = device_of(chain, only)
+    held = chain.device(only)
     assert (held.assignment, held.behind, held.is_paused) == (first, (), True)
     assert chain.unit(first).state is UnitState.RACING
 

@@ -112,7 +112,7 @@ def test_commits_close_as_long_again_as_the_first_took_and_ten_blocks_after_it_a
     assert chain.happened(ev.UnitDisputed), "one reveal of two drawn does not decide"
     assert chain.case(unit_id).stage is CaseStage.PAIR
     assert not chain.happened(ev.RaceMissed)
-    assert not chain.now()[Devices].devices[slow.device].is_paused  # type: ignore[union-attr]
+    assert not chain.device(slow).is_paused
 
 
 def test_nobody_commits() -> None:

@@ -59,7 +59,6 @@ from unit_cases import (
     racing,
     refilled,
     revealed,
-    secured,
     wait_for_race,
 )
 
@@ -70,8 +69,7 @@ def test_one_decline_of_a_lone_racer_draws_again_without_it_and_it_stands_for_th
     chain = MarketChain(named_keys(4))
     unit_id, unit, (racer,) = matched(chain, racers=1)
     chain.block(signed(racer.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
-    device = chain.now()[Devices].devices[racer.device]
-    assert device is not None
+    device = chain.device(racer)
     assert (device.assignment, device.secured) == (None, collateral(unit.rules, unit.price)), "free for other work"
     chain.block()
     assert chain.unit(unit_id).state is UnitState.QUEUED
@@ -83,8 +81,7 @@ def test_one_decline_of_a_lone_racer_draws_again_without_it_and_it_stands_for_th
     chain.block(attach(attestation(other, unit_id, again, RIGHT)))
     assert chain.unit(unit_id).state is UnitState.SETTLED
     chain.blocks(7)
-    device = chain.now()[Devices].devices[racer.device]
-    assert device is not None
+    device = chain.device(racer)
     assert device.secured == 0
 
 
@@ -124,16 +121,15 @@ def test_a_declined_place_is_filled_and_two_that_agree_are_paid(place: int) -> N
     assert (unit.state, unit.attempt, unit.is_refilling) == (UnitState.RACING, 1, False)
     assert [decliner.owner for decliner in unit.decliners] == [declined.stash]
     assert [(who.stash, unit_id) in duties for who in (declined, *racers)] == [False, True, True]
-    assert secured(chain, declined) == secured(chain, substitute) == collateral(unit.rules, unit.price)
-    device = chain.now()[Devices].devices[substitute.device]
-    assert device is not None
+    assert chain.device(declined).secured == chain.device(substitute).secured == collateral(unit.rules, unit.price)
+    device = chain.device(substitute)
     assert device.assignment == unit_id
     committed(chain, unit_id, racers)
     revealed(chain, unit_id, racers)
     (settled,) = chain.happened(ev.UnitSettled)
     assert (settled.winner, settled.witness) == (racers[0].stash, racers[1].stash), "the place in the race is the same"
     chain.blocks(7)
-    assert not any(secured(chain, who) for who in (declined, *racers)), "until no audit can come any more"
+    assert not any(chain.device(who).secured for who in (declined, *racers)), "until no audit can come any more"
 
 
 def test_the_place_is_drawn_with_the_beacon_of_two_blocks_after_the_decline_and_when_that_is_final() -> None:
@@ -462,10 +458,9 @@ def test_commits_close_some_time_after_the_first_and_who_is_shut_out_has_not_mis
     late = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=RIGHT)
     chain.block(refused(substitute.provider, late, ev.WindowClosed))
     assert not chain.happened(ev.RaceMissed)
-    device = chain.now()[Devices].devices[substitute.device]
-    assert device is not None
+    device = chain.device(substitute)
     assert (device.assignment, device.is_paused) == (None, False)
-    assert secured(chain, declined), "who declined stands for that"
+    assert chain.device(declined).secured, "who declined stands for that"
 
 
 # ------------------------------------------------------------------------------------------------ what is at stake then
@@ -486,7 +481,7 @@ def test_who_declined_a_good_input_pays_although_its_place_was_filled() -> None:
         (declined.stash, PartyFault.DECLINED),
     }
     assert not list(chain.now()[Courts].cases.keys())
-    assert not any(secured(chain, who) for who in (declined, first, second))
+    assert not any(chain.device(who).secured for who in (declined, first, second))
 
 
 def test_who_declined_and_was_replaced_is_out_of_the_race() -> None:

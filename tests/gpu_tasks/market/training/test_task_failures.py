@@ -202,8 +202,7 @@ def test_a_standby_takes_nothing_over_with_a_device_that_might_not_bid_for_it() 
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
     alice, bob = chain.keys[:2]
     work(chain, alice, milestones=2)
-    device = chain.chain.now()[Devices].devices[bob.device]
-    assert device is not None
+    device = chain.chain.device(bob)
     chain.do(bob, Devices.unregister_device(device=bob.device), role="stash")
     anew = Devices.register_device(kind=DeviceClass.DATACENTER, uuid_hash=device.uuid_hash, bond=DEVICE_BOND)
     chain.do(bob, anew, role="stash")
