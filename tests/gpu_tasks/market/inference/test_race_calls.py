@@ -14,9 +14,12 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.numbers import DUTY_FEE
 from gpu_tasks.market.inference.units import Refund, UnitState, unit_id_of
+from runtime.encoding.types import Signed
+from runtime.frame.call import Call
 from runtime.frame.errors import InvalidBlock
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, TREASURY
+from runtime.pallets.system import System
 from simulation.chains.market_chain import (
     CUSTOMER,
     GENESIS_HASH,
@@ -83,6 +86,23 @@ def test_a_lone_racer_is_believed() -> None:
     (settled,) = chain.happened(ev.UnitSettled)
     assert settled.witness is None
     assert settled.paid == settled.price + -(-2 * (settled.price // 2) // 20)
+
+
+def test_what_a_racer_owes_is_free_where_it_succeeds() -> None:
+    chain = MarketChain(named_keys(1))
+    unit_id, _, (racer,) = matched(chain, racers=1)
+
+    def pays_fee(call: Call) -> bool:
+        """In the next block, whose hooks have nothing to do."""
+        bound = chain.now()
+        bound[System].number.set(chain.height + 1)
+        return bound.dispatch(call, Signed(racer.provider)).pays_fee
+
+    assert not pays_fee(InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=b"c" * 32))
+    assert not pays_fee(InferenceMarket.decline(unit=unit_id, attempt=1))
+    committed(chain, unit_id, [racer])
+    chain.block()
+    assert not pays_fee(Attestations.reveal(attestation=attestation(racer, unit_id, chain.unit(unit_id), RIGHT)))
 
 
 def test_a_device_is_free_again_once_its_result_is_committed() -> None:
