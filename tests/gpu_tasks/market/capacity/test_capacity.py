@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.capacity import events as ev
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
@@ -23,6 +22,7 @@ from gpu_tasks.market.capacity.proofs import (
 from gpu_tasks.market.capacity.roll_call import RollCall
 from gpu_tasks.market.devices.events import NotOwner
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.inference.gpu_tasks_api import GpuTasksApi
 from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.market.training.events import NotEligible
 from gpu_tasks.market.training.tasks import task_id_of

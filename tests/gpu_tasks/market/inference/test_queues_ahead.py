@@ -3,7 +3,6 @@
 import pytest
 
 from counted_reads import watched_hook
-from gpu_tasks.market.api import GpuTasksApi
 from gpu_tasks.market.devices import events as dev
 from gpu_tasks.market.devices.device_work import RECALL_WEIGHT
 from gpu_tasks.market.devices.devices import Devices
