@@ -109,21 +109,16 @@ def _newest(chain: MarketChain) -> RollCall:
     return called
 
 
-def _until(chain: MarketChain, height: int) -> None:
-    while chain.height < height - 1:
-        chain.block()
-
-
 def _answered(chain: MarketChain, fakes: list[Fake]) -> RollCall:
     """All commit in the first block that counts, and show rows; then the inspectors are drawn."""
     now = _newest(chain)
-    _until(chain, now.at + times.COMMITS_FROM)
+    chain.blocks_to(now.at + times.COMMITS_FROM - 1)
     chain.block(*(signed(one.owner.stash, Capacity.commit(device=one.device, root=ROOT)) for one in fakes))
-    _until(chain, times.rows_at(now) + 1)
+    chain.blocks_to(times.rows_at(now))
     now = _newest(chain)
     shows = (Capacity.show_rows(device=one.device, rows=shown_rows(now.rows_seed, one.device)) for one in fakes)
     chain.block(*(signed(one.owner.stash, show) for one, show in zip(fakes, shows, strict=True)))
-    _until(chain, times.inspectors_at(now) + 1)
+    chain.blocks_to(times.inspectors_at(now))
     return _newest(chain)
 
 
@@ -136,8 +131,7 @@ def _inspected(chain: MarketChain, now: RollCall, liars: list[Fake]) -> None:
         for inspector in pallet.inspectors(now, one.device, one.owner.stash)[:OBJECTIONS_TO_END]
     ]
     chain.block(*steps)
-    _until(chain, times.inspectors_at(now) + times.INSPECT_BLOCKS + 1)
-    chain.block()
+    chain.blocks_to(times.inspectors_at(now) + times.INSPECT_BLOCKS + 1)
 
 
 def _withdrawn(chain: MarketChain, fakes: list[Fake]) -> int:

@@ -86,8 +86,7 @@ def main() -> None:
         call = Capacity.show_rows(device=owner.device, rows=rows)
         _tell(chain, StrangersCall(says, account, call, SHOW_WEIGHT))
     chain.block(signed(owner.stash, Capacity.show_rows(device=owner.device, rows=right)))
-    while chain.height < times.inspectors_at(newest):
-        chain.block()
+    chain.blocks_to(times.inspectors_at(newest))
     newest = chain.now()[Capacity].current.get()
     assert newest is not None, "it goes on"
     drawn = chain.now()[Capacity].inspectors(newest, owner.device, owner.stash)
@@ -105,11 +104,9 @@ def _to_rows(chain: MarketChain, enrol: Call, owner: bytes, device: bytes) -> No
         chain.block()
     called = chain.now()[Capacity].current.get()
     assert called is not None, "just looked"
-    while chain.height < called.at + times.COMMITS_FROM - 1:
-        chain.block()
+    chain.blocks_to(called.at + times.COMMITS_FROM - 1)
     chain.block(signed(owner, Capacity.commit(device=device, root=ROOT)))
-    while chain.height < times.rows_at(called):
-        chain.block()
+    chain.blocks_to(times.rows_at(called))
 
 
 def _tell(chain: MarketChain, tried: StrangersCall) -> None:

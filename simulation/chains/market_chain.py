@@ -233,10 +233,11 @@ class MarketChain:
             self.block()
         return self.block()
 
-    def blocks_to(self, height: int) -> None:
-        """Empty blocks up to a height."""
+    def blocks_to(self, height: int) -> Bound:
+        """Make empty blocks up to a height, and return the newest state."""
         while self.height < height:
             self.block()
+        return self.now()
 
     def now(self) -> Bound:
         """The newest state, to read."""

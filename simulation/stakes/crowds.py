@@ -80,8 +80,7 @@ def backed(count: int, total: int) -> Backed:
     without = sum(map(len, entries(chain)))
     chain.block(delegated)
     each = (sum(map(len, entries(chain))) - without) / total
-    while chain.height < 4 * EPOCH_BLOCKS:
-        chain.block()
+    chain.blocks_to(4 * EPOCH_BLOCKS)
     chain.height += 1
     return Backed(count, total, chain, Trie(dict(chain.state.values)), each)
 

@@ -90,8 +90,7 @@ def test_the_last_block_before_an_epoch_is_enough_where_finality_comes_once_an_e
 def test_who_beats_is_elected_and_who_does_not_is_not() -> None:
     chain = chain_of()
     chain.block(attach(beat(NEW)))
-    while chain.height <= 2 * EPOCH_BLOCKS:
-        chain.block()
+    chain.blocks_to(2 * EPOCH_BLOCKS + 1)
     elected = {seat.stash for seat in chain.now()[TrustStake].validators(3)}
     assert NEW.stash in elected
     assert OTHER.stash not in elected

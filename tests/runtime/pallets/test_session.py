@@ -40,9 +40,7 @@ def changes(owner: Keys, name: str, stash: bytes | None = None) -> object:
 
 
 def until_epoch(chain: MarketChain, epoch: int) -> TrustStake:
-    while chain.height <= epoch * EPOCH_BLOCKS:
-        chain.block()
-    return chain.now()[TrustStake]
+    return chain.blocks_to(epoch * EPOCH_BLOCKS + 1)[TrustStake]
 
 
 def key_in(chain: MarketChain, who: Keys, epoch: int) -> bytes | None:

@@ -82,8 +82,7 @@ def test_unbonding_takes_six_epochs() -> None:
     (chunk,) = chain.now()[TrustStake].unlocking[NEWCOMER.stash]
     assert (chunk.value, chunk.until_epoch) == (100 * OGPU, 6), "one chunk for one epoch"
     withdraw = TrustStake.withdraw_unbonded()
-    while chain.height < 6 * 6 - 1:
-        chain.block()
+    chain.blocks_to(6 * 6 - 1)
     chain.block(refused(NEWCOMER.stash, withdraw, ev.NothingToWithdraw))
     chain.block(signed(NEWCOMER.stash, withdraw))
     assert free(chain, NEWCOMER.stash) == before + 100 * OGPU
