@@ -5,11 +5,15 @@ import json
 import multiprocessing
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -28,6 +32,32 @@ class Stretch:
         traceback.print_exception(error)
         again = f"`make {target} SEED={self.seed} SEASON={self.number}` repeats it"
         return f"seed {self.seed}, season {self.number}, {place}: {type(error).__name__}: {error}; {again}"
+
+
+@dataclass
+class Counted:
+    """What came of some chains: counters, numbers and lists, which add up."""
+
+    greatest: ClassVar[frozenset[str]] = frozenset()
+    """The numbers of which the greatest counts."""
+
+    def add(self, other: Self) -> None:
+        """Join two."""
+        for name, theirs in vars(other).items():
+            mine = getattr(self, name)
+            setattr(self, name, max(mine, theirs) if name in self.greatest else mine + theirs)
+
+    def told(self) -> dict[str, Any]:
+        """All of it, as JSON holds it."""
+        return {
+            name: dict(sorted(one.items())) if isinstance(one, Counter) else one for name, one in vars(self).items()
+        }
+
+
+def shown_progress() -> Progress:
+    """Bars on the terminal, which go when all is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
 
 
 def stretches(seed: int, steps: int, steps_each: int) -> list[Stretch]:

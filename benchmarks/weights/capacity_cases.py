@@ -4,9 +4,8 @@ Roll calls are held while this lasts, and not before or after: the other cases d
 """
 
 from benchmarks.weights.actors import RACED, Actor
-from benchmarks.weights.findings import Findings
-from benchmarks.weights.races import DRAW_BLOCKS, Races
-from benchmarks.weights.world import Step, World
+from benchmarks.weights.races import DRAW_BLOCKS, MarketCases
+from benchmarks.weights.world import Step
 from gpu_tasks.market.capacity import roll_call as times
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.capacity.proofs import (
@@ -35,13 +34,11 @@ LARGE = WorkShape(SIZE_MIN, ROWS_MAX, ROUNDS_MAX)
 UNITS, ROUNDS = 12, 5
 
 
-class CapacityCalls:
+class CapacityCalls(MarketCases):
     """Two roll calls of all validators: one at which all are silent, and one that they answer."""
 
-    def __init__(self, world: World, found: Findings, races: Races) -> None:
-        self.world, self.found, self.races = world, found, races
-        self.first = world.validators[0]
-        self.others = world.validators[1:]
+    def __post_init__(self) -> None:
+        self.first, *self.others = self.world.validators
 
     def measure(self) -> None:
         """All of them; the first device has the largest tree."""

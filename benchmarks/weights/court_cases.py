@@ -10,9 +10,8 @@ from functools import partial
 from itertools import cycle
 
 from benchmarks.weights.actors import RACED, Actor
-from benchmarks.weights.findings import Findings
-from benchmarks.weights.races import DRAW_BLOCKS, RIGHT, Races, answer, attach
-from benchmarks.weights.world import VALIDATORS, World
+from benchmarks.weights.races import DRAW_BLOCKS, RIGHT, MarketCases, answer, attach
+from benchmarks.weights.world import VALIDATORS
 from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.cases import CaseStage, CourtCase, sitting
@@ -28,11 +27,8 @@ GIVEN = Statement(Answered(batch_root(answer(RIGHT))), b"p" * 32)
 OTHER = Statement(Answered(b"Q" * 32), b"p" * 32)
 
 
-class CourtCalls:
+class CourtCalls(MarketCases):
     """The calls of Courts, and its hook where a case ends."""
-
-    def __init__(self, world: World, found: Findings, races: Races) -> None:
-        self.world, self.found, self.races = world, found, races
 
     def measure(self) -> None:
         """A case that ends without an appeal, and one that a court ends."""

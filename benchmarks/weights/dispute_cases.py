@@ -3,9 +3,7 @@
 from dataclasses import replace
 
 from benchmarks.weights.actors import DEVICE_BOND, Actor
-from benchmarks.weights.findings import Findings
-from benchmarks.weights.races import BLOCKS_BEFORE, LEAVES, Leaves, Races, raced
-from benchmarks.weights.world import World
+from benchmarks.weights.races import BLOCKS_BEFORE, LEAVES, Leaves, MarketCases, raced
 from gpu_tasks.batches.sum_tree import nodes_below, subtrees_of, totals_of
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.units import RACERS_MAX
@@ -26,12 +24,10 @@ ANSWERS: tuple[Leaves, ...] = tuple(
 )
 
 
-class DisputeCalls:
+class DisputeCalls(MarketCases):
     """Trees that are shown and compared, and trees that nobody shows."""
 
-    def __init__(self, world: World, found: Findings, races: Races) -> None:
-        self.world, self.found, self.races = world, found, races
-        self._unit = b""
+    _unit = b""
 
     def measure(self) -> None:
         """All of them; what earlier cases left to do is over first."""

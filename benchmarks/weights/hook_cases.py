@@ -4,10 +4,8 @@ import time
 from collections.abc import Callable
 
 from benchmarks.weights.actors import CHEAP, DEVICE_BOND, DEVICES_OF_A_FLEET, FLEETS, LARGE, PRICEY, RACED, SMALL
-from benchmarks.weights.findings import Findings
 from benchmarks.weights.market_cases import service_terms
-from benchmarks.weights.races import DRAW_BLOCKS, Races, attach
-from benchmarks.weights.world import World
+from benchmarks.weights.races import DRAW_BLOCKS, MarketCases, attach
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -24,11 +22,8 @@ ROUNDS = 5
 BLOCKS_MAX = 80
 
 
-class MarketHook:
+class MarketHook(MarketCases):
     """What the hook does in a block, row by row."""
-
-    def __init__(self, world: World, found: Findings, races: Races) -> None:
-        self.world, self.found, self.races = world, found, races
 
     def measure(self) -> None:
         """All of it; what earlier cases left to do is over first."""

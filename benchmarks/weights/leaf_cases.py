@@ -3,9 +3,7 @@
 from collections.abc import Callable
 
 from benchmarks.weights.actors import CUSTOMER, Actor
-from benchmarks.weights.findings import Findings
-from benchmarks.weights.races import BLOCKS_BEFORE, LEAVES, Races, raced
-from benchmarks.weights.world import World
+from benchmarks.weights.races import BLOCKS_BEFORE, LEAVES, MarketCases, raced
 from gpu_tasks.batches.leaf_draws import drawn_points, index_at, weight_floor
 from gpu_tasks.batches.requests import REQUESTS_MAX
 from gpu_tasks.batches.sum_tree import leaf_path, leaf_paths, totals_of
@@ -24,11 +22,8 @@ TOTALS = totals_of(LEAVES)
 OTHER = b"O" * 32
 
 
-class LeafCalls:
+class LeafCalls(MarketCases):
     """A batch that is shown, passed and disputed, and one that nobody shows."""
-
-    def __init__(self, world: World, found: Findings, races: Races) -> None:
-        self.world, self.found, self.races = world, found, races
 
     def measure(self) -> None:
         """All of them; what earlier cases left to do is over first."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from benchmarks.weights.actors import CHEAP, CUSTOMER, NEW_BOND, PRICEY, RACED, Actor
-from benchmarks.weights.findings import Findings, Ratio
-from benchmarks.weights.races import DRAW_BLOCKS, Races, attach
+from benchmarks.weights.findings import Ratio
+from benchmarks.weights.races import DRAW_BLOCKS, MarketCases, attach
 from benchmarks.weights.staking_cases import candidacy
 from benchmarks.weights.world import World
 from gpu_tasks.market.attestations.attestations import Attestations
@@ -24,12 +24,11 @@ from simulation.chains.market_chain import MODEL, OGPU, WORKLOAD, signed
 ATTACHED_UNITS = 8
 
 
-class MarketCalls:
+class MarketCalls(MarketCases):
     """The calls of Devices, InferenceMarket and Attestations."""
 
-    def __init__(self, world: World, found: Findings, races: Races) -> None:
-        self.world, self.found, self.races = world, found, races
-        self.stranger = world.senders[50]
+    def __post_init__(self) -> None:
+        self.stranger = self.world.senders[50]
 
     def measure(self) -> None:
         """All of them."""

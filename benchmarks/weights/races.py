@@ -1,9 +1,10 @@
 """Units on their way on the world: posted, drawn, raced by eight, judged; steps as providers make them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from benchmarks.weights.actors import CUSTOMER, PRICE_MAX, RACED, Actor
+from benchmarks.weights.findings import Findings
 from benchmarks.weights.world import Step, World
 from gpu_tasks.batches.leaves import Leaf
 from gpu_tasks.batches.requests import REQUESTS_MAX
@@ -130,6 +131,15 @@ class Races:
             if device is not None and device.is_paused:
                 steps.append(signed(actor.provider, Devices.resume(device=actor.device())))
         self.world.block(*steps)
+
+
+@dataclass
+class MarketCases:
+    """Cases about units on their way, and what was found."""
+
+    world: World
+    found: Findings
+    races: Races
 
 
 def attach(attestations: Sequence[SignedAttestation]) -> Step:

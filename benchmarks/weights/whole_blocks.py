@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from benchmarks.weights.actors import CUSTOMER, FLEETS, LARGE, PRICEY, RACED, Actor
-from benchmarks.weights.findings import LEAST_NANOSECONDS, Findings, Ratio
+from benchmarks.weights.findings import LEAST_NANOSECONDS, Ratio
 from benchmarks.weights.market_cases import attached
-from benchmarks.weights.races import DRAW_BLOCKS, Races
+from benchmarks.weights.races import DRAW_BLOCKS, MarketCases
 from benchmarks.weights.staking_cases import offer_of
-from benchmarks.weights.world import Step, World
+from benchmarks.weights.world import Step
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.inference import UNITS_PER_POST_MAX, InferenceMarket
 from gpu_tasks.market.inference.units import RACERS_MAX, UNITS_OPEN_MAX
@@ -76,11 +76,8 @@ class Taken:
     count: int
 
 
-class WholeBlocks:
+class WholeBlocks(MarketCases):
     """Blocks of one kind of extrinsic each, filled to the limit."""
-
-    def __init__(self, world: World, found: Findings, races: Races) -> None:
-        self.world, self.found, self.races = world, found, races
 
     def measure(self) -> None:
         """All of them, the one with 4,096 open units last."""

@@ -9,16 +9,13 @@ out/economy.json. Exits with 1 when a book does not balance, when hooks weigh mo
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from genesis.chain import runtime_of
 from genesis.presets import load_spec
 from simulation.books import blind_spots
 from simulation.catalogue import WORLDS
 from simulation.economy.figures import Tally, lacks, report, summary
 from simulation.economy.season import SEASON_STEPS, play
-from simulation.runs import chosen_stretches, ended, in_turn, run_parser
+from simulation.runs import chosen_stretches, ended, in_turn, run_parser, shown_progress
 
 OUT = Path(__file__).parents[2] / "out" / "economy.json"
 
@@ -28,9 +25,8 @@ def main() -> int:
     parser = run_parser("economy", __doc__)
     options = parser.parse_args()
     chosen, tally, problems, seconds = chosen_stretches(parser, options, SEASON_STEPS), Tally(), list[str](), 0.0
-    columns = (TextColumn("economy"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("steps", total=sum(part.steps for part in chosen))
+    with shown_progress() as progress:
+        bar = progress.add_task("economy", total=sum(part.steps for part in chosen))
         for played in in_turn(play, chosen, options.jobs):
             tally.add(played.tally)
             progress.advance(bar, played.tally.steps.total())

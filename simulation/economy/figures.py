@@ -6,7 +6,7 @@ of a new pallet is taken up, or named as missing.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_tasks.market.courts.benches import BenchKind
@@ -18,6 +18,7 @@ from gpu_tasks.market.training.money import TaskOutcome
 from runtime.encoding.types import Signed
 from runtime.frame.runtime import Runtime
 from simulation.economy.hooks import HOOKS_MAX
+from simulation.runs import Counted
 
 CONVICTED, FINED, EXPELLED = "judge convicted", "judge fined", "registration ended"
 SKIPPED = CaseOutcome.NOT_AUDITED
@@ -80,9 +81,10 @@ UNSEEN_MAX, ALL_SEEN_FROM_STEPS = 8, 1_000_000
 
 
 @dataclass
-class Tally:
+class Tally(Counted):
     """What happened, by name."""
 
+    greatest = frozenset({"heaviest_hooks", "most_open"})
     steps: Counter[str] = field(default_factory=Counter)
     """Signed and taken, signed and refused, or an author's."""
     calls: Counter[str] = field(default_factory=Counter)
@@ -101,15 +103,6 @@ class Tally:
     """Reference time of the hooks of one block, at most."""
     most_open: int = 0
     """Open units at a time."""
-
-    def add(self, other: "Tally") -> None:
-        """Join two."""
-        for name in (one.name for one in fields(self) if isinstance(getattr(self, one.name), Counter)):
-            getattr(self, name).update(getattr(other, name))
-        self.blocks += other.blocks
-        self.full_counts += other.full_counts
-        self.heaviest_hooks = max(self.heaviest_hooks, other.heaviest_hooks)
-        self.most_open = max(self.most_open, other.most_open)
 
 
 VAIN_MAX = 2
@@ -175,15 +168,5 @@ def _sold(tally: Tally) -> str:
 
 def report(tally: Tally, seed: int, seconds: float, problems: list[str]) -> dict[str, Any]:
     """What out/economy.json holds."""
-    named = {
-        one.name: dict(sorted(value.items())) if isinstance(value, Counter) else value
-        for one in fields(tally)
-        for value in (getattr(tally, one.name),)
-    }
-    return {
-        "seed": seed,
-        "total_steps": tally.steps.total(),
-        "seconds": round(seconds, 1),
-        **named,
-        "problems": problems,
-    }
+    total = {"seed": seed, "total_steps": tally.steps.total(), "seconds": round(seconds, 1)}
+    return {**total, **tally.told(), "problems": problems}

@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 
-from simulation.runs import Part, chosen_stretches, ended, in_turn, positive, run_parser
+from simulation.runs import Part, chosen_stretches, ended, in_turn, positive, run_parser, shown_progress
 from simulation.stakes.crowds import COUNTS, ROUNDS, Backed, backed, compared, measure
 from simulation.stakes.figures import lacks, lacks_leaving, report, summary, too_far_apart
 from simulation.stakes.leaving import WAYS, interleavings
@@ -31,8 +30,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=positive, default=ROUNDS, help="how often each step is measured")
     arguments, crowds, alone = parser.parse_args(), list[Backed](), list[Backed]()
     chosen = chosen_stretches(parser, arguments, SEASON_STEPS)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
+    with shown_progress() as progress:
         told = _all_of(progress, "steps", play, chosen, arguments.jobs)
         leaving, is_whole = Told(), arguments.season is None
         if is_whole:

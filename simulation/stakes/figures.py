@@ -92,6 +92,4 @@ def _measured(crowds: Sequence[Backed]) -> dict[str, Any]:
 
 
 def _counted(told: Told) -> dict[str, Any]:
-    counters = {name: dict(sorted(getattr(told, name).items())) for name in ("done", "refused", "errors", "happened")}
-    numbers = ("steps", "chains", "blocks", "comparisons", "furthest", "problems")
-    return {**{name: getattr(told, name) for name in numbers}, "seconds": round(told.seconds, 1), **counters}
+    return {**told.told(), "seconds": round(told.seconds, 1)}

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from simulation.runs import Stretch
+from simulation.runs import Counted, Stretch
 from simulation.stakes.leaving import Interleaving, Leaving
 from simulation.stakes.season import Season
 
@@ -16,9 +16,10 @@ LEAVING_TOGETHER = 25
 
 
 @dataclass
-class Told:
+class Told(Counted):
     """What came of some chains."""
 
+    greatest = frozenset({"furthest"})
     done: Counter[str] = field(default_factory=Counter)
     """Steps that succeeded, by name."""
     happened: Counter[str] = field(default_factory=Counter)
@@ -35,18 +36,6 @@ class Told:
     seconds: float = 0.0
     """Of the processor."""
     problems: list[str] = field(default_factory=list)
-
-    def add(self, other: "Told") -> None:
-        """Join two."""
-        for name in ("done", "happened", "refused", "errors"):
-            getattr(self, name).update(getattr(other, name))
-        self.steps += other.steps
-        self.chains += other.chains
-        self.blocks += other.blocks
-        self.comparisons += other.comparisons
-        self.furthest = max(self.furthest, other.furthest)
-        self.seconds += other.seconds
-        self.problems += other.problems
 
 
 def play(part: Stretch) -> Told:
