@@ -13,28 +13,26 @@ import logging
 import re
 import time
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.attestations.kinds import AnyAttestation, encode_attestation
-from gpu_tasks.market.courts.cases import CourtCase, JudgeSeat
+from gpu_tasks.market.courts.cases import CourtCase
 from gpu_tasks.market.courts.courts_api import SeatStatus
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Provider
-from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, InputReader, UnitStatus
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus, DutyStatus, UnitStatus
 from gpu_tasks.market.inference.services import Service
 from gpu_tasks.market.inference.units import racer_of
-from gpu_tasks.market.leaf_checks.leaf_checks_api import CheckStatus
 from gpu_tasks.market.leaf_disputes.disputes import LeafDispute
 from gpu_tasks.market.training.bids import TaskBid
 from gpu_tasks.market.training.tasks import Task
 from gpu_tasks.provider.chain import roll_calls, side_pay, task_records
-from gpu_tasks.provider.chain.bond_losses import BondLoss, bond_losses
-from gpu_tasks.provider.chain.demand import Demand, demand
+from gpu_tasks.provider.chain.bond_losses import bond_losses
+from gpu_tasks.provider.chain.demand import demand
 from gpu_tasks.provider.chain.port import BidName, ChainError, Inspection, NobodyError, RollCallView, SeenOffence, View
-from gpu_tasks.provider.chain.side_pay import SidePayment
 from runtime.blocks.evidence import EVIDENCE
 from runtime.encoding.codec import DecodeError
 from runtime.frame.call import Call
@@ -66,6 +64,8 @@ ODD_ANSWERS = (
 """What comes of reading an answer that is none."""
 
 T = TypeVar("T")
+P = ParamSpec("P")
+Asked = Coroutine[Any, Any, T]
 LOG = logging.getLogger("ogpu.provider")
 
 
@@ -240,6 +240,28 @@ class OwnDevices:
         return list(await market_reads.with_offers(client, own, at))
 
 
+def _asks(
+    read: Callable[Concatenate[VerifiedClient, P], Awaitable[T]],
+) -> Callable[Concatenate[LiveChain, P], Asked[T]]:
+    """Make a method of a function that reads by a client. The method raises ChainError."""
+
+    async def method(chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return await chain.asked(read(chain.client, *arguments, **named))
+
+    return method
+
+
+def _asks_own(
+    read: Callable[Concatenate[VerifiedClient, bytes, P], Awaitable[T]],
+) -> Callable[Concatenate[LiveChain, P], Asked[T]]:
+    """Make a method of a function that reads what belongs to a stash: the provider's own."""
+
+    async def method(chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return await chain.asked(read(chain.client, chain.stash, *arguments, **named))
+
+    return method
+
+
 class LiveChain:
     """Implements `ChainPort` for one provider key. Use `await LiveChain.connect(url, key, trust)`."""
 
@@ -302,11 +324,11 @@ class LiveChain:
         while True:
             try:
                 heads = self.client.best_heads() if self._trust.is_blind else self.client.finalized_heads()
-                async with HeadSubscription(await self._asked(heads)) as bell:
+                async with HeadSubscription(await self.asked(heads)) as bell:
                     last = None
                     while True:
-                        await self._asked(bell.ring())
-                        view = await self._asked(self._look())
+                        await self.asked(bell.ring())
+                        view = await self.asked(self._look())
                         self._failures = self._mute = 0
                         if last is None or (view.height, view.newest) != (last.height, last.newest):
                             yield view
@@ -318,7 +340,7 @@ class LiveChain:
 
     async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
         """The newest height that counts, and the duties there."""
-        view = await self._asked(self._look())
+        view = await self.asked(self._look())
         return view.height, view.duties
 
     async def _look(self) -> View:
@@ -353,7 +375,7 @@ class LiveChain:
         while True:
             await asyncio.sleep(_after(self._failures, RECONNECT_SECONDS))
             try:
-                self.client = await self._asked(self._same_chain())
+                self.client = await self.asked(self._same_chain())
             except ChainError as error:
                 self._note(error)
                 self._warn(f"the node is still away: {error}")
@@ -408,72 +430,67 @@ class LiveChain:
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
         """See `ChainPort`."""
-        final = await self._asked(self.client.finalized())
-        return await self._asked(market_reads.unit(self.client, unit, final))
+        final = await self.asked(self.client.finalized())
+        return await self.asked(market_reads.unit(self.client, unit, final))
 
     async def final_seats(self) -> tuple[SeatStatus, ...]:
         """See `ChainPort`."""
-        final = await self._asked(self.client.finalized())
-        return await self._asked(market_reads.seats(self.client, self.stash, final))
+        final = await self.asked(self.client.finalized())
+        return await self.asked(market_reads.seats(self.client, self.stash, final))
 
     async def case(self, case: bytes) -> CourtCase | None:
         """See `ChainPort`."""
-        found = await self._asked(market_reads.case(self.client, case))
+        found = await self.asked(market_reads.case(self.client, case))
         return None if found is None else found.case
 
-    async def judges(self, case: bytes) -> tuple[tuple[bytes, JudgeSeat], ...]:
-        """See `ChainPort`."""
-        return await self._asked(market_reads.judges(self.client, case))
+    # Each as `ChainPort` says, by a function that reads it.
+    judges = _asks(market_reads.judges)
+    check_of_case = _asks(market_reads.check_of_case)
+    services = _asks(market_reads.services)
+    provider = _asks(market_reads.provider)
+    judging_readers = _asks(market_reads.judging_readers)
+    stash_of = _asks(market_reads.stash_of)
+    auctions = _asks(task_records.auctions)
+    task_of_case = _asks(task_records.task_of_case)
+    side_payments = _asks_own(side_pay.side_payments)
+    audited = _asks_own(side_pay.audited)
+    audit_payments = _asks_own(side_pay.audit_payments)
+    bond_losses = _asks_own(bond_losses)
+    demand = _asks_own(demand)
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
         """See `ChainPort`."""
-        return await self._asked(market_reads.unit(self.client, unit))
+        return await self.asked(market_reads.unit(self.client, unit))
 
     async def final_dispute(self, unit: bytes) -> LeafDispute | None:
         """See `ChainPort`."""
-        final = await self._asked(self.client.finalized())
-        return await self._asked(market_reads.dispute(self.client, unit, final))
-
-    async def check_of_case(self, case: bytes) -> CheckStatus | None:
-        """See `ChainPort`."""
-        return await self._asked(market_reads.check_of_case(self.client, case))
+        final = await self.asked(self.client.finalized())
+        return await self.asked(market_reads.dispute(self.client, unit, final))
 
     async def service(self, number: int) -> Service:
         """See `ChainPort`."""
-        found = await self._asked(market_reads.service(self.client, number))
+        found = await self.asked(market_reads.service(self.client, number))
         # A closed service goes with its last unit, so one that a race was just about may be gone.
         if found is None:
             raise ChainError(f"there is no service {number} on {self.client.chain}")
         return found
 
-    async def services(self) -> dict[int, Service]:
-        """See `ChainPort`."""
-        return await self._asked(market_reads.services(self.client))
-
     async def providers(self) -> dict[bytes, Provider]:
         """See `ChainPort`."""
-        return await self._asked(self._providers.read(self.client))
-
-    async def provider(self, stash: bytes) -> Provider | None:
-        """See `ChainPort`."""
-        return await self._asked(market_reads.provider(self.client, stash))
-
-    async def judging_readers(self) -> tuple[InputReader, ...]:
-        """See `ChainPort`."""
-        return await self._asked(market_reads.judging_readers(self.client))
+        return await self.asked(self._providers.read(self.client))
 
     async def own_devices(self) -> list[DeviceStatus]:
         """See `ChainPort`."""
-        return await self._asked(self._devices.read(self.client))
+        return await self.asked(self._devices.read(self.client))
 
     async def roll_call(self, devices: Sequence[bytes]) -> RollCallView:
         """See `ChainPort`."""
-        return await self._asked(roll_calls.roll_call(self.client.unverified(), devices))
+        return await self.asked(roll_calls.roll_call(self.client.unverified(), devices))
 
     async def inspections(self) -> tuple[Inspection, ...]:
         """See `ChainPort`."""
-        at = await self._asked(self.client.finalized())
-        return await self._asked(roll_calls.inspections(self.client, self.stash, at))
+        at = await self.asked(self.client.finalized())
+        return await self.asked(roll_calls.inspections(self.client, self.stash, at))
 
     async def slot_ms(self) -> int:
         """See `ChainPort`."""
@@ -481,63 +498,29 @@ class LiveChain:
 
     async def spendable(self) -> int:
         """See `ChainPort`."""
-        return await self._asked(task_records.spendable(self.client, self.stash))
+        return await self.asked(task_records.spendable(self.client, self.stash))
 
     async def key_balance(self) -> int:
         """See `ChainPort`."""
-        return await self._asked(task_records.spendable(self.client, self.key.account))
-
-    async def auctions(self) -> dict[bytes, Task]:
-        """See `ChainPort`."""
-        return await self._asked(task_records.auctions(self.client))
+        return await self.asked(task_records.spendable(self.client, self.key.account))
 
     async def tasks(self, ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
         """See `ChainPort`."""
-        at = await self._asked(self.client.finalized()) if final else None
-        return await self._asked(task_records.tasks(self.client, ids, at))
+        at = await self.asked(self.client.finalized()) if final else None
+        return await self.asked(task_records.tasks(self.client, ids, at))
 
     async def bids(self, bids: Sequence[BidName], *, final: bool = False) -> dict[BidName, TaskBid]:
         """See `ChainPort`."""
-        at = await self._asked(self.client.finalized()) if final else None
-        return await self._asked(task_records.bids(self.client, bids, at))
-
-    async def task_of_case(self, case: bytes) -> bytes | None:
-        """See `ChainPort`."""
-        return await self._asked(task_records.task_of_case(self.client, case))
-
-    async def side_payments(
-        self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int
-    ) -> dict[bytes, SidePayment]:
-        """See `ChainPort`."""
-        return await self._asked(side_pay.side_payments(self.client, self.stash, cases, tasks, since))
-
-    async def audited(self) -> set[bytes]:
-        """See `ChainPort`."""
-        return await self._asked(side_pay.audited(self.client, self.stash))
-
-    async def audit_payments(self, units: Collection[bytes], since: int) -> dict[bytes, SidePayment | None]:
-        """See `ChainPort`."""
-        return await self._asked(side_pay.audit_payments(self.client, self.stash, units, since))
-
-    async def bond_losses(self, since: int) -> list[BondLoss]:
-        """See `ChainPort`."""
-        return await self._asked(bond_losses(self.client, self.stash, since))
-
-    async def demand(self, services: Collection[int]) -> Demand:
-        """See `ChainPort`."""
-        return await self._asked(demand(self.client, self.stash, services))
-
-    async def stash_of(self, provider_key: bytes) -> bytes | None:
-        """See `ChainPort`."""
-        return await self._asked(market_reads.stash_of(self.client, provider_key))
+        at = await self.asked(self.client.finalized()) if final else None
+        return await self.asked(task_records.bids(self.client, bids, at))
 
     async def offences(self) -> list[SeenOffence]:
         """See `ChainPort`."""
-        return await self._asked(offences(self.client))
+        return await self.asked(offences(self.client))
 
     async def is_tombstoned(self, stash: bytes) -> bool:
         """See `ChainPort`."""
-        return await self._asked(self.client.read(TrustStake.tombstones, stash)) is not None
+        return await self.asked(self.client.read(TrustStake.tombstones, stash)) is not None
 
     # --- writes
 
@@ -546,7 +529,7 @@ class LiveChain:
         async with self.turn:
             name = self.client.runtime.call_codec.encode(call)
             known = self._signed.pop(name, None)
-            extrinsic = await self._asked(self.client.sign(call, self.key)) if known is None else known
+            extrinsic = await self.asked(self.client.sign(call, self.key)) if known is None else known
             try:
                 await self._sent(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))
             except ChainError:
@@ -563,14 +546,14 @@ class LiveChain:
         await self._sent(self.client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
 
     async def _sent(self, question: Awaitable[RpcJson]) -> None:
-        """As `_asked`; what the node has already is as good as sent."""
+        """As `asked`; what the node has already is as good as sent."""
         try:
-            await self._asked(question)
+            await self.asked(question)
         except ChainError as error:
             if not (isinstance(error.__cause__, RpcError) and error.__cause__.code == ALREADY_KNOWN):
                 raise
 
-    async def _asked(self, question: Awaitable[T]) -> T:
+    async def asked(self, question: Awaitable[T]) -> T:
         """What the node answers. ChainError for no answer, a refusal, a lie, one that is none: to be asked later."""
         try:
             return await question

@@ -67,10 +67,6 @@ WORKED_STATES = (
 )  # fmt: skip
 
 
-REPLICA_STEPS = (TaskStep.VOLUNTEER, TaskStep.FINISH, TaskStep.OPEN)
-"""That of a replica are other calls than those of who states a result at once."""
-
-
 # A task's pay: the row of the money table by which its slot ended, computed from the chain's record.
 #
 # Always: a pure function; what a court took, and what both signed for another end, no record of the task holds: neither
@@ -114,20 +110,6 @@ def _at_end(task: Task, slot: Slot, held: Mapping[TaskPurse, int], until: int) -
         milestones=task.milestones,
         done=task.owed,
     )
-
-
-def replica_call(genesis: bytes, key: TaskKey, task: Task, place: int, entry: TaskEntry, step: TaskStep) -> Call:
-    """The call of one of `REPLICA_STEPS`."""
-    task_id = key[0]
-    if step is TaskStep.VOLUNTEER:
-        return TrainingMarket.volunteer(task=task_id, device=entry.device)
-    result, salt = entry.result, entry.result_salt
-    assert result is not None, "`next_step` asks for no result before there is one"
-    assert salt is not None, "its salt was written before it"
-    if step is TaskStep.OPEN:
-        return TrainingMarket.open_result(task=task_id, place=place, result=result, salt=salt)
-    bound = bound_result(genesis, key, place, task.slots[place], entry)
-    return TrainingMarket.finish(task=task_id, place=place, result=bound)
 
 
 class WorkDuty(Duty):
@@ -358,9 +340,7 @@ class WorkDuty(Duty):
         may_wait = task.deadline > self.steps.newest + 2 * RESEND_BLOCKS
         if self.steps.is_due(key, step, was_sent=may_wait and step in entry.sent and not number):
             intent = partial(self.parts.journal.tasks.add, own.key, sent=step)
-            is_of_replicas = is_replicated(task.order) and step in REPLICA_STEPS
-            replicas_call = self._replica_call(own, task, entry, step) if is_of_replicas else None
-            call = replicas_call or self._call(own, task, entry, step, number)
+            call = self._call(own, task, entry, step, number)
             details: dict[str, Detail] = {"task": own.key[0], "device": entry.device}
             details |= {"milestone": number} if number else {}
             content: Call | AnyAttestation = call
@@ -379,18 +359,15 @@ class WorkDuty(Duty):
         self._attested[key] = step
         return attested(self.parts.identity, task, call, entry.usages, self.steps.newest)
 
-    def _replica_call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep) -> Call:
-        identity = self.parts.identity
-        place = own_place(task, identity.stash, entry.device) or 0  # who offers itself has none
-        return replica_call(identity.genesis, own.key, task, place, entry, step)
-
-    def _call(self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int) -> Call:
+    def _call(  # noqa: C901  # a row for each step
+        self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int
+    ) -> Call:
         """The table of steps: what the world sees of each."""
-        task_id, stash = own.key[0], self.parts.identity.stash
-        place = own_place(task, stash, entry.device) or 0  # who takes over as runner-up takes the first
+        task_id, genesis, stash = own.key[0], self.parts.identity.genesis, self.parts.identity.stash
+        place = own_place(task, stash, entry.device) or 0  # a runner-up that takes over takes the first
         match step:
             case TaskStep.COMMIT:
-                sealed = commitment_of(self.parts.identity.genesis, own.key, stash, entry)
+                sealed = commitment_of(genesis, own.key, stash, entry)
                 return TrainingMarket.commit_bid(task=task_id, device=entry.device, commitment=sealed)
             case TaskStep.REVEAL:
                 return TrainingMarket.reveal_bid(task=task_id, device=entry.device, offer=entry.offer, salt=entry.salt)
@@ -400,9 +377,10 @@ class WorkDuty(Duty):
                 return TrainingMarket.report_input(task=task_id, place=place)
             case TaskStep.MILESTONE:
                 return TrainingMarket.checkpoint(task=task_id, place=place, milestone=entry.milestones[number])
-            case TaskStep.FINISH:
-                assert entry.result is not None, "`next_step` asks for no result before there is one"
-                return TrainingMarket.finish(task=task_id, place=place, result=entry.result)
+            case TaskStep.FINISH | TaskStep.OPEN:
+                return _result_call(genesis, own.key, task, place, entry, step)
+            case TaskStep.VOLUNTEER:
+                return TrainingMarket.volunteer(task=task_id, device=entry.device)
             case TaskStep.LEAVE:
                 return TrainingMarket.leave(task=task_id)
             case TaskStep.HOLD:
@@ -421,6 +399,17 @@ class WorkDuty(Duty):
             ShownStretch(traced_state(run.digests, each.first), traced_state(run.digests, each.end))
             for each in judged_stretches(task_id, task, place)
         )
+
+
+def _result_call(genesis: bytes, key: TaskKey, task: Task, place: int, entry: TaskEntry, step: TaskStep) -> Call:
+    """State a result, or bind a replica to it, or open what the replica is bound to."""
+    assert entry.result is not None, "`next_step` asks for no result before there is one"
+    if step is TaskStep.OPEN:
+        assert entry.result_salt is not None, "its salt was written with it"
+        return TrainingMarket.open_result(task=key[0], place=place, result=entry.result, salt=entry.result_salt)
+    is_bound = is_replicated(task.order)
+    result = bound_result(genesis, key, place, task.slots[place], entry) if is_bound else entry.result
+    return TrainingMarket.finish(task=key[0], place=place, result=result)
 
 
 def _number(task: Task, entry: TaskEntry, stash: bytes, step: TaskStep) -> int:

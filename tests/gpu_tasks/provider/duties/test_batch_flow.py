@@ -110,6 +110,8 @@ def test_requests_that_read_more_together_than_is_paid_for_are_not_computed() ->
     assert payable_requests(Reading(), asked, terms) == requests
     with pytest.raises(UnusableInputError, match="have more than the unit's 47 input tokens"):
         payable_requests(Reading(), asked, replace(terms, tokens_in=47))
+    with pytest.raises(UnusableInputError, match="unit's 23 tokens"):
+        payable_requests(Reading(), asked, replace(terms, tokens_max=23))
 
 
 async def test_what_was_done_before_a_breakdown_is_not_computed_again(tmp_path: Path) -> None:

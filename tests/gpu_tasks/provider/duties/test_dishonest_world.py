@@ -6,15 +6,12 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded, UnitSettled
-from gpu_tasks.market.inference.units import Refund
+from gpu_tasks.market.inference.events import RaceMissed, UnitRefunded, UnitSettled
 from gpu_tasks.provider.device_watch import DeviceReview
 from gpu_tasks.provider.duties.race_steps import GIVE_BACK_BLOCKS, must_give_back, race_of
-from gpu_tasks.provider.duties.resumer import KEPT, RESUME_AFTER_BLOCKS
+from gpu_tasks.provider.duties.resumer import RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import ExecutionError
 from provider_chain import Miner, Village, in_village
-from simulation.chains.market_chain import signed
 
 OTHER_REQUEST = b"complete something else"
 
@@ -34,22 +31,6 @@ def hang_all_stores(village: Village) -> None:
 
     for miner in village.miners:
         miner.daemon.parts.blobs.get = hang  # type: ignore[method-assign]  # every store drips
-
-
-@in_village(4)
-async def test_stores_that_drip_cost_no_racer_and_earn_no_customer_anything(village: Village) -> None:
-    """B1: the race is given back by the height of fresh views, whatever the search for its input does."""
-    hang_all_stores(village)
-    unit = await village.post(is_stored=False)
-    for _ in range(200):
-        await seen(village)
-        status = village.unit(unit)
-        if status.unit.ended_at:
-            break
-    assert not village.node.chain.happened(RaceMissed)
-    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-    for miner in village.miners:
-        assert not (await miner.chain.own_devices())[0].device.is_paused
 
 
 @in_village(4)
@@ -149,41 +130,3 @@ async def test_a_machine_that_still_fails_is_not_offered_again(village: Village)
     assert await is_paused(broken)
     assert broken.heard.problems("not_resumed")[0] == "the vectors do not match"
     assert 1 <= len(broken.heard.problems("not_resumed")) <= 3
-
-
-@in_village(2)
-async def test_with_keep_paused_a_miss_is_told_and_the_device_stays_paused(village: Village) -> None:
-    village.keep_paused = True
-    broken = await village.restart(village.miners[0])
-    await missed_by(village, broken)
-    for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
-        village.node.block()
-        await broken.step()
-    assert await is_paused(broken)
-    assert broken.heard.problems("missed") == [KEPT]
-
-
-@in_village(2)
-async def test_what_the_operator_paused_stays_paused(village: Village) -> None:
-    miner = village.miners[0]
-    await miner.step()
-    village.node.chain.block(signed(miner.keys.stash, Devices.pause(device=miner.keys.device)))
-    for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
-        village.node.block()
-        await miner.step()
-    assert await is_paused(miner)
-    assert not miner.heard.problems("missed")
-
-
-@in_village(5)
-async def test_a_device_whose_result_was_refuted_waits_for_its_operator(village: Village) -> None:
-    liar = village.miners[0]
-    liar.executor.spoil = True
-    while not village.node.chain.happened(ProviderSlashed):
-        await village.run(await village.post())
-    for _ in range(3 * RESUME_AFTER_BLOCKS[0]):
-        village.node.block()
-        await liar.step()
-    assert await is_paused(liar)
-    assert len(liar.heard.problems("not_resumed")) == 1
-    assert not liar.heard.problems("missed"), "it answered, and wrongly"

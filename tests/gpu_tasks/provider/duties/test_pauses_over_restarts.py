@@ -15,7 +15,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.provider.device_watch import DeviceReview
 from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS
-from gpu_tasks.provider.duties.resumer import RESUME_AFTER_BLOCKS, STAYING
+from gpu_tasks.provider.duties.resumer import KEPT, RESUME_AFTER_BLOCKS, STAYING
 from gpu_tasks.provider.earnings import LOSSES_FILE, losses
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.journal import RaceKey
@@ -68,6 +68,7 @@ async def test_what_the_operator_paused_stays_paused_over_restarts(village: Vill
         assert await is_paused(miner)
         assert noted(miner).cause is PauseCause.OPERATOR
         assert miner.heard.reasons("not_resumed") == [STAYING[PauseCause.OPERATOR]]
+        assert not miner.heard.problems("missed")
 
 
 @in_village(5)
@@ -87,6 +88,8 @@ async def test_a_refuted_device_stays_paused_over_restarts(village: Village) -> 
         await village.run(await village.post())
     await live(village, liar, 8)
     assert causes[-1:] == [PauseCause.REFUTED], "noted before the journal forgets the race"
+    assert liar.heard.problems("not_resumed") == [STAYING[PauseCause.REFUTED]]
+    assert not liar.heard.problems("missed"), "it answered, and wrongly"
     for _ in range(2):
         liar = await village.restart(liar)
         await live(village, liar)
@@ -237,6 +240,7 @@ async def test_with_keep_paused_a_device_that_missed_a_race_waits_for_the_operat
     await live(village, miner)
     assert await is_paused(miner)
     assert (noted(miner).cause, noted(miner).resumes_at) == (PauseCause.MISSED, None)
+    assert miner.heard.problems("missed") == [KEPT]
 
 
 @in_village(2)

@@ -19,7 +19,6 @@ from gpu_tasks.market.inference.units import Refund, UnitState
 from gpu_tasks.provider.duties.cases import case_number
 from gpu_tasks.provider.duties.endings import REFUTED
 from gpu_tasks.provider.duties.race import RaceDuty
-from gpu_tasks.provider.duties.resumer import RESUME_AFTER_BLOCKS
 from gpu_tasks.provider.execution.executor import Execution, ExecutionError
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.journal.records import End
@@ -158,19 +157,6 @@ async def test_attestations_that_authors_leave_out_go_as_transactions(village: V
     assert not village.node.chain.happened(RaceMissed)
 
 
-@in_village(2)
-async def test_a_device_that_missed_while_its_daemon_was_away_comes_back(village: Village) -> None:
-    await village.post()
-    while not village.node.chain.happened(RaceMissed):
-        village.node.block()  # both are away for the whole lease
-    assert (await village.miners[0].chain.own_devices())[0].device.is_paused
-    miner: Miner = await village.restart(village.miners[0])
-    for _ in range(RESUME_AFTER_BLOCKS[0] + 5):
-        village.node.block()
-        await miner.step()
-    assert not (await miner.chain.own_devices())[0].device.is_paused
-
-
 @in_village(5)
 async def test_a_disputed_unit_whose_input_is_gone_costs_nobody(village: Village) -> None:
     """Judges that cannot have the input stay silent; they do not invent a verdict."""
@@ -228,16 +214,6 @@ async def test_a_device_serves_two_services_of_different_workloads(tmp_path: Pat
             (WORKLOAD, 2),
             (other.workload_id, 1),
         ]
-
-
-@in_village(4)
-async def test_an_output_that_costs_more_than_the_unit_pays_for_is_given_back(village: Village) -> None:
-    await village.run(await village.post(tokens_max=len(REQUEST) - 1))
-    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-    told = [event for miner in village.miners for event in miner.heard.events]
-    problems = {fields["problem"] for name, fields in told if name == "bad_input"}
-    assert problems == {f"its requests ask for more than the unit's {len(REQUEST) - 1} tokens"}
-    assert not any(miner.executor.runs for miner in village.miners)  # it is looked at before it is computed
 
 
 def test_answers_that_may_not_fit_a_blob_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

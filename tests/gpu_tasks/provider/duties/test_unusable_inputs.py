@@ -11,9 +11,9 @@ from gpu_tasks.market.courts.events import CaseAppealed, CaseEnded
 from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.courts.opinions import Answered, Statement
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitRefunded
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from gpu_tasks.market.inference.gpu_tasks_api import InputReader
-from gpu_tasks.market.inference.units import Refund, UnitState
+from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.chain.port import ChainError
 from gpu_tasks.provider.duties.cases import Case
 from gpu_tasks.provider.duties.judging import JudgeDuty
@@ -21,34 +21,6 @@ from gpu_tasks.provider.duties.race_steps import GIVE_BACK_BLOCKS
 from gpu_tasks.provider.duties.seats import UNANSWERABLE
 from provider_chain import Miner, Village, in_village
 from simulation.chains.market_chain import signed
-
-
-@in_village(4)
-async def test_an_input_that_nobody_can_use_is_declined_twice_and_found_bad(village: Village) -> None:
-    unit = await village.post(b"no request")
-    status = await village.run(unit)
-    (refunded,) = village.node.chain.happened(UnitRefunded)
-    assert refunded.refund is Refund.INPUT_BAD
-    assert len(status.unit.declined_by) == 2
-    assert not village.node.chain.happened(RaceMissed)
-
-
-@in_village(4)
-async def test_an_input_sealed_to_others_or_another_than_committed_is_declined(village: Village) -> None:
-    first = await village.post(readers=[])
-    second = await village.post(input_commitment=b"x" * 32)
-    for unit in (first, second):
-        await village.run(unit)
-    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD] * 2
-    assert not any(miner.executor.runs for miner in village.miners)
-
-
-@in_village(4)
-async def test_nobody_works_for_an_input_that_leaves_a_judge_out(village: Village) -> None:
-    await village.run(await village.post(readers=village.node.chain.validators[:-1]))
-    (refunded,) = village.node.chain.happened(UnitRefunded)
-    assert refunded.refund is Refund.INPUT_BAD
-    assert not any(miner.executor.runs for miner in village.miners)
 
 
 @in_village(5)
@@ -101,15 +73,6 @@ async def test_a_judge_whose_key_is_none_keeps_nobody_from_working(village: Vill
     chain.state = chain.state.updated(bound.overlay.changes())
     status = await village.run(await village.post(readers=others))
     assert status.unit.state is UnitState.SETTLED
-
-
-@in_village(4)
-async def test_an_input_that_no_store_has_is_given_back_in_time(village: Village) -> None:
-    await village.run(await village.post(racers=1, is_stored=False), blocks=200)
-    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-    assert not village.node.chain.happened(RaceMissed)
-    assert not village.node.chain.happened(ProviderSlashed)
-    assert any("hindered" in miner.heard.names() for miner in village.miners)
 
 
 @in_village(2)
