@@ -27,7 +27,7 @@ async def until_checked(village: Village, unit: bytes, each_block: Callable[[], 
         each_block()
         for miner in list(village.miners):
             await miner.step()
-        ended = [event for event in village.node.chain.happened(LeafCheckEnded) if event.unit == unit]
+        ended = [event for event in village.happened(LeafCheckEnded) if event.unit == unit]
         if ended:
             return CheckOutcome(ended[0].outcome)
     raise AssertionError("a check without end")

@@ -69,6 +69,7 @@ from wallet.keypair import Keypair
 
 # Node and network of a chain in a test's process: what is submitted goes into the next block that the test makes.
 Api = TypeVar("Api", bound=RuntimeApi)
+E = TypeVar("E")
 
 
 @dataclass
@@ -471,6 +472,10 @@ class Village:
         status = self.node.api().unit(unit)
         assert status is not None, "the chain knows it"
         return status
+
+    def happened(self, kind: type[E]) -> list[E]:
+        """The events of a kind, over all blocks."""
+        return self.node.chain.happened(kind)
 
     def racers(self, unit: bytes) -> list[Miner]:
         """Who races for a unit, by place."""

@@ -95,7 +95,7 @@ class Renting(TaskVillage):
         return self.fakes[self.miner(stash).keys.name]
 
     def settled(self) -> list[tuple[TaskOutcome, int]]:
-        return [(each.outcome, each.earned) for each in self.node.chain.happened(SlotSettled)]
+        return [(each.outcome, each.earned) for each in self.happened(SlotSettled)]
 
 
 def in_renting_village(count: int = 4, **more: Any) -> Callable[[Scene], Callable[..., None]]:

@@ -179,6 +179,14 @@ class TaskVillage(Village):
         """Let others go on."""
         await asyncio.sleep(0.001)
 
+    async def bought(self, *prices: str, until: TaskState | None = None, **order: Any) -> bytes:
+        """Submit a task to providers that bid at these prices, and follow it to a state; its id."""
+        self.bid_for(*prices)
+        task = await self.submit(**order)
+        if until is not None:
+            await self.until(task, until)
+        return task
+
     async def until(self, task_id: bytes, *wanted: TaskState, blocks: int = 120) -> Task:
         """Blocks until the task is in one of these states."""
         for _ in range(blocks):

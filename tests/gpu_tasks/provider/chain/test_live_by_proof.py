@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from runtime.blocks.block import HEADER
 from runtime.blocks.evidence import EVIDENCE, DoubleBallot, DoubleHeader
 from runtime.blocks.votes import Ballot, BallotKind, ballot_payload
 from runtime.cryptography.signatures import Scheme, keypair_from_seed, sign
+from staged import staged
 from wallet.proved.pins import PIN_FILE, ChainChangedError, Pin
 from wallet.rpc import RpcConnection, RpcJson
 from wallet.trust import Trust
@@ -29,34 +31,41 @@ from wallet.trust import Trust
 ALICE, NOBODY = dev_accounts.stash("Alice"), b"n" * 32
 KEY = provider_key("//Alice//provider", None)
 Lies = dict[str, Callable[[RpcJson], RpcJson]]
-Body = Callable[[PlayedNode, LiveChain, Lies], Awaitable[None]]
 SUBMITTING = "author_submitExtrinsic"
 
 
-def with_chain(folder: Path, body: Body, *, is_blind: bool = False) -> list[str]:
-    """A connected daemon's chain, after one final block; what it was warned of."""
-    told: list[str] = []
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A connected daemon's chain after one final block, what it was warned of, and how answers to methods change."""
 
-    async def main() -> None:
+    node: PlayedNode
+    chain: LiveChain
+    lies: Lies
+    told: list[str]
+
+
+@asynccontextmanager
+async def connected(folder: Path, *, is_blind: bool = False) -> AsyncIterator[Scene]:
+    lies: Lies = {}
+    told: list[str] = []
+    honest = RpcConnection.call
+
+    async def call(rpc: RpcConnection, method: str, *parameters: RpcJson) -> RpcJson:
+        return lies.get(method, lambda said: said)(await honest(rpc, method, *parameters))
+
+    with patch.object(RpcConnection, "call", call):
         async with served(folder) as (node, port):
             node.author()
             trust = Trust(folder / "provider", is_blind=is_blind)
             chain = await LiveChain.connect(f"ws://127.0.0.1:{port}", KEY, trust, told.append)
             await until_final(node, chain)
             try:
-                await body(node, chain, lies)
+                yield Scene(node, chain, lies, told)
             finally:
                 await chain.close()
 
-    lies: Lies = {}
-    honest = RpcConnection.call
 
-    async def call(rpc: RpcConnection, method: str, *parameters: RpcJson) -> RpcJson:
-        return lies.get(method, lambda said: said)(await honest(rpc, method, *parameters))
-
-    with patch.object(RpcConnection, "call", call):  # the answers to methods in this table are changed
-        asyncio.run(main())
-    return told
+on_a_chain = staged(connected)
 
 
 async def until_final(node: PlayedNode, chain: LiveChain) -> None:
@@ -94,70 +103,59 @@ QUESTIONS: dict[str, tuple[str, Callable[[LiveChain], Awaitable[object]]]] = {
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_whatever_the_daemon_acts_on_is_proved_and_a_lie_costs_a_retry(tmp_path: Path, question: str) -> None:
+@on_a_chain
+async def test_whatever_the_daemon_acts_on_is_proved_and_a_lie_costs_a_retry(scene: Scene, question: str) -> None:
     method, ask = QUESTIONS[question]
-
-    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
-        await chain.standing()
-        for lied, lie in (
-            (method, without_nodes), ("ogpu_certifiedHeader", of_another_state),
-            ("ogpu_certifiedHeader", signed_by_nobody), ("ogpu_certifiedHeader", lambda _: None),
-        ):  # fmt: skip
-            node.author()  # of a block that was shown to be final before, no certificate matters
-            await until_final(node, chain)
-            lies[lied] = lie
-            with pytest.raises(ChainError, match="do not believe the node at"):
-                await ask(chain)
-            del lies[lied]
-        await ask(chain)
-
-    with_chain(tmp_path, body)
+    await scene.chain.standing()
+    for lied, lie in (
+        (method, without_nodes), ("ogpu_certifiedHeader", of_another_state),
+        ("ogpu_certifiedHeader", signed_by_nobody), ("ogpu_certifiedHeader", lambda _: None),
+    ):  # fmt: skip
+        scene.node.author()  # of a block that was shown to be final before, no certificate matters
+        await until_final(scene.node, scene.chain)
+        scene.lies[lied] = lie
+        with pytest.raises(ChainError, match="do not believe the node at"):
+            await ask(scene.chain)
+        del scene.lies[lied]
+    await ask(scene.chain)
 
 
-def test_no_new_connection_takes_who_is_at_work_back_to_an_older_state(tmp_path: Path) -> None:
+@on_a_chain
+async def test_no_new_connection_takes_who_is_at_work_back_to_an_older_state(scene: Scene) -> None:
     """There, who must read an input may still have the key before the one that the input is sealed to."""
-
-    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
-        old = await chain.client.rpc.call("ogpu_certifiedHeader")
-        node.author()
-        await until_final(node, chain)
-        assert (await chain.standing())[0] == 2
-        lies["ogpu_certifiedHeader"] = lambda _: old
-        with pytest.raises(ChainError, match="its newest final block is 1, and 2 was final before"):
-            await chain._same_chain()
-        del lies["ogpu_certifiedHeader"]
-        again = await chain._same_chain()
-        assert await again.height(await again.finalized()) == 2
-        await again.rpc.close()
-
-    with_chain(tmp_path, body)
+    old = await scene.chain.client.rpc.call("ogpu_certifiedHeader")
+    scene.node.author()
+    await until_final(scene.node, scene.chain)
+    assert (await scene.chain.standing())[0] == 2
+    scene.lies["ogpu_certifiedHeader"] = lambda _: old
+    with pytest.raises(ChainError, match="its newest final block is 1, and 2 was final before"):
+        await scene.chain._same_chain()
+    del scene.lies["ogpu_certifiedHeader"]
+    again = await scene.chain._same_chain()
+    assert await again.height(await again.finalized()) == 2
+    await again.rpc.close()
 
 
-def test_who_trusts_the_node_is_told_so_and_believes_it(tmp_path: Path) -> None:
-    async def body(_: PlayedNode, chain: LiveChain, lies: Lies) -> None:
-        lies["ogpu_certifiedHeader"] = of_another_state
-        lies["state_call"] = lambda _: "0x00"
-        assert (await chain.standing())[1] == ()
-
-    told = with_chain(tmp_path, body, is_blind=True)
-    assert "is believed without proof" in told[0]
+@staged(partial(connected, is_blind=True))
+async def test_who_trusts_the_node_is_told_so_and_believes_it(scene: Scene) -> None:
+    scene.lies["ogpu_certifiedHeader"] = of_another_state
+    scene.lies["state_call"] = lambda _: "0x00"
+    assert (await scene.chain.standing())[1] == ()
+    assert "is believed without proof" in scene.told[0]
 
 
-def test_devices_that_a_node_denies_are_looked_up_all_the_same(tmp_path: Path) -> None:
+@on_a_chain
+async def test_devices_that_a_node_denies_are_looked_up_all_the_same(scene: Scene) -> None:
     """Which devices there are is a hint; what they are is proved, and another's is not taken for one's own."""
-
-    async def body(_: PlayedNode, chain: LiveChain, lies: Lies) -> None:
-        known = await chain.own_devices()
-        assert [status.device.owner for status in known] == [ALICE]
-        lies["state_call"] = lambda _: "0x00"
-        assert await chain.own_devices() == known
-        chain._devices.heard_of(NOBODY)
-        assert await chain.own_devices() == known
-        of_nobody = OwnDevices(NOBODY)
-        of_nobody.heard_of(known[0].id)
-        assert await of_nobody.read(chain.client) == []
-
-    with_chain(tmp_path, body)
+    known = await scene.chain.own_devices()
+    assert [status.device.owner for status in known] == [ALICE]
+    scene.lies["state_call"] = lambda _: "0x00"
+    assert await scene.chain.own_devices() == known
+    scene.chain._devices.heard_of(NOBODY)
+    assert await scene.chain.own_devices() == known
+    of_nobody = OwnDevices(NOBODY)
+    of_nobody.heard_of(known[0].id)
+    assert await of_nobody.read(scene.chain.client) == []
 
 
 def of_height(height: int, answer: RpcJson) -> RpcJson:
@@ -168,72 +166,62 @@ def the_clock(slots: int | None, _: bytes) -> int | None:
     return slots
 
 
-def test_how_far_the_chain_has_come_is_believed_only_as_far_as_the_clock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@on_a_chain
+async def test_how_far_the_chain_has_come_is_believed_only_as_far_as_the_clock(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
-        at = await chain.client.finalized()
-        for said, room, believed in ((7, 5, 6), (3, 5, 3), (0, 5, 1), (4, None, 1)):
-            lies["chain_getHeader"] = partial(of_height, said)
-            monkeypatch.setattr(chain.client, "slots_since", partial(the_clock, room))
-            assert await chain._best_height(1, at) == believed
-
-    with_chain(tmp_path, body)
+    at = await scene.chain.client.finalized()
+    for said, room, believed in ((7, 5, 6), (3, 5, 3), (0, 5, 1), (4, None, 1)):
+        scene.lies["chain_getHeader"] = partial(of_height, said)
+        monkeypatch.setattr(scene.chain.client, "slots_since", partial(the_clock, room))
+        assert await scene.chain._best_height(1, at) == believed
 
 
-def test_what_a_node_has_seen_is_known_by_its_offender(tmp_path: Path) -> None:
-    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
-        public, secret = keypair_from_seed(Scheme.ED25519, dev_accounts.key_seed("Alice", dev_accounts.SESSION))
-        ballots = [Ballot(BallotKind.NOTARISE, 0, 1, 1, bytes([number]) * 32) for number in (1, 2)]
-        signatures = [
-            sign(Scheme.ED25519, public, secret, ballot_payload(node.chain.genesis_hash, ballot)) for ballot in ballots
-        ]
-        evidence = DoubleBallot(public, ballots[0], signatures[0], ballots[1], signatures[1])
-        shown = {"evidence": "0x" + EVIDENCE.encode(evidence).hex()}
-        lies["ogpu_inspect"] = lambda _: [shown]
-        assert await chain.offences() == [SeenOffence(dev_accounts.stash("Alice"), evidence)]
+@on_a_chain
+async def test_what_a_node_has_seen_is_known_by_its_offender(scene: Scene) -> None:
+    public, secret = keypair_from_seed(Scheme.ED25519, dev_accounts.key_seed("Alice", dev_accounts.SESSION))
+    ballots = [Ballot(BallotKind.NOTARISE, 0, 1, 1, bytes([number]) * 32) for number in (1, 2)]
+    signatures = [
+        sign(Scheme.ED25519, public, secret, ballot_payload(scene.node.chain.genesis_hash, ballot))
+        for ballot in ballots
+    ]
+    evidence = DoubleBallot(public, ballots[0], signatures[0], ballots[1], signatures[1])
+    shown = {"evidence": "0x" + EVIDENCE.encode(evidence).hex()}
+    scene.lies["ogpu_inspect"] = lambda _: [shown]
+    assert await scene.chain.offences() == [SeenOffence(dev_accounts.stash("Alice"), evidence)]
 
-    with_chain(tmp_path, body)
 
-
-def test_offences_that_a_node_makes_up_are_not_reported(tmp_path: Path) -> None:
+@on_a_chain
+async def test_offences_that_a_node_makes_up_are_not_reported(scene: Scene) -> None:
     """Each report would cost its fee, and a node may make up as many names as it likes."""
-
-    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
-        header = node.chain.head
-        forged = DoubleHeader(
-            *(HEADER.encode(replace(header, extrinsics_root=bytes([number]) * 32)) for number in (1, 2))
-        )
-        key = dev_accounts.key("Alice", dev_accounts.SESSION)
-        ballots = [Ballot(BallotKind.NOTARISE, 0, 1, 1, bytes([number]) * 32) for number in (1, 2)]
-        unsigned = DoubleBallot(key, ballots[0], bytes(64), ballots[1], bytes(64))
-        made_up = ["0x" + EVIDENCE.encode(evidence).hex() for evidence in (forged, unsigned)]
-        lies["ogpu_inspect"] = lambda _: [{"evidence": text} for text in (*made_up, "0x00")] * 1_000
-        assert await chain.offences() == []
-
-    with_chain(tmp_path, body)
+    header = scene.node.chain.head
+    forged = DoubleHeader(*(HEADER.encode(replace(header, extrinsics_root=bytes([number]) * 32)) for number in (1, 2)))
+    key = dev_accounts.key("Alice", dev_accounts.SESSION)
+    ballots = [Ballot(BallotKind.NOTARISE, 0, 1, 1, bytes([number]) * 32) for number in (1, 2)]
+    unsigned = DoubleBallot(key, ballots[0], bytes(64), ballots[1], bytes(64))
+    made_up = ["0x" + EVIDENCE.encode(evidence).hex() for evidence in (forged, unsigned)]
+    scene.lies["ogpu_inspect"] = lambda _: [{"evidence": text} for text in (*made_up, "0x00")] * 1_000
+    assert await scene.chain.offences() == []
 
 
-def test_another_chain_than_the_known_one_ends_the_program_before_anything_is_signed(tmp_path: Path) -> None:
-    async def body(node: PlayedNode, chain: LiveChain, lies: Lies) -> None:
-        path = tmp_path / "provider" / PIN_FILE
-        pin = Pin(**json.loads(path.read_text()))
-        path.write_text(json.dumps(asdict(replace(pin, genesis="0x" + "ab" * 32))))
-        asked: list[RpcJson] = []
-        lies[SUBMITTING] = asked.append
-        with pytest.raises(ChainChangedError, match=r"another chain than before.*Nothing was signed"):
-            await LiveChain.connect(chain._url, KEY, chain._trust)
-        with pytest.raises(ChainChangedError):  # and so for a daemon that runs, which waits
-            await chain._same_chain()
-        assert not asked
+@on_a_chain
+async def test_another_chain_than_the_known_one_ends_the_program_before_anything_is_signed(
+    scene: Scene, tmp_path: Path
+) -> None:
+    path = tmp_path / "provider" / PIN_FILE
+    pin = Pin(**json.loads(path.read_text()))
+    path.write_text(json.dumps(asdict(replace(pin, genesis="0x" + "ab" * 32))))
+    asked: list[RpcJson] = []
+    scene.lies[SUBMITTING] = asked.append
+    with pytest.raises(ChainChangedError, match=r"another chain than before.*Nothing was signed"):
+        await LiveChain.connect(scene.chain._url, KEY, scene.chain._trust)
+    with pytest.raises(ChainChangedError):  # and so for a daemon that runs, which waits
+        await scene.chain._same_chain()
+    assert not asked
 
-    with_chain(tmp_path, body)
 
-
-def test_a_connection_to_the_known_chain_is_the_same_chain(tmp_path: Path) -> None:
-    async def body(_: PlayedNode, chain: LiveChain, lies: Lies) -> None:
-        again: Any = await chain._same_chain()
-        assert again.genesis_hash == chain.genesis_hash
-        await again.rpc.close()
-
-    with_chain(tmp_path, body)
+@on_a_chain
+async def test_a_connection_to_the_known_chain_is_the_same_chain(scene: Scene) -> None:
+    again: Any = await scene.chain._same_chain()
+    assert again.genesis_hash == scene.chain.genesis_hash
+    await again.rpc.close()

@@ -55,7 +55,7 @@ async def test_a_batch_is_paid_by_its_tokens_and_a_bad_request_costs_nothing(vil
     assert outcome.winner.reveal is not None
     assert (outcome.winner.reveal.input_tokens, outcome.winner.reveal.output_tokens) == (0, TOKENS)
     assert due(unit, outcome.winner) == unit.price * TOKENS // 128
-    (settled,) = village.node.chain.happened(UnitSettled)
+    (settled,) = village.happened(UnitSettled)
     assert settled.price == unit.price * TOKENS // 128
     winner = village.miner(outcome.winner.owner)
     blob = winner.daemon.parts.store.get(outcome.winner.reveal.output_blob)
@@ -82,7 +82,7 @@ async def test_of_two_answers_the_judges_find_the_right_one(village: Village) ->
     assert liar is not None
     ended = village.unit(unit_id)
     assert ended.unit.output_root == output_of(GENESIS_HASH, unit_id, INPUT_SALT, OUTCOMES).root
-    assert [slashed.provider for slashed in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+    assert [slashed.provider for slashed in village.happened(ProviderSlashed)] == [liar.keys.stash]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_an_input_that_is_not_what_the_unit_says_is_given_back(
     village: Village, asked: bytes | list[bytes], tokens: int
 ) -> None:
     await village.run(await village.post(asked, tokens_max=tokens, requests=len(ASKED)))
-    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+    assert [refunded.refund for refunded in village.happened(UnitRefunded)] == [Refund.INPUT_BAD]
     assert not any(miner.executor.runs for miner in village.miners)
 
 
@@ -123,4 +123,4 @@ async def test_what_was_done_before_a_breakdown_is_not_computed_again(tmp_path: 
         assert executor.broke
         good = [request for request in ASKED if request.startswith(b"complete")]
         assert sorted(executor.runs) == sorted(good), "each once"
-        assert not village.node.chain.happened(RaceMissed)
+        assert not village.happened(RaceMissed)

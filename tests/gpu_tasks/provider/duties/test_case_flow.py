@@ -64,12 +64,12 @@ async def test_every_judge_opens_the_probe_of_its_own_seat(village: Village) -> 
     liar = village.miners[0]
     unit = await village.unit_for(liar)
     await until_over(village, unit, liar)
-    opened = [one for one in village.node.chain.happened(OpinionOpened) if one.case == unit]
+    opened = [one for one in village.happened(OpinionOpened) if one.case == unit]
     assert len(opened) == 3
     assert len({one.statement.probe for one in opened}) == 3
     trace = await FakeExecutor().trace(REQUEST, REQUEST[::-1], b"p" * 32)
     assert probe_of(unit, opened[0].judge, INPUT_SALT, trace) != opened[0].statement.probe, "of another place"
-    assert {one.provider for one in village.node.chain.happened(ProviderSlashed)} == {liar.keys.stash}
+    assert {one.provider for one in village.happened(ProviderSlashed)} == {liar.keys.stash}
 
 
 @in_village(9)
@@ -80,13 +80,13 @@ async def test_an_honest_racer_that_is_found_to_lie_appeals_and_the_judges_pay(
     unit = await village.unit_for(liar)
     conniving(monkeypatch, liar)
     await until_over(village, unit, liar)
-    (appeal,) = village.node.chain.happened(CaseAppealed)
-    (ended,) = [one for one in village.node.chain.happened(CaseEnded) if one.case == unit]
+    (appeal,) = village.happened(CaseAppealed)
+    (ended,) = [one for one in village.happened(CaseEnded) if one.case == unit]
     assert ended.outcome is CaseOutcome.APPEAL_WON
     assert "appealed" in village.miner(appeal.appellant).heard.names()
-    convicted = [one for one in village.node.chain.happened(JudgeCharged) if one.is_convicted]
+    convicted = [one for one in village.happened(JudgeCharged) if one.is_convicted]
     assert len(convicted) == 3
-    (settled,) = [one for one in village.node.chain.happened(UnitSettled) if one.unit == unit]
+    (settled,) = [one for one in village.happened(UnitSettled) if one.unit == unit]
     assert settled.winner == appeal.appellant != liar.keys.stash
 
 
@@ -106,12 +106,12 @@ async def test_a_judge_who_was_outvoted_appeals_where_nobody_else_does(
     on_committees(monkeypatch, change)
     monkeypatch.setattr(endings, "is_wronged", lambda *_: False)
     await until_over(village, unit, liar)
-    (appeal,) = village.node.chain.happened(CaseAppealed)
+    (appeal,) = village.happened(CaseAppealed)
     assert appeal.appellant == seated[0]
     assert village.miner(seated[0]).heard.names().count("appealed") == 1
-    (ended,) = [one for one in village.node.chain.happened(CaseEnded) if one.case == unit]
+    (ended,) = [one for one in village.happened(CaseEnded) if one.case == unit]
     assert ended.outcome is CaseOutcome.APPEAL_WON
-    assert {one.judge for one in village.node.chain.happened(JudgeCharged) if one.is_convicted} == set(seated[1:])
+    assert {one.judge for one in village.happened(JudgeCharged) if one.is_convicted} == set(seated[1:])
 
 
 @in_village(9)
@@ -127,7 +127,7 @@ async def test_a_court_finds_a_probe_that_nobody_computed(village: Village, monk
 
     on_committees(monkeypatch, change)
     await until_over(village, unit, liar)
-    convicted = {one.judge for one in village.node.chain.happened(JudgeCharged) if one.is_convicted}
+    convicted = {one.judge for one in village.happened(JudgeCharged) if one.is_convicted}
     assert lazy[0] in convicted
     assert len(convicted) == 3
 
@@ -149,5 +149,5 @@ async def test_what_was_withheld_by_mistake_is_opened_while_the_case_is_open(vil
             break
     while village.unit(unit).case is not None:
         await village.block()
-    (slashed,) = village.node.chain.happened(ProviderSlashed)
+    (slashed,) = village.happened(ProviderSlashed)
     assert (slashed.provider, slashed.fault) == (away.keys.stash, PartyFault.MISSED)

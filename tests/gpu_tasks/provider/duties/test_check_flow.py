@@ -52,8 +52,8 @@ async def test_who_is_elected_after_the_race_keeps_nobody_from_showing_what_it_a
     for miner in village.miners:
         miner.chain.judging_readers = with_elected(miner.chain.judging_readers, village, unit, elected)  # type: ignore[assignment]
     assert await until_checked(village, unit) is CheckOutcome.UNLOOKED, "no auditor opens it"
-    assert len(village.node.chain.happened(LeavesShown)) == 1
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert len(village.happened(LeavesShown)) == 1
+    assert not village.happened(ProviderSlashed)
 
 
 def with_elected(
@@ -93,7 +93,7 @@ async def test_an_input_that_was_brought_a_day_before_its_unit_is_there_until_it
 
     assert await until_checked(village, unit, sweep) is CheckOutcome.PASSED
     assert settled
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert not village.happened(ProviderSlashed)
 
 
 @in_checked_village()
@@ -103,19 +103,19 @@ async def test_audits_that_wait_for_a_device_keep_no_leaves_from_being_shown(vil
         miner.daemon.duty(CheckDuty).audits.tasks = FullTasks()
     unit = await village.post(ASKED, tokens_max=128)
     assert await until_checked(village, unit) is CheckOutcome.UNLOOKED, "nobody has room for one more audit"
-    assert len(village.node.chain.happened(LeavesShown)) == 1
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert len(village.happened(LeavesShown)) == 1
+    assert not village.happened(ProviderSlashed)
 
 
 @in_checked_village()
 async def test_honest_providers_show_and_pass_by_themselves(village: Village) -> None:
     unit = await village.post(ASKED, tokens_max=128)
     assert await until_checked(village, unit) is CheckOutcome.PASSED
-    assert len(village.node.chain.happened(LeavesShown)) == 1
-    assert len(village.node.chain.happened(LeavesPassed)) == 1
+    assert len(village.happened(LeavesShown)) == 1
+    assert len(village.happened(LeavesPassed)) == 1
     assert not village.node.failed, "nobody paid for a call that failed"
-    assert not village.node.chain.happened(ProviderSlashed)
-    (drawn,) = village.node.chain.happened(AuditorDrawn)
+    assert not village.happened(ProviderSlashed)
+    (drawn,) = village.happened(AuditorDrawn)
     auditor = village.miner(drawn.auditor)
     assert set(auditor.executor.runs) <= set(ASKED)
     assert len(auditor.executor.runs) <= 1, "of four requests one was drawn"
@@ -180,7 +180,7 @@ async def test_two_who_agree_on_a_lie_are_found_by_the_auditor(village: Village)
     status = village.unit(unit)
     racers = {miner.keys.stash for miner in village.racers(unit)}
     if outcome is CheckOutcome.REFUTED:
-        assert {slashed.provider for slashed in village.node.chain.happened(ProviderSlashed)} == racers
+        assert {slashed.provider for slashed in village.happened(ProviderSlashed)} == racers
         assert status.unit.is_refuted
     else:
         raise AssertionError(f"{outcome.name}: a lie in every leaf that says something")
@@ -198,7 +198,7 @@ async def test_where_the_first_is_away_the_second_shows_the_leaves(village: Vill
             village.miners.remove(away[0])
 
     assert await until_checked(village, unit, leave) is CheckOutcome.PASSED
-    (shown,) = village.node.chain.happened(LeavesShown)
+    (shown,) = village.happened(LeavesShown)
     assert shown.provider != away[0].keys.stash
     village.miners.append(away[0])
 
@@ -210,7 +210,7 @@ async def test_what_an_auditor_passed_with_is_what_its_judges_find(village: Vill
         assert await until_checked(village, unit) is CheckOutcome.PASSED
     judges = [miner for miner in village.miners if "verdict_reveal" in miner.heard.names()]
     assert judges, "somebody judged what an auditor passed with"
-    ended = {CaseOutcome(event.outcome) for event in village.node.chain.happened(CaseEnded)}
+    ended = {CaseOutcome(event.outcome) for event in village.happened(CaseEnded)}
     assert ended == {CaseOutcome.AUDIT_RIGHT}
 
 
@@ -220,17 +220,17 @@ async def test_who_is_called_a_liar_by_two_of_three_appeals_by_itself(village: V
     unit = await village.post(ASKED, tokens_max=128)
 
     def spoil() -> None:
-        is_racing = not village.node.chain.happened(LeavesShown)
-        is_appealed = bool(village.node.chain.happened(CaseAppealed))
+        is_racing = not village.happened(LeavesShown)
+        is_appealed = bool(village.happened(CaseAppealed))
         honest = village.racers(unit)
         for miner in village.miners:
             miner.executor.spoil = not is_racing and not is_appealed and miner not in honest
 
     outcome = await until_checked(village, unit, spoil)
-    appealed = village.node.chain.happened(CaseAppealed)
+    appealed = village.happened(CaseAppealed)
     assert outcome is CheckOutcome.PASSED
     assert appealed[0].appellant in {miner.keys.stash for miner in village.racers(unit)}
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert not village.happened(ProviderSlashed)
 
 
 @in_checked_village(**{"LeafChecks.check_from": 0})
@@ -258,10 +258,10 @@ async def test_judges_compute_the_leaf_that_a_customer_disputes_and_no_other(vil
             village.node.calls.append((CUSTOMER.stash, call))
 
     assert await until_checked(village, unit, dispute) is CheckOutcome.PASSED
-    assert [event.doubt.shown.index for event in village.node.chain.happened(LeafDoubted)] == disputed
-    ended = [CaseOutcome(event.outcome) for event in village.node.chain.happened(CaseEnded)]
+    assert [event.doubt.shown.index for event in village.happened(LeafDoubted)] == disputed
+    ended = [CaseOutcome(event.outcome) for event in village.happened(CaseEnded)]
     assert CaseOutcome.DECIDED in ended
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert not village.happened(ProviderSlashed)
 
 
 @in_checked_village(**{"Courts.audit_rate_ppm": 1000000})
@@ -287,7 +287,7 @@ async def test_a_judge_says_nothing_of_a_batch_that_the_final_chain_has_not(vill
 
         def lie() -> None:
             nonlocal is_told
-            is_told = bool(village.node.chain.happened(LeavesPassed))
+            is_told = bool(village.happened(LeavesPassed))
 
         await until_checked(village, unit, lie)
         heard = {name for miner in village.miners for name in miner.heard.names()}

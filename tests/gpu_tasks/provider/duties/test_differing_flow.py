@@ -52,7 +52,7 @@ async def until_judged(village: Village, unit: bytes) -> None:
 async def until_settled(village: Village, unit: bytes) -> UnitSettled:
     for _ in range(BLOCKS_MAX):
         await village.block()
-        settled: list[UnitSettled] = [event for event in village.node.chain.happened(UnitSettled) if event.unit == unit]
+        settled: list[UnitSettled] = [event for event in village.happened(UnitSettled) if event.unit == unit]
         if settled:
             return settled[0]
     raise AssertionError("never settled")
@@ -64,15 +64,15 @@ async def test_judges_compute_one_leaf_and_the_liar_loses(village: Village) -> N
     before = {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
     settled = await until_settled(village, unit)
     assert settled.winner == honest.keys.stash
-    assert [event.leaf for event in village.node.chain.happened(LeafDisputed)] == [0]
-    assert [event.provider for event in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-    assert len(village.node.chain.happened(NodesShown)) == 2
+    assert [event.leaf for event in village.happened(LeafDisputed)] == [0]
+    assert [event.provider for event in village.happened(ProviderSlashed)] == [liar.keys.stash]
+    assert len(village.happened(NodesShown)) == 2
     computed = {miner.keys.name: len(miner.executor.runs) - before[miner.keys.name] for miner in village.miners}
     judges = [name for name, runs in computed.items() if runs]
     assert len(judges) >= 3, "the liar has appealed: it believes its machine"
     assert {computed[name] for name in judges} == {1}, "a request each, of twenty"
     assert not {liar.keys.name, honest.keys.name} & set(judges)
-    while not village.node.chain.happened(LeafCheckEnded):
+    while not village.happened(LeafCheckEnded):
         await village.block()
     assert not village.node.failed, "nobody paid for a call that failed"
 
@@ -93,8 +93,8 @@ async def test_who_shows_nothing_loses_and_no_court_sits(village: Village) -> No
     village.miners.remove(liar)
     settled = await until_settled(village, unit)
     assert settled.winner == honest.keys.stash
-    assert len(village.node.chain.happened(TreeWithheld)) == 1
-    assert not [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
+    assert len(village.happened(TreeWithheld)) == 1
+    assert not [event for event in village.happened(CaseEnded) if event.case == unit]
     village.miners.append(liar)
 
 
@@ -107,7 +107,7 @@ async def test_of_two_who_answered_alike_one_shows_the_tree(village: Village) ->
     liar.executor.spoil = False
     settled = await until_settled(village, unit)
     assert {settled.winner, settled.witness} == {first.keys.stash, second.keys.stash}
-    shown = [event.provider for event in village.node.chain.happened(NodesShown)]
+    shown = [event.provider for event in village.happened(NodesShown)]
     assert sorted(shown) == sorted([liar.keys.stash, first.keys.stash])
     assert not village.node.failed, "nobody paid for a call that failed"
 
@@ -136,9 +136,9 @@ async def test_who_judges_two_leaves_of_a_batch_computes_each(village: Village) 
     await until_judged(village, unit)
     liar.executor.spoil, errs.executor.run = False, real  # type: ignore[method-assign]
     settled = await until_settled(village, unit)
-    assert [event.leaf for event in village.node.chain.happened(LeafDisputed)] == [0, 7]
+    assert [event.leaf for event in village.happened(LeafDisputed)] == [0, 7]
     assert settled.winner == honest.keys.stash
-    slashed = [event.provider for event in village.node.chain.happened(ProviderSlashed)]
+    slashed = [event.provider for event in village.happened(ProviderSlashed)]
     assert slashed == [liar.keys.stash, errs.keys.stash]
-    assert not village.node.chain.happened(JudgeCharged), "nobody said of one leaf what it found of the other"
+    assert not village.happened(JudgeCharged), "nobody said of one leaf what it found of the other"
     assert not village.node.failed

@@ -38,12 +38,12 @@ async def test_the_daemons_need_no_restart_after_a_dripping_store(village: Villa
     quick = village.miners[0].daemon.parts.blobs.get
     hang_all_stores(village)
     await village.post(is_stored=False)
-    while not village.node.chain.happened(UnitRefunded):
+    while not village.happened(UnitRefunded):
         await seen(village)
     for miner in village.miners:
         miner.daemon.parts.blobs.get = quick  # type: ignore[method-assign]  # as before
     await village.run(await village.post())
-    assert village.node.chain.happened(UnitSettled)
+    assert village.happened(UnitSettled)
 
 
 @pytest.mark.parametrize(("first_commit", "from_height"), [(0, 50 - GIVE_BACK_BLOCKS), (20, 51)])
@@ -81,8 +81,8 @@ async def test_racers_keep_their_inputs_and_serve_them(village: Village) -> None
 async def missed_by(village: Village, miner: Miner) -> None:
     """Let the miner miss a race."""
     miner.executor.trouble = ExecutionError("out of memory")
-    before = len(village.node.chain.happened(RaceMissed))
-    while len(village.node.chain.happened(RaceMissed)) == before:
+    before = len(village.happened(RaceMissed))
+    while len(village.happened(RaceMissed)) == before:
         await village.run(await village.post(racers=1), blocks=150)
     miner.executor.trouble = None
 

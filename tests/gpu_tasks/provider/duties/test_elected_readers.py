@@ -46,7 +46,7 @@ def elect_the_last(chain: MarketChain) -> None:
 async def test_nobody_works_for_an_input_that_leaves_out_who_is_elected_next(village: Village) -> None:
     """Else it would be settled, and not looked at: auditors of the next epoch refuse it."""
     await village.run(await village.post(ASKED, readers=village.node.chain.validators[:-1], tokens_max=128))
-    (refunded,) = village.node.chain.happened(UnitRefunded)
+    (refunded,) = village.happened(UnitRefunded)
     assert refunded.refund is Refund.INPUT_BAD
     assert not any(miner.executor.runs for miner in village.miners)
 
@@ -56,7 +56,7 @@ async def test_who_was_elected_after_an_input_was_sealed_need_not_read_it(villag
     readers = village.node.chain.validators[:-1]
     status = await village.run(await village.post(ASKED, readers=readers, tokens_max=128, sealed_at=EPOCH_BLOCKS))
     assert not status.unit.declined_by
-    assert not village.node.chain.happened(UnitRefunded)
+    assert not village.happened(UnitRefunded)
 
 
 @staged(electing_village)

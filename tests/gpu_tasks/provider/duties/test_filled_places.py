@@ -39,10 +39,10 @@ async def test_one_of_three_cannot_open_its_input_and_another_is_paid_in_its_pla
     broken.daemon.parts.inputs.open = cannot_open  # type: ignore[method-assign, assignment]
     for _ in range(8):
         await step(village, silenced=slow)  # it has its result, and its commit does not arrive
-    assert village.node.chain.happened(PlaceRefilled) == [PlaceRefilled(unit, 1, third.keys.stash, broken.keys.stash)]
+    assert village.happened(PlaceRefilled) == [PlaceRefilled(unit, 1, third.keys.stash, broken.keys.stash)]
     status = await village.run(unit)
     assert status.unit.state is UnitState.SETTLED
-    (settled,) = village.node.chain.happened(UnitSettled)
+    (settled,) = village.happened(UnitSettled)
     assert {settled.winner, settled.witness} == {slow.keys.stash, third.keys.stash}
     assert [len(miner.executor.runs) for miner in (broken, slow, third)] == [0, 1, 1], "nothing is computed twice"
     assert ["declined" in miner.heard.names() for miner in (broken, slow, third)] == [True, False, False]
@@ -53,7 +53,7 @@ async def test_one_of_three_cannot_open_its_input_and_another_is_paid_in_its_pla
     assert {ends[1], ends[2]} == {End.WON, End.WITNESSED}
     reasons = [fields.get("reason") for name, fields in broken.heard.events if name == "ended"]
     assert reasons == ["this provider gave the unit back"]
-    assert not village.node.chain.happened(RaceMissed)
+    assert not village.happened(RaceMissed)
     assert not village.node.failed
 
 

@@ -132,13 +132,13 @@ async def test_a_customer_who_wants_racers_to_miss_loses(village: Village, attac
         if village.unit(unit).unit.ended_at:
             break
     is_had_once = attack is an_input_that_goes_once_one_racer_has_it
-    refunds = [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)]
+    refunds = [refunded.refund for refunded in village.happened(UnitRefunded)]
     assert refunds == [Refund.INCONCLUSIVE if is_had_once else Refund.INPUT_BAD]
     assert len(village.unit(unit).unit.declined_by) == (0 if is_had_once else 2)
     assert any(miner.executor.runs for miner in village.miners) == is_had_once, "it is looked at before it is computed"
     assert any("hindered" in miner.heard.names() for miner in village.miners) == (attack is stored_nowhere)
-    assert not village.node.chain.happened(RaceMissed)
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert not village.happened(RaceMissed)
+    assert not village.happened(ProviderSlashed)
     assert worth(village) < before
     for miner in village.miners:
         assert not (await miner.chain.own_devices())[0].device.is_paused

@@ -59,8 +59,8 @@ async def test_wrong_pieces_are_their_customers_fault(village: Village, wrong: s
     requests = 4 if wrong == "too large for its requests" else len(ASKED) + 20
     changed: dict[str, Any] = {"input_root": address_of(blobs[-1]), "requests": requests}
     await village.run(await village.post(ASKED, tokens_max=128, is_stored=False, **changed))
-    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-    assert not village.node.chain.happened(RaceMissed)
+    assert [refunded.refund for refunded in village.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+    assert not village.happened(RaceMissed)
     assert not any(miner.executor.runs for miner in village.miners)
     if wrong == "too large for its requests":
         assert all(len(_own(miner.daemon.parts.store)) <= 1 for miner in village.miners), "nothing was fetched"
@@ -74,8 +74,8 @@ async def test_a_piece_that_nobody_has_is_as_an_input_that_nobody_has(village: V
     changed: dict[str, Any] = {"input_root": address_of(blobs[-1]), "input_commitment": commitment_of(content)}
     unit = await village.post(ASKED, racers=1, tokens_max=128, is_stored=False, **changed)
     await village.run(unit, blocks=200)
-    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
-    assert not village.node.chain.happened(RaceMissed)
+    assert [refunded.refund for refunded in village.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+    assert not village.happened(RaceMissed)
     assert any("hindered" in miner.heard.names() for miner in village.miners)
 
 

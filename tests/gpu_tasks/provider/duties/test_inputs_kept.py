@@ -47,7 +47,7 @@ async def steps(village: Village, is_enough: Callable[[], bool], each: Callable[
 
 
 def is_checked(village: Village, *units: bytes) -> bool:
-    return {event.unit for event in village.node.chain.happened(LeafCheckEnded)} >= set(units)
+    return {event.unit for event in village.happened(LeafCheckEnded)} >= set(units)
 
 
 def inputs_of(miner: Miner) -> int:
@@ -73,7 +73,7 @@ async def test_a_copy_is_there_until_its_check_is_over_and_goes_then(village: Vi
             assert inputs_of(miner) > 2 * PIECE_BYTES, "others may yet look at the batch"
 
     await steps(village, lambda: is_checked(village, unit), look)
-    assert len(village.node.chain.happened(LeavesPassed)) == 1
+    assert len(village.happened(LeavesPassed)) == 1
     rounds = iter(range(2 * ENDINGS_EVERY_BLOCKS))
     await steps(village, lambda: next(rounds, None) is None)
     assert [inputs_of(miner) for miner in village.miners] == [0] * SIZE
@@ -83,9 +83,9 @@ async def test_a_copy_is_there_until_its_check_is_over_and_goes_then(village: Vi
 async def test_who_has_no_room_for_a_copy_answers_shows_its_leaves_and_is_paid(village: Village) -> None:
     unit = await village.post(ASKED, tokens_max=128)
     await steps(village, lambda: is_checked(village, unit))
-    assert len(village.node.chain.happened(LeavesShown)) == len(village.node.chain.happened(LeavesPassed)) == 1
-    assert not village.node.chain.happened(ProviderSlashed)
-    assert not village.node.chain.happened(RaceMissed)
+    assert len(village.happened(LeavesShown)) == len(village.happened(LeavesPassed)) == 1
+    assert not village.happened(ProviderSlashed)
+    assert not village.happened(RaceMissed)
     assert not village.unit(unit).unit.declined_by
     told = [fields for miner in village.miners for name, fields in miner.heard.events if name == "input_not_kept"]
     assert {fields["unit"] for fields in told} == {unit}
@@ -101,5 +101,5 @@ async def test_a_strangers_inputs_never_take_more_than_the_limit(village: Villag
     await steps(village, lambda: is_checked(village, *units), lambda: most.extend(map(inputs_of, village.miners)))
     assert 2 * PIECE_BYTES < max(most) <= LIMIT
     assert {village.unit(unit).unit.state for unit in units} == {UnitState.SETTLED}
-    assert not village.node.chain.happened(ProviderSlashed)
-    assert not village.node.chain.happened(RaceMissed)
+    assert not village.happened(ProviderSlashed)
+    assert not village.happened(RaceMissed)

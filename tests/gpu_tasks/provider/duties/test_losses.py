@@ -47,10 +47,10 @@ async def test_a_slash_is_told_and_noted_with_amount_case_and_deadline(village: 
     await live(village, *village.miners)
     before = bond_of(village, liar)
     liar.executor.spoil = True
-    while not village.node.chain.happened(ProviderSlashed):
+    while not village.happened(ProviderSlashed):
         await village.run(await village.post())
     await live(village, *village.miners)
-    (slash,) = village.node.chain.happened(ProviderSlashed)
+    (slash,) = village.happened(ProviderSlashed)
     (part,) = noted(liar)
     assert (part.grains, part.fault, part.device) == (slash.amount, "lied", "0x" + liar.keys.device.hex())
     assert part.grains == before - bond_of(village, liar) > 0
@@ -73,7 +73,7 @@ async def test_a_miss_while_the_daemon_was_away_is_noted_when_it_is_back(village
     await live(village, *village.miners)
     before = [bond_of(village, miner) for miner in village.miners]
     await village.post()
-    while not village.node.chain.happened(RaceMissed):
+    while not village.happened(RaceMissed):
         village.node.block()
     for miner, bond in zip(list(village.miners), before, strict=True):
         back = await village.restart(miner)
@@ -173,7 +173,7 @@ async def test_a_loss_whose_block_cannot_be_read_is_noted_all_the_same(village: 
     await live(village, *village.miners)
     before = bond_of(village, miner)
     await village.post()
-    while not village.node.chain.happened(RaceMissed):
+    while not village.happened(RaceMissed):
         village.node.block()
     miner = await village.restart(miner)
     miner.chain.bond_losses = AsyncMock(side_effect=ChainError("the node has no state any more"))  # type: ignore[method-assign]
@@ -193,7 +193,7 @@ async def test_a_node_that_keeps_few_states_hides_no_newer_loss(
 ) -> None:
     await live(village, *village.miners)
     await village.post()
-    while not village.node.chain.happened(RaceMissed):
+    while not village.happened(RaceMissed):
         village.node.block()
     client, first_kept = village.node.kept.client, village.node.chain.height - 2
     events = client.events

@@ -89,7 +89,7 @@ async def test_one_false_answer_about_the_input_costs_work_and_no_bond(village: 
     lie.is_told_as_best = lie.is_told_as_final = False
     status = await village.run(unit)
     assert status.unit.ended_at
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert not village.happened(ProviderSlashed)
     entry = victim.daemon.parts.journal.races[unit, 1]
     if also_final:
         assert Sent.COMMIT in entry.sent
@@ -97,7 +97,7 @@ async def test_one_false_answer_about_the_input_costs_work_and_no_bond(village: 
         assert victim.executor.runs == [OTHER_REQUEST]
     else:
         assert len(victim.executor.runs) == 2
-        assert not village.node.chain.happened(RaceMissed)
+        assert not village.happened(RaceMissed)
         assert victim.heard.problems("not_final")
 
 
@@ -159,7 +159,7 @@ async def test_a_judge_gives_no_verdict_on_another_input_than_the_final_chain_s(
                 lie.is_told_as_best = village.unit(unit).unit.state is UnitState.JUDGING
                 await miner.step()
     assert not any(miner.daemon.parts.journal.cases for miner in village.miners)
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert not village.happened(ProviderSlashed)
 
 
 @in_village(2)

@@ -84,7 +84,7 @@ async def test_a_refuted_device_stays_paused_over_restarts(village: Village) -> 
         change(key, **changes)
 
     races.change = changed  # type: ignore[method-assign]
-    while not village.node.chain.happened(ProviderSlashed):
+    while not village.happened(ProviderSlashed):
         await village.run(await village.post())
     await live(village, liar, 8)
     assert causes[-1:] == [PauseCause.REFUTED], "noted before the journal forgets the race"
@@ -105,11 +105,11 @@ async def test_a_refuted_device_stays_paused_over_restarts(village: Village) -> 
 async def test_a_refutation_that_came_while_the_daemon_was_away_is_no_miss(village: Village) -> None:
     liar = village.miners[0]
     liar.executor.spoil = True
-    while not village.node.chain.happened(ProviderSlashed):
+    while not village.happened(ProviderSlashed):
         await village.post()
         for _ in range(40):
             village.node.block()
-            if village.node.chain.happened(ProviderSlashed):
+            if village.happened(ProviderSlashed):
                 break
             for miner in village.miners:
                 await miner.step()
@@ -124,7 +124,7 @@ async def test_after_a_miss_the_wait_goes_on_over_a_restart_and_the_operator_may
     for miner in village.miners:
         await live(village, miner, 1)
     await village.post()
-    while not village.node.chain.happened(RaceMissed):
+    while not village.happened(RaceMissed):
         village.node.block()  # both are away for the whole lease
     first, second = [await village.restart(miner) for miner in list(village.miners)]
     for miner in (first, second):
@@ -233,7 +233,7 @@ async def test_with_keep_paused_a_device_that_missed_a_race_waits_for_the_operat
     for miner in village.miners:
         await live(village, miner, 1)
     await village.post()
-    while not village.node.chain.happened(RaceMissed):
+    while not village.happened(RaceMissed):
         village.node.block()
     village.keep_paused = True
     miner = await village.restart(village.miners[0])
@@ -262,7 +262,7 @@ async def test_a_daemon_that_drains_resumes_no_device_that_missed_a_race(village
     for miner in village.miners:
         await live(village, miner, 1)
     await village.post()
-    while not village.node.chain.happened(RaceMissed):
+    while not village.happened(RaceMissed):
         village.node.block()
     (miner, _) = [await village.restart(miner) for miner in list(village.miners)]
     set_draining(miner.daemon.settings.base_path, drains=True)
@@ -380,7 +380,7 @@ async def test_a_race_missed_between_register_and_the_first_run_is_a_miss_and_a_
         (status,) = await miner.chain.own_devices()
         bonds[status.id] = status.device.bond
     await village.post()
-    while not village.node.chain.happened(RaceMissed):
+    while not village.happened(RaceMissed):
         village.node.block()  # registered, and no daemon runs
     for registered in list(village.miners):
         base, device = registered.daemon.settings.base_path, registered.keys.device

@@ -68,8 +68,8 @@ async def test_a_provider_that_restarts_at_any_block_executes_once_and_is_paid(
             miner = await village.restart(miner)
         if village.unit(unit).unit.ended_at:
             break
-    assert village.node.chain.happened(UnitSettled)
-    assert not village.node.chain.happened(RaceMissed)
+    assert village.happened(UnitSettled)
+    assert not village.happened(RaceMissed)
     assert before + len(miner.executor.runs) == 1
 
 
@@ -86,8 +86,8 @@ async def test_a_liar_is_found_by_a_check_and_slashed_and_the_right_racer_is_pai
     runs = {miner.keys.stash: len(miner.executor.runs) for miner in village.miners}
     status = await village.run(unit)
     assert status.unit.state is UnitState.SETTLED
-    assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-    (settled,) = [settlement for settlement in village.node.chain.happened(UnitSettled) if settlement.unit == unit]
+    assert [slash.provider for slash in village.happened(ProviderSlashed)] == [liar.keys.stash]
+    (settled,) = [settlement for settlement in village.happened(UnitSettled) if settlement.unit == unit]
     assert settled.winner != liar.keys.stash
     judges = judges_of(village, unit)
     assert len(judges) == 3
@@ -108,7 +108,7 @@ async def test_judges_execute_whole_where_no_output_can_be_had(village: Village)
     for miner in village.miners:
         miner.daemon.server._resealer = None
     await village.run(unit)
-    assert [slash.provider for slash in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+    assert [slash.provider for slash in village.happened(ProviderSlashed)] == [liar.keys.stash]
     assert len([miner for miner in village.miners if "recomputed" in miner.heard.names()]) == 3
 
 
@@ -116,10 +116,10 @@ async def test_judges_execute_whole_where_no_output_can_be_had(village: Village)
 async def test_a_machine_that_fails_costs_its_owner_and_not_the_customer(village: Village) -> None:
     broken = village.miners[0]
     broken.executor.trouble = ExecutionError("out of memory")
-    while not village.node.chain.happened(RaceMissed):
+    while not village.happened(RaceMissed):
         status = await village.run(await village.post(racers=1), blocks=120)
         assert status.unit.state is UnitState.SETTLED  # the other one did it, in the end
-    assert [missed.provider for missed in village.node.chain.happened(RaceMissed)] == [broken.keys.stash]
+    assert [missed.provider for missed in village.happened(RaceMissed)] == [broken.keys.stash]
     assert "declined" not in broken.heard.names()
     assert broken.heard.names().count("hindered") > 5
 
@@ -143,7 +143,7 @@ async def test_a_node_that_is_away_for_a_while_costs_nothing(village: Village) -
     for miner in village.miners:
         miner.chain.is_away = False
     assert (await village.run(unit)).unit.state is UnitState.SETTLED
-    assert not village.node.chain.happened(RaceMissed)
+    assert not village.happened(RaceMissed)
 
 
 @in_village(2)
@@ -154,7 +154,7 @@ async def test_attestations_that_authors_leave_out_go_as_transactions(village: V
     assert not village.node.failed
     ways = [fields["way"] for miner in village.miners for name, fields in miner.heard.events if name == "attested"]
     assert "reveal" in ways
-    assert not village.node.chain.happened(RaceMissed)
+    assert not village.happened(RaceMissed)
 
 
 @in_village(5)
@@ -169,9 +169,9 @@ async def test_a_disputed_unit_whose_input_is_gone_costs_nobody(village: Village
             if status.unit.state is UnitState.JUDGING:
                 miner.daemon.parts.store.sweep(10**12)
             await miner.step()
-    assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INCONCLUSIVE]
-    assert not village.node.chain.happened(CaseDecided)
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert [refunded.refund for refunded in village.happened(UnitRefunded)] == [Refund.INCONCLUSIVE]
+    assert not village.happened(CaseDecided)
+    assert not village.happened(ProviderSlashed)
     assert any("no_verdict" in miner.heard.names() for miner in village.miners)
 
 
@@ -223,14 +223,14 @@ def test_answers_that_may_not_fit_a_blob_are_given_back(tmp_path: Path, monkeypa
 
     async def scene(village: Village) -> None:
         await village.run(await village.post())
-        assert [refunded.refund for refunded in village.node.chain.happened(UnitRefunded)] == [Refund.INPUT_BAD]
+        assert [refunded.refund for refunded in village.happened(UnitRefunded)] == [Refund.INPUT_BAD]
         told = [fields for miner in village.miners for name, fields in miner.heard.events if name == "bad_input"]
         assert {fields["problem"] for fields in told} == {
             "its answers may have more than the 1,048,576 bytes of a blob"
         }
         assert not any(miner.executor.runs for miner in village.miners)
         await village.run(await village.post(request=b"complete: less"))
-        assert village.node.chain.happened(UnitSettled)
+        assert village.happened(UnitSettled)
 
     play(tmp_path, 4, scene)
 

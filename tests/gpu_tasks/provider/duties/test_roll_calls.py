@@ -52,10 +52,10 @@ def called(village: Village) -> RollCall | None:
 
 async def until(village: Village, kind: type, *, without: tuple[Keys, ...] = (), blocks: int = BLOCKS_MAX) -> None:
     """Blocks, with a step of each daemon after each, until something happens."""
-    before = len(village.node.chain.happened(kind))
+    before = len(village.happened(kind))
     for _ in range(blocks):
         await one_block(village, without)
-        if len(village.node.chain.happened(kind)) > before:
+        if len(village.happened(kind)) > before:
             return
     raise AssertionError(f"no {kind.__name__} within {blocks} blocks")
 
@@ -110,7 +110,7 @@ async def test_who_answers_has_proven_it_and_who_lies_or_is_silent_has_not(tmp_p
         await reads_agree(village)
         assert proven(village, alice) >= 1
         assert (proven(village, bob), proven(village, charlie)) == (0, 0)
-        objections = village.node.chain.happened(ev.RowsObjected)
+        objections = village.happened(ev.RowsObjected)
         assert {one.device for one in objections} == {device(bob)}
         assert len(objections) >= 2
         assert not village.node.failed, "nobody pays for a call that cannot succeed"

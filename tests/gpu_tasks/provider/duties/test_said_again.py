@@ -24,8 +24,8 @@ async def test_leaves_are_shown_from_the_journal_alone(village: Village, *, is_r
     for miner in village.racers(unit) if is_restarted else []:
         await village.restart(miner)
     assert await until_checked(village, unit) is CheckOutcome.UNLOOKED, "no auditor has the input"
-    assert len(village.node.chain.happened(LeavesShown)) == 1
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert len(village.happened(LeavesShown)) == 1
+    assert not village.happened(ProviderSlashed)
 
 
 @in_checked_village()
@@ -48,9 +48,9 @@ async def test_what_an_auditor_found_is_said_again_and_not_computed_again(villag
     for _ in range(80):
         village.node.block()
         await step()
-        if village.node.chain.happened(LeavesPassed):
+        if village.happened(LeavesPassed):
             break
-    (passed,) = village.node.chain.happened(LeavesPassed)
+    (passed,) = village.happened(LeavesPassed)
     auditor = village.miner(passed.auditor)
     assert (len(lost), set(lost)) == (2, {auditor.keys.provider})
     assert auditor.heard.names().count("leaves_passed") == 3

@@ -51,7 +51,7 @@ async def asked_of_trees(village: Village) -> tuple[bytes, Miner, Miner]:
     liar.executor.run = wrong_once  # type: ignore[method-assign]
     while True:
         village.node.block()
-        if village.node.chain.happened(NodesAsked):
+        if village.happened(NodesAsked):
             return unit, liar, honest
         for miner in list(village.miners):
             await miner.step()
@@ -61,7 +61,7 @@ async def until_settled(village: Village, unit: bytes, each_block: Callable[[], 
     for _ in range(BLOCKS_MAX):
         await village.block()
         await each_block()
-        settled: list[UnitSettled] = [event for event in village.node.chain.happened(UnitSettled) if event.unit == unit]
+        settled: list[UnitSettled] = [event for event in village.happened(UnitSettled) if event.unit == unit]
         if settled:
             return settled[0]
     raise AssertionError("never settled")
@@ -73,11 +73,11 @@ async def nothing() -> None:
 
 def check_outcome(village: Village, settled: UnitSettled, liar: Miner, honest: Miner) -> None:
     """Both have shown both steps; the court judged the one leaf, and the liar alone lost."""
-    asked, shown = village.node.chain.happened(NodesAsked), village.node.chain.happened(NodesShown)
+    asked, shown = village.happened(NodesAsked), village.happened(NodesShown)
     assert [event.subtree for event in asked] == [None, BENT // 64]
     assert sorted(event.provider for event in shown) == sorted(2 * [liar.keys.stash, honest.keys.stash])
-    assert [event.leaf for event in village.node.chain.happened(LeafDisputed)] == [BENT]
-    assert [event.provider for event in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
+    assert [event.leaf for event in village.happened(LeafDisputed)] == [BENT]
+    assert [event.provider for event in village.happened(ProviderSlashed)] == [liar.keys.stash]
     assert settled.winner == honest.keys.stash
     assert not village.node.failed, "nobody paid for a call that failed"
 
@@ -90,7 +90,7 @@ async def test_who_is_started_anew_before_each_step_shows_its_tree_and_computes_
     starts: list[Miner] = [await village.restart(honest)]
 
     async def start_again() -> None:
-        if len(village.node.chain.happened(NodesAsked)) == 2 and len(starts) == 1:
+        if len(village.happened(NodesAsked)) == 2 and len(starts) == 1:
             starts.append(await village.restart(starts[0]))
 
     settled = await until_settled(village, unit, start_again)
@@ -129,15 +129,15 @@ async def test_who_is_called_a_liar_about_a_leaf_by_two_of_three_appeals_by_itse
     racers, before = (liar, honest), {miner.keys.name: len(miner.executor.runs) for miner in village.miners}
 
     async def err() -> None:
-        is_appealed = bool(village.node.chain.happened(CaseAppealed))
+        is_appealed = bool(village.happened(CaseAppealed))
         for miner in village.miners:
             miner.executor.spoil = not is_appealed and miner not in racers
 
     await err()
     settled = await until_settled(village, unit, err)
-    appealed = village.node.chain.happened(CaseAppealed)
+    appealed = village.happened(CaseAppealed)
     assert [event.appellant for event in appealed] == [honest.keys.stash]
-    convicted = [event for event in village.node.chain.happened(JudgeCharged) if event.is_convicted]
+    convicted = [event for event in village.happened(JudgeCharged) if event.is_convicted]
     assert len(convicted) == 3, "those of the committee"
     check_outcome(village, settled, liar, honest)
     computed = {len(miner.executor.runs) - before[miner.keys.name] for miner in village.miners}
@@ -149,16 +149,16 @@ async def test_who_shows_the_upper_nodes_and_no_leaves_loses_without_a_court(vil
     unit, liar, honest = await asked_of_trees(village)
 
     async def leave() -> None:
-        shown = [event.provider for event in village.node.chain.happened(NodesShown)]
+        shown = [event.provider for event in village.happened(NodesShown)]
         if liar.keys.stash in shown and liar in village.miners:
             village.miners.remove(liar)
 
     settled = await until_settled(village, unit, leave)
     village.miners.append(liar)
     assert settled.winner == honest.keys.stash
-    assert len(village.node.chain.happened(TreeWithheld)) == 1
-    assert [event.provider for event in village.node.chain.happened(ProviderSlashed)] == [liar.keys.stash]
-    assert not [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
+    assert len(village.happened(TreeWithheld)) == 1
+    assert [event.provider for event in village.happened(ProviderSlashed)] == [liar.keys.stash]
+    assert not [event for event in village.happened(CaseEnded) if event.case == unit]
 
 
 def test_of_two_results_of_a_batch_that_one_is_shown_which_it_answered_with(tmp_path: Path) -> None:

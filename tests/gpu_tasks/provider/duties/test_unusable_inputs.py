@@ -58,7 +58,7 @@ async def test_who_is_not_shown_who_may_judge_asks_again_and_declines_nothing(vi
     assert any(refused)
     assert status.unit.state is UnitState.SETTLED
     assert not status.unit.declined_by
-    assert not village.node.chain.happened(RaceMissed)
+    assert not village.happened(RaceMissed)
 
 
 @in_village(4)
@@ -112,7 +112,7 @@ async def raced_with_a_friend(village: Village) -> tuple[bytes, Miner, Miner]:
 async def until_no_case(village: Village, unit: bytes) -> None:
     for _ in range(200):
         await village.block()
-        if any(event.case == unit for event in village.node.chain.happened(CaseEnded)):
+        if any(event.case == unit for event in village.happened(CaseEnded)):
             return
     raise AssertionError("a case without end")
 
@@ -125,11 +125,11 @@ async def test_who_declined_what_its_own_copy_shows_to_be_bad_appeals(
     conniving_pair(monkeypatch)
     unit, friend, other = await raced_with_a_friend(village)
     await until_no_case(village, unit)
-    (appealed,) = village.node.chain.happened(CaseAppealed)
+    (appealed,) = village.happened(CaseAppealed)
     assert appealed.appellant == other.keys.stash != friend.keys.stash
-    (ended,) = [event for event in village.node.chain.happened(CaseEnded) if event.case == unit]
+    (ended,) = [event for event in village.happened(CaseEnded) if event.case == unit]
     assert ended.outcome is CaseOutcome.INPUT_BAD
-    assert not village.node.chain.happened(ProviderSlashed)
+    assert not village.happened(ProviderSlashed)
 
 
 @pytest.mark.parametrize("lost", ["its copy", "its key"])
@@ -150,4 +150,4 @@ async def test_who_cannot_show_that_an_input_is_bad_does_not_appeal(
         bound[Devices].providers[other.keys.stash] = replace(known, seal_key=b"k" * 32)
         village.node.chain.state = village.node.chain.state.updated(bound.overlay.changes())
     await until_no_case(village, unit)
-    assert not village.node.chain.happened(CaseAppealed)
+    assert not village.happened(CaseAppealed)

@@ -79,14 +79,13 @@ async def test_a_lie_is_found_where_it_begins_and_its_proof_is_paid(
     await proven(village, task, prover, fraud)
     ended = await village.until(task, TaskState.ENDED, blocks=300)
     assert ended.outcome is TaskOutcome.LIED
-    (event,) = village.node.chain.happened(FraudProven)
+    (event,) = village.happened(FraudProven)
     assert event.reward == fraud.reward
 
 
 @in_task_village(6, numbers=NO_AUDIT)
 async def test_a_right_result_is_found_right_and_a_party_proves_nothing(village: TaskVillage, tmp_path: Path) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit()
+    task = await village.bought(PRICES[0])
     assert await watched(village, task, village.miners[3], tmp_path / "run", []) is None
     winner = village.slot_miner(task)
     with pytest.raises(CannotProveError, match="has a part in it"):

@@ -78,7 +78,7 @@ async def test_what_each_writes_is_told_of_its_own_place(village: Renting) -> No
 async def test_three_that_find_the_same_are_paid(village: Renting) -> None:
     task, found = await running(village)
     assert len({slot.provider for slot in found.slots}) == 3
-    assert len(village.node.chain.happened(Volunteered)) == 4, "all others offer a device"
+    assert len(village.happened(Volunteered)) == 4, "all others offer a device"
     for engine in engines(village, found):
         assert len(engine.running) == 1
         engine.end()
@@ -108,7 +108,7 @@ async def test_who_finds_something_else_is_not_paid(village: Renting) -> None:
         engine.end()
     ended = await village.until(task, TaskState.ENDED)
     assert [slot.outcome for slot in ended.slots] == [TaskOutcome.OUTVOTED, *[TaskOutcome.ON_TIME] * 2]
-    paid = sorted(each.earned for each in village.node.chain.happened(SlotSettled))
+    paid = sorted(each.earned for each in village.happened(SlotSettled))
     assert paid == [0, ended.slots[0].price, ended.slots[0].price]
 
 
@@ -177,7 +177,7 @@ async def test_a_jury_convicts_two_that_lied(village: Renting) -> None:
     ended = await village.until(task, TaskState.ENDED)
     lied, paid = TaskOutcome.LIED, TaskOutcome.ON_TIME
     assert [slot.outcome for slot in ended.slots] == [lied, lied, paid, *[paid] * 5]
-    assert [each.votes for each in village.node.chain.happened(ReplicasCompared)] == [2, 5]
+    assert [each.votes for each in village.happened(ReplicasCompared)] == [2, 5]
     assert village.node.failed == []
 
 

@@ -18,9 +18,7 @@ NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 @in_task_village(6)
 async def test_a_false_dispute_is_judged_by_segments(village: TaskVillage) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit()
-    await village.until(task, TaskState.SUBMITTED)
+    task = await village.bought(PRICES[0], until=TaskState.SUBMITTED)
     village.ask(TrainingMarket.dispute(task=task, segment=None))
     await village.until(task, TaskState.ENDED)
     assert village.task(task).outcome is TaskOutcome.DISPUTED_FALSELY
@@ -30,8 +28,9 @@ async def test_a_false_dispute_is_judged_by_segments(village: TaskVillage) -> No
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
-def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_elsewhere: bool
+@in_task_village(6, numbers=NO_AUDIT)
+async def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
+    village: TaskVillage, monkeypatch: pytest.MonkeyPatch, *, is_elsewhere: bool
 ) -> None:
     """Every segment that its judges compute follows from the state before."""
     honestly = task_runs._beginning
@@ -43,26 +42,20 @@ def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
         return state, earlier
 
     monkeypatch.setattr(task_runs, "_beginning", elsewhere)
-
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.RUNNING)
-        while village.task(task).slots[0].reported < 1:
-            await village.block()
-        stated = village.task(task).slots[0].milestone
-        assert stated is not None
-        village.ask(TrainingMarket.hold_checkpoint(task=task, number=1, root=stated.root))
-        await stop(village, village.slot_miner(task))
-        village.bid_for(PRICES[1])
-        await village.until(task, TaskState.COMMITTING, blocks=200)
-        await village.until(task, TaskState.SUBMITTED, blocks=200)
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        await village.until(task, TaskState.ENDED, blocks=300)
-        outcome = TaskOutcome.LIED if is_elsewhere else TaskOutcome.DISPUTED_FALSELY
-        assert village.task(task).outcome is outcome
-
-    play_tasks(tmp_path, 6, scene, numbers=NO_AUDIT)
+    task = await village.bought(PRICES[0], until=TaskState.RUNNING)
+    while village.task(task).slots[0].reported < 1:
+        await village.block()
+    stated = village.task(task).slots[0].milestone
+    assert stated is not None
+    village.ask(TrainingMarket.hold_checkpoint(task=task, number=1, root=stated.root))
+    await stop(village, village.slot_miner(task))
+    village.bid_for(PRICES[1])
+    await village.until(task, TaskState.COMMITTING, blocks=200)
+    await village.until(task, TaskState.SUBMITTED, blocks=200)
+    village.ask(TrainingMarket.dispute(task=task, segment=None))
+    await village.until(task, TaskState.ENDED, blocks=300)
+    outcome = TaskOutcome.LIED if is_elsewhere else TaskOutcome.DISPUTED_FALSELY
+    assert village.task(task).outcome is outcome
 
 
 @pytest.mark.parametrize(("count", "has_court"), [(6, False), (10, True)])
@@ -83,8 +76,9 @@ def test_a_liar_is_found_by_its_segments(tmp_path: Path, count: int, has_court: 
 
 
 @pytest.mark.parametrize("is_kept_from_customer", [False, True])
-def test_a_result_that_is_kept_from_its_customer_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept_from_customer: bool
+@in_task_village(6, numbers=NO_AUDIT)
+async def test_a_result_that_is_kept_from_its_customer_is_none(
+    village: TaskVillage, monkeypatch: pytest.MonkeyPatch, *, is_kept_from_customer: bool
 ) -> None:
     """Every state that is looked at is right, and the customer has nothing."""
     honestly = checkpoint_blobs._readers
@@ -94,14 +88,8 @@ def test_a_result_that_is_kept_from_its_customer_is_none(
         return [each for each in readers if each != reply_key or not is_kept_from_customer]
 
     monkeypatch.setattr(checkpoint_blobs, "_readers", others)
-
-    async def scene(village: TaskVillage) -> None:
-        village.bid_for(PRICES[0])
-        task = await village.submit()
-        await village.until(task, TaskState.SUBMITTED)
-        village.ask(TrainingMarket.dispute(task=task, segment=None))
-        await village.until(task, TaskState.ENDED, blocks=300)
-        outcome = TaskOutcome.LIED if is_kept_from_customer else TaskOutcome.DISPUTED_FALSELY
-        assert village.task(task).outcome is outcome
-
-    play_tasks(tmp_path, 6, scene, numbers=NO_AUDIT)
+    task = await village.bought(PRICES[0], until=TaskState.SUBMITTED)
+    village.ask(TrainingMarket.dispute(task=task, segment=None))
+    await village.until(task, TaskState.ENDED, blocks=300)
+    outcome = TaskOutcome.LIED if is_kept_from_customer else TaskOutcome.DISPUTED_FALSELY
+    assert village.task(task).outcome is outcome

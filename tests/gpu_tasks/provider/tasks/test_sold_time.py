@@ -74,7 +74,7 @@ async def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(village: Ren
         await asyncio.sleep(0.01)
     assert engine.removed == [spec.container_id]
     assert engine.released == [spec.container_id], "its image may go"
-    assert len(village.node.chain.happened(TaskAttested)) == 2, "it is stated by attestations, which cost nothing"
+    assert len(village.happened(TaskAttested)) == 2, "it is stated by attestations, which cost nothing"
     assert village.node.failed == []
 
 

@@ -42,8 +42,7 @@ async def finished(village: TaskVillage, task: bytes) -> None:
 
 @in_task_village(4)
 async def test_a_task_is_bid_for_run_and_paid(village: TaskVillage) -> None:
-    village.bid_for(*PRICES)
-    task = await village.submit()
+    task = await village.bought(*PRICES)
     await finished(village, task)
     ended, chain = village.task(task), village.node.chain
     (slot,) = ended.slots
@@ -69,8 +68,7 @@ async def test_who_has_no_policy_bids_for_nothing(village: TaskVillage) -> None:
 @pytest.mark.parametrize("stop_after", nightly_but(3, range(0, 24, 2)))
 @in_task_village(4, numbers=NO_AUDIT)
 async def test_a_provider_that_restarts_at_any_block_does_the_same(village: TaskVillage, stop_after: int) -> None:
-    village.bid_for(*PRICES)
-    task = await village.submit()
+    task = await village.bought(*PRICES)
     await village.blocks(stop_after)
     await village.restart(village.miners[0])
     await finished(village, task)
@@ -78,7 +76,7 @@ async def test_a_provider_that_restarts_at_any_block_does_the_same(village: Task
     assert slot.outcome is TaskOutcome.ON_TIME
     assert slot.result is not None
     assert slot.result.root == undisturbed_root()
-    assert len(village.node.chain.happened(BidRevealed)) == 3
+    assert len(village.happened(BidRevealed)) == 3
 
 
 class KilledError(Exception):
@@ -137,7 +135,7 @@ async def test_a_provider_killed_at_any_write_repeats_or_resumes_and_never_contr
     assert deadly.is_dead is (at <= WRITES), "every write of such a task is died at"
     assert winner.daemon.parts.journal.tasks[task, 1].paid > 0
     assert len(list(payments(winner.daemon.settings.base_path / EARNINGS_FILE))) == 1
-    stated = village.node.chain.happened(MilestoneReported)
+    stated = village.happened(MilestoneReported)
     assert [each.milestone.number for each in stated] == [1, 2]
 
 
@@ -145,9 +143,7 @@ async def test_a_provider_killed_at_any_write_repeats_or_resumes_and_never_contr
 async def test_an_attestation_states_what_its_milestone_took_and_not_what_measuring_for_the_bid_did(
     village: TaskVillage,
 ) -> None:
-    village.bid_for(*PRICES)
-    task = await village.submit()
-    await village.until(task, TaskState.SUBMITTED)
+    await village.bought(*PRICES, until=TaskState.SUBMITTED)
     usages = [each.statement.usage for each in village.node.attached if isinstance(each, SignedTaskAttestation)]
     steps = ASKED.steps // MILESTONES
     assert [each.work_units for each in usages] == [steps] * MILESTONES
@@ -157,8 +153,7 @@ async def test_an_attestation_states_what_its_milestone_took_and_not_what_measur
 
 @in_task_village(4)
 async def test_what_a_milestone_took_is_known_after_a_restart(village: TaskVillage) -> None:
-    village.bid_for(*PRICES)
-    task = await village.submit()
+    task = await village.bought(*PRICES)
     winner = village.miners[0].keys.stash
     await village.until(task, TaskState.RUNNING)
     while not village.miner(winner).daemon.parts.journal.tasks[task, 1].milestones:
@@ -175,8 +170,7 @@ async def test_milestones_and_the_result_are_attested_or_stated_by_calls(
     village: TaskVillage, is_omitting: bool
 ) -> None:
     village.node.is_omitting = is_omitting
-    village.bid_for(*PRICES)
-    task = await village.submit()
+    task = await village.bought(*PRICES)
     await village.until(task, TaskState.SUBMITTED, blocks=200)
     chain = village.node.chain
     assert len(chain.happened(TaskAttested)) == (0 if is_omitting else MILESTONES)
@@ -188,9 +182,7 @@ async def test_milestones_and_the_result_are_attested_or_stated_by_calls(
 @pytest.mark.parametrize("milestones", [0, 1, 2])
 @in_task_village(4)
 async def test_the_standby_finishes_to_the_same_root(village: TaskVillage, milestones: int) -> None:
-    village.bid_for(*PRICES)
-    task = await village.submit()
-    await village.until(task, TaskState.RUNNING)
+    task = await village.bought(*PRICES, until=TaskState.RUNNING)
     while village.task(task).done < milestones:
         await village.block()
     winner = village.slot_miner(task)
@@ -201,14 +193,12 @@ async def test_the_standby_finishes_to_the_same_root(village: TaskVillage, miles
     assert slot.provider != winner.keys.stash
     assert slot.result is not None
     assert slot.result.root == undisturbed_root()
-    assert len(village.node.chain.happened(TaskAwarded)) == (2 if milestones == 0 else 1)
+    assert len(village.happened(TaskAwarded)) == (2 if milestones == 0 else 1)
 
 
 @in_task_village(4)
 async def test_a_standby_that_drains_takes_nothing_over_that_it_has_prepared(village: TaskVillage) -> None:
-    village.bid_for(*PRICES[:2])
-    task = await village.submit()
-    await village.until(task, TaskState.RUNNING)
+    task = await village.bought(*PRICES[:2], until=TaskState.RUNNING)
     while not village.task(task).done:
         await village.block()
     await stop(village, village.slot_miner(task))
@@ -222,9 +212,7 @@ async def test_a_standby_that_drains_takes_nothing_over_that_it_has_prepared(vil
 
 @in_task_village(4)
 async def test_without_a_standby_the_rest_is_auctioned_and_goes_on_from_the_checkpoint(village: TaskVillage) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit()
-    await village.until(task, TaskState.RUNNING)
+    task = await village.bought(PRICES[0], until=TaskState.RUNNING)
     winner = village.slot_miner(task)
     while village.task(task).slots[0].reported < 1:
         await village.block()
@@ -250,9 +238,7 @@ def noted(miner: Miner, service: str) -> int:
 
 @in_task_village(7, numbers=NO_AUDIT)
 async def test_who_stands_by_notes_its_share_and_judges_note_their_fees(village: TaskVillage) -> None:
-    village.bid_for(*PRICES[:2])
-    task = await village.submit()
-    await village.until(task, TaskState.SUBMITTED)
+    task = await village.bought(*PRICES[:2], until=TaskState.SUBMITTED)
     winner, standby = village.miners[:2]
     price = village.task(task).slots[0].price
     assert noted(standby, "standing by") == net(price // 50) > 0, "until the first milestone"
@@ -273,9 +259,7 @@ async def test_who_stands_by_notes_its_share_and_judges_note_their_fees(village:
 async def test_a_runner_up_that_takes_over_is_paid_for_standing_by_when_it_begins(
     village: TaskVillage, is_back: bool
 ) -> None:
-    village.bid_for(*PRICES[:2])
-    task = await village.submit()
-    await village.until(task, TaskState.STARTING)
+    task = await village.bought(*PRICES[:2], until=TaskState.STARTING)
     winner, standby = village.miners[:2]
     await stop(village, winner)
     village.task(task)

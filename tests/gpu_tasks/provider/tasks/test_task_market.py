@@ -30,13 +30,12 @@ NO_AUDIT = {"TrainingMarket.trace_audit_ppm": 5_000}
 
 @in_task_village(6, numbers=NO_AUDIT)
 async def test_units_are_raced_for_by_those_who_bid_for_nothing(village: TaskVillage) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit()
+    task = await village.bought(PRICES[0])
     while not village.task(task).bids:
         await village.block()
     unit = await village.post(racers=2)
     await village.until(task, TaskState.SUBMITTED)
-    (settled,) = [each for each in village.node.chain.happened(UnitSettled) if each.unit == unit]
+    (settled,) = [each for each in village.happened(UnitSettled) if each.unit == unit]
     bidder = village.slot_miner(task)
     assert bidder.keys.stash not in (settled.winner, settled.witness)
     assert not bidder.daemon.parts.journal.races
@@ -48,8 +47,7 @@ async def test_units_are_raced_for_by_those_who_bid_for_nothing(village: TaskVil
 
 @in_task_village(5, numbers=NO_AUDIT)
 async def test_a_gang_of_two_is_run_by_two(village: TaskVillage) -> None:
-    village.bid_for(*PRICES)
-    task = await village.submit(slots=2, time_value=0)
+    task = await village.bought(*PRICES, slots=2, time_value=0)
     ended = await village.until(task, TaskState.SUBMITTED)
     roots = {slot.result.root for slot in ended.slots if slot.result is not None}
     assert roots == {undisturbed_root()}
@@ -73,21 +71,17 @@ async def test_a_gang_of_two_is_run_by_two(village: TaskVillage) -> None:
 async def test_what_is_let_pass_has_its_reason_in_the_log_once(
     village: TaskVillage, order: dict[str, Any], reason: str
 ) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit(**order)
-    await village.until(task, TaskState.ENDED)
+    await village.bought(PRICES[0], until=TaskState.ENDED, **order)
     said = village.miners[0].heard.reasons("not_bid")
     assert len(said) == 1
     assert reason in said[0]
-    assert not village.node.chain.happened(BidCommitted)
+    assert not village.happened(BidCommitted)
     assert not list((village.miners[0].daemon.settings.base_path / "tasks").glob("*"))
 
 
 @in_task_village(3)
 async def test_an_input_that_no_store_has_is_not_bid_for(village: TaskVillage) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit(is_stored=False)
-    await village.until(task, TaskState.ENDED)
+    await village.bought(PRICES[0], until=TaskState.ENDED, is_stored=False)
     said = village.miners[0].heard.reasons("not_bid")
     assert len(said) >= 2
     assert "tried again" in said[0]
@@ -150,14 +144,12 @@ async def test_a_file_that_is_no_policy_is_told_once_and_bids_for_nothing(villag
     task = await village.submit()
     await village.until(task, TaskState.ENDED)
     assert len(village.miners[0].heard.problems("policy")) == 1
-    assert not village.node.chain.happened(BidCommitted)
+    assert not village.happened(BidCommitted)
 
 
 @in_task_village(5, numbers=NO_AUDIT)
 async def test_who_drains_ends_what_it_has_and_takes_nothing_new(village: TaskVillage) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit()
-    await village.until(task, TaskState.STARTING)
+    task = await village.bought(PRICES[0], until=TaskState.STARTING)
     (draining,) = [miner for miner in village.miners if miner is village.slot_miner(task)]
     base = draining.daemon.settings.base_path
     set_draining(base, drains=True)
@@ -185,9 +177,7 @@ async def test_who_drains_ends_what_it_has_and_takes_nothing_new(village: TaskVi
 
 @in_task_village(3, numbers=NO_AUDIT)
 async def test_states_are_for_judges_alone(village: TaskVillage) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit()
-    await village.until(task, TaskState.SUBMITTED)
+    task = await village.bought(PRICES[0], until=TaskState.SUBMITTED)
     winner, other = village.slot_miner(task), village.miners[-1]
     store = f"http://127.0.0.1:{winner.daemon.server.port}"
     case = slot_case(task, 0)
@@ -200,9 +190,7 @@ async def test_states_are_for_judges_alone(village: TaskVillage) -> None:
 async def test_only_a_judge_of_the_case_is_shown_states_and_only_for_a_question_of_its_own(
     village: TaskVillage,
 ) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit()
-    await village.until(task, TaskState.SUBMITTED)
+    task = await village.bought(PRICES[0], until=TaskState.SUBMITTED)
     village.ask(TrainingMarket.dispute(task=task, segment=None))
     await village.until(task, TaskState.JUDGED)
     winner, case_id = village.slot_miner(task), slot_case(task, 0)
@@ -233,9 +221,7 @@ async def test_nobody_judges_another_task_than_the_final_chain_holds(village: Ta
         slots = tuple(replace(slot, finished_at=slot.finished_at + 1) for slot in task.slots)
         return replace(task, order=replace(task.order, loss=7)) if is_order else replace(task, slots=slots)
 
-    village.bid_for(PRICES[0])
-    task = await village.submit()
-    await village.until(task, TaskState.SUBMITTED)
+    task = await village.bought(PRICES[0], until=TaskState.SUBMITTED)
     village.ask(TrainingMarket.dispute(task=task, segment=None))
     judges = [miner for miner in village.miners if miner is not village.slot_miner(task)]
     for miner in judges:
@@ -271,8 +257,7 @@ async def test_a_larger_run_is_of_chunks(village: TaskVillage) -> None:
 
 @in_task_village(3)
 async def test_a_bid_is_opened_only_once_the_final_chain_holds_it(village: TaskVillage) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit()
+    task = await village.bought(PRICES[0])
     bidder = village.miners[0].chain
     known = bidder.bids
 
@@ -293,8 +278,7 @@ async def test_a_bid_is_opened_only_once_the_final_chain_holds_it(village: TaskV
 
 @in_task_village(3)
 async def test_while_finality_stands_still_a_bid_is_opened_in_the_last_blocks(village: TaskVillage) -> None:
-    village.bid_for(PRICES[0])
-    task = await village.submit()
+    task = await village.bought(PRICES[0])
     bidder = village.miners[0].chain
     known = bidder.tasks
 
@@ -318,6 +302,6 @@ async def test_a_checkpoint_that_nobody_can_go_on_from_is_not_held(village: Task
     winner.is_breaking = True
     task = await village.submit()
     await village.until(task, TaskState.SUBMITTED)
-    assert not village.node.chain.happened(MilestoneCounted)
+    assert not village.happened(MilestoneCounted)
     standby = next(miner for miner in village.miners if "not_held" in miner.heard.names())
     assert "holds no state of its run" in str(standby.heard.problems("not_held")[0])

@@ -1,7 +1,8 @@
 """A provider's notes through a real broker: what is told, to whom, and what becomes of a broker that is away."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -46,6 +47,7 @@ from gpu_tasks.telemetry.notes import (
 )
 from mosquitto import Mosquitto, mosquitto
 from runtime.cryptography.signatures import Scheme
+from staged import staged
 from wallet.keypair import Keypair
 
 KEY = Keypair.from_seed(Scheme.ED25519, b"p" * 32)
@@ -59,6 +61,7 @@ class Scene:
     """A provider at a broker, and somebody who hears all that the broker has."""
 
     def __init__(self, broker: Mosquitto, reader: aiomqtt.Client | None) -> None:
+        self.broker = broker
         self.said: list[str] = []
         workers = WorkerPool([CPU], Workloads(), workers_with("numpy"))
         workers.serve({DEVICE: CPU})
@@ -82,73 +85,65 @@ class Scene:
                 return told, note
 
 
-def play(folder: Path, body: Callable[[Scene, Mosquitto], Awaitable[None]]) -> None:
-    async def main(broker: Mosquitto) -> None:
+@contextlib.asynccontextmanager
+async def at_a_broker(folder: Path) -> AsyncIterator[Scene]:
+    with mosquitto(folder) as broker:
         async with broker_connection(parse_broker(broker.url, private=True), private=True) as reader:
             await reader.subscribe("ogpu/#", 1)
             scene = Scene(broker, reader)
             async with scene.broadcast:
-                await body(scene, broker)
-
-    with mosquitto(folder) as broker:
-        asyncio.run(asyncio.wait_for(main(broker), 60))
+                yield scene
 
 
-def test_a_provider_says_that_it_is_there_and_what_its_devices_are_at(tmp_path: Path) -> None:
-    async def body(scene: Scene, _: Mosquitto) -> None:
-        heard = [await scene.next() for _ in range(2)]
-        notes = {type(told.subject): note for told, note in heard}
-        assert notes[ProviderSubject] == PresenceNote(is_here=True)
-        device = notes[DeviceSubject]
-        assert isinstance(device, DeviceNote)
-        assert (device.name, device.is_working) == ("CPU", False)
-
-    play(tmp_path, body)
+@staged(at_a_broker)
+async def test_a_provider_says_that_it_is_there_and_what_its_devices_are_at(scene: Scene) -> None:
+    heard = [await scene.next() for _ in range(2)]
+    notes = {type(told.subject): note for told, note in heard}
+    assert notes[ProviderSubject] == PresenceNote(is_here=True)
+    device = notes[DeviceSubject]
+    assert isinstance(device, DeviceNote)
+    assert (device.name, device.is_working) == ("CPU", False)
 
 
-def test_of_a_task_its_customer_hears_while_it_is_worked_on(tmp_path: Path) -> None:
-    async def body(scene: Scene, _: Mosquitto) -> None:
-        broadcast = scene.broadcast
-        broadcast.tell("bid", task=TASK, price=7)  # nobody's business
-        broadcast.begin(TASK, 3, DEVICE, CUSTOMER.public)
-        broadcast.tell("computed", task=TASK, milestone=1, device=DEVICE)
-        broadcast.tell("computed", task=b"o" * 32, milestone=9)
-        broadcast.tell("serving", device=DEVICE)
-        told, note = await scene.of_task()
-        assert told.subject == TaskSubject(TASK, 3)
-        fields = (NoteField("milestone", "1"), NoteField("device", "0x64646464.."))
-        assert note == EventNote("computed", fields)
-        broadcast.end(TASK)
-        broadcast.tell("computed", task=TASK, milestone=2)
-        broadcast.begin(TASK, 4, DEVICE, CUSTOMER.public)
-        broadcast.tell("computed", task=TASK, milestone=3)
-        while True:  # what the broker kept of place 3 is taken back first, with no message at all
-            message = await asyncio.wait_for(anext(scene._reader.messages), 20)  # type: ignore[union-attr]
-            if not message.payload:
-                assert str(message.topic).endswith("/3/status")
-                break
-        told, note = await scene.of_task()
-        assert (told.subject, told.number) == (TaskSubject(TASK, 4), 1)
-
-    play(tmp_path, body)
+@staged(at_a_broker)
+async def test_of_a_task_its_customer_hears_while_it_is_worked_on(scene: Scene) -> None:
+    broadcast = scene.broadcast
+    broadcast.tell("bid", task=TASK, price=7)  # nobody's business
+    broadcast.begin(TASK, 3, DEVICE, CUSTOMER.public)
+    broadcast.tell("computed", task=TASK, milestone=1, device=DEVICE)
+    broadcast.tell("computed", task=b"o" * 32, milestone=9)
+    broadcast.tell("serving", device=DEVICE)
+    told, note = await scene.of_task()
+    assert told.subject == TaskSubject(TASK, 3)
+    fields = (NoteField("milestone", "1"), NoteField("device", "0x64646464.."))
+    assert note == EventNote("computed", fields)
+    broadcast.end(TASK)
+    broadcast.tell("computed", task=TASK, milestone=2)
+    broadcast.begin(TASK, 4, DEVICE, CUSTOMER.public)
+    broadcast.tell("computed", task=TASK, milestone=3)
+    while True:  # what the broker kept of place 3 is taken back first, with no message at all
+        message = await asyncio.wait_for(anext(scene._reader.messages), 20)  # type: ignore[union-attr]
+        if not message.payload:
+            assert str(message.topic).endswith("/3/status")
+            break
+    told, note = await scene.of_task()
+    assert (told.subject, told.number) == (TaskSubject(TASK, 4), 1)
 
 
-def test_what_a_program_says_is_kept_until_the_task_is_over(tmp_path: Path) -> None:
+@staged(at_a_broker)
+async def test_what_a_program_says_is_kept_until_the_task_is_over(scene: Scene) -> None:
     said = (LogLine(1, is_error=False, text="one"), LogLine(2, is_error=True, text="two"))
 
-    async def body(scene: Scene, broker: Mosquitto) -> None:
-        scene.broadcast.lines(TASK, said, 3)  # nobody works on it: it is nobody's
-        scene.broadcast.begin(TASK, 0, DEVICE, CUSTOMER.public)
-        scene.broadcast.lines(TASK, said, 3)
-        assert (await scene.of_task())[1] == LogNote(said, 3)
-        topic = scene.sender.topics.of(TaskSubject(TASK, 0), Channel.LOG)
-        assert await kept(broker, topic)
-        scene.broadcast.end(TASK)
-        while len(scene.outbox):
-            await asyncio.sleep(0.05)
-        assert not await kept(broker, topic)
-
-    play(tmp_path, body)
+    scene.broadcast.lines(TASK, said, 3)  # nobody works on it: it is nobody's
+    scene.broadcast.begin(TASK, 0, DEVICE, CUSTOMER.public)
+    scene.broadcast.lines(TASK, said, 3)
+    assert (await scene.of_task())[1] == LogNote(said, 3)
+    topic = scene.sender.topics.of(TaskSubject(TASK, 0), Channel.LOG)
+    assert await kept(scene.broker, topic)
+    scene.broadcast.end(TASK)
+    while len(scene.outbox):
+        await asyncio.sleep(0.05)
+    assert not await kept(scene.broker, topic)
 
 
 async def kept(broker: Mosquitto, topic: str) -> bool:
@@ -161,42 +156,35 @@ async def kept(broker: Mosquitto, topic: str) -> bool:
             return False
 
 
-def test_progress_is_told_once_a_second_and_at_the_end(tmp_path: Path) -> None:
-    async def body(scene: Scene, _: Mosquitto) -> None:
-        scene.broadcast.begin(TASK, 0, DEVICE, CUSTOMER.public)
-        for done in range(1, 101):
-            scene.broadcast.progress(TASK, done, 100, 5)
-        notes = [(await scene.of_task())[1] for _ in range(2)]
-        assert [note.done for note in notes if isinstance(note, ProgressNote)] == [1, 100]
-
-    play(tmp_path, body)
+@staged(at_a_broker)
+async def test_progress_is_told_once_a_second_and_at_the_end(scene: Scene) -> None:
+    scene.broadcast.begin(TASK, 0, DEVICE, CUSTOMER.public)
+    for done in range(1, 101):
+        scene.broadcast.progress(TASK, done, 100, 5)
+    notes = [(await scene.of_task())[1] for _ in range(2)]
+    assert [note.done for note in notes if isinstance(note, ProgressNote)] == [1, 100]
 
 
-def test_a_reader_that_is_none_hears_nothing_and_harms_nothing(tmp_path: Path) -> None:
-    async def body(scene: Scene, _: Mosquitto) -> None:
-        scene.broadcast.begin(b"n" * 32, 0, DEVICE, bytes(32))
-        scene.broadcast.tell("computed", task=b"n" * 32)
-        scene.broadcast.begin(TASK, 0, DEVICE, CUSTOMER.public)
-        scene.broadcast.tell("computed", task=TASK)
-        assert (await scene.of_task())[0].subject == TaskSubject(TASK, 0)
-
-    play(tmp_path, body)
+@staged(at_a_broker)
+async def test_a_reader_that_is_none_hears_nothing_and_harms_nothing(scene: Scene) -> None:
+    scene.broadcast.begin(b"n" * 32, 0, DEVICE, bytes(32))
+    scene.broadcast.tell("computed", task=b"n" * 32)
+    scene.broadcast.begin(TASK, 0, DEVICE, CUSTOMER.public)
+    scene.broadcast.tell("computed", task=TASK)
+    assert (await scene.of_task())[0].subject == TaskSubject(TASK, 0)
 
 
-def test_a_beat_says_how_much_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@staged(at_a_broker)
+async def test_a_beat_says_how_much_was_told(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast_module, "SAMPLE_SECONDS", 0.05)
-
-    async def body(scene: Scene, _broker: Mosquitto) -> None:
-        scene.broadcast.begin(TASK, 0, DEVICE, CUSTOMER.public)
-        scene.broadcast.progress(TASK, 1, 1, 0)
-        scene.broadcast.progress(TASK, 1, 1, 0)
-        while True:
-            _, note = await scene.next()
-            if isinstance(note, BeatNote) and note.progress:
-                assert note == BeatNote(0, 2)
-                return
-
-    play(tmp_path, body)
+    scene.broadcast.begin(TASK, 0, DEVICE, CUSTOMER.public)
+    scene.broadcast.progress(TASK, 1, 1, 0)
+    scene.broadcast.progress(TASK, 1, 1, 0)
+    while True:
+        _, note = await scene.next()
+        if isinstance(note, BeatNote) and note.progress:
+            assert note == BeatNote(0, 2)
+            return
 
 
 def test_what_is_told_while_the_broker_is_away_is_told_later_and_once(
