@@ -30,7 +30,7 @@ from gpu_tasks.workloads.textgen_int8.integer_ops import (
     WEIGHT_MAX,
 )
 from gpu_tasks.workloads.textgen_int8.model import Model, ModelShape, TransformerLayer, encode_model, model_id
-from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend
+from gpu_tasks.workloads.torch_backends import TorchBackend
 from scripts.train_textgen import Block, Gpt, norm, read_corpus, windows
 from scripts.train_textgen import Shape as FloatShape
 

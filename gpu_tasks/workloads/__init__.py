@@ -9,7 +9,7 @@ In reading order:
 * `matmul_hash`: a chain of integer matrix products and the hash of its end: the smallest workload
 * `backend_choice`: which backend a name means: NumPy, the reference, PyTorch on a device
 * `integer_arrays`: arrays of integers as a backend supplies them, and the reference in NumPy
-* `torch_integers`: the same in PyTorch, for whoever has it
+* `torch_backends`: the backends of workloads in PyTorch, for whoever has it
 * `textgen_int8`: byte-level text generation by an integer transformer
 * `train_int8`: training of a next-byte model in integers, in segments that can be checked one by one
 * `render_tile`: pictures of scenes by paths of light in integers, in tiles that fit together

@@ -6,7 +6,6 @@ In reading order:
 * `requests`: from a task on the chain to the request that its hash names; why a program is not run here
 * `image_parts`: the archive of an image, fetched part by part
 * `container_access`: what is done in a container that runs
-* `log_lines`: what a program writes, on its way to its customer
 * `supervisor`: the programs of one daemon: made ready, begun, stopped, removed
-* `results`: what a program leaves: its outputs and last lines, sealed to its customer, and the record of what it used
+* `results`: what a program leaves: lines told while it runs, outputs sealed to its customer, the record of its use
 """

@@ -1,26 +1,71 @@
-"""What a program leaves: its outputs and last lines, sealed to its customer; and the record of what it used.
+"""What a program leaves: its lines, told while it runs; its outputs and last lines, sealed; the record of what it used.
 
-Always: the chain has the hash of the outputs before they are sealed, so whoever opens them sees that they are those;
-nobody but the customer and this provider can.
+Always: telling is paced, and never holds up the program; who writes faster than is told has the newest lines told, and
+how many were passed over is said. The chain has the hash of the outputs before they are sealed, so whoever opens them
+sees that they are those; nobody but the customer and this provider can.
 """
 
 from __future__ import annotations
 
-from gpu_tasks.data.program_left import encode_left
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from gpu_tasks.data.program_left import LINE_BYTES_MAX, LogLine, encode_left
 from gpu_tasks.data.sealing import seal
 from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.provider.duties.parts import Parts
-from gpu_tasks.provider.execution.containers.logs import ContainerLog
+from gpu_tasks.provider.execution.containers.logs import ContainerLine, ContainerLog
 from gpu_tasks.provider.execution.containers.run import ContainerEnd
-from gpu_tasks.provider.programs.log_lines import log_lines
+from gpu_tasks.provider.watching.watch import TaskWatch
+from gpu_tasks.telemetry.notes import LINES_MAX, shortened_text
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import codec
 
+SECONDS_BETWEEN_NOTES = 0.25
+NOTE_TEXT_BYTES = 12 * 1024
+"""Of a note's lines, so that it stays below what is told at once."""
+BEHIND_LINES_MAX = 1_024
+"""Who is further behind passes over lines."""
 NOTHING = bytes(32)
 """The root and the address of outputs that are not there."""
 UNKNOWN_EXIT = 255
 _USAGE = codec(Usage)
+
+
+async def tell_lines(log: ContainerLog, watch: TaskWatch, task: bytes) -> None:
+    """Tell the lines of a program as they come, until it says no more."""
+    told = 0
+    while True:
+        is_last = log.is_closed
+        lines = log.since(told)
+        fresh = lines[-BEHIND_LINES_MAX:]
+        note = log_lines(list(_first_that_fit(fresh)), log.began_ms)
+        if note:
+            watch.lines(task, note, fresh[0].number - told)
+            told = fresh[len(note) - 1].number + 1
+        elif is_last:
+            return
+        await asyncio.sleep(SECONDS_BETWEEN_NOTES)
+
+
+def log_lines(lines: Sequence[ContainerLine], began_ms: int) -> tuple[LogLine, ...]:
+    """Lines as customers see them."""
+    return tuple(
+        LogLine(began_ms + int(1_000 * each.seconds), each.stream == "err", shortened_text(each.text, LINE_BYTES_MAX))
+        for each in lines
+    )
+
+
+def _first_that_fit(lines: Sequence[ContainerLine]) -> Iterator[ContainerLine]:
+    """As many as one note has room for; at least one, since a line is much shorter than a note."""
+    room = NOTE_TEXT_BYTES
+    for line in islice(lines, LINES_MAX):
+        room -= min(len(line.text.encode()), LINE_BYTES_MAX)
+        if room < 0:
+            return
+        yield line
 
 
 def interval_of(number: int, usage: Usage) -> Milestone:

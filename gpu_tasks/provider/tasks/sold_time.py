@@ -20,9 +20,8 @@ from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.work import NOTHING_USED
 from gpu_tasks.provider.execution.device_times import Activity
 from gpu_tasks.provider.journal.task_records import FoundMilestone, TaskEntry, TaskKey
-from gpu_tasks.provider.programs.log_lines import tell_lines
 from gpu_tasks.provider.programs.requests import ProgramError, UnfitProgramError
-from gpu_tasks.provider.programs.results import NOTHING, UNKNOWN_EXIT, interval_of, result_of, stored
+from gpu_tasks.provider.programs.results import NOTHING, UNKNOWN_EXIT, interval_of, result_of, stored, tell_lines
 from gpu_tasks.provider.programs.supervisor import ContainerSupervisor
 from gpu_tasks.provider.tasks.checkpoint_blobs import spread
 from gpu_tasks.provider.tasks.places import OnHand, OwnTask

@@ -20,7 +20,7 @@ from gpu_tasks.workloads.matmul_chain.arithmetic import (
     keys_of,
 )
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge
-from gpu_tasks.workloads.torch_integers import keep_float32_exact
+from gpu_tasks.workloads.torch_backends import keep_float32_exact
 
 
 class TorchChain:

@@ -8,7 +8,6 @@ In reading order:
 * `request`: what is asked and answered, as canonical SCALE bytes with limits, and what a tile costs
 * `reference`: one pixel in plain integers: the specification
 * `array_arithmetic`: what a backend of arrays supplies, and NumPy
-* `torch_arrays`: an optional backend for whoever has PyTorch
 * `vector_tracing`: many paths at once, in arrays
 * `backends`: which backends there are
 * `conformance`: fixed work whose hashes are published; a backend that misses one must not serve

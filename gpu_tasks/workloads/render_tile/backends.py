@@ -108,6 +108,6 @@ def _numpy() -> TileBackend:
 
 
 def _torch() -> ByDevice[TileBackend]:
-    from gpu_tasks.workloads.render_tile.torch_arrays import TorchArrays  # noqa: PLC0415 (optional)
+    from gpu_tasks.workloads.torch_backends import TorchArrays  # noqa: PLC0415 (optional)
 
     return lambda device: VectorBackend(TorchArrays(device))

@@ -6,7 +6,6 @@ In reading order:
 * `integer_ops`: the arithmetic: this file is the specification, and it holds integers only
 * `model`: the model file: a header and integer arrays, in one canonical order
 * `transformer`: tokens to logits: the forward pass, once, for every backend
-* `torch_backend`: an optional backend for whoever has PyTorch
 * `backends`: which backends there are, and the one that everybody has: NumPy
 * `decoding`: request to completion, and the check of one
 * `batching`: many requests at once

@@ -35,6 +35,6 @@ def arithmetic(backend: str) -> Arithmetic:
 
 
 def _torch() -> ByDevice[Arithmetic]:
-    from gpu_tasks.workloads.textgen_int8.torch_backend import TorchBackend  # noqa: PLC0415 (optional)
+    from gpu_tasks.workloads.torch_backends import TorchBackend  # noqa: PLC0415 (optional)
 
     return TorchBackend

@@ -78,13 +78,8 @@ def next_token(logits: Ints, temperature_milli: int, seed: bytes, position: int)
     transform sampling over e**(logit / temperature): tokens over 15.98 nats (at temperature 1)
     below the best have weight 0, and `position` counts completed tokens from 0.
     """
-    if temperature_milli == 0:
-        return int(logits.argmax())
-    below = (logits.max() - logits) * TEMPERATURE_ONE // temperature_milli
-    weights = _EXPS[np.minimum((below + 8) >> 4, EXP_ENTRIES - 1)]
-    sums = weights.cumsum()
-    point = uniform(seed, position) * int(sums[-1]) >> 64
-    return int(np.searchsorted(sums, point, side="right"))
+    (token,) = next_tokens(logits[None, :], [temperature_milli], [seed], [position])
+    return token
 
 
 def next_tokens(

@@ -4,7 +4,6 @@ In reading order:
 
 * `request`: what is asked and answered, as canonical SCALE bytes with limits, and what a step costs
 * `arithmetic`: what a backend supplies, and the reference; together with `training_step` it is the specification
-* `torch_arithmetic`: an optional backend for whoever has PyTorch
 * `backends`: which backends there are, and the one that everybody has: NumPy
 * `training_step`: forward, backward, momentum: one step, with the bounds of all its values
 * `state`: weights and momenta as bytes

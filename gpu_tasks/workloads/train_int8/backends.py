@@ -30,6 +30,6 @@ def arithmetic(backend: str) -> ExactArithmetic:
 
 
 def _torch() -> ByDevice[ExactArithmetic]:
-    from gpu_tasks.workloads.train_int8.torch_arithmetic import TorchArithmetic  # noqa: PLC0415 (optional)
+    from gpu_tasks.workloads.torch_backends import TorchArithmetic  # noqa: PLC0415 (optional)
 
     return TorchArithmetic

@@ -11,7 +11,7 @@ from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.textgen_int8 import batching
 from gpu_tasks.workloads.textgen_int8.backends import NumpyBackend
 from gpu_tasks.workloads.textgen_int8.batching import generated
-from gpu_tasks.workloads.textgen_int8.decoding import generate, next_token, next_tokens
+from gpu_tasks.workloads.textgen_int8.decoding import generate
 from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Array, Ints, Reference
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
 from gpu_tasks.workloads.textgen_int8.transformer import Cache, Loaded, forward, forward_each, load
@@ -117,18 +117,6 @@ def test_lanes_that_somebody_waits_for_stay(monkeypatch: pytest.MonkeyPatch) -> 
     asked = [CompletionRequest(b"", 3, 0, bytes(32)) for _ in range(8)]
     assert len(list(generated(MODELS[0], asked, 4))) == 8
     assert seen.stepped == [4, 4, 4, 4]
-
-
-@given(st.lists(st.integers(-2_000, 2_000), min_size=257, max_size=257), st.integers(0, 10_000), st.integers(0, 99))
-def test_rows_of_logits_are_sampled_like_one(row: list[int], temperature: int, position: int) -> None:
-    logits = small_logits(row)
-    seed = bytes(32)
-    expected = next_token(logits[0], temperature, seed, position)
-    assert next_tokens(logits.repeat(2, axis=0), [temperature] * 2, [seed] * 2, [position] * 2) == [expected] * 2
-
-
-def small_logits(row: list[int]) -> Ints:
-    return np.array([row], dtype=np.int64)
 
 
 def test_the_published_model_answers_a_batch_and_refuses_what_is_no_request() -> None:

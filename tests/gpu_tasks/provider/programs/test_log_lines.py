@@ -7,8 +7,8 @@ import pytest
 
 from gpu_tasks.data.program_left import LINE_BYTES_MAX, LogLine
 from gpu_tasks.provider.execution.containers.logs import ContainerLog
-from gpu_tasks.provider.programs import log_lines as module
-from gpu_tasks.provider.programs.log_lines import BEHIND_LINES_MAX, log_lines, tell_lines
+from gpu_tasks.provider.programs import results as module
+from gpu_tasks.provider.programs.results import BEHIND_LINES_MAX, log_lines, tell_lines
 from gpu_tasks.provider.watching.watch import NobodyWatches
 from gpu_tasks.telemetry.notes import LINES_MAX, NOTE, NOTE_BYTES_MAX, LogNote
 
