@@ -1,15 +1,16 @@
-"""A real blob store behind a real port, in a thread of its own."""
+"""A real blob store behind a real port, in a thread of its own or in the loop of a test."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from gpu_tasks.provider.blobs.server import BlobServer
-from gpu_tasks.provider.blobs.store import BlobStore
+from gpu_tasks.data.blob_client import BlobClient
+from gpu_tasks.provider.blobs.server import AnswersJudges, BlobServer
+from gpu_tasks.provider.blobs.store import BlobStore, Quota
 
 
 @contextlib.contextmanager
@@ -26,3 +27,15 @@ def serving(folder: Path, broker: str | None = None) -> Iterator[str]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+@contextlib.asynccontextmanager
+async def asked(
+    folder: Path, quota: Quota | None = None, resealer: AnswersJudges | None = None
+) -> AsyncIterator[tuple[BlobServer, BlobClient, str]]:
+    """A server in this loop, a client, and the server's endpoint."""
+    server = BlobServer(BlobStore(folder, quota), resealer)
+    await server.start(port=0)
+    async with BlobClient(private=True) as client:
+        yield server, client, f"http://127.0.0.1:{server.port}"
+    await server.close()

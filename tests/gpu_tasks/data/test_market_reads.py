@@ -21,7 +21,6 @@ from wallet.verified import VerifiedClient
 ALICE = dev_accounts.stash("Alice")
 LISTS = (market_reads.services, market_reads.devices, market_reads.providers)
 Answer = Callable[[str, RpcJson], RpcJson]
-Body = Callable[[VerifiedClient, dict[str, Answer]], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager

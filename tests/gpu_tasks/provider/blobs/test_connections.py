@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
 import pytest
 from aiohttp import web
 
+from blob_servers import asked
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.sealing import address_of
 from gpu_tasks.provider.blobs import server
@@ -18,19 +18,8 @@ from gpu_tasks.provider.blobs.store import BlobStore
 from http_server.door import DoorLimits
 from http_server.places import PlaceLimits
 
-Body = Callable[[BlobServer, BlobClient, str], Awaitable[None]]
 PIPELINED = b"GET /nothing/here HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000
 """Answers to which whoever asks does not read."""
-
-
-@contextlib.asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[tuple[BlobServer, BlobClient, str]]:
-    """A server, a client, and its address."""
-    made = BlobServer(BlobStore(folder))
-    await made.start(port=0)
-    async with BlobClient(private=True) as client:
-        yield made, client, f"http://127.0.0.1:{made.port}"
-    await made.close()
 
 
 async def closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,7 +30,7 @@ async def closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def test_the_limits_are_as_documented(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (made, _client, _url):
+    async with asked(tmp_path) as (made, _client, _url):
         assert made._http is not None
         assert made._http.door.limits == DoorLimits(PlaceLimits(512, 64, 64), 20.0)
         assert made._http._options["keepalive_timeout"] == 15.0
@@ -49,7 +38,7 @@ async def test_the_limits_are_as_documented(tmp_path: Path) -> None:
 
 async def test_idle_connections_are_bounded_and_hold_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "CONNECTIONS", PlaceLimits(20, 8))
-    async with serving(tmp_path) as (made, client, url):
+    async with asked(tmp_path) as (made, client, url):
         held = [await asyncio.open_connection("127.0.0.1", made.port) for _ in range(100)]
         assert made._http is not None
         assert await client.put(b"still there", [url]) == [url]
@@ -61,7 +50,7 @@ async def test_idle_connections_are_bounded_and_hold_nobody_up(tmp_path: Path, m
 
 async def test_who_reads_no_answers_is_closed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "IDLE_SECONDS", 0.2)
-    async with serving(tmp_path) as (made, _, _):
+    async with asked(tmp_path) as (made, _, _):
         assert made._http is not None
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port, limit=1024)
         with contextlib.suppress(ConnectionError):
@@ -88,7 +77,7 @@ async def test_a_connection_that_comes_as_the_store_closes_is_closed_too(tmp_pat
 
 
 async def test_uploads_in_crumbs_cost_their_connections(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (made, client, url):
+    async with asked(tmp_path) as (made, client, url):
         head = b"PUT /blobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
         sent = [await asyncio.open_connection("127.0.0.1", made.port) for _ in range(4)]
         for _, writer in sent:
@@ -103,7 +92,7 @@ async def test_the_time_that_the_disk_takes_is_not_the_uploader_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpu_tasks.provider.blobs.request_slots.GRACE_SECONDS", 0.2)
-    async with serving(tmp_path) as (made, client, url):
+    async with asked(tmp_path) as (made, client, url):
         async with made._writing:
             putting = asyncio.create_task(client.put(b"x", [url]))
             while not made._uploads._taken:
@@ -160,7 +149,7 @@ async def test_uploads_of_one_address_that_wait_for_the_disk_hold_their_slots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "UPLOADS", (2, 2))
-    async with serving(tmp_path) as (made, client, url):
+    async with asked(tmp_path) as (made, client, url):
         async with made._writing:
             puts = [asyncio.create_task(client.put(bytes([number]), [url])) for number in range(2)]
             while len(made._uploads._taken) < 2:

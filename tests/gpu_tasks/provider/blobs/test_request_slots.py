@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from gpu_tasks.data.blob_client import BlobClient
+from blob_servers import asked
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.provider.blobs import request_slots, server
 from gpu_tasks.provider.blobs.request_slots import BusyError, RequestSlots
@@ -18,7 +18,6 @@ from gpu_tasks.provider.blobs.reseal import NoJudgeError, RefusedResealError, Re
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota, StoreFullError
 
-Body = Callable[[BlobServer, BlobClient, str], Awaitable[None]]
 ASKED = 40
 SLOW_PUT = b"PUT /blobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx"
 SLOW_QUESTION = b"POST /reseal HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx"
@@ -30,16 +29,6 @@ class RefusingResealer:
     async def answer(self, data: bytes) -> bytes:
         """Refuse."""
         raise RefusedResealError(f"no: {len(data)}")
-
-
-@contextlib.asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[tuple[BlobServer, BlobClient, str]]:
-    """A server whose judges are all refused, a client, and its address."""
-    made = BlobServer(BlobStore(folder), cast(Resealer, RefusingResealer()))
-    await made.start(port=0)
-    async with BlobClient(private=True) as client:
-        yield made, client, f"http://127.0.0.1:{made.port}"
-    await made.close()
 
 
 async def opened(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -57,7 +46,7 @@ async def test_slow_uploads_hold_up_neither_reads_nor_judges_nor_other_uploads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10_000.0)  # nobody is ended by time here
-    async with serving(tmp_path) as (made, client, url):
+    async with asked(tmp_path, resealer=RefusingResealer()) as (made, client, url):
         await client.put(b"here", [url])
         slow = [await opened(made.port, SLOW_PUT) for _ in range(server.UPLOADS[0])]
         slow += [await opened(made.port, SLOW_QUESTION) for _ in range(server.ARRIVING_QUESTIONS[0])]
@@ -120,7 +109,7 @@ async def test_strangers_questions_hold_no_judge_up(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("said", [SLOW_PUT, SLOW_QUESTION])
 async def test_who_drips_bytes_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
-    async with serving(tmp_path) as (made, _client, _url):
+    async with asked(tmp_path, resealer=RefusingResealer()) as (made, _client, _url):
         reader, writer = await opened(made.port, said)
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         assert not made._uploads._taken
@@ -135,7 +124,7 @@ async def test_a_question_that_never_came_whole_has_its_address_wait(
 ) -> None:
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr(server, "address_of_peer", from_its_header)
-    async with serving(tmp_path) as (made, _client, url):
+    async with asked(tmp_path, resealer=RefusingResealer()) as (made, _client, url):
         reader, writer = await opened(made.port, SLOW_QUESTION.replace(b"Host: x", b"Host: x\r\nFrom: slow"))
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
         monkeypatch.setattr(request_slots, "GRACE_SECONDS", 10.0)
@@ -154,7 +143,7 @@ async def test_who_does_not_read_is_ended_and_leaves_no_trace(
     monkeypatch.setattr(request_slots, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr(request_slots, "BYTES_PER_SECOND_MIN", 1 << 40)
     large = b"x" * BLOB_BYTES_MAX
-    async with serving(tmp_path) as (made, _client, _url):
+    async with asked(tmp_path, resealer=RefusingResealer()) as (made, _client, _url):
         made._store.put(large)
         question = f"GET /blobs/{address_of(large).hex()} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
         reader, writer = await asyncio.open_connection("127.0.0.1", made.port, limit=1024)

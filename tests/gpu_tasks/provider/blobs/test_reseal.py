@@ -1,7 +1,7 @@
 """Who gets an output out of a racer: a judge of the case that the chain has now, and nobody else."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +14,6 @@ from gpu_tasks.market.inference.units import UnitState
 from gpu_tasks.provider.blobs import reseal
 from gpu_tasks.provider.chain.port import Identity
 from provider_chain import REQUEST, Miner, Village
-
-Scene = Callable[[Village, bytes, Miner, Miner], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager

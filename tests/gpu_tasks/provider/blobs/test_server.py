@@ -15,28 +15,18 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from blob_servers import asked
 from gpu_tasks.data import blob_client
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.data.sealing import BLOB_BYTES_MAX, address_of
 from gpu_tasks.provider.blobs.server import BlobServer
 from gpu_tasks.provider.blobs.store import BlobStore, Quota, StoreFullError
 
-Body = Callable[[BlobClient, str], Awaitable[None]]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Taken:
     """What a store looks at while it decides."""
-
-
-@contextlib.asynccontextmanager
-async def serving(tmp_path: Path, quota: Quota | None = None) -> AsyncIterator[tuple[BlobClient, str]]:
-    """A client, and the address of a server."""
-    server = BlobServer(BlobStore(tmp_path, quota))
-    await server.start(port=0)
-    async with BlobClient(private=True) as client:
-        yield client, f"http://127.0.0.1:{server.port}"
-    await server.close()
 
 
 @contextlib.asynccontextmanager
@@ -53,14 +43,14 @@ async def answering(handler: Handler) -> AsyncIterator[tuple[BlobClient, str]]:
 
 
 async def test_put_and_get(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (client, url):
+    async with asked(tmp_path) as (_, client, url):
         blob = bytes(range(256)) * 4096
         assert await client.put(blob, [url]) == [url]
         assert await client.get(address_of(blob), [url]) == blob
 
 
 async def test_several_endpoints_are_tried_and_each_refusal_is_named(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (client, url):
+    async with asked(tmp_path) as (_, client, url):
         dead = "http://127.0.0.1:1"
         assert await client.put(b"x", [dead, url, url], copies=2) == [url]  # once is once
         assert await client.get(address_of(b"x"), [dead, "nonsense", "ftp://x", url + "/", url]) == b"x"
@@ -110,7 +100,7 @@ async def test_a_judge_s_question_has_few_bytes(path: str, status: int, tmp_path
 
 
 async def test_wrong_requests_are_refused_with_their_reason(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (_, url), aiohttp.ClientSession() as session:
+    async with asked(tmp_path) as (_, _, url), aiohttp.ClientSession() as session:
         for address in ("zz" * 32, "00", "0x" + "00" * 31, "0 " * 32, "00  " + "00" * 30, "00 " + "00" * 31):
             assert (await session.get(f"{url}/blobs/{address}")).status == 400
         assert (await session.get(f"{url}/blobs/{'../' * 5}etc/passwd")).status in (400, 404)
@@ -125,7 +115,7 @@ async def test_a_body_that_is_too_long_is_refused_by_its_header_or_in_fact(tmp_p
         for _ in range(count):
             yield bytes(64 * 1024)
 
-    async with serving(tmp_path) as (_, url), aiohttp.ClientSession() as session:
+    async with asked(tmp_path) as (_, _, url), aiohttp.ClientSession() as session:
         assert (await session.put(f"{url}/blobs", data=BytesIO(bytes(BLOB_BYTES_MAX + 1)))).status == 413
         too_many = BLOB_BYTES_MAX // (64 * 1024) + 2
         assert (await session.put(f"{url}/blobs", data=parts(too_many))).status == 413
@@ -139,7 +129,7 @@ async def test_a_body_that_is_too_long_is_refused_by_its_header_or_in_fact(tmp_p
 async def test_bytes_that_are_no_http_leave_no_trace(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, data: bytes
 ) -> None:
-    async with serving(tmp_path) as (client, url):
+    async with asked(tmp_path) as (_, client, url):
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         writer.write(data)
         assert b" 400 " in await reader.readline()
@@ -150,7 +140,7 @@ async def test_bytes_that_are_no_http_leave_no_trace(
 
 
 async def test_a_full_store_says_so_and_another_one_is_tried(tmp_path: Path) -> None:
-    async with serving(tmp_path, Quota(blobs_max=0)) as (client, url):
+    async with asked(tmp_path, Quota(blobs_max=0)) as (_, client, url):
         with pytest.raises(BlobError, match=r"answered 507 full: 0 blobs"):
             await client.put(b"x", [url])
 
@@ -169,7 +159,7 @@ async def test_a_blob_that_was_refused_is_let_go_of(
     monkeypatch.setattr(BlobStore, "put", put)
     gc.disable()
     try:
-        async with serving(tmp_path) as (client, url):
+        async with asked(tmp_path) as (_, client, url):
             with pytest.raises(BlobError):
                 await client.put(b"x", [url])
             assert [ref() for ref in known] == [None]
@@ -179,7 +169,7 @@ async def test_a_blob_that_was_refused_is_let_go_of(
 
 async def test_an_address_is_charged_for_what_it_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpu_tasks.provider.blobs.server.address_of_peer", lambda _: "203.0.113.7")
-    async with serving(tmp_path, Quota(blobs_max=8)) as (client, url):
+    async with asked(tmp_path, Quota(blobs_max=8)) as (_, client, url):
         assert await client.put(b"its eighth", [url]) == [url]
         with pytest.raises(BlobError, match="full"):
             await client.put(b"of others", [url])
@@ -196,7 +186,7 @@ async def test_nobody_waits_for_a_strangers_blob_to_be_on_the_disk(
         write(store, name, blob)
 
     monkeypatch.setattr(BlobStore, "_write", slow)
-    async with serving(tmp_path) as (client, url):
+    async with asked(tmp_path) as (_, client, url):
         storing = asyncio.create_task(client.put(b"slow", [url]))
         with pytest.raises(BlobError, match="404"):
             await client.get(address_of(b"other"), [url])
@@ -220,13 +210,13 @@ async def test_blobs_are_written_one_after_the_other(tmp_path: Path, monkeypatch
             storing[0] -= 1
 
     monkeypatch.setattr(BlobStore, "put", counted)
-    async with serving(tmp_path) as (client, url):
+    async with asked(tmp_path) as (_, client, url):
         await asyncio.gather(*(client.put(bytes([number]), [url]) for number in range(4)))
     assert most == [1]
 
 
 async def test_what_is_served_cannot_run_in_a_browser(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (client, url):
+    async with asked(tmp_path) as (_, client, url):
         script = b"<script>alert(1)</script>"
         await client.put(script, [url])
         async with aiohttp.ClientSession() as session:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import io
 import tarfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ from gpu_tasks.provider.execution.diagnoses import Grade  # noqa: E402
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 POLICY = ContainerPolicy(any_archive=True, outbound=True, gpus=("GPU-1",))
 LIMITS = ContainerLimits(memory_bytes=64 * MIB, wall_seconds=30, workspace_bytes=4 * MIB, output_bytes=4 * MIB)
-Act = Callable[[ContainerEngine], Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
