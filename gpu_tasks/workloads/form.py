@@ -40,40 +40,20 @@ class Option:
 class WorkloadForm(Protocol):
     """One workload, as programs see it. Costs are whole numbers of `cost_unit`; on the chain: `tokens_max`."""
 
-    @property
-    def name(self) -> str:
-        """How people call it, such as `textgen-int8`."""
-        ...
-
-    @property
-    def workload_id(self) -> bytes:
-        """32 bytes: which computation this is, rules and all."""
-        ...
-
-    @property
-    def model_id(self) -> bytes:
-        """32 bytes: the model file that this package publishes; zeros for a workload without one."""
-        ...
-
-    @property
-    def cost_unit(self) -> str:
-        """What is counted, in the singular: `token`."""
-        ...
-
-    @property
-    def is_stepwise(self) -> bool:
-        """Whether it runs in steps from one state to the next: only such work has milestones, and can be taken over."""
-        ...
-
-    @property
-    def backends(self) -> tuple[str, ...]:
-        """The kinds of backend that it has: `numpy`, which every machine can be asked for, and such as `torch`."""
-        ...
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        """What a customer may set beside the text."""
-        ...
+    name: str
+    """How people call it, such as `textgen-int8`."""
+    workload_id: bytes
+    """32 bytes: which computation this is, rules and all."""
+    model_id: bytes
+    """32 bytes: the model file that this package publishes; zeros for a workload without one."""
+    cost_unit: str
+    """What is counted, in the singular: `token`."""
+    is_stepwise: bool = False
+    """Whether it runs in steps from one state to the next: only such work has milestones, and can be taken over."""
+    backends: tuple[str, ...]
+    """The kinds of backend that it has: `numpy`, which every machine can be asked for, and such as `torch`."""
+    options: tuple[Option, ...] = ()
+    """What a customer may set beside the text."""
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
         """The request that asks `text`, costing at most `cost_max`; RequestError if there is none.
@@ -92,7 +72,7 @@ class WorkloadForm(Protocol):
 
     def cost_in(self, request: bytes) -> int:
         """What a request costs before anything is computed, in `cost_unit`: its input tokens; DecodeError for none."""
-        ...
+        return 0
 
     def cost_asked(self, request: bytes) -> int:
         """The most that a request may cost, in `cost_unit`, known before it is computed; DecodeError for no request."""
@@ -104,7 +84,7 @@ class WorkloadForm(Protocol):
 
     def segments(self, request: bytes) -> int:
         """How many segments the trace of a request's run has, 0 where there is none; DecodeError for no request."""
-        ...
+        return 0
 
     def cost(self, output: bytes) -> int:
         """What an output cost, in `cost_unit`: what its attestation states, at most the unit's `tokens_max`."""

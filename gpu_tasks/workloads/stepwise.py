@@ -42,13 +42,8 @@ class SegmentedRun(Protocol):
         ...
 
 
-class StepwiseWorkload(Protocol):
+class StepwiseWorkload(Workload, Protocol):
     """A kind of exact work in steps, ready to run on one backend."""
-
-    @property
-    def workload_id(self) -> bytes:
-        """32 bytes: which computation this is, rules and all."""
-        ...
 
     def begin(self, request: bytes) -> SegmentedRun:
         """The run that a request asks for; nothing is computed yet. DecodeError on a request that is not valid."""

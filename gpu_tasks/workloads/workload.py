@@ -30,23 +30,21 @@ class NonConformingBackendError(Exception):
 class Workload(Protocol):
     """One kind of exact task, ready to run on one backend."""
 
-    @property
-    def workload_id(self) -> bytes:
-        """32 bytes: which computation this is, rules and all."""
-        ...
-
-    @property
-    def model_id(self) -> bytes:
-        """32 bytes: the hash of the model file."""
-        ...
+    workload_id: bytes
+    """32 bytes: which computation this is, rules and all."""
+    model_id: bytes
+    """32 bytes: the hash of the model file."""
 
     def run(self, request: bytes) -> bytes:
         """The output of the task."""
         ...
 
     def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
-        """What `run` gives for each request, with its place, as they are done; None for one that is not valid."""
-        ...
+        """What `run` gives for each request, with its place, as they are done; None for one that is not valid.
+
+        One by one, unless a workload gains by several at once.
+        """
+        return ((place, none_for_none(self.run, request)) for place, request in enumerate(requests))
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Whether `output` is what `run` gives; cheaper than running where possible."""
@@ -70,8 +68,3 @@ def none_for_none(make: Callable[[bytes], _Made], request: bytes) -> _Made | Non
         return make(request)
     except DecodeError:
         return None
-
-
-def one_by_one(run: Callable[[bytes], bytes], requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
-    """`run_many` of a workload that gains nothing by several at once."""
-    return ((place, none_for_none(run, request)) for place, request in enumerate(requests))

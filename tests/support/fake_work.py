@@ -15,19 +15,17 @@ from gpu_tasks.provider.execution.executor import (
     ManyExecuted,
 )
 from gpu_tasks.provider.execution.gpu import Hardware
-from gpu_tasks.workloads.form import Option, WorkloadForm
+from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.workload import Workload
 from runtime.cryptography.hashing import blake2_256
 from simulation.chains.market_chain import MODEL, WORKLOAD
 
 
-class FakeForm:
+class FakeForm(WorkloadForm):
     """A fake workload: it has the ids of the test chain's service, and a token is a byte."""
 
     name, workload_id, model_id, cost_unit = "reversed", WORKLOAD, MODEL, "token"
-    is_stepwise = False
     backends: tuple[str, ...] = ("numpy",)
-    options: tuple[Option, ...] = ()
 
     def __init__(self, bytes_a_token: int = 1) -> None:
         self.bytes_a_token = bytes_a_token
@@ -41,17 +39,11 @@ class FakeForm:
     def show_output(self, output: bytes) -> str:
         return output.decode()
 
-    def cost_in(self, request: bytes) -> int:
-        return 0
-
     def cost_asked(self, request: bytes) -> int:
         return len(request) // self.bytes_a_token if request.startswith(b"complete") else 0
 
     def output_bytes(self, request: bytes) -> int:
         return len(request) if request.startswith(b"complete") else 0
-
-    def segments(self, request: bytes) -> int:
-        return 0
 
     def cost(self, output: bytes) -> int:
         return len(output) // self.bytes_a_token

@@ -32,10 +32,8 @@ _DOMAIN = b"ogpu/matmul-chain/1/"
 class ChainArithmetic(Protocol):
     """One way to compute rows of the end of a chain."""
 
-    @property
-    def name(self) -> str:
-        """Such as `numpy`."""
-        ...
+    name: str
+    """Such as `numpy`."""
 
     def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
         """The last values of these rows, one byte a number, row by row as they are named."""

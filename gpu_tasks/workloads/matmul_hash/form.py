@@ -5,7 +5,7 @@ Always: no request costs more products than it may, or breaks the limits of `req
 
 from collections.abc import Mapping
 
-from gpu_tasks.workloads.form import Option, RequestError, settings
+from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm, settings
 from gpu_tasks.workloads.matmul_hash.request import (
     MODEL_ID,
     OUTPUT,
@@ -24,14 +24,13 @@ SIZE = Option("size", "64", f"rows of each matrix where the line has none, 1 to 
 _DIGITS_MAX = len(str(SEED_MAX))
 
 
-class MatmulHashForm:
-    """Implements `WorkloadForm` (see there for the methods)."""
+class MatmulHashForm(WorkloadForm):
+    """See `WorkloadForm` for the methods."""
 
     name = "matmul-hash"
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
     cost_unit = "product"
-    is_stepwise = False
     backends = ("numpy", "reference")
     options = (SIZE,)
 
@@ -66,10 +65,6 @@ class MatmulHashForm:
             shown = output
         return "0x" + shown.hex()
 
-    def cost_in(self, request: bytes) -> int:
-        """Reading a request costs nothing."""
-        return 0
-
     def cost_asked(self, request: bytes) -> int:
         """A product a round."""
         return REQUEST.decode(request).rounds
@@ -78,10 +73,6 @@ class MatmulHashForm:
         """The same for every request."""
         REQUEST.decode(request)
         return OUTPUT_BYTES
-
-    def segments(self, request: bytes) -> int:
-        """It runs in no steps."""
-        return 0
 
     def cost(self, output: bytes) -> int:
         """The products that the output says; none if the bytes are no output."""

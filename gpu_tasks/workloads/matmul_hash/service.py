@@ -9,7 +9,7 @@ since a product with a constant would fold `rounds` products into their logarith
 matrices lose rank modulo 2 and end at zero.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from hashlib import blake2b, shake_256
 
 import numpy as np
@@ -23,7 +23,7 @@ from gpu_tasks.workloads.matmul_hash.request import (
     ChainRequest,
     decode_request,
 )
-from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck, one_by_one
+from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck, Workload
 
 MatrixChain = Callable[[bytes, int, int], bytes]
 """The last matrix from the drawn bytes of both matrices, a size and a number of rounds; matrices are `<u4`, by rows."""
@@ -61,8 +61,8 @@ def _next_row(row: list[int], matrix: list[list[int]], offsets: list[int]) -> li
 BACKENDS: dict[str, MatrixChain] = {"numpy": numpy_chain, "reference": reference_chain}
 
 
-class MatmulHash:
-    """Implements `Workload` (see there for the methods)."""
+class MatmulHash(Workload):
+    """See `Workload` for the methods."""
 
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
@@ -75,10 +75,6 @@ class MatmulHash:
         """The encoded `ChainOutput`."""
         asked = decode_request(request)
         return OUTPUT.encode(ChainOutput(asked.rounds, blake2b(self._last(asked), digest_size=32).digest()))
-
-    def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
-        """One after the other."""
-        return one_by_one(self.run, requests)
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Compute again: a chain has no shorter check. A hash does not say where a matrix is wrong."""

@@ -7,7 +7,7 @@ own, so that tiles which are asked for one by one fit together.
 from collections.abc import Mapping
 
 from gpu_tasks.traces.trace import SEGMENTS_MAX
-from gpu_tasks.workloads.form import Option, RequestError, settings
+from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm, settings
 from gpu_tasks.workloads.render_tile.request import (
     FRAME_BYTES,
     MODEL_ID,
@@ -28,8 +28,8 @@ _SHOWN_MAX = 80
 _DIGITS_MAX = len(str(SIDE_MAX))
 
 
-class TileForm:
-    """Implements `WorkloadForm` (see there for the methods)."""
+class TileForm(WorkloadForm):
+    """See `WorkloadForm` for the methods."""
 
     name = "render-tile"
     workload_id = WORKLOAD_ID
@@ -69,10 +69,6 @@ class TileForm:
             return "0x" + output.hex()
         place = f"{shown.left} {shown.top} {shown.columns} {shown.rows}"
         return f"tile {place} of picture 0x{shown.picture.hex()}, {len(shown.pixels):,} bytes"
-
-    def cost_in(self, request: bytes) -> int:
-        """Reading a request costs nothing."""
-        return 0
 
     def cost_asked(self, request: bytes) -> int:
         """All tests that the tile's paths may take."""

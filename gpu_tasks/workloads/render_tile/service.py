@@ -4,7 +4,6 @@
 drawn from the output, so that a lie about one pixel in a hundred is found after some hundred.
 """
 
-from collections.abc import Iterator, Sequence
 from hashlib import blake2b, shake_256
 
 import numpy as np
@@ -21,7 +20,8 @@ from gpu_tasks.workloads.render_tile.request import (
     decode_request,
 )
 from gpu_tasks.workloads.render_tile.run import TileRun
-from gpu_tasks.workloads.workload import OutputCheck, one_by_one
+from gpu_tasks.workloads.stepwise import StepwiseWorkload
+from gpu_tasks.workloads.workload import OutputCheck
 from runtime.encoding.codec import DecodeError
 
 PROBE_PIXELS = 32
@@ -29,8 +29,8 @@ FIRST_LOOKED_AT, LATER_TIMES = 256, 4
 _DOMAIN = b"ogpu/render-tile/1/"
 
 
-class TileRendering:
-    """Implements `Workload` and `StepwiseWorkload` (see there for the methods)."""
+class TileRendering(StepwiseWorkload):
+    """See `Workload` and `StepwiseWorkload` for the methods."""
 
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
@@ -48,10 +48,6 @@ class TileRendering:
         asked = decode_request(request)
         pixels = TileRun(self._use, asked, request).pixels(np.arange(asked.pixels))
         return OUTPUT.encode(asked.output(pixels))
-
-    def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
-        """One after the other."""
-        return one_by_one(self.run, requests)
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Every pixel again, up to the first wrong ones; `recomputed` and `first_wrong` are pixels of the tile."""

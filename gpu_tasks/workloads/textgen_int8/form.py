@@ -5,7 +5,7 @@ Always: prompt and completion fit the model's context, and the temperature its l
 
 from collections.abc import Mapping
 
-from gpu_tasks.workloads.form import Option, RequestError, settings
+from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm, settings
 from gpu_tasks.workloads.textgen_int8.request import (
     MODEL_ID,
     REQUEST,
@@ -20,14 +20,13 @@ from gpu_tasks.workloads.workload import Workload
 TEMPERATURE = Option("temperature", "0.8", f"0 always takes the likeliest token; at most {TEMPERATURE_MAX // 1000}")
 
 
-class TextGenerationForm:
-    """Implements `WorkloadForm` (see there for the methods)."""
+class TextGenerationForm(WorkloadForm):
+    """See `WorkloadForm` for the methods."""
 
     name = "textgen-int8"
     workload_id = WORKLOAD_ID
     model_id = bytes.fromhex(MODEL_ID)
     cost_unit = "token"
-    is_stepwise = False
     backends = ("numpy", "reference", "torch")
     options = (TEMPERATURE,)
 
@@ -63,10 +62,6 @@ class TextGenerationForm:
     def output_bytes(self, request: bytes) -> int:
         """A token is a byte."""
         return REQUEST.decode(request).max_tokens
-
-    def segments(self, request: bytes) -> int:
-        """It runs in no steps."""
-        return 0
 
     def cost(self, output: bytes) -> int:
         """A token is a byte."""

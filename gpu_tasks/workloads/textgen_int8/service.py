@@ -16,11 +16,11 @@ from gpu_tasks.workloads.textgen_int8.request import (
     model_file,
 )
 from gpu_tasks.workloads.textgen_int8.transformer import load
-from gpu_tasks.workloads.workload import OutputCheck, none_for_none
+from gpu_tasks.workloads.workload import OutputCheck, Workload, none_for_none
 
 
-class TextGeneration:
-    """Implements `Workload` (see there for the methods)."""
+class TextGeneration(Workload):
+    """See `Workload` for the methods."""
 
     workload_id = WORKLOAD_ID
 

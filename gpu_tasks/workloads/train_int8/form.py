@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpu_tasks.traces.trace import SEGMENTS_MAX, trace_root
-from gpu_tasks.workloads.form import Option, RequestError, settings
+from gpu_tasks.workloads.form import Option, RequestError, WorkloadForm, settings
 from gpu_tasks.workloads.train_int8.request import (
     BATCH_MAX,
     CONTEXT_MAX,
@@ -46,8 +46,8 @@ _SHOWN_MAX = 80
 _DIGITS_MAX = 9
 
 
-class TrainingForm:
-    """Implements `WorkloadForm` (see there for the methods)."""
+class TrainingForm(WorkloadForm):
+    """See `WorkloadForm` for the methods."""
 
     name = "train-int8"
     workload_id = WORKLOAD_ID
@@ -86,10 +86,6 @@ class TrainingForm:
             return "0x" + output.hex()
         whole, thousandths = divmod(shown.milli_bits, 1000)
         return f"{whole}.{thousandths:03} bits a byte, trace 0x{trace_root(shown.digests).hex()}"
-
-    def cost_in(self, request: bytes) -> int:
-        """Reading a request costs nothing."""
-        return 0
 
     def cost_asked(self, request: bytes) -> int:
         """All steps, each by its size."""

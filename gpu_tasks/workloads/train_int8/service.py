@@ -1,10 +1,9 @@
 """`train-int8` as a `Workload` and a `StepwiseWorkload`: the whole run as one unit, or a run to go through in steps."""
 
-from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 
 from gpu_tasks.traces.trace import state_hash
-from gpu_tasks.workloads.stepwise import states
+from gpu_tasks.workloads.stepwise import StepwiseWorkload, states
 from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic
 from gpu_tasks.workloads.train_int8.backends import arithmetic
 from gpu_tasks.workloads.train_int8.conformance import check
@@ -19,14 +18,14 @@ from gpu_tasks.workloads.train_int8.request import (
     step_cost,
 )
 from gpu_tasks.workloads.train_int8.run import TrainingRun
-from gpu_tasks.workloads.workload import OutputCheck, one_by_one
+from gpu_tasks.workloads.workload import OutputCheck
 from runtime.encoding.codec import DecodeError
 
 _PROBE_DOMAIN = b"ogpu/train-int8/1/probe"
 
 
-class IntegerTraining:
-    """Implements `Workload` and `StepwiseWorkload` (see there for the methods)."""
+class IntegerTraining(StepwiseWorkload):
+    """See `Workload` and `StepwiseWorkload` for the methods."""
 
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
@@ -46,10 +45,6 @@ class IntegerTraining:
         for last in states(run):
             digests.append(state_hash(last))
         return _encoded(asked, run, tuple(digests), last)
-
-    def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
-        """One after the other."""
-        return one_by_one(self.run, requests)
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Train again, up to the first state with another hash.
