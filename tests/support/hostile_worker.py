@@ -7,29 +7,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from gpu_tasks.provider.execution import limits, worker
 from gpu_tasks.provider.execution.limits import Limits
 from gpu_tasks.provider.execution.worker_wire import LENGTH_BYTES
-from gpu_tasks.workloads.workload import OutputCheck, one_by_one
+from gpu_tasks.workloads.workload import OutputCheck, Workload
 
 POURED_BYTES = 1 << 20
 POURED_AT_ONCE = 1 << 13
 CLONE_NEWUSER = 0x10000000
 
 
-class Hostile:
+class Hostile(Workload):
     """Runs the attack that it is asked for."""
 
     workload_id, model_id = b"w" * 32, b"m" * 32
     is_device_lost = False
-
-    def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
-        """Attack with each."""
-        return one_by_one(self.run, requests)
 
     def run(self, request: bytes) -> bytes:
         """Attack; as with CUDA, what has failed on a device once fails on it until the process ends."""

@@ -5,12 +5,8 @@ is over.
 """
 
 import asyncio
-import json
-import sys
-from dataclasses import asdict
 from pathlib import Path
 
-import hostile_worker
 from fake_work import FakeForm
 from gpu_tasks.batches.outcomes import Completed, decode_outcomes
 from gpu_tasks.market.devices.devices import Devices
@@ -24,14 +20,14 @@ from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.workloads.form import WorkloadForm
 from provider_chain import Village
 from simulation.chains.market_chain import OGPU, signed
+from started_workers import hostile
 
-LIMITS = Limits(wall_seconds=60)
 DRAWN_WITHIN_BLOCKS = 30
 GPUS = [Hardware(f"FAKE GPU {number}", f"GPU-{number}", DeviceClass.CONSUMER, 1, None) for number in range(2)]
 
 
 def worker(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
-    return WorkerExecutor([sys.executable, hostile_worker.__file__, json.dumps(asdict(LIMITS))], LIMITS)
+    return hostile(Limits(wall_seconds=60))
 
 
 def meeting(folder: Path, name: str) -> bytes:

@@ -1,41 +1,20 @@
 """Limits on work, with real processes that try to break them."""
 
 import asyncio
-import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import hostile_worker
 from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionError, WorkerExecutor
-from gpu_tasks.provider.execution.limits import Limits, limits_for
-from gpu_tasks.provider.execution.worker_start import worker_command
 from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
-
-TIGHT = Limits(cpu_seconds=1, wall_seconds=20, address_mib=512)
-
-
-def hostile(limits: Limits = TIGHT) -> WorkerExecutor:
-    return WorkerExecutor([sys.executable, hostile_worker.__file__, json.dumps(asdict(limits))], limits)
-
-
-@contextlib.asynccontextmanager
-async def attacked(limits: Limits = TIGHT) -> AsyncIterator[WorkerExecutor]:
-    """A hostile worker that has started."""
-    executor = hostile(limits)
-    await executor.start()
-    try:
-        yield executor
-    finally:
-        await executor.close()
+from started_workers import TIGHT, hostile, started, worker_of
 
 
 async def still_works(executor: WorkerExecutor) -> None:
@@ -56,7 +35,7 @@ async def still_works(executor: WorkerExecutor) -> None:
 )
 async def test_an_attack_costs_one_request_and_no_more(request_: bytes, reason: str) -> None:
     # to fill its memory in small pieces takes a slow machine more than a second
-    async with attacked(replace(TIGHT, cpu_seconds=10) if request_ == b"memory-slowly" else TIGHT) as executor:
+    async with started(hostile(replace(TIGHT, cpu_seconds=10) if request_ == b"memory-slowly" else TIGHT)) as executor:
         await still_works(executor)
         with pytest.raises(ExecutionError, match=reason):
             await executor.run(request_)
@@ -64,7 +43,7 @@ async def test_an_attack_costs_one_request_and_no_more(request_: bytes, reason: 
 
 
 async def test_work_that_takes_too_long_on_the_clock_is_killed() -> None:
-    async with attacked(replace(TIGHT, wall_seconds=1)) as executor:
+    async with started(hostile(replace(TIGHT, wall_seconds=1))) as executor:
         with pytest.raises(ExecutionError, match="took longer than 1 s"):
             await executor.run(b"sleep")
         await still_works(executor)
@@ -77,7 +56,7 @@ def is_dead(pid: int) -> bool:
 
 async def test_children_of_a_killed_worker_die_with_it(tmp_path: Path) -> None:
     """The kernel would not let an ordinary user's worker have any; here it may, to see what becomes of them."""
-    async with attacked(replace(TIGHT, wall_seconds=2, processes=4096, file_mib=1)) as executor:
+    async with started(hostile(replace(TIGHT, wall_seconds=2, processes=4096, file_mib=1))) as executor:
         pid_file = tmp_path / "pid"
         with pytest.raises(ExecutionError, match="took longer"):
             await executor.run(f"child {pid_file}".encode())
@@ -90,7 +69,7 @@ async def test_children_of_a_killed_worker_die_with_it(tmp_path: Path) -> None:
 
 
 async def test_no_file_is_written(tmp_path: Path) -> None:
-    async with attacked() as executor:
+    async with started(hostile()) as executor:
         with pytest.raises(ExecutionError):
             await executor.run(f"write {tmp_path / 'x'}".encode())
         assert not (tmp_path / "x").exists() or (tmp_path / "x").stat().st_size == 0
@@ -109,7 +88,7 @@ def test_an_ordinary_users_worker_starts_no_process() -> None:
 
 
 async def test_a_flood_of_output_neither_confuses_nor_fills_the_daemon() -> None:
-    async with attacked() as executor:
+    async with started(hostile()) as executor:
         assert (await executor.run(b"print")).output == b"printed"
         assert len(executor._process._complaints) <= 2_000
         await still_works(executor)
@@ -118,14 +97,14 @@ async def test_a_flood_of_output_neither_confuses_nor_fills_the_daemon() -> None
 async def test_the_worker_sees_no_secret_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OGPU_PROVIDER_KEY", "//Alice//provider")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    async with attacked() as executor:
+    async with started(hostile()) as executor:
         seen = json.loads((await executor.run(b"environment")).output)
         assert not {"OGPU_PROVIDER_KEY", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK"} & set(seen)
         assert seen["HOME"] == "/nonexistent"
 
 
 async def test_the_worker_is_its_own_session_and_is_used_again() -> None:
-    async with attacked() as executor:
+    async with started(hostile()) as executor:
         first, second = [(await executor.run(b"session")).output for _ in range(2)]
         assert first == second
         session, process = first.split()
@@ -134,7 +113,7 @@ async def test_the_worker_is_its_own_session_and_is_used_again() -> None:
 
 @pytest.mark.nightly
 async def test_cpu_is_allowed_anew_for_each_request() -> None:
-    async with attacked() as executor:
+    async with started(hostile()) as executor:
         for _ in range(2):
             with pytest.raises(ExecutionError, match="CPU"):
                 await executor.run(b"loop")
@@ -142,7 +121,7 @@ async def test_cpu_is_allowed_anew_for_each_request() -> None:
 
 
 async def test_a_cancelled_request_leaves_no_answer_behind() -> None:
-    async with attacked() as executor:
+    async with started(hostile()) as executor:
         task = asyncio.create_task(executor.run(b"sleep"))
         await asyncio.sleep(0.2)
         task.cancel()
@@ -153,7 +132,7 @@ async def test_a_cancelled_request_leaves_no_answer_behind() -> None:
 
 async def test_a_request_that_is_cancelled_while_its_answer_arrives_keeps_no_device() -> None:
     """What nobody reads any more is paused, and the end of a paused pipe is not seen: it must not be waited for."""
-    async with attacked() as executor:
+    async with started(hostile()) as executor:
         task = asyncio.create_task(executor.run(b"pour"))
         await asyncio.sleep(0.5)
         time.sleep(0.2)  # noqa: ASYNC251 - the loop stands still, so that the pipe is full when the request is cancelled
@@ -164,28 +143,24 @@ async def test_a_request_that_is_cancelled_while_its_answer_arrives_keeps_no_dev
 
 
 async def test_a_worker_that_does_not_start_says_why() -> None:
-    limits = limits_for("numpy")
     with pytest.raises(ExecutionError, match=r"did not start: .*no backend 'abacus'"):
-        await WorkerExecutor(worker_command("textgen-int8", "abacus", limits), limits).start()
+        await worker_of("textgen-int8", "abacus").start()
     with pytest.raises(ExecutionError, match=r"No module named|status 1"):
-        await WorkerExecutor([sys.executable, "-m", "no.such.module"], limits).start()
+        await WorkerExecutor([sys.executable, "-m", "no.such.module"], TIGHT).start()
 
 
 async def test_the_real_worker_gives_what_the_workload_gives() -> None:
     request = encode_request(CompletionRequest(b"def main(", 24, 700, b"\x05" * 32))
     expected = open_workload("textgen-int8").run(request)
-    limits = limits_for("numpy")
-    executor = WorkerExecutor(worker_command("textgen-int8", "numpy", limits), limits)
-    await executor.start()
-    execution = await executor.run(request)
-    assert execution.output == expected
-    assert execution.cpu_ms <= execution.wall_ms + 20
-    assert execution.memory_peak_bytes > 1_000_000
-    assert await executor.verify(request, expected)
-    assert not await executor.verify(request, bytes((expected[0] ^ 1,)) + expected[1:])
-    place = b"p" * 32
-    trace = open_workload("textgen-int8").trace(request, expected, place)
-    assert await executor.trace(request, expected, place) == trace
-    with pytest.raises(BadRequestError):
-        await executor.run(b"no request")
-    await executor.close()
+    async with started(worker_of("textgen-int8")) as executor:
+        execution = await executor.run(request)
+        assert execution.output == expected
+        assert execution.cpu_ms <= execution.wall_ms + 20
+        assert execution.memory_peak_bytes > 1_000_000
+        assert await executor.verify(request, expected)
+        assert not await executor.verify(request, bytes((expected[0] ^ 1,)) + expected[1:])
+        place = b"p" * 32
+        trace = open_workload("textgen-int8").trace(request, expected, place)
+        assert await executor.trace(request, expected, place) == trace
+        with pytest.raises(BadRequestError):
+            await executor.run(b"no request")

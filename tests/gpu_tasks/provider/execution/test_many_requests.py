@@ -1,46 +1,24 @@
 """Many requests in one question to a worker, with real processes."""
 
 import asyncio
-import contextlib
-import json
-import sys
-from collections.abc import AsyncIterator
-from dataclasses import asdict
 
 import pytest
 
-import hostile_worker
 from gpu_tasks.provider.execution.executor import ExecutionError, WorkerExecutor
-from gpu_tasks.provider.execution.limits import Limits, limits_for
 from gpu_tasks.provider.execution.worker_process import WorkerProcess
-from gpu_tasks.provider.execution.worker_start import worker_command
 from gpu_tasks.provider.execution.worker_wire import FinishedRequest, Ran, RanSome, WorkerAnswer
 from gpu_tasks.workloads.registry import open_workload
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
+from started_workers import TIGHT, hostile, started, worker_of
 
-TIGHT = Limits(cpu_seconds=1, wall_seconds=20, address_mib=512)
 Outputs = dict[int, bytes | None]
-
-
-@contextlib.asynccontextmanager
-async def started(executor: WorkerExecutor) -> AsyncIterator[WorkerExecutor]:
-    await executor.start()
-    try:
-        yield executor
-    finally:
-        await executor.close()
-
-
-def hostile() -> WorkerExecutor:
-    return WorkerExecutor([sys.executable, hostile_worker.__file__, json.dumps(asdict(TIGHT))], TIGHT)
 
 
 async def test_a_worker_answers_a_batch_as_it_answers_each_request() -> None:
     asked = [encode_request(CompletionRequest(bytes([65 + n]) * n, 5 + n, 700, bytes(32))) for n in range(9)]
     asked[4] = b"no request"
-    limits = limits_for("numpy")
     found: Outputs = {}
-    async with started(WorkerExecutor(worker_command("textgen-int8", "numpy", limits), limits)) as executor:
+    async with started(worker_of("textgen-int8")) as executor:
         took = await executor.run_many(asked, found.update)
         assert took.cpu_ms > 0
         assert (await executor.run(asked[0])).output == found[0], "it goes on after a batch"

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -25,8 +26,8 @@ from gpu_tasks.provider.execution.sandbox import NO_MORE_NAMESPACES, NoSandboxEr
 from gpu_tasks.provider.execution.worker_start import workers_with
 from gpu_tasks.workloads.registry import form_named, open_workload
 from gpu_tasks.workloads.textgen_int8.request import CompletionRequest, encode_request
+from started_workers import TIGHT, hostile, started
 
-TIGHT = Limits(cpu_seconds=1, wall_seconds=20, address_mib=512)
 SUPPORT = Path(hostile_worker.__file__).parent
 CPU = Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)
 
@@ -41,14 +42,9 @@ def sandbox_here() -> Sandbox:
 @contextlib.asynccontextmanager
 async def walled_in(limits: Limits = TIGHT) -> AsyncIterator[WorkerExecutor]:
     """A hostile worker in a sandbox, which has answered once."""
-    command = sandbox_here().around([sys.executable, hostile_worker.__file__, json.dumps(asdict(limits))])
-    executor = WorkerExecutor(command, limits)
-    await executor.start()
-    try:
+    async with started(hostile(limits, sandbox_here())) as executor:
         assert (await executor.run(b"echo hello")).output == b"hello"
         yield executor
-    finally:
-        await executor.close()
 
 
 def running(mark: str, program: str = "") -> bool:
@@ -152,12 +148,9 @@ def test_a_worker_at_work_does_not_outlive_its_daemon() -> None:
 async def test_the_real_worker_gives_the_same_inside() -> None:
     request = encode_request(CompletionRequest(b"def main(", 8, 700, b"\x05" * 32))
     expected = open_workload("textgen-int8").run(request)
-    executor = workers_with("numpy", sandbox_here())(CPU, form_named("textgen-int8"))
-    await executor.start()
-    try:
+    executor: Any = workers_with("numpy", sandbox_here())(CPU, form_named("textgen-int8"))
+    async with started(executor):
         assert (await executor.run(request)).output == expected
-    finally:
-        await executor.close()
 
 
 def test_a_gpu_is_handed_in_only_where_it_is_used() -> None:

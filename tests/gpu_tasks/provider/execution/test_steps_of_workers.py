@@ -1,36 +1,22 @@
 """Runs in steps in a real worker process: the states of an undisturbed run, from any of them; and what is no state."""
 
-import contextlib
-from collections.abc import AsyncIterator
-
 import pytest
 
-from gpu_tasks.provider.execution.executor import BadRequestError, BadStateError, ExecutionError, WorkerExecutor
-from gpu_tasks.provider.execution.limits import Limits
-from gpu_tasks.provider.execution.worker_start import worker_command
+from gpu_tasks.provider.execution.executor import BadRequestError, BadStateError, ExecutionError
 from gpu_tasks.workloads.stepwise import states
 from gpu_tasks.workloads.train_int8.backends import arithmetic
 from gpu_tasks.workloads.train_int8.request import REQUEST
 from gpu_tasks.workloads.train_int8.service import IntegerTraining
+from started_workers import started, worker_of
 from training_requests import SMALL
 
 ASKED = REQUEST.encode(SMALL)
 
 
-@contextlib.asynccontextmanager
-async def real_worker(workload: str = "train-int8") -> AsyncIterator[WorkerExecutor]:
-    limits = Limits()
-    executor = WorkerExecutor(worker_command(workload, "numpy", limits), limits)
-    try:
-        yield executor
-    finally:
-        await executor.close()
-
-
 async def test_a_worker_goes_from_state_to_state_as_an_undisturbed_run_does() -> None:
     run = IntegerTraining(arithmetic("numpy")).begin(ASKED)
     right = list(states(run))
-    async with real_worker() as executor:
+    async with started(worker_of("train-int8")) as executor:
         begun = await executor.begin(ASKED)
         assert begun.state == right[0]
         assert begun.boundaries == (0, 4, 8, 11)
@@ -44,7 +30,7 @@ async def test_a_worker_goes_from_state_to_state_as_an_undisturbed_run_does() ->
 
 async def test_what_is_no_state_or_no_request_costs_one_question() -> None:
     right = list(states(IntegerTraining(arithmetic("numpy")).begin(ASKED)))
-    async with real_worker() as executor:
+    async with started(worker_of("train-int8")) as executor:
         for state, steps in ((b"", 1), (right[1][:-1], 1), (b"x" * len(right[1]), 1), (right[3], 1)):
             with pytest.raises(BadStateError):
                 await executor.advance(ASKED, state, steps)
@@ -58,6 +44,6 @@ async def test_what_is_no_state_or_no_request_costs_one_question() -> None:
 
 
 async def test_a_workload_without_steps_says_so() -> None:
-    async with real_worker("matmul-hash") as executor:
+    async with started(worker_of("matmul-hash")) as executor:
         with pytest.raises(ExecutionError, match="does not run in steps"):
             await executor.begin(b"")
