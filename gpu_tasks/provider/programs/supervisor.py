@@ -225,10 +225,6 @@ class ContainerSupervisor:
         self._programs: dict[TaskKey, _Program] = {}
         self.why_not = why_not or ("" if engine is not None else "this daemon runs no containers")
 
-    def has(self, key: TaskKey) -> bool:
-        """Whether there is anything of it."""
-        return key in self._programs
-
     def is_ready(self, key: TaskKey) -> bool:
         """Whether it could begin, or has begun."""
         return key in self._programs

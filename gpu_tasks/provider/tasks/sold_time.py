@@ -75,7 +75,7 @@ class TimeDuty:
                 self._run_replica(key, task, entry, place, newest)
         elif task.state is TaskState.RUNNING and place is not None:
             self._run_beside(key, task, entry, place, newest)
-        elif self.programs.has(key):
+        elif self.programs.is_ready(key):
             self._tasks.start((*key, "remove"), self._remove(key))
 
     def forget(self, key: TaskKey) -> None:
@@ -88,7 +88,7 @@ class TimeDuty:
 
     def tidy(self) -> None:
         """Take away what is over, until it is gone: an engine that fails once leaves nobody a container for nothing."""
-        self._over = {key for key in self._over if self.programs.has(key)}
+        self._over = {key for key in self._over if self.programs.is_ready(key)}
         for key in self._over:
             self._tasks.start((*key, "remove"), self._remove(key))
 

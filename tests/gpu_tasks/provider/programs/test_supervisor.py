@@ -90,7 +90,7 @@ async def test_a_device_that_is_not_here_runs_nothing() -> None:
     supervisor, _ = supervised()
     with pytest.raises(UnfitProgramError, match="not on this machine"):
         await supervisor.prepare(PARTS, (TASKS[0], 1), TASK, b"?")
-    assert not supervisor.has((TASKS[0], 1))
+    assert not supervisor.is_ready((TASKS[0], 1))
 
 
 async def test_what_a_program_used_is_counted_from_reading_to_reading(at: list[float]) -> None:
@@ -156,7 +156,7 @@ async def test_what_the_engine_does_not_remove_is_still_there(monkeypatch: pytes
     monkeypatch.setattr(engine, "remove", fails)
     with pytest.raises(ProgramError, match="busy"):
         await supervisor.remove(key)
-    assert supervisor.has(key)
+    assert supervisor.is_ready(key)
     monkeypatch.setattr(engine, "remove", remove)
     await supervisor.remove(key)
-    assert not supervisor.has(key)
+    assert not supervisor.is_ready(key)

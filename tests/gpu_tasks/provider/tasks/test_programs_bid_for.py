@@ -48,7 +48,7 @@ async def test_what_the_policy_does_not_let_run_is_not_bid_for_and_said(
     task = await village.rent(program)
     assert (await village.until(task, TaskState.ENDED)).bids == 0
     assert any(says in str(each) for each in village.miners[0].heard.events)
-    assert not village.miners[0].daemon.duty(WorkDuty).selling.programs.has((task, 1))
+    assert not village.miners[0].daemon.duty(WorkDuty).selling.programs.is_ready((task, 1))
 
 
 @in_renting_village(takes_archives=True)
@@ -90,7 +90,7 @@ async def test_what_was_made_ready_for_a_bid_that_is_not_made_is_let_go(
     task = await village.rent()
     await village.until(task, TaskState.ENDED)
     assert "it pays too little by now" in str(village.miners[0].heard.events)
-    assert not village.miners[0].daemon.duty(WorkDuty).selling.programs.has((task, 1))
+    assert not village.miners[0].daemon.duty(WorkDuty).selling.programs.is_ready((task, 1))
 
 
 @in_renting_village(2)

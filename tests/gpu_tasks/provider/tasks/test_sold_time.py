@@ -38,7 +38,7 @@ def heard(who: Heard, event: str) -> bool:
 async def test_a_job_is_bid_for_run_and_paid_until_its_program_ends(village: Renting) -> None:
     task, miner, engine = await begun(village)
     assert miner is village.miners[0], "the cheapest"
-    ready = [each.daemon.duty(WorkDuty).selling.programs.has((task, 1)) for each in village.miners]
+    ready = [each.daemon.duty(WorkDuty).selling.programs.is_ready((task, 1)) for each in village.miners]
     assert ready == [True, False, False, False], "who stands by makes it ready once it is asked"
     (spec,) = engine.started
     assert isinstance(spec.image, ImageByDigest)

@@ -61,7 +61,7 @@ async def test_without_the_wish_nothing_is_kept(tmp_path: Path) -> None:
     async with entering(tmp_path) as entered:
         programs = await leave(entered)
         assert entered.engine.removed
-        assert not programs.has((entered.task, 1))
+        assert not programs.is_ready((entered.task, 1))
 
 
 @pytest.mark.parametrize(("seconds", "bids"), [(HOUR, 2), (HOUR + 1, 0)])

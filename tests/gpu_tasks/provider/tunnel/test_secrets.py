@@ -128,7 +128,7 @@ async def test_the_time_of_who_never_hands_them_over_is_paid_and_its_provider_sa
         assert not village.engine_of(miner.keys.stash).started
         for _ in range(3):
             await village.block()
-        assert not miner.daemon.duty(WorkDuty).selling.programs.has((task, 1))
+        assert not miner.daemon.duty(WorkDuty).selling.programs.is_ready((task, 1))
         assert village.node.failed == []
 
 
@@ -156,7 +156,7 @@ async def test_a_customer_that_leaves_before_leaves_nothing(tmp_path: Path) -> N
         for _ in range(3):
             await village.block()
         assert village.task(entered.task).outcome is TaskOutcome.TIME_STOPPED
-        assert not village.miner(entered.stash).daemon.duty(WorkDuty).selling.programs.has((entered.task, 1))
+        assert not village.miner(entered.stash).daemon.duty(WorkDuty).selling.programs.is_ready((entered.task, 1))
         assert not entered.engine.started
 
 
