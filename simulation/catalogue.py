@@ -3,12 +3,17 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
+from runtime.encoding.types import Weight
 from runtime.frame.runtime import Bound
 from simulation import books, pallets
 from simulation.actors import Value
 
 _MODULES = [import_module(f"{pallets.__name__}.{found.name}") for found in iter_modules(pallets.__path__)]
 WORLDS: tuple[books.PalletBooks, ...] = tuple(world for module in _MODULES for world in module.WORLDS)
+HOOKS: tuple[tuple[Weight, Weight], ...] = tuple(hook for module in _MODULES for hook in getattr(module, "HOOKS", ()))
+"""The budgets of the pallets' hooks, each with its last piece: work that is begun within a budget is finished."""
+HOOKS_MAX = Weight(sum(budget.ref_time + last_piece.ref_time for budget, last_piece in HOOKS), 0)
+"""What the hooks of one block may weigh."""
 
 
 def check_books(bound: Bound, issued: int) -> None:

@@ -10,8 +10,9 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 
@@ -95,10 +96,18 @@ def measured(world: World) -> Findings:
         ("whole blocks", WholeBlocks(world, found, races).measure),
         ("the disputes of batches", DisputeCalls(world, found, races).measure),
     )
-    for name, part in parts:
+    for name, part in (*parts, *_pallets_alone(world, found)):
         print(f"== {name}, at block {world.height}", flush=True)
         part()
     return found
+
+
+def _pallets_alone(world: World, found: Findings) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The cases of pallets that need no races or tasks: each module here that is called so and has a `measure`."""
+    for file in sorted(Path(__file__).parent.glob("*_cases.py")):
+        measure = getattr(import_module(f"benchmarks.weights.{file.stem}"), "measure", None)
+        if measure is not None and measure is not measure_the_chain:
+            yield file.stem, partial(measure, world, found)
 
 
 def missed(found: Findings) -> list[str]:

@@ -2,7 +2,6 @@
 
 In reading order:
 
-* `hooks`: what the hooks of one block may weigh
 * `figures`: what a run has shown, what is missing for it to show anything, and how that is told
 * `season`: one chain from block 0 on: blocks, calls by right and wrong signers, finality that stands still
 """

@@ -17,7 +17,7 @@ from gpu_tasks.market.training.events import BidEnded, SlotSettled, StandbyRelea
 from gpu_tasks.market.training.money import TaskOutcome
 from runtime.encoding.types import Signed
 from runtime.frame.runtime import Runtime
-from simulation.economy.hooks import HOOKS_MAX
+from simulation.catalogue import HOOKS_MAX
 from simulation.runs import Counted
 
 CONVICTED, FINED, EXPELLED = "judge convicted", "judge fined", "registration ended"

@@ -44,10 +44,9 @@ from runtime.state.overlay import Changes
 from runtime.state.written_keys import ITEM_PREFIX_BYTES
 from simulation.actors import ACTORS, BY_STASH, NODES, OGPU, WALKERS, Actor, World
 from simulation.books import Books, BooksBroken, keys_of
-from simulation.catalogue import WORLDS, check_books
+from simulation.catalogue import HOOKS_MAX, WORLDS, check_books
 from simulation.chains.presence import attached, digest_of
 from simulation.economy.figures import Tally, doings, task_ends
-from simulation.economy.hooks import HOOKS_MAX
 from simulation.replay.calls import POWERS, draw
 from simulation.replay.duties import deeds
 from simulation.replay.record import FIRST_SLOT, SLOT_MS, attached_of, error_name, gift

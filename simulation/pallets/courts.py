@@ -3,21 +3,27 @@
 from typing import Any
 
 from gpu_tasks.batches.sum_tree import LeafPath, Totals
+from gpu_tasks.market.courts import courts as of_the_courts
 from gpu_tasks.market.courts.cases import APPEAL_BOND, JUDGE_SEAT
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.due import case_of
+from gpu_tasks.market.courts.hearing import COURT_WEIGHT, END_WEIGHT, LOOKS_MAX, SEAT_LOOK_WEIGHT
 from gpu_tasks.market.courts.opinions import Answered, Statement, Unanswerable
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState
+from gpu_tasks.market.leaf_checks import leaf_checks as of_checks
 from gpu_tasks.market.leaf_checks.checks import LEAF_BOND, LEAF_FEE, LEAF_SEAT, LeafCheck, LeafDuty, LeafStage
 from gpu_tasks.market.leaf_checks.fees import dispute_bond
 from gpu_tasks.market.leaf_checks.leaf_checks import LeafChecks
 from gpu_tasks.market.leaf_checks.storage import seat_of
+from gpu_tasks.market.leaf_disputes import leaf_disputes as of_disputes
 from gpu_tasks.market.leaf_disputes.disputes import DisputeStage
 from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.holds import Hold
+from runtime.frame.measured import times
 from runtime.frame.runtime import Bound
+from runtime.frame.schedule import TAKE_WEIGHT
 from simulation.actors import always, one_of
 from simulation.books import BROUGHT, Books, Keys, PalletBooks, Rule, at_most, both_or_none, claims, counts, places
 
@@ -158,6 +164,16 @@ WORLDS = (
     ),
 )
 
+_CHECK_ENDED = of_checks.END_WEIGHT + of_checks.STEP_WEIGHT + TAKE_WEIGHT
+HOOKS = (
+    (of_the_courts.HEIGHT_BUDGET, of_the_courts.DUE_WEIGHT + TAKE_WEIGHT),
+    (of_the_courts.FINAL_BUDGET, of_the_courts.DUE_WEIGHT + TAKE_WEIGHT),
+    (of_the_courts.CASES_BUDGET, COURT_WEIGHT + END_WEIGHT + times(LOOKS_MAX, SEAT_LOOK_WEIGHT)),
+    (of_checks.HEIGHT_BUDGET, _CHECK_ENDED),
+    (of_checks.FINAL_BUDGET, _CHECK_ENDED),
+    (of_disputes.HEIGHT_BUDGET, of_disputes.STEP_WEIGHT + TAKE_WEIGHT),
+    (of_disputes.FINAL_BUDGET, of_disputes.BEGIN_WEIGHT + TAKE_WEIGHT),
+)
 
 ARGUMENTS = {
     "case_id": lambda world, _: world.unit(),

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from gpu_tasks.market.capacity.capacity import Capacity
+from gpu_tasks.market.capacity.capacity import RETURN_BUDGET, RETURN_WEIGHT, Capacity
 from gpu_tasks.market.capacity.proofs import (
     ROW_DOMAIN,
     ROWS_MIN,
@@ -17,6 +17,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import FREE_BOND, QUEUE_MAX, DeviceClass, provider_hold
 from runtime.cryptography.merkle import merkle_path, merkle_root
 from runtime.frame.holds import Hold
+from runtime.frame.schedule import TAKE_WEIGHT
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.actors import Actor, World, always, one_of
 from simulation.books import Books, Keys, PalletBooks, Rule, both_or_none, claims, counts
@@ -87,6 +88,8 @@ def _gone(world: World, _: Actor) -> bytes:
 def _shape(world: World, _: Actor) -> WorkShape:
     return WorkShape(world.chance.choice((SIZE_MIN, 1)), ROWS_MIN, 4_096)
 
+
+HOOKS = ((RETURN_BUDGET, RETURN_WEIGHT + TAKE_WEIGHT),)
 
 ARGUMENTS = {
     "device": lambda world, who: world.device(who),

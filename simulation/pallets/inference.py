@@ -4,12 +4,18 @@ from typing import Any
 
 from gpu_tasks.market.ages import aged, unit_of
 from gpu_tasks.market.devices import run_queue
+from gpu_tasks.market.devices.device_work import RECALL_WEIGHT
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.records import COLLATERAL, DeviceClass
+from gpu_tasks.market.devices.records import COLLATERAL, DEVICES_PER_PROVIDER_MAX, QUEUE_MAX, DeviceClass
 from gpu_tasks.market.inference import race_clocks
-from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.services import ServiceTerms, offer_hold, service_hold
+from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
+from gpu_tasks.market.inference.inference import DRAW_BUDGET, TENDING_BUDGET, WAKE_BUDGET, InferenceMarket
+from gpu_tasks.market.inference.queue import STIR_WEIGHT, WELCOME_WEIGHT
+from gpu_tasks.market.inference.schedules import EXPIRY_BUDGET, EXPIRY_WEIGHT, FINAL_BUDGET, HEIGHT_BUDGET, STEP_WEIGHT
+from gpu_tasks.market.inference.services import OFFERS_PER_SERVICE_MAX, ServiceTerms, offer_hold, service_hold
+from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.units import (
+    RACERS_MAX,
     UNIT_DEPOSIT,
     UNIT_MONEY,
     Unit,
@@ -19,7 +25,9 @@ from gpu_tasks.market.inference.units import (
     is_open,
 )
 from runtime.frame.holds import Hold
+from runtime.frame.measured import times
 from runtime.frame.runtime import Bound
+from runtime.frame.schedule import TAKE_WEIGHT
 from simulation.actors import OGPU, Actor, World, always, one_of
 from simulation.books import (
     BROUGHT,
@@ -190,6 +198,19 @@ def _other_service(world: World, _: Actor) -> int:
     """Any but the one that all work for."""
     return 1 + world.service()
 
+
+_DRAWN = reading_weight(OFFERS_PER_SERVICE_MAX) + draw_weight(OFFERS_PER_SERVICE_MAX, RACERS_MAX)
+HOOKS = (
+    (HEIGHT_BUDGET, STEP_WEIGHT + TAKE_WEIGHT),
+    (FINAL_BUDGET, STEP_WEIGHT + TAKE_WEIGHT),
+    (DRAW_BUDGET, _DRAWN),
+    (WAKE_BUDGET, _DRAWN),
+    (TENDING_BUDGET, times(QUEUE_MAX, RECALL_WEIGHT)),
+    (TENDING_BUDGET, STIR_WEIGHT + TAKE_WEIGHT),
+    (TENDING_BUDGET, times(DEVICES_PER_PROVIDER_MAX + 1, WELCOME_WEIGHT)),
+    (TENDING_BUDGET, END_OFFER_WEIGHT),
+    (EXPIRY_BUDGET, EXPIRY_WEIGHT + TAKE_WEIGHT),
+)
 
 ARGUMENTS = {
     "unit": lambda world, _: world.unit(),

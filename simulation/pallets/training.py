@@ -8,10 +8,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from gpu_tasks.market.training import training_market as of_tasks
 from gpu_tasks.market.training.bids import DRAWS_FROM, BidOffer, auction_id, bid_case
 from gpu_tasks.market.training.fraud_claims import claim_bond
+from gpu_tasks.market.training.life.ending import CLEARED_MAX
 from gpu_tasks.market.training.life.leaving import Amendment, MoreBlocks, RaisePrice, Stop
 from gpu_tasks.market.training.orders import CheckedBy, TaskOrder
+from gpu_tasks.market.training.selection import BIDS_MAX
 from gpu_tasks.market.training.showing import ShownStretch
 from gpu_tasks.market.training.tasks import (
     BID_BOND,
@@ -30,11 +33,14 @@ from gpu_tasks.market.training.tasks import (
     places_held,
     slot_case,
 )
+from gpu_tasks.market.training.terms import SLOTS_MAX
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.traces.trace import TracedState, TraceFraudProof
 from runtime.encoding.types import CAP_GRAINS
 from runtime.frame.holds import Hold
+from runtime.frame.measured import times
 from runtime.frame.runtime import Bound
+from runtime.frame.schedule import TAKE_WEIGHT
 from runtime.pallets.balances import Balances
 from simulation.actors import OGPU, Actor, World, always, one_of
 from simulation.books import (
@@ -273,6 +279,12 @@ def _amendment(world: World, who: Actor) -> Amendment:
 def _stretches(world: World, _: Actor) -> tuple[ShownStretch, ...]:
     return (ShownStretch(NO_STATE, NO_STATE),) * world.chance.choice((0, 1, 4))
 
+
+HOOKS = (
+    (of_tasks.HEIGHT_BUDGET, of_tasks.step_weight(SLOTS_MAX) + TAKE_WEIGHT),
+    (of_tasks.FINAL_BUDGET, of_tasks.step_weight(SLOTS_MAX, BIDS_MAX) + TAKE_WEIGHT),
+    (of_tasks.CLEARING_BUDGET, times(CLEARED_MAX, of_tasks.BID_WEIGHT) + TAKE_WEIGHT),
+)
 
 ARGUMENTS = {
     "task": lambda world, _: world.task(),

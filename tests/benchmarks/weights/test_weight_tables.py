@@ -38,7 +38,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.sudo import Sudo
 from runtime.pallets.system import System
 from runtime.pallets.utility import Utility
-from simulation.economy.hooks import LAST_PIECES
+from simulation.catalogue import HOOKS
 from task_chain import an_order
 
 PALLETS = listed_pallets()
@@ -159,4 +159,4 @@ def test_where_no_era_turns_and_nobody_is_struck_courts_and_tasks_have_all_their
 
 
 def test_what_hooks_finish_beyond_their_budgets_has_room_in_a_block_beside_all_of_them() -> None:
-    assert sum(piece.ref_time for piece in LAST_PIECES) < BLOCK_MAX.ref_time - MANDATORY_MAX.ref_time
+    assert sum(last_piece.ref_time for _, last_piece in HOOKS) < BLOCK_MAX.ref_time - MANDATORY_MAX.ref_time
