@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -45,7 +46,8 @@ def told(state: TaskState, *stashes: bytes) -> Task:
     return a_task(state=state, slots=slots)
 
 
-def with_endpoint(folder: Path, endpoint: str, body: Callable[[BrokerBook], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def with_endpoint(folder: Path, endpoint: str) -> AsyncIterator[BrokerBook]:
     """On a chain where Alice's blob store is there."""
 
     def plant(bound: Bound) -> None:
@@ -54,13 +56,10 @@ def with_endpoint(folder: Path, endpoint: str, body: Callable[[BrokerBook], Awai
         assert record is not None
         devices.providers[ALICE] = replace(record, endpoint=endpoint.encode())
 
-    async def main(url: str) -> None:
-        async with await ChainClient.connect(url) as client, BlobClient(private=True) as blobs:
-            await body(BrokerBook(client, blobs))
-
     folder.mkdir()
     with chain_with(folder, plant) as url:
-        asyncio.run(asyncio.wait_for(main(url), 60))
+        async with await ChainClient.connect(url) as client, BlobClient(private=True) as blobs:
+            yield BrokerBook(client, blobs)
 
 
 @pytest.mark.parametrize("state", TaskState)
@@ -88,14 +87,14 @@ def test_a_trouble_that_comes_again_is_said_again_and_one_that_lasts_once() -> N
     assert asyncio.run(main()) == ["none", "none", "another"]
 
 
-def test_the_provider_names_its_broker(tmp_path: Path) -> None:
-    async def body(book: BrokerBook) -> None:
-        address = BrokerAddress("mqtt", "127.0.0.1", 1884)
-        assert await book.slots({TOLD_TASK: told(TaskState.RUNNING, ALICE)}) == [ToldSlot(TOLD_TASK, 0, ALICE, address)]
-        assert await book.answers(ALICE)
-
+async def test_the_provider_names_its_broker(tmp_path: Path) -> None:
     with serving(tmp_path / "blobs", "mqtt://127.0.0.1:1884") as endpoint:
-        with_endpoint(tmp_path / "chain", endpoint, body)
+        async with with_endpoint(tmp_path / "chain", endpoint) as book:
+            address = BrokerAddress("mqtt", "127.0.0.1", 1884)
+            assert await book.slots({TOLD_TASK: told(TaskState.RUNNING, ALICE)}) == [
+                ToldSlot(TOLD_TASK, 0, ALICE, address)
+            ]
+            assert await book.answers(ALICE)
 
 
 @pytest.mark.parametrize(
@@ -106,57 +105,47 @@ def test_the_provider_names_its_broker(tmp_path: Path) -> None:
         ("", "names a broker that is none"),
     ],
 )
-def test_a_provider_without_a_broker_is_said(tmp_path: Path, named: str | None, problem: str) -> None:
-    async def body(book: BrokerBook) -> None:
-        (slot,) = await book.slots({TOLD_TASK: told(TaskState.RUNNING, ALICE)})
-        assert slot.broker is None
-        assert problem in (slot.problem or "")
-        assert await book.answers(ALICE)
-
+async def test_a_provider_without_a_broker_is_said(tmp_path: Path, named: str | None, problem: str) -> None:
     with serving(tmp_path / "blobs", named) as endpoint:
-        with_endpoint(tmp_path / "chain", endpoint, body)
+        async with with_endpoint(tmp_path / "chain", endpoint) as book:
+            (slot,) = await book.slots({TOLD_TASK: told(TaskState.RUNNING, ALICE)})
+            assert slot.broker is None
+            assert problem in (slot.problem or "")
+            assert await book.answers(ALICE)
 
 
-def test_a_provider_that_is_away_does_not_answer(tmp_path: Path) -> None:
-    async def body(book: BrokerBook) -> None:
+async def test_a_provider_that_is_away_does_not_answer(tmp_path: Path) -> None:
+    async with with_endpoint(tmp_path / "chain", "http://127.0.0.1:1") as book:
         (slot,) = await book.slots({TOLD_TASK: told(TaskState.RUNNING, ALICE)})
         assert "cannot be reached" in (slot.problem or "")
         assert not await book.answers(ALICE)
         assert not await book.answers(b"n" * 32)
 
-    with_endpoint(tmp_path / "chain", "http://127.0.0.1:1", body)
 
-
-def test_the_users_own_broker_comes_before_all(tmp_path: Path) -> None:
-    async def body(book: BrokerBook) -> None:
+async def test_the_users_own_broker_comes_before_all(tmp_path: Path) -> None:
+    async with with_endpoint(tmp_path / "chain", "http://127.0.0.1:1") as book:
         book.override = BrokerAddress("mqtt", "gpu.example.org", 1883)
         slots = await book.slots({TOLD_TASK: told(TaskState.RUNNING, ALICE, BOB)})
         assert slots == [ToldSlot(TOLD_TASK, place, stash, book.override) for place, stash in enumerate((ALICE, BOB))]
 
-    with_endpoint(tmp_path / "chain", "http://127.0.0.1:1", body)
-
 
 @pytest.mark.parametrize("state", [TaskState.COMMITTING, TaskState.REVEALING, TaskState.ASKING, TaskState.ENDED])
-def test_nobody_tells_of_a_task_that_nobody_works_on(tmp_path: Path, state: TaskState) -> None:
-    async def body(book: BrokerBook) -> None:
+async def test_nobody_tells_of_a_task_that_nobody_works_on(tmp_path: Path, state: TaskState) -> None:
+    async with with_endpoint(tmp_path / "chain", "http://127.0.0.1:1") as book:
         assert await book.slots({TOLD_TASK: told(state, ALICE)}) == []
 
-    with_endpoint(tmp_path / "chain", "http://127.0.0.1:1", body)
 
-
-def test_a_long_answer_is_no_broker_and_is_not_shown(tmp_path: Path) -> None:
+async def test_a_long_answer_is_no_broker_and_is_not_shown(tmp_path: Path) -> None:
     """A quarter of a megabyte of words in a cell of the table of `ogpu top` took 6.4 seconds of CPU to be drawn."""
 
-    async def body(book: BrokerBook) -> None:
-        (slot,) = await book.slots({TOLD_TASK: told(TaskState.RUNNING, ALICE)})
-        assert slot.broker is None
-        assert slot.problem is not None
-        assert "sent more than 512 bytes" in slot.problem
-        assert len(slot.problem) < 200
-        assert await book.answers(ALICE)
-
     with serving(tmp_path / "blobs", "x " * 300) as endpoint:
-        with_endpoint(tmp_path / "chain", endpoint, body)
+        async with with_endpoint(tmp_path / "chain", endpoint) as book:
+            (slot,) = await book.slots({TOLD_TASK: told(TaskState.RUNNING, ALICE)})
+            assert slot.broker is None
+            assert slot.problem is not None
+            assert "sent more than 512 bytes" in slot.problem
+            assert len(slot.problem) < 200
+            assert await book.answers(ALICE)
 
 
 # Listening at a real broker, with keys looked up on a chain behind a real RPC server: each lie is named.
@@ -206,8 +195,9 @@ class Scene:
                 await asyncio.sleep(0.02)
 
 
-def play(folder: Path, url: str, body: Callable[[Scene, Mosquitto], Awaitable[None]], key: SealKey = CUSTOMER) -> None:
-    async def main(broker: Mosquitto) -> None:
+@asynccontextmanager
+async def played(folder: Path, url: str, key: SealKey = CUSTOMER) -> AsyncIterator[tuple[Scene, Mosquitto]]:
+    with mosquitto(folder) as broker:
         address = parse_broker(broker.url, private=True)
         async with await ChainClient.connect(url) as client, broker_connection(address, private=True) as publisher:
             scene = Scene(client, publisher)
@@ -216,18 +206,15 @@ def play(folder: Path, url: str, body: Callable[[Scene, Mosquitto], Awaitable[No
             running = asyncio.create_task(scene.listener.run())
             await asyncio.sleep(0.3)  # it subscribes
             try:
-                await body(scene, broker)
+                yield scene, broker
                 assert not running.done()
             finally:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
 
-    with mosquitto(folder) as broker:
-        asyncio.run(asyncio.wait_for(main(broker), 60))
 
-
-def test_what_the_provider_tells_is_heard_and_nothing_else_is_said(tmp_path: Path, url: str) -> None:
-    async def body(scene: Scene, _: Mosquitto) -> None:
+async def test_what_the_provider_tells_is_heard_and_nothing_else_is_said(tmp_path: Path, url: str) -> None:
+    async with played(tmp_path, url) as (scene, _):
         progress = ProgressNote(1, 2, 3, NO_METER)
         await scene.tell(1)
         await scene.tell(1, progress, channel=Channel.METRICS)
@@ -235,11 +222,9 @@ def test_what_the_provider_tells_is_heard_and_nothing_else_is_said(tmp_path: Pat
         await scene.hears(SOMETHING, progress, BeatNote(0, 1))
         assert [hearing.problem for hearing in scene.heard] == [None] * 3
 
-    play(tmp_path, url, body)
 
-
-def test_lies_are_named_and_not_heard(tmp_path: Path, url: str) -> None:
-    async def body(scene: Scene, _: Mosquitto) -> None:
+async def test_lies_are_named_and_not_heard(tmp_path: Path, url: str) -> None:
+    async with played(tmp_path, url) as (scene, _):
         stranger = Teller(Keypair.from_seed(Scheme.ED25519, b"q" * 32), genesis=scene.topics.genesis)
         topic, raw = scene.teller.told(5, EventNote("bent", ()))
         await scene.publish(topic, raw[:-1] + bytes((raw[-1] ^ 1,)))
@@ -256,11 +241,9 @@ def test_lies_are_named_and_not_heard(tmp_path: Path, url: str) -> None:
         await scene.says("replayed: number 6 was told before number 7")
         assert scene.notes == [SOMETHING]
 
-    play(tmp_path, url, body)
 
-
-def test_what_is_left_out_thrown_away_late_or_held_back_is_said(tmp_path: Path, url: str) -> None:
-    async def body(scene: Scene, _: Mosquitto) -> None:
+async def test_what_is_left_out_thrown_away_late_or_held_back_is_said(tmp_path: Path, url: str) -> None:
+    async with played(tmp_path, url) as (scene, _):
         await scene.tell(1)
         await scene.tell(1, ProgressNote(1, 2, 3, NO_METER), channel=Channel.METRICS)
         await scene.tell(4, dropped=9)
@@ -274,33 +257,27 @@ def test_what_is_left_out_thrown_away_late_or_held_back_is_said(tmp_path: Path, 
         )
         assert len(scene.notes) == 5
 
-    play(tmp_path, url, body)
 
-
-def test_a_provider_that_is_gone_is_said_by_the_broker(tmp_path: Path, url: str) -> None:
-    async def body(scene: Scene, _: Mosquitto) -> None:
+async def test_a_provider_that_is_gone_is_said_by_the_broker(tmp_path: Path, url: str) -> None:
+    async with played(tmp_path, url) as (scene, _):
         gone = Teller(scene.teller.key, ALICE, scene.topics.genesis, ProviderSubject(ALICE), None)
         await scene.publish(*gone.told(1, PresenceNote(is_here=True)))
         await scene.publish(*gone.told(2, PresenceNote(is_here=False)))
         await scene.says("says that the provider's connection broke off")
         assert len(scene.heard) == 1
 
-    play(tmp_path, url, body)
 
-
-def test_another_customers_task_is_not_opened(tmp_path: Path, url: str) -> None:
-    async def body(scene: Scene, _: Mosquitto) -> None:
+async def test_another_customers_task_is_not_opened(tmp_path: Path, url: str) -> None:
+    async with played(tmp_path, url, SealKey.from_seed(b"d" * 32)) as (scene, _):
         await scene.tell(1)
         await scene.says("not sealed to this key")
         assert scene.notes == []
 
-    play(tmp_path, url, body, SealKey.from_seed(b"d" * 32))
 
-
-def test_a_flood_is_said_and_looked_at_in_part(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_is_said_and_looked_at_in_part(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening_module, "LOOKED_AT_MAX", 20)
 
-    async def body(scene: Scene, _: Mosquitto) -> None:
+    async with played(tmp_path, url) as (scene, _):
         topic = scene.teller.told(1)[0]
         for _number in range(100):
             await scene.publish(topic, b"noise")
@@ -310,13 +287,11 @@ def test_a_flood_is_said_and_looked_at_in_part(tmp_path: Path, url: str, monkeyp
         await scene.tell(2)
         await scene.hears(SOMETHING)
 
-    play(tmp_path, url, body)
 
-
-def test_strangers_keys_keep_no_provider_out(tmp_path: Path, url: str) -> None:
+async def test_strangers_keys_keep_no_provider_out(tmp_path: Path, url: str) -> None:
     """Whoever may write to a topic has the broker keep messages of many keys: they come before any of the provider."""
 
-    async def body(scene: Scene, _: Mosquitto) -> None:
+    async with played(tmp_path, url) as (scene, _):
         for number in range(70):
             key = Keypair.from_seed(Scheme.ED25519, bytes((number,)) * 32)
             await scene.publish(*Teller(key, genesis=scene.topics.genesis).told(1, channel=Channel.LOG))
@@ -325,16 +300,14 @@ def test_strangers_keys_keep_no_provider_out(tmp_path: Path, url: str) -> None:
         await scene.hears(SOMETHING)
         assert list(scene.listener._owners.values()) == [ALICE]
 
-    play(tmp_path, url, body)
 
-
-def test_a_provider_that_changed_its_key_is_heard_and_its_old_key_is_not(
+async def test_a_provider_that_changed_its_key_is_heard_and_its_old_key_is_not(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening_module, "KEY_SECONDS", 0.0)
     before = Keypair.from_seed(Scheme.ED25519, b"q" * 32)
 
-    async def body(scene: Scene, _: Mosquitto) -> None:
+    async with played(tmp_path, url) as (scene, _):
         listener = scene.listener
         listener._owners[before.public_key], listener._keys[ALICE] = ALICE, (before.public_key, 0.0)
         old = Teller(before, ALICE, scene.topics.genesis)
@@ -346,15 +319,13 @@ def test_a_provider_that_changed_its_key_is_heard_and_its_old_key_is_not(
         await scene.says("signed by somebody whom it does not concern")
         assert len(scene.notes) == 2
 
-    play(tmp_path, url, body)
 
-
-def test_a_broker_that_is_gone_is_said_and_tried_again(
+async def test_a_broker_that_is_gone_is_said_and_tried_again(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening_module, "RECONNECT_SECONDS", (0.2,))
 
-    async def body(scene: Scene, broker: Mosquitto) -> None:
+    async with played(tmp_path, url) as (scene, broker):
         await scene.tell(1)
         await scene.hears(SOMETHING)
         broker.kill()
@@ -368,5 +339,3 @@ def test_a_broker_that_is_gone_is_said_and_tried_again(
                     number += 1
                     await scene.tell(number)
                     await asyncio.sleep(0.1)
-
-    play(tmp_path, url, body)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from gpu_tasks.client.units.result_lines import LineAnswer, UnitPlace
 from gpu_tasks.client.units.run_record import BatchRecord
 from gpu_tasks.data import market_reads
 from gpu_tasks.market.inference.units import Unit, UnitState
-from played_node import growing, has_begun, served
 
 pytestmark = pytest.mark.usefixtures("stored_nowhere")
 
@@ -82,20 +79,6 @@ async def _answered(self: FileAnswers, enough: int = 0) -> list[int]:
     return []
 
 
-def tell(story: Callable[[str], None]) -> None:
-    """Tell it, whose argument is the chain's address, while the chain grows."""
-
-    async def whole() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            await grown(Path(folder))
-
-    async def grown(folder: Path) -> None:
-        async with served(folder) as (node, port), growing(node, 0.05, has_begun):
-            await asyncio.to_thread(story, f"ws://127.0.0.1:{port}")
-
-    asyncio.run(whole())
-
-
 def openai_line(number: int) -> str:
     body = {"model": "textgen-int8", "prompt": "Once"}
     return json.dumps({"custom_id": f"r{number}", "method": "POST", "url": "/v1/completions", "body": body})
@@ -103,7 +86,7 @@ def openai_line(number: int) -> str:
 
 @pytest.mark.parametrize("form", ["lines", "jsonl", "openai"])
 def test_what_was_found_wrong_since_is_told_and_marked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     lines = {
         "lines": [f"text {number}" for number in range(1, 6)],
@@ -111,42 +94,38 @@ def test_what_was_found_wrong_since_is_told_and_marked_once(
         "openai": [openai_line(number) for number in range(1, 6)],
     }[form]
     made = AnsweredFile(tmp_path, monkeypatch, lines)
-
-    def story(url: str) -> None:
-        first = made.post(url)
-        assert "1 request has no answer: " in first.stderr
-        before = made.out.read_bytes()
-        made.watched = {1, 2}
-        quiet = made.again(url, monkeypatch)
-        assert "the answers of 2 units may yet be found wrong: repeat the same command later" in quiet.stderr
-        assert (made.out.read_bytes(), made.marked()) == (before, [])
-        made.refuted, made.watched, made.forgotten = {0, 1}, {1}, {2}
-        told = made.again(url, monkeypatch)
-        assert told.exit_code == 1
-        assert f"3 answers in {made.out} were found wrong since they were written" in told.stderr
-        assert "4 requests have no answer, or one that was found wrong later (3)" in told.stderr
-        assert made.out.read_bytes() == before, "the file of results stays as it is"
-        names = [row["custom_id"] if form == "openai" else row["index"] for row in made.marked()]
-        assert names == (["r1", "r3", "r4"] if form == "openai" else [1, 3, 4]), "the second had its error before"
-        facts = json.loads(told.stdout)
-        if form == "openai":
-            assert facts["request_counts"] == {"total": 5, "completed": 1, "failed": 4}
-        else:
-            found = {name: facts[name] for name in ("answered", "failed", "found_wrong")}
-            assert found == {"answered": 1, "failed": 4, "found_wrong": 3}
-            assert facts["paid"]["grains"] == str(2 * PAID), "of the third nothing was noted in this test"
-        errors = made.errors.read_bytes()
-        once_more = made.again(url, monkeypatch)
-        assert (made.errors.read_bytes(), made.out.read_bytes()) == (errors, before)
-        assert "were found wrong since" not in once_more.stderr
-        assert "or one that was found wrong later (3)" in once_more.stderr
-        assert made.looks[-1] == 1, "who was found wrong is not asked about again"
-
-    tell(story)
+    first = made.post(url)
+    assert "1 request has no answer: " in first.stderr
+    before = made.out.read_bytes()
+    made.watched = {1, 2}
+    quiet = made.again(url, monkeypatch)
+    assert "the answers of 2 units may yet be found wrong: repeat the same command later" in quiet.stderr
+    assert (made.out.read_bytes(), made.marked()) == (before, [])
+    made.refuted, made.watched, made.forgotten = {0, 1}, {1}, {2}
+    told = made.again(url, monkeypatch)
+    assert told.exit_code == 1
+    assert f"3 answers in {made.out} were found wrong since they were written" in told.stderr
+    assert "4 requests have no answer, or one that was found wrong later (3)" in told.stderr
+    assert made.out.read_bytes() == before, "the file of results stays as it is"
+    names = [row["custom_id"] if form == "openai" else row["index"] for row in made.marked()]
+    assert names == (["r1", "r3", "r4"] if form == "openai" else [1, 3, 4]), "the second had its error before"
+    facts = json.loads(told.stdout)
+    if form == "openai":
+        assert facts["request_counts"] == {"total": 5, "completed": 1, "failed": 4}
+    else:
+        found = {name: facts[name] for name in ("answered", "failed", "found_wrong")}
+        assert found == {"answered": 1, "failed": 4, "found_wrong": 3}
+        assert facts["paid"]["grains"] == str(2 * PAID), "of the third nothing was noted in this test"
+    errors = made.errors.read_bytes()
+    once_more = made.again(url, monkeypatch)
+    assert (made.errors.read_bytes(), made.out.read_bytes()) == (errors, before)
+    assert "were found wrong since" not in once_more.stderr
+    assert "or one that was found wrong later (3)" in once_more.stderr
+    assert made.looks[-1] == 1, "who was found wrong is not asked about again"
 
 
 def test_broken_off_between_the_marks_and_their_entry_each_stands_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = AnsweredFile(tmp_path, monkeypatch, [f"text {number}" for number in range(1, 6)])
 
@@ -156,30 +135,23 @@ def test_broken_off_between_the_marks_and_their_entry_each_stands_once(
     def breaks(*_: object) -> None:
         raise BrokenOffError
 
-    def story(url: str) -> None:
-        made.post(url)
-        made.refuted = {0, 1, 2}
-        with monkeypatch.context() as patch:
-            patch.setattr(BatchRecord, "note_refuted", breaks)
-            assert isinstance(made.again(url, monkeypatch).exception, BrokenOffError)
-        assert [row["index"] for row in made.marked()] == [1]
-        made.again(url, monkeypatch)
-        assert [row["index"] for row in made.marked()] == [1, 3, 4, 5]
-
-    tell(story)
+    made.post(url)
+    made.refuted = {0, 1, 2}
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchRecord, "note_refuted", breaks)
+        assert isinstance(made.again(url, monkeypatch).exception, BrokenOffError)
+    assert [row["index"] for row in made.marked()] == [1]
+    made.again(url, monkeypatch)
+    assert [row["index"] for row in made.marked()] == [1, 3, 4, 5]
 
 
 def test_a_line_that_somebody_wrote_into_the_results_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = AnsweredFile(tmp_path, monkeypatch, ["a", "b", "c"])
-
-    def story(url: str) -> None:
-        made.post(url)
-        whole = made.out.read_bytes()
-        first, _, rest = whole.partition(b"\n")
-        made.out.write_bytes(b"#" * len(first) + b"\n" + rest)
-        made.refuted = {0, 1}
-        assert "1 answers in" in made.again(url, monkeypatch).stderr
-
-    tell(story)
+    made.post(url)
+    whole = made.out.read_bytes()
+    first, _, rest = whole.partition(b"\n")
+    made.out.write_bytes(b"#" * len(first) + b"\n" + rest)
+    made.refuted = {0, 1}
+    assert "1 answers in" in made.again(url, monkeypatch).stderr

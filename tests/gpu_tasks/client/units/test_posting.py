@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -231,32 +230,28 @@ class Scene:
         return int(await self.client.read(InferenceMarket.posted, KEY.account))
 
 
-def play(folder: Path, story: Callable[[Scene], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with (
-            served(folder) as (node, port),
-            await ChainClient.connect(f"ws://127.0.0.1:{port}") as client,
-            growing(node, 0.05, lambda node: bool(node.pool)),
-        ):
-            await story(Scene(folder, node, client))
-
-    asyncio.run(asyncio.wait_for(main(), 100))
+@asynccontextmanager
+async def played(folder: Path) -> AsyncIterator[Scene]:
+    async with (
+        served(folder) as (node, port),
+        await ChainClient.connect(f"ws://127.0.0.1:{port}") as client,
+        growing(node, 0.05, lambda node: bool(node.pool)),
+    ):
+        yield Scene(folder, node, client)
 
 
-def test_all_are_posted_in_order_and_the_record_is_gone(tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+async def test_all_are_posted_in_order_and_the_record_is_gone(tmp_path: Path) -> None:
+    async with played(tmp_path) as scene:
         posted = await scene.attempt()
         assert [unit.prompt for unit in posted] == [prompt.text for prompt in PROMPTS]
         assert len({unit.unit for unit in posted}) == await scene.count() == len(PROMPTS)
         assert not list((scene.folder / "postings").glob("*.json"))
         assert len([text for text in scene.said if text.startswith("posting ")]) == 2
 
-    play(tmp_path, story)
-
 
 @pytest.mark.parametrize("was_sent", [True, False])
-def test_a_lost_answer_posts_nothing_twice(tmp_path: Path, *, was_sent: bool) -> None:
-    async def story(scene: Scene) -> None:
+async def test_a_lost_answer_posts_nothing_twice(tmp_path: Path, *, was_sent: bool) -> None:
+    async with played(tmp_path) as scene:
         real = scene.client.send
 
         async def lose(extrinsic: bytes, *, until: str = "finalized") -> Outcome:
@@ -273,13 +268,11 @@ def test_a_lost_answer_posts_nothing_twice(tmp_path: Path, *, was_sent: bool) ->
         assert len({unit.unit for unit in posted}) == await scene.count() == len(PROMPTS)
         assert [unit.prompt for unit in posted] == [prompt.text for prompt in PROMPTS]
 
-    play(tmp_path, story)
 
-
-def test_a_node_that_lies_about_what_was_posted_before_makes_nobody_post_twice(tmp_path: Path) -> None:
+async def test_a_node_that_lies_about_what_was_posted_before_makes_nobody_post_twice(tmp_path: Path) -> None:
     """The record then notes a first number that the units do not have; `make liars` found it (`posted_before`)."""
 
-    async def story(scene: Scene) -> None:
+    async with played(tmp_path) as scene:
         real = scene.client.read
 
         async def lie(item: Any, *keys: Any, at: bytes | None = None) -> Any:
@@ -293,12 +286,10 @@ def test_a_node_that_lies_about_what_was_posted_before_makes_nobody_post_twice(t
         posted = await scene.attempt(b"second ")
         assert len({unit.unit for unit in posted}) == await scene.count() == len(PROMPTS)
 
-    play(tmp_path, story)
-
 
 @pytest.mark.parametrize("was_sent", [True, False])
-def test_who_wants_no_more_learns_what_was_posted_and_sends_nothing(tmp_path: Path, *, was_sent: bool) -> None:
-    async def story(scene: Scene) -> None:
+async def test_who_wants_no_more_learns_what_was_posted_and_sends_nothing(tmp_path: Path, *, was_sent: bool) -> None:
+    async with played(tmp_path) as scene:
         real = scene.client.send
 
         async def lose(extrinsic: bytes, *, until: str = "finalized") -> Outcome:
@@ -319,21 +310,17 @@ def test_who_wants_no_more_learns_what_was_posted_and_sends_nothing(tmp_path: Pa
         assert len(posted) == await scene.count() == (32 if was_sent else 0)
         assert "looking for it, sending nothing" in scene.said[-1]
 
-    play(tmp_path, story)
-
 
 async def refuse(extrinsic: bytes, *, until: str = "finalized") -> Outcome:
     raise AssertionError("nothing is to be sent")
 
 
-def test_nothing_more_is_posted_once_it_is_over(tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+async def test_nothing_more_is_posted_once_it_is_over(tmp_path: Path) -> None:
+    async with played(tmp_path) as scene:
         answers = iter([False, True])
         with PostingRecord.open(scene.folder / "postings", b"these") as record:
             posted = await scene.run(record, b"", PRICE).run(lambda: next(answers))
         assert len(posted) == await scene.count() == 32
-
-    play(tmp_path, story)
 
 
 def beating(node: PlayedNode) -> AbstractAsyncContextManager[None]:
@@ -341,8 +328,8 @@ def beating(node: PlayedNode) -> AbstractAsyncContextManager[None]:
     return growing(node, 0.3, lambda _: True)
 
 
-def test_what_can_be_in_no_block_any_more_is_signed_anew(tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+async def test_what_can_be_in_no_block_any_more_is_signed_anew(tmp_path: Path) -> None:
+    async with played(tmp_path) as scene:
         real = scene.client.send
 
         async def die(extrinsic: bytes, *, until: str = "finalized") -> Outcome:
@@ -360,25 +347,21 @@ def test_what_can_be_in_no_block_any_more_is_signed_anew(tmp_path: Path) -> None
             await scene.attempt()
         assert await scene.count() == len(PROMPTS)
 
-    play(tmp_path, story)
 
-
-def test_a_refused_post_says_so_and_is_not_looked_for_again(tmp_path: Path) -> None:
-    async def story(scene: Scene) -> None:
+async def test_a_refused_post_says_so_and_is_not_looked_for_again(tmp_path: Path) -> None:
+    async with played(tmp_path) as scene:
         with pytest.raises(PostError, match=r"posting failed in block .* The same command posts what is missing"):
             await scene.attempt(price=1)
         assert len(await scene.attempt()) == len(PROMPTS)
 
-    play(tmp_path, story)
 
-
-def test_inputs_that_wait_until_their_seal_is_old_are_sealed_anew(
+async def test_inputs_that_wait_until_their_seal_is_old_are_sealed_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(posting_once, "SEAL_MARGIN_BLOCKS", 1_000_000)
     monkeypatch.setattr(CountingSealer, "calls", [])
 
-    async def story(scene: Scene) -> None:
+    async with played(tmp_path) as scene:
         sealer = CountingSealer(scene.client, cast("Any", None), KEY, 0, 1)
         units = [AskedUnit.of(prompt.text.encode(), 1, 0, 16, PRICE) for prompt in PROMPTS]
         progress = Progress(lambda: None, lambda: None, scene.said.append)
@@ -395,8 +378,6 @@ def test_inputs_that_wait_until_their_seal_is_old_are_sealed_anew(
         for place, unit in enumerate(units):
             newest = 1 + sum(start <= place for start in starts)
             assert posted[place] == blake2_256(unit.request + bytes([newest])).hex()
-
-    play(tmp_path, story)
 
 
 def test_a_record_is_one_process_s_and_holds_no_prompt(tmp_path: Path) -> None:
