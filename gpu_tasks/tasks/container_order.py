@@ -14,7 +14,7 @@ from gpu_tasks.market.training.rules import TaskRules
 from gpu_tasks.market.training.terms import TaskTerms, default_loss
 from gpu_tasks.tasks import container_request
 from gpu_tasks.tasks.canonical import CanonicalTask, task_hash_of
-from gpu_tasks.tasks.container_task import ContainerFile, NamedImage, SavedImage
+from gpu_tasks.tasks.container_task import ContainerFile, SavedImage
 from gpu_tasks.tasks.order import AUCTIONS, StoredInput
 from gpu_tasks.tasks.quantities import written_span
 from runtime.cryptography.hashing import blake2_256
@@ -147,11 +147,9 @@ def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms:
     return PreparedContainer(file, container_request.REQUEST.encode(request))
 
 
-def _asked_image(image: NamedImage | SavedImage) -> container_request.AskedImage:
+def _asked_image(image: container_request.RegistryImage | SavedImage) -> container_request.AskedImage:
     """Of an archive without its parts, which get addresses when they are stored."""
-    if isinstance(image, SavedImage):
-        return container_request.ArchivedImage(image.sha256, 0, ())
-    return container_request.RegistryImage(image.repository, image.sha256)
+    return container_request.ArchivedImage(image.sha256, 0, ()) if isinstance(image, SavedImage) else image
 
 
 def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:

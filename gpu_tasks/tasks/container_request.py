@@ -58,6 +58,10 @@ class RegistryImage:
     repository: Annotated[str, Bounded(REPOSITORY_BYTES_MAX)]
     sha256: Hash
 
+    def __str__(self) -> str:
+        """As a task file says it."""
+        return f"{self.repository}@sha256:{self.sha256.hex()}"
+
 
 @struct
 class ImagePart:

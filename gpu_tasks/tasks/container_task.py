@@ -24,6 +24,7 @@ from gpu_tasks.tasks.container_request import (
     WORD_BYTES_MAX,
     WORDS_MAX,
     ContainerNetwork,
+    RegistryImage,
     is_loader_variable,
 )
 from gpu_tasks.tasks.declarations import NamedWords, Section, Word, WordList, read_section, written
@@ -55,19 +56,6 @@ _IMAGE = re.compile(r"((?P<repository>[a-z0-9][a-z0-9._:/-]{0,199})@)?sha256:(?P
 
 
 @dataclass(frozen=True, slots=True)
-class NamedImage:
-    """An image of a registry, by digest."""
-
-    repository: str
-    """Empty where only the id of an archive is named."""
-    sha256: bytes
-
-    def __str__(self) -> str:
-        """As a file says it."""
-        return f"{self.repository}@sha256:{self.sha256.hex()}"
-
-
-@dataclass(frozen=True, slots=True)
 class SavedImage:
     """An image as `docker save` wrote it, beside the task file."""
 
@@ -80,13 +68,13 @@ class SavedImage:
         return f"sha256:{self.sha256.hex()}, of {self.path}"
 
 
-def image_of(text: str) -> NamedImage:
-    """An image of a registry by its digest, or the id of an archive."""
+def image_of(text: str) -> RegistryImage:
+    """An image of a registry by its digest; without a repository the id of an archive."""
     found = _IMAGE.fullmatch(text)
     if found is None:
         tagged = "; a tag means something else tomorrow: `docker inspect --format '{{.RepoDigests}}'` says the digest"
         raise QuantityError(f"is a repository with a digest, such as ghcr.io/acme/lora@sha256:<64 digits>{tagged}")
-    return NamedImage(found["repository"] or "", bytes.fromhex(found["sha256"]))
+    return RegistryImage(found["repository"] or "", bytes.fromhex(found["sha256"]))
 
 
 def one_replica(text: str) -> int:
@@ -119,7 +107,7 @@ def _free(text: str) -> str:
     return text
 
 
-Image = NamedImage | SavedImage
+Image = RegistryImage | SavedImage
 _VARIABLE = text_word("[A-Za-z_][A-Za-z0-9_]*", NAME_BYTES_MAX - 1, "a name of letters, digits and _")
 _VALUE = Word(
     _free,
@@ -284,7 +272,7 @@ def read_container_task(tree: FileNode, kind: str, file: str) -> ContainerFile:
 def _problems(spec: ProgramSpec, file: ContainerFile) -> Iterator[Problem]:
     """What single keys cannot say."""
     task, image = file.task, spec.run.image
-    if isinstance(image, NamedImage) and bool(task.archive) is bool(image.repository):
+    if isinstance(image, RegistryImage) and bool(task.archive) is bool(image.repository):
         of_archive = "is an id, so `archive` names the file that `docker save` wrote; add it, or name a repository"
         of_registry = "names a registry's image, and `archive` another; leave one out, or give the archive's id alone"
         yield file.problem("spec.run.image", of_registry if task.archive else of_archive)

@@ -12,18 +12,13 @@ from gpu_tasks.data.sealing import SealKey
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import Provider
 from gpu_tasks.market.training.tasks import TaskState
+from gpu_tasks.provider.tunnel.tunnel_server import TunnelServer
 from gpu_tasks.tunnel.multiplexer import Multiplexer
 from provider_chain import CUSTOMER_SEAL
 from renting_village import PROGRAM, Renting
 from simulation.chains.market_chain import GENESIS_HASH
 
 SERVICE = replace(PROGRAM, is_lease=True, ports=(8_080,))
-
-
-def provider_of(village: Renting, stash: bytes) -> Provider:
-    found = village.node.chain.now()[Devices].providers[stash]
-    assert found is not None
-    return found
 
 
 class Entered:
@@ -36,12 +31,21 @@ class Entered:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.village.miner(self.stash).daemon.server.port}"
 
+    @property
+    def door(self) -> TunnelServer:
+        return self.village.miner(self.stash).daemon.tunnels
+
+    @property
+    def provider(self) -> Provider:
+        found = self.village.node.chain.now()[Devices].providers[self.stash]
+        assert found is not None
+        return found
+
     def tunnel(
         self, key: SealKey = CUSTOMER_SEAL, task: bytes = b""
     ) -> contextlib.AbstractAsyncContextManager[Multiplexer]:
         record = self.village.task(self.task)
-        provider = provider_of(self.village, self.stash)
-        return open_tunnel(GENESIS_HASH, task or self.task, record, key, provider, is_private=True)
+        return open_tunnel(GENESIS_HASH, task or self.task, record, key, self.provider, is_private=True)
 
 
 @contextlib.asynccontextmanager

@@ -23,8 +23,9 @@ from gpu_tasks.tasks.container_request import (
     ArchivedImage,
     ContainerNetwork,
     ImagePart,
+    RegistryImage,
 )
-from gpu_tasks.tasks.container_task import ContainerFile, NamedImage, SavedImage
+from gpu_tasks.tasks.container_task import ContainerFile, SavedImage
 from gpu_tasks.tasks.order import StoredInput
 from gpu_tasks.tasks.problems import TaskFileError
 from gpu_tasks.tasks.quantities import TimeSpan
@@ -66,7 +67,7 @@ def prepared(text: str) -> PreparedContainer:
 def test_six_lines_suffice() -> None:
     task = read(LEAST).task
     assert (task.name, task.is_lease, task.image) == (
-        "least", False, NamedImage("ghcr.io/acme/lora", bytes.fromhex(DIGEST)),
+        "least", False, RegistryImage("ghcr.io/acme/lora", bytes.fromhex(DIGEST)),
     )  # fmt: skip
     assert (task.command, task.environment, task.inputs, task.secrets, task.ports) == ((), {}, (), (), ())
     assert (task.network, task.gpus, task.processes, task.cpu_thousandths) == (ContainerNetwork.NONE, 0, 128, 1_000)

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from entered_lease import entering, provider_of
+from entered_lease import entering
 from gpu_tasks.client.commands.shell import forward
 from gpu_tasks.client.tasks.tunnel import copy_in, copy_out
 from gpu_tasks.data.sealing import SealKey
@@ -26,12 +26,17 @@ from gpu_tasks.provider.tunnel.program_access import PROGRAMS_OF_ROOM_MAX
 from gpu_tasks.provider.tunnel.streams import COPIES_MAX
 from gpu_tasks.tunnel.frames import ERR, OUT, RunProgram
 from gpu_tasks.tunnel.handshake import READY, SealedLine, TunnelName
-from gpu_tasks.tunnel.multiplexer import TunnelError
+from gpu_tasks.tunnel.multiplexer import Multiplexer, TunnelError, TunnelStream
 from provider_chain import CUSTOMER_SEAL
 from simulation.chains.market_chain import GENESIS_HASH
 
 ECHO = ("cat", "-")
 NOWHERE = re.compile("is not under|too deep")
+
+
+async def begun(tunnel: Multiplexer, *command: str, window: tuple[int, int] | None = None) -> TunnelStream:
+    rows, columns = window or (0, 0)
+    return await tunnel.open(RunProgram(command, is_terminal=window is not None, rows=rows, columns=columns))
 
 
 async def said(stream: Any) -> dict[int, bytes]:
@@ -44,7 +49,7 @@ async def said(stream: Any) -> dict[int, bytes]:
 async def test_a_program_is_run_with_its_input_outputs_and_exit_code(tmp_path: Path) -> None:
     async with entering(tmp_path) as entered:
         async with entered.tunnel() as tunnel:
-            stream = await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))
+            stream = await begun(tunnel, *ECHO)
             await stream.write(b"words ")
             await stream.write(b"err that is one")
             await stream.end_input()
@@ -58,7 +63,7 @@ async def test_a_program_is_run_with_its_input_outputs_and_exit_code(tmp_path: P
 async def test_a_terminal_has_the_size_of_the_window(tmp_path: Path) -> None:
     async with entering(tmp_path) as entered:
         async with entered.tunnel() as tunnel:
-            stream = await tunnel.open(RunProgram(("sh",), is_terminal=True, rows=24, columns=80))
+            stream = await begun(tunnel, "sh", window=(24, 80))
             assert await stream.read() == (OUT, b"sh\n")
             (program,) = entered.engine.inside.streams
             assert (program.is_terminal, program.size) == (True, (24, 80))
@@ -220,9 +225,7 @@ async def test_who_is_not_its_customer_is_not_let_in(tmp_path: Path) -> None:
 async def test_a_hello_that_somebody_copied_holds_nothing(tmp_path: Path) -> None:
     async with entering(tmp_path) as entered:
         name = TunnelName(GENESIS_HASH, entered.task, entered.stash)
-        provider = provider_of(entered.village, entered.stash)
-        hello = SealedLine(name, CUSTOMER_SEAL, provider.seal_key, is_customer=True).hello()
-        door = entered.village.miner(entered.stash).daemon.tunnels
+        hello = SealedLine(name, CUSTOMER_SEAL, entered.provider.seal_key, is_customer=True).hello()
         async with aiohttp.ClientSession() as session:
             sockets = [await session.ws_connect(f"{entered.url}/tunnel/{entered.task.hex()}") for _ in range(2)]
             for each in sockets:
@@ -230,7 +233,7 @@ async def test_a_hello_that_somebody_copied_holds_nothing(tmp_path: Path) -> Non
                 await each.receive()
                 await each.send_bytes(b"x" * 21)
             await asyncio.sleep(0.1)
-            assert door.count == 0
+            assert entered.door.count == 0
             for each in sockets:
                 await each.close()
 
@@ -264,7 +267,7 @@ async def test_a_tunnel_is_kept_alive(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(web.WebSocketResponse, "ping", counted)
     async with entering(tmp_path) as entered, entered.tunnel() as tunnel:
-        stream = await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))
+        stream = await begun(tunnel, *ECHO)
         while pings < 3:
             await asyncio.sleep(0.01)
         assert await stream.read() == (OUT, b"cat -\n")
@@ -280,61 +283,54 @@ async def test_tunnels_of_a_task_are_bounded(tmp_path: Path) -> None:
         async with contextlib.AsyncExitStack() as exits:
             for _ in range(tunnel_server.TUNNELS_OF_TASK_MAX):
                 tunnel = await exits.enter_async_context(entered.tunnel())
-                await (await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))).read()
+                await (await begun(tunnel, *ECHO)).read()
             with pytest.raises(TunnelError, match="as many tunnels are open"):
                 await exits.enter_async_context(entered.tunnel())
-        door = entered.village.miner(entered.stash).daemon.tunnels
         for _ in range(500):
-            if not door.count:
+            if not entered.door.count:
                 break
             await asyncio.sleep(0.01)
-        assert door.count == 0
+        assert entered.door.count == 0
         async with entered.tunnel() as tunnel:
-            assert await (await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))).read()
+            assert await (await begun(tunnel, *ECHO)).read()
 
 
 async def test_programs_beside_the_container_s_own_are_bounded_and_those_that_are_over_count_no_more(
     tmp_path: Path,
 ) -> None:
     async with entering(tmp_path) as entered, entered.tunnel() as tunnel:
-
-        async def begun(*command: str) -> Any:
-            return await tunnel.open(RunProgram(command, is_terminal=False, rows=0, columns=0))
-
         for _ in range(PROGRAMS_OF_ROOM_MAX + 1):
-            assert "no such program" in (await (await begun("missing")).end).problem
-        running = [await begun(*ECHO) for _ in range(PROGRAMS_OF_ROOM_MAX)]
+            assert "no such program" in (await (await begun(tunnel, "missing")).end).problem
+        running = [await begun(tunnel, *ECHO) for _ in range(PROGRAMS_OF_ROOM_MAX)]
         assert all([await each.read() for each in running])
-        assert "programs run beside" in (await (await begun(*ECHO)).end).problem
+        assert "programs run beside" in (await (await begun(tunnel, *ECHO)).end).problem
         await running[0].end_input()
         assert (await running[0].end).code == 7
-        assert await (await begun(*ECHO)).read()
+        assert await (await begun(tunnel, *ECHO)).read()
 
 
 async def test_tunnels_that_begin_together_are_bounded_too(tmp_path: Path) -> None:
     async with entering(tmp_path) as entered:
         name = TunnelName(GENESIS_HASH, entered.task, entered.stash)
-        provider = provider_of(entered.village, entered.stash)
-        door = entered.village.miner(entered.stash).daemon.tunnels
         async with aiohttp.ClientSession() as session:
             begun = []
             for _ in range(2 * tunnel_server.TUNNELS_OF_TASK_MAX):
                 socket = await session.ws_connect(f"{entered.url}/tunnel/{entered.task.hex()}")
-                line = SealedLine(name, CUSTOMER_SEAL, provider.seal_key, is_customer=True)
+                line = SealedLine(name, CUSTOMER_SEAL, entered.provider.seal_key, is_customer=True)
                 await socket.send_bytes(line.hello())
                 line.hear((await socket.receive()).data)
                 begun.append((socket, line))
             for socket, line in begun:
                 await socket.send_bytes(line.seal(READY))
             await asyncio.sleep(0.2)
-            assert door.count == tunnel_server.TUNNELS_OF_TASK_MAX
+            assert entered.door.count == tunnel_server.TUNNELS_OF_TASK_MAX
             for socket, _ in begun:
                 await socket.close()
 
 
 async def test_copies_under_way_are_bounded(tmp_path: Path) -> None:
     async with entering(tmp_path) as entered:
-        places = entered.village.miner(entered.stash).daemon.tunnels.spool.places
+        places = entered.door.spool.places
         for _ in range(COPIES_MAX):
             await asyncio.wait_for(places.acquire(), 1)
         async with entered.tunnel() as tunnel:
@@ -352,7 +348,7 @@ async def test_a_command_that_cannot_be_run_says_why(tmp_path: Path) -> None:
             ((), "a command has"),
             (("x" * 4_000,) * 5, "bytes"),
         ):
-            stream = await tunnel.open(RunProgram(command, is_terminal=False, rows=0, columns=0))
+            stream = await begun(tunnel, *command)
             await said(stream)
             assert says in (await stream.end).problem
 
@@ -361,7 +357,7 @@ async def test_once_its_program_has_ended_files_are_fetched_and_nothing_is_run(t
     async with entering(tmp_path) as entered:
         entered.engine.end()
         async with entered.tunnel() as tunnel:
-            stream = await tunnel.open(RunProgram(ECHO, is_terminal=False, rows=0, columns=0))
+            stream = await begun(tunnel, *ECHO)
             await said(stream)
             assert "its program has ended" in (await stream.end).problem
             assert await copy_out(tunnel, "workspace/model", tmp_path / "back") == ["model/weights"]
