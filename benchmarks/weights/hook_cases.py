@@ -10,7 +10,8 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Wanted
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT
-from gpu_tasks.market.inference.sleeping.sleepers import Stirred
+from gpu_tasks.market.inference.sleeping.sleepers import of_turn
+from gpu_tasks.market.inference.storage import Stirred
 from gpu_tasks.market.inference.units import RACERS_MAX
 from runtime.cryptography.hashing import blake2_256
 from simulation.chains.market_chain import OGPU, signed
@@ -131,7 +132,7 @@ class MarketHook(MarketCases):
         world.blocks(DRAW_BLOCKS + 1)
         market = world.now()[InferenceMarket]
         turn = Stirred(PRICEY, world.height + 1, 1)
-        self._row("turn", self._least(lambda: market.state.sleepers.of_turn(turn)))
+        self._row("turn", self._least(lambda: of_turn(market, turn)))
         world.block(*(signed(actor.provider, Devices.resume(device=actor.device(1))) for actor in fleet))
         self._real("sleepers woken")
         world.block()

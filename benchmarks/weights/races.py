@@ -106,7 +106,7 @@ class Races:
     def reveal_deadline(self, unit_id: bytes) -> int:
         """The last block in which a racer may open; the hook of the next one reads the race."""
         unit, market = self.world.unit(unit_id), self.world.now()[InferenceMarket]
-        deadline = rounds.reveal_deadline(unit.round, market.racing.windows_of(unit)) if unit.round else None
+        deadline = rounds.reveal_deadline(unit.round, market.windows_of(unit)) if unit.round else None
         if deadline is None:
             raise RuntimeError("nobody may open yet")
         return deadline

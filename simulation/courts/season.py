@@ -137,7 +137,7 @@ class Season:
 
     def _race(self, market: InferenceMarket, unit: Unit) -> Iterator[Step]:
         assert unit.round is not None, "a race has a round"
-        height, windows = self.chain.height + 1, market.racing.windows_of(unit)
+        height, windows = self.chain.height + 1, market.windows_of(unit)
         now = race_clocks.as_found(unit.round, unit.racers, windows, height, height - self.chain.final_lag)
         opened = []
         for racer in unit.racers:

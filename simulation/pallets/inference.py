@@ -126,7 +126,7 @@ def _check(bound: Bound) -> None:
     has: dict[bytes, set[bytes]] = {}
     begun: set[tuple[bytes, bytes | None]] = set()
     for unit_id, unit in market.units.items():
-        classes = market.state.catalogue.classes_of(unit) if unit and unit.racers else ()
+        classes = market.classes_of(unit) if unit and unit.racers else ()
         for racer in unit.racers if unit and unit.state is UnitState.RACING else ():
             record = devices.devices[racer.device]
             assert record is None or record.kind in classes

@@ -169,7 +169,7 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
     racer = racer_of(unit, stash)
     if unit.state is not UnitState.RACING or racer is None or unit.round is None or racer.has_declined:
         return
-    windows = market.racing.windows_of(unit)
+    windows = market.windows_of(unit)
     if racer.commitment is None:
         if not race_clocks.can_commit(racer, unit.round, windows, world.height):
             return
@@ -193,7 +193,7 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
 
 def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: Racer) -> SignedAttestation:
     """The attestation by which a racer opens its commitment."""
-    service = world.bound[InferenceMarket].catalogue.service(unit.service).terms
+    service = world.bound[InferenceMarket].service(unit.service).terms
     drawn_at = unit.round.drawn_at if unit.round else 0
     totals = _result(world, actor, unit_id)
     result = batch_root(totals)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference import schedules
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import UnitState, is_open
 from gpu_tasks.market.training.tasks import TASK_ESCROW
@@ -160,12 +161,12 @@ def a_place_that_nobody_waits_at(bound: Bound) -> None:
 
 def a_unit_that_nothing_calls(bound: Bound) -> None:
     unit_id, unit = open_unit(bound)
-    bound[InferenceMarket].state.agenda.drop(unit.posted_at, unit_id)
+    schedules.drop(bound[InferenceMarket], unit.posted_at, unit_id)
 
 
 def a_record_that_nothing_drops(bound: Bound) -> None:
-    expiring = bound[InferenceMarket].state.agenda.expiring
-    expiring.drop(first(bound[InferenceMarket].expiring.places.keys()))
+    expiring = bound[InferenceMarket].expiring
+    expiring.drop(first(expiring.places.keys()))
 
 
 def a_cursor_that_passes_over_somebody(bound: Bound) -> None:

@@ -79,7 +79,7 @@ class Agent:
         assert unit.round is not None
         market = bound[InferenceMarket]
         root = right_root(unit_id) if self.habit is not Habit.LIAR else root_of(blake2_256(b"wrong" + unit_id))
-        windows = market.racing.windows_of(unit)
+        windows = market.windows_of(unit)
         now = race_clocks.as_found(unit.round, unit.racers, windows, height, height - 1)
         if race_clocks.can_commit(racer, now, windows, height):
             if not racer.started_at and self.chance.random() < 0.8:

@@ -152,7 +152,7 @@ def closes_at(chain: MarketChain, unit_id: bytes) -> int:
     """The last block in which the first of the race to run out of time may commit; 0 while no clock runs."""
     unit = chain.unit(unit_id)
     assert unit.round is not None
-    windows = chain.now()[InferenceMarket].racing.windows_of(unit)
+    windows = chain.now()[InferenceMarket].windows_of(unit)
     return race_clocks.next_change(unit.racers, unit.round, windows)[0] or 0
 
 

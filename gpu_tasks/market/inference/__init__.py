@@ -6,13 +6,13 @@ In reading order:
 * `rules`: what a unit goes by: the numbers of the market as they were when it was posted
 * `units`: a unit: what the customer asked, who races for it, how it ended
 * `classes`: which classes of devices may race for a unit
-* `schedules`: when a unit needs the chain's attention, and when its record goes
 * `numbers`: the numbers of the market that a chain may change
 * `events`: what InferenceMarket tells the world, and why a call of it can fail
 * `money`: who gets which part of what a unit's customer locked
+* `storage`: storage, and what is read of it: services, classes, leases
+* `schedules`: when a unit needs the chain's attention, and when its record goes
 * `catalogue`: which services are sold, and which devices work for them from which price on
 * `sleeping`: units that nobody can serve, and what wakes them
-* `state`: what every part of a unit's life works on
 * `judges_left`: who of those in office stays outside a race, to judge what comes of it
 * `slots`: the slots that a block can draw, read once for a service
 * `race_clocks`: how long each racer has, by a clock of its own

@@ -4,8 +4,6 @@ Always: `problem` decides for authors, importers and the signed fallback alike; 
 judged here; cheap checks come before the signature.
 """
 
-from dataclasses import dataclass
-
 from gpu_tasks.batches.sum_tree import batch_root
 from gpu_tasks.market.attestations.attestations import ATTACH_WEIGHT, Attested
 from gpu_tasks.market.attestations.kinds import BAD_SIGNATURE, attestation_hash
@@ -17,8 +15,8 @@ from gpu_tasks.market.attestations.statement import (
     signing_payload,
     usage_problem,
 )
-from gpu_tasks.market.inference.race import Racing
-from gpu_tasks.market.inference.state import MarketState
+from gpu_tasks.market.inference import race
+from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.inference.units import OpenUnit, Racer, Reveal, Unit, result_commitment
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.signatures import verify_ed25519
@@ -29,110 +27,112 @@ from runtime.frame.measured import times
 _NO_RACE = "no such race"
 
 
-@dataclass(frozen=True, slots=True)
-class AttestedUnits:
-    """Takes attestations of units."""
+def problem(market: InferenceStorage, signed: SignedAttestation) -> str:
+    """Why this attestation may not be attached now; empty if it may."""
+    statement = signed.statement
+    unit = _raced(market, statement)
+    if unit is None:
+        return _NO_RACE
+    racer = unit.racers[statement.replica]
+    owner = market.devices.stake.stash_of(statement.provider_key)
+    if (owner, statement.device) != (racer.owner, racer.device):
+        return "not the racer's key or device"
+    try:
+        race.ensure_may_reveal(market, unit, racer)
+    except DispatchError as error:
+        return f"not now: {type(error).__name__}"
+    return (
+        _contents_problem(market, statement, unit)
+        or _opening_problem(market, statement, racer)
+        or _signature_problem(market, signed)
+    )
 
-    state: MarketState
-    racing: Racing
 
-    def problem(self, signed: SignedAttestation) -> str:
-        """Why this attestation may not be attached now; empty if it may."""
-        statement = signed.statement
-        unit = self._raced(statement)
-        if unit is None:
-            return _NO_RACE
-        racer = unit.racers[statement.replica]
-        owner = self.state.devices.stake.stash_of(statement.provider_key)
-        if (owner, statement.device) != (racer.owner, racer.device):
-            return "not the racer's key or device"
-        try:
-            self.racing.ensure_may_reveal(unit, racer)
-        except DispatchError as error:
-            return f"not now: {type(error).__name__}"
-        return (
-            self._contents_problem(statement, unit)
-            or self._opening_problem(statement, racer)
-            or self._signature_problem(signed)
-        )
+def lasting_problem(market: InferenceStorage, signed: SignedAttestation) -> str:
+    """Why this branch will never take this attestation; empty if it may."""
+    statement = signed.statement
+    owner = market.devices.stake.stash_of(statement.provider_key)
+    if owner is None:
+        return "the key is no provider's"
+    unit = _raced(market, statement)
+    if unit is None:
+        return _NO_RACE
+    if unit.racers[statement.replica].owner != owner:
+        return "not the racer's key"
+    return _signature_problem(market, signed)
 
-    def lasting_problem(self, signed: SignedAttestation) -> str:
-        """Why this branch will never take this attestation; empty if it may."""
-        statement = signed.statement
-        owner = self.state.devices.stake.stash_of(statement.provider_key)
-        if owner is None:
-            return "the key is no provider's"
-        unit = self._raced(statement)
-        if unit is None:
-            return _NO_RACE
-        if unit.racers[statement.replica].owner != owner:
-            return "not the racer's key"
-        return self._signature_problem(signed)
 
-    def weight(self, signed: SignedAttestation) -> Weight:
-        """The weight of attaching one that is admissible: the last of a race settles it."""
-        racers = self._known(signed).racers
-        if sum(racer.commitment is not None and racer.reveal is None for racer in racers) > 1:
-            return ATTACH_WEIGHT
-        settled = WEIGHTS["Attestations.attach settled"] + times(len(racers), WEIGHTS["Attestations.attach racer"])
-        return ATTACH_WEIGHT + settled
+def weight(market: InferenceStorage, signed: SignedAttestation) -> Weight:
+    """The weight of attaching one that is admissible: the last of a race settles it."""
+    racers = _known(market, signed).racers
+    if sum(racer.commitment is not None and racer.reveal is None for racer in racers) > 1:
+        return ATTACH_WEIGHT
+    settled = WEIGHTS["Attestations.attach settled"] + times(len(racers), WEIGHTS["Attestations.attach racer"])
+    return ATTACH_WEIGHT + settled
 
-    def attach(self, signed: SignedAttestation) -> None:
-        """Reveal what an admissible one opens."""
-        statement = signed.statement
-        unit = OpenUnit(statement.unit, self._known(signed))
-        racer = unit.record.racers[statement.replica]
-        opened = Reveal(
-            output_root=statement.output_root,
-            output_blob=statement.output_blob,
-            output_tokens=statement.totals.tokens_out,
-            revealed_at=self.state.system.number.get(),
-            input_tokens=statement.totals.tokens_in,
-        )
-        self.state.emit(
-            Attested(statement.unit, racer.owner, statement.device, statement.output_root, attestation_hash(signed))
-        )
-        self.racing.reveal(unit, racer, opened, statement.salt)
 
-    def _raced(self, statement: Attestation) -> Unit | None:
-        """The unit, if the statement is of its present race; None for any other."""
-        unit = self.state.units[statement.unit]
-        if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
-            return None
-        return unit
+def attach(market: InferenceStorage, signed: SignedAttestation) -> None:
+    """Reveal what an admissible one opens."""
+    statement = signed.statement
+    unit = OpenUnit(statement.unit, _known(market, signed))
+    racer = unit.record.racers[statement.replica]
+    opened = Reveal(
+        output_root=statement.output_root,
+        output_blob=statement.output_blob,
+        output_tokens=statement.totals.tokens_out,
+        revealed_at=market.height,
+        input_tokens=statement.totals.tokens_in,
+    )
+    market.emit(
+        Attested(statement.unit, racer.owner, statement.device, statement.output_root, attestation_hash(signed))
+    )
+    race.reveal(market, unit, racer, opened, statement.salt)
 
-    def _known(self, signed: SignedAttestation) -> Unit:
-        unit = self.state.units[signed.statement.unit]
-        assert unit is not None, "an admissible attestation is of a unit"
-        return unit
 
-    def _contents_problem(self, statement: Attestation, unit: Unit) -> str:
-        service = self.state.catalogue.service(unit.service).terms
-        if (statement.workload, statement.model) != (service.workload, service.model):
-            return "another workload or model than the service's"
-        if statement.version != VERSION or statement.input_root != unit.terms.input_root:
-            return "another version or input"
-        if statement.proof_kind is not ProofKind.EXACT_HASH or statement.proof_inline:
-            return "this kind of proof is not permitted here"
-        if statement.proof_hash != statement.output_root:
-            return "the proof of an exact workload is its output root"
-        drawn_at = unit.round.drawn_at if unit.round else 0
-        height = self.state.system.number.get()
-        return _totals_problem(statement, unit) or usage_problem(statement, drawn_at=drawn_at, height=height)
+def _raced(market: InferenceStorage, statement: Attestation) -> Unit | None:
+    """The unit, if the statement is of its present race; None for any other."""
+    unit = market.units[statement.unit]
+    if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
+        return None
+    return unit
 
-    def _opening_problem(self, statement: Attestation, racer: Racer) -> str:
-        opened = result_commitment(
-            self._genesis, statement.unit, statement.attempt, racer.owner, statement.output_root, statement.salt
-        )
-        return "" if opened == racer.commitment else "does not open the commitment"
 
-    def _signature_problem(self, signed: SignedAttestation) -> str:
-        payload = signing_payload(self._genesis, signed.statement)
-        return "" if verify_ed25519(signed.statement.provider_key, payload, signed.signature) else BAD_SIGNATURE
+def _known(market: InferenceStorage, signed: SignedAttestation) -> Unit:
+    unit = market.units[signed.statement.unit]
+    assert unit is not None, "an admissible attestation is of a unit"
+    return unit
 
-    @property
-    def _genesis(self) -> bytes:
-        return self.state.system.block_hash[0]
+
+def _contents_problem(market: InferenceStorage, statement: Attestation, unit: Unit) -> str:
+    service = market.service(unit.service).terms
+    if (statement.workload, statement.model) != (service.workload, service.model):
+        return "another workload or model than the service's"
+    if statement.version != VERSION or statement.input_root != unit.terms.input_root:
+        return "another version or input"
+    if statement.proof_kind is not ProofKind.EXACT_HASH or statement.proof_inline:
+        return "this kind of proof is not permitted here"
+    if statement.proof_hash != statement.output_root:
+        return "the proof of an exact workload is its output root"
+    drawn_at = unit.round.drawn_at if unit.round else 0
+    height = market.height
+    return _totals_problem(statement, unit) or usage_problem(statement, drawn_at=drawn_at, height=height)
+
+
+def _opening_problem(market: InferenceStorage, statement: Attestation, racer: Racer) -> str:
+    opened = result_commitment(
+        market.system.block_hash[0],
+        statement.unit,
+        statement.attempt,
+        racer.owner,
+        statement.output_root,
+        statement.salt,
+    )
+    return "" if opened == racer.commitment else "does not open the commitment"
+
+
+def _signature_problem(market: InferenceStorage, signed: SignedAttestation) -> str:
+    payload = signing_payload(market.system.block_hash[0], signed.statement)
+    return "" if verify_ed25519(signed.statement.provider_key, payload, signed.signature) else BAD_SIGNATURE
 
 
 def _totals_problem(statement: Attestation, unit: Unit) -> str:

@@ -16,7 +16,7 @@ from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.judges import in_office, judge_of, to_seal_to
 from gpu_tasks.market.devices.records import DEVICES_PER_PROVIDER_MAX, Device, Provider
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
-from gpu_tasks.market.inference import money, race_clocks
+from gpu_tasks.market.inference import intake, money, race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import OFFERS_PER_DEVICE_MAX, SERVICES_MAX, Offer, Service
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX, Unit, UnitState, racer_of
@@ -210,7 +210,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         sold = market.services[service]
         if sold is None:
             return None
-        costs = market.posting.costs(price_max, racers, requests)
+        costs = intake.costs(market, price_max, racers, requests)
         return Quote(
             locked=costs.escrow + money.customer_bond(price_max, market.customer_bond) + market.unit_deposit,
             prepaid=costs.prepaid,
@@ -246,7 +246,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         market, units = self.bound[InferenceMarket], run_queue.units_of(device)
         height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
         current = rounds.leased(unit.round, height, final_height)
-        until = race_clocks.commit_deadline(racer, current, market.racing.windows_of(unit))
+        until = race_clocks.commit_deadline(racer, current, market.windows_of(unit))
         return DutyStatus(unit_id, status, units.index(unit_id) if unit_id in units else 0, until or 0)
 
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:
@@ -254,7 +254,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         market, case = self.bound[InferenceMarket], self.bound[Courts].cases[unit_id]
         if unit.state is not UnitState.RACING or unit.round is None:
             return UnitStatus(unit, case, 0, 0, 0)
-        windows = market.racing.windows_of(unit)
+        windows = market.windows_of(unit)
         height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
         current = race_clocks.as_found(unit.round, unit.racers, windows, height, final_height)
         return UnitStatus(

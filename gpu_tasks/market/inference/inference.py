@@ -1,9 +1,9 @@
 """InferenceMarket: continuous inference, mined in matched races.
 
 A customer posts units; the beacon draws bonded devices of distinct owners for each; they commit,
-then reveal; the earliest right result is paid. This module is the pallet: storage, calls, hook, and the
-parts that carry them out, each with a module of its own: the catalogue of what is sold, and a unit's life, which
-begins with posting and goes through queueing, racing and, in a dispute, the courts to its ending.
+then reveal; the earliest right result is paid. This module is the pallet: calls and hook. The modules that carry them
+out work on its storage base: the catalogue of what is sold, and a unit's life, which begins with posting and goes
+through queueing, racing and, in a dispute, the courts to its ending.
 
 Always: `units[u]` and the locks agree: for the case `u` an open unit holds `escrow + bond` of its customer's as
 UNIT_MONEY, and its record `deposit` as UNIT_DEPOSIT for as long as it is there; every open unit is on the agenda, or
@@ -11,30 +11,30 @@ has a case before the courts, so every state ends by itself; the hook is bounded
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Annotated, Any
 
-from gpu_tasks.market.ages import AgedUnit
 from gpu_tasks.market.attestations.kinds import ATTESTATIONS_MAX
 from gpu_tasks.market.attestations.statement import SignedAttestation
 from gpu_tasks.market.attestations.work_source import OpenWork
-from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.courts.handlers import CaseRuling
-from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
+from gpu_tasks.market.inference import (
+    attested_units,
+    catalogue,
+    intake,
+    judging,
+    queue,
+    race,
+    schedules,
+    settlement,
+    turns,
+)
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference.attested_units import AttestedUnits
-from gpu_tasks.market.inference.catalogue import CatalogueStorage
-from gpu_tasks.market.inference.intake import AdmittedDraws, Posting, post_weight
-from gpu_tasks.market.inference.judging import Judging
-from gpu_tasks.market.inference.queue import Queueing
-from gpu_tasks.market.inference.race import Racing
-from gpu_tasks.market.inference.redraws import Refilling
+from gpu_tasks.market.inference.intake import post_weight
 from gpu_tasks.market.inference.schedules import (
     EXPIRY_BUDGET,
     FINAL_BUDGET,
     HEIGHT_BUDGET,
-    AgendaStorage,
 )
 from gpu_tasks.market.inference.services import (
     OFFER_DEPOSIT,
@@ -42,50 +42,36 @@ from gpu_tasks.market.inference.services import (
     ServiceTerms,
     terms_from_json,
 )
-from gpu_tasks.market.inference.settlement import Ending
-from gpu_tasks.market.inference.sleeping.easing import NEVER_SEEN, Eased, Easing
-from gpu_tasks.market.inference.sleeping.sleepers import Sleepers, StirredServices
+from gpu_tasks.market.inference.sleeping import easing
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT
-from gpu_tasks.market.inference.state import MarketState
-from gpu_tasks.market.inference.turns import BEGIN_WEIGHT, BegunUnits, DeviceTurns
+from gpu_tasks.market.inference.storage import InferenceStorage
+from gpu_tasks.market.inference.turns import BEGIN_WEIGHT
 from gpu_tasks.market.inference.units import (
     UNIT_DEPOSIT,
     UNIT_MONEY,
     OpenUnit,
     Refund,
-    Unit,
     UnitState,
     UnitTerms,
-    is_open,
 )
-from gpu_tasks.market.leaf_disputes.leaf_disputes import LeafDisputes
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.cryptography.ss58 import account_from_text
 from runtime.encoding.codec import U32, Bounded
-from runtime.encoding.types import AccountId, BlockNumber, CompactBalance, Hash, Weight
+from runtime.encoding.types import CompactBalance, Hash, Weight
 from runtime.frame.measured import times
 from runtime.frame.pallet import (
     FREE,
-    Constant,
-    Hasher,
     Hold,
     HoldEnd,
     PostDispatch,
     Signed,
-    StorageDoubleMap,
-    StorageMap,
-    StorageValue,
     call,
     ensure,
-    known,
 )
 from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
-from runtime.pallets.balances import Balances
 from runtime.pallets.staking.slashing import Share
 from runtime.pallets.staking.stakers import VALIDATORS_MAX
-from runtime.pallets.staking.trust_lock import TrustLock
-from runtime.pallets.staking.trust_stake import TrustStake
 
 UNITS_PER_POST_MAX = 32
 
@@ -115,44 +101,12 @@ def _post_weight(service: int, units: tuple[UnitTerms, ...]) -> Weight:  # noqa:
     return post_weight(units, VALIDATORS_MAX)
 
 
-class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
+class InferenceMarket(InferenceStorage, index=10):
     """Services, offers, units, races and disputes."""
 
     storage_version = 3
     variants = (SignedAttestation,)
-    open_work = OpenWork(CatalogueStorage.open_units, "ogpu_open_units", "Inference units in work")
-
-    balances: Balances
-    stake: TrustStake
-    lock: TrustLock
-    devices: Devices
-    capacity: Capacity
-    leaf_disputes: LeafDisputes
-
-    sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
-
-    posted: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Units that a customer has posted, ever.")
-    units: StorageMap[UnitId, Unit | None] = StorageMap(doc="Open units, and ended ones for a while.")
-    duties: StorageDoubleMap[AccountId, UnitId, bool] = StorageDoubleMap(
-        default=False, doc="The races that a provider was drawn for, by stash."
-    )
-    sleeping: StorageDoubleMap[ServiceId, AgedUnit, bool] = StorageDoubleMap(
-        default=False,
-        hashers=(Hasher.TWOX_64_CONCAT, Hasher.IDENTITY),
-        doc="Units that wait for a slot of their service to change, by the block since which they do.",
-    )
-    sleepers_count: StorageMap[ServiceId, U32] = StorageMap(
-        default=0, hasher=Hasher.TWOX_64_CONCAT, doc="Sleeping units of a service."
-    )
-    stirred_services: StorageValue[StirredServices] = StorageValue(
-        default=(), doc="Services whose sleeping units are being woken, in turn."
-    )
-    eased: StorageValue[Eased] = StorageValue(
-        default=NEVER_SEEN, doc="The least bond of a candidate as units sleep for it, and who is woken as it fell."
-    )
-    admitted: StorageValue[AdmittedDraws] = StorageValue(
-        default=AdmittedDraws(0, Weight(0, 0)), doc="What the draws of the units posted in a block may come to."
-    )
+    open_work = OpenWork(InferenceStorage.open_units, "ogpu_open_units", "Inference units in work")
 
     events = (
         ev.ServiceCreated, ev.ServiceClosed, ev.Offered, ev.OfferWithdrawn, ev.UnitPosted, ev.UnitMatched,
@@ -172,12 +126,12 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
     @call(index=0, weight=WEIGHTS["InferenceMarket.create_service"])
     def create_service(self, origin: Signed, terms: ServiceTerms) -> None:
         """Offer a new kind of unit; a deposit is locked until the service is closed."""
-        self.catalogue.create(origin.account, terms, self.service_deposit)
+        catalogue.create(self, origin.account, terms, self.service_deposit)
 
     @call(index=1, weight=WEIGHTS["InferenceMarket.close_service"])
     def close_service(self, origin: Signed, service: ServiceId) -> None:
         """Let no more units be posted, and take the deposit back; open units go on."""
-        self.catalogue.close(service, origin.account)
+        catalogue.close(self, service, origin.account)
 
     @call(index=2, weight=WEIGHTS["InferenceMarket.offer"])
     def offer(self, origin: Signed, device: DeviceId, service: ServiceId, ask: CompactBalance) -> None:
@@ -186,13 +140,13 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
         The stash signs, or its provider key.
         """
         self.devices.owned(device, self.devices.operator(origin.account))
-        self.catalogue.offer(device, service, ask)
+        catalogue.offer(self, device, service, ask)
 
     @call(index=3, weight=WEIGHTS["InferenceMarket.withdraw_offer"])
     def withdraw_offer(self, origin: Signed, device: DeviceId, service: ServiceId) -> None:
         """Have a device work for a service no more, and take the deposit back; what is assigned stays."""
         self.devices.owned(device, self.devices.operator(origin.account))
-        self.catalogue.withdraw_offer(device, service)
+        catalogue.withdraw_offer(self, device, service)
 
     # ------------------------------------------------------------------------------------------------ the customer
 
@@ -204,7 +158,7 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
 
         Its weight is that of a look at 128 in office; the fee for those that it need not look at comes back.
         """
-        looks = self.posting.post(origin.account, service, units)
+        looks = intake.post(self, origin.account, service, units)
         return PostDispatch(actual_weight=post_weight(units, looks))
 
     @call(index=5, weight=WEIGHTS["InferenceMarket.cancel"])
@@ -213,59 +167,59 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
         found = self.open_unit(unit)
         ensure(found.record.customer == origin.account, ev.NotCustomer)
         ensure(found.record.state is UnitState.QUEUED, ev.NotQueued)
-        self.ending.refund(found, Refund.CANCELLED)
+        settlement.refund(self, found, Refund.CANCELLED)
 
     # ------------------------------------------------- duty calls: signed by the provider key, free when they succeed
 
     @call(index=6, weight=WEIGHTS["InferenceMarket.commit_result"] + BEGIN_WEIGHT)
     def commit_result(self, origin: Signed, unit: UnitId, attempt: U32, commitment: Hash) -> PostDispatch:
         """Commit to a result of a race (commitments.result_commitment)."""
-        self.racing.commit(self._raced(unit, attempt), self.devices.operator(origin.account), commitment)
+        race.commit(self, self._raced(unit, attempt), self.devices.operator(origin.account), commitment)
         return FREE
 
     @call(index=7, weight=WEIGHTS["InferenceMarket.decline"] + BEGIN_WEIGHT)
     def decline(self, origin: Signed, unit: UnitId, attempt: U32) -> PostDispatch:
         """Say that the input cannot be opened: it costs as much as a miss if a committee finds it good."""
-        self.racing.decline(self._raced(unit, attempt), self.devices.operator(origin.account))
+        race.decline(self, self._raced(unit, attempt), self.devices.operator(origin.account))
         return FREE
 
     # ------------------------------------------------------ a handler of cases: what the courts ask of who brings them
 
     def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
         """Pay the shares out of what a racer holds for the unit."""
-        self.judging.charge_party(case, party, shares)
+        judging.charge_party(self, case, party, shares)
 
     def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
         """Pay the shares out of what the customer holds for the unit."""
-        self.judging.charge_customer(case, shares)
+        judging.charge_customer(self, case, shares)
 
     def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
         """A case about a unit is over."""
-        self.judging.carry_out(case, ruling)
+        judging.carry_out(self, case, ruling)
 
     # ------------------------------------- a handler of disputes about batches: what LeafDisputes tells who brings them
 
     def judge_leaf(self, unit: bytes, claims: Sequence[tuple[bytes, bytes]]) -> None:
         """The leaf in which answers differ goes before the courts."""
-        self.judging.judge_leaf(unit, claims)
+        judging.judge_leaf(self, unit, claims)
 
     def let_fall(self, unit: bytes, roots: Sequence[bytes]) -> None:
         """The trees of these answers were withheld."""
-        self.judging.let_fall(unit, roots)
+        judging.let_fall(self, unit, roots)
 
     def agree(self, unit: bytes, root: bytes | None) -> None:
         """One answer is left, or none."""
-        self.judging.agree(unit, root)
+        judging.agree(self, unit, root)
 
     # -------------------------------------------------------- a work source: what attestations and nodes ask of markets
 
     def attestation_problem(self, signed: SignedAttestation) -> str:
         """Why an attestation of a unit may not be attached now; empty if it may."""
-        return self.attested_units.problem(signed)
+        return attested_units.problem(self, signed)
 
     def lasting_problem(self, signed: SignedAttestation) -> str:
         """Why this branch will never take an attestation of a unit; empty if it may."""
-        return self.attested_units.lasting_problem(signed)
+        return attested_units.lasting_problem(self, signed)
 
     def is_overtaken(self, signed: SignedAttestation) -> bool:
         """Return False: a race is over before the pool forgets by age, and another branch may want it again."""
@@ -273,11 +227,11 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
 
     def attaching_weight(self, signed: SignedAttestation) -> Weight:
         """The weight of a reveal: the last of a race settles it."""
-        return self.attested_units.weight(signed)
+        return attested_units.weight(self, signed)
 
     def attach_work(self, signed: SignedAttestation) -> None:
         """Reveal what an admissible attestation opens."""
-        self.attested_units.attach(signed)
+        attested_units.attach(self, signed)
 
     # ------------------------------------------------------------------------------------------------------- hooks
 
@@ -286,19 +240,19 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
         heights, final, draws = WeightMeter(HEIGHT_BUDGET), WeightMeter(FINAL_BUDGET), WeightMeter(self._for_draws())
         stirs, comers, ends = WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET)
         expiries, recalls = WeightMeter(EXPIRY_BUDGET), WeightMeter(TENDING_BUDGET)
-        begun = self.turns.begun.count
-        self.turns.recall(recalls)  # of blocks before: what is recalled here is called in the next one
-        for unit_id in self.state.agenda.due(heights, final):
+        begun = self.begun.count
+        turns.recall(self, recalls)  # of blocks before: what is recalled here is called in the next one
+        for unit_id in schedules.due(self, heights, final):
             self._step(unit_id)
-        self.queueing.draw(draws)  # after the races above have freed their slots
-        self.queueing.stir(stirs)
-        self.queueing.welcome(comers)
-        self.easing.step(self.system.number.get(), self.stake.validator_bond_min, comers)
-        woken = self.queueing.wake(WeightMeter(WAKE_BUDGET))
-        for unit_id in self.state.agenda.expired(expiries):
-            self.ending.forget(unit_id)
-        self.catalogue.end_offers(ends)
-        spent = Weight(woken * DRAW_WEIGHT.ref_time, 0) + times(self.turns.begun.count - begun, BEGIN_WEIGHT)
+        queue.draw(self, draws)  # after the races above have freed their slots
+        queue.stir(self, stirs)
+        queue.welcome(self, comers)
+        easing.step(self, comers)
+        woken = queue.wake(self, WeightMeter(WAKE_BUDGET))
+        for unit_id in schedules.expired(self, expiries):
+            settlement.forget(self, unit_id)
+        catalogue.end_offers(self, ends)
+        spent = Weight(woken * DRAW_WEIGHT.ref_time, 0) + times(self.begun.count - begun, BEGIN_WEIGHT)
         for budget in (recalls, heights, final, draws, stirs, comers, ends, expiries):
             spent += budget.spent
         return spent
@@ -313,9 +267,9 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
         assert record is not None, "a unit that is gone is on no agenda"
         unit = OpenUnit(unit_id, record)
         if record.state is UnitState.QUEUED:
-            self.queueing.step(unit)
+            queue.step(self, unit)
         elif record.state is UnitState.RACING:
-            self.racing.step(unit)
+            race.step(self, unit)
 
     def hold_end(self, hold: Hold) -> HoldEnd:
         """The deposit of a record: the agenda knows the block once nobody stands for the unit any more."""
@@ -331,100 +285,14 @@ class InferenceMarket(AgendaStorage, CatalogueStorage, index=10):
         `{"services": [{"owner", "name", "workload", "model", ...}], "offers": [{"service", "device", "ask"}]}`.
         """
         for given in config.get("services", []):
-            self.catalogue.create(account_from_text(given["owner"]), terms_from_json(given), deposit=0)
+            catalogue.create(self, account_from_text(given["owner"]), terms_from_json(given), deposit=0)
         for given in config.get("offers", []):
             service, device = int(given["service"]), account_from_text(given["device"])
             if self.devices.devices[device] is None or self.services[service] is None:
                 raise ValueError(f"genesis offer of {given['device']}: no such device or service")
-            self.catalogue.place_offer(device, service, int(given["ask"]))
-
-    # ------------------------------------------------------------------------------------------------------- units
-
-    def open_unit(self, unit: bytes) -> OpenUnit:
-        """An open unit; UnknownUnit if there is none."""
-        record = known(self.units[unit], ev.UnknownUnit)
-        ensure(is_open(record), ev.UnknownUnit)
-        return OpenUnit(unit, record)
+            catalogue.place_offer(self, device, service, int(given["ask"]))
 
     def _raced(self, unit: bytes, attempt: int) -> OpenUnit:
         found = self.open_unit(unit)
         ensure(found.record.attempt == attempt, ev.NotAssigned)
         return found
-
-    # ------------------------------------------- the parts, each with what it needs; they hold nothing of their own
-
-    @cached_property
-    def state(self) -> MarketState:
-        """What every part of a unit's life works on."""
-        return MarketState(
-            system=self.system,
-            beacon=self.beacon,
-            devices=self.devices,
-            capacity=self.capacity,
-            catalogue=self.catalogue,
-            agenda=self.all_agendas(),
-            sleepers=Sleepers(self.sleeping, self.sleepers_count, self.stirred_services),
-            units=self.units,
-            duties=self.duties,
-            emit=self.emit,
-        )
-
-    @cached_property
-    def turns(self) -> DeviceTurns:
-        """Whose turn it is on a device."""
-        return DeviceTurns(self.state, BegunUnits())
-
-    @cached_property
-    def easing(self) -> Easing:
-        """What a lower parameter wakes."""
-        return Easing(self.state.sleepers, self.next_service, self.eased)
-
-    @cached_property
-    def ending(self) -> Ending:
-        """How units end."""
-        return Ending(self.state, self.turns, self.lock, self.balances)
-
-    @cached_property
-    def queueing(self) -> Queueing:
-        """From the queue into a race, and back."""
-        return Queueing(self.state, self.refilling, self.ending)
-
-    @cached_property
-    def refilling(self) -> Refilling:
-        """Places of a race that are drawn again."""
-        return Refilling(self.state)
-
-    @cached_property
-    def judging(self) -> Judging:
-        """What units bring before the courts, and what comes of it."""
-        return Judging(
-            self.state, self.queueing, self.ending, self.courts, self.leaf_checks, self.leaf_disputes, self.index
-        )
-
-    @cached_property
-    def racing(self) -> Racing:
-        """From a draw to its outcome."""
-        return Racing(self.state, self.turns, self.judging, self.queueing, self.refilling, self.ending)
-
-    @cached_property
-    def attested_units(self) -> AttestedUnits:
-        """Attestations of units."""
-        return AttestedUnits(self.state, self.racing)
-
-    @cached_property
-    def posting(self) -> Posting:
-        """How units begin."""
-        return Posting(
-            state=self.state,
-            queueing=self.queueing,
-            lock=self.lock,
-            balances=self.balances,
-            posted=self.posted,
-            admitted=self.admitted,
-            rules=self.rules(),
-            is_checked=self.leaf_checks.is_checked,
-            unit_deposit=self.unit_deposit,
-            customer_bond=self.customer_bond,
-            duty_fee=self.duty_fee,
-            sealed_age_max=self.sealed_age_max,
-        )

@@ -5,10 +5,10 @@ the close shut out has not missed; what the reveals do not decide goes before th
 owners have declined; what was not opened in time can be while a case about it is open, and is paid no more.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpu_tasks.market import rounds
-from gpu_tasks.market.inference import race_clocks, race_results
+from gpu_tasks.market.inference import judging, queue, race_clocks, race_results, redraws, schedules, settlement, turns
 from gpu_tasks.market.inference.events import (
     AlreadyDone,
     NotAssigned,
@@ -18,13 +18,8 @@ from gpu_tasks.market.inference.events import (
     WindowClosed,
     WrongOpening,
 )
-from gpu_tasks.market.inference.judging import Judging
-from gpu_tasks.market.inference.queue import Queueing
 from gpu_tasks.market.inference.race_results import RevealsRead
-from gpu_tasks.market.inference.redraws import Refilling, is_short
-from gpu_tasks.market.inference.settlement import Ending
-from gpu_tasks.market.inference.state import MarketState
-from gpu_tasks.market.inference.turns import DeviceTurns
+from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.inference.units import (
     DECLINES_TO_JUDGE,
     OpenUnit,
@@ -41,159 +36,153 @@ from gpu_tasks.market.rounds import Windows
 from runtime.frame.pallet import ensure, known
 
 
-@dataclass(frozen=True, slots=True)
-class Racing:
-    """Takes commits and reveals, and finds out who won."""
+def step(market: InferenceStorage, unit: OpenUnit) -> None:
+    """Do what is due in a race: start the lease, end racers' time, open reveals, read the outcome."""
+    windows, height = market.windows_of(unit.record), market.height
+    final = market.beacon.final_height()
+    current = rounds.leased(round_of(unit.record), height, final)
+    unit = OpenUnit(unit.id, replace(unit.record, round=current))
+    if not current.closed_at:
+        unit = _end_time(market, unit, windows)
+    current = rounds.opened(round_of(unit.record), height, final)
+    unit = OpenUnit(unit.id, replace(unit.record, round=current))
+    if rounds.is_void(current) or not unit.record.racers:
+        _end_without_answer(market, redraws.call_off(market, unit))
+    elif rounds.is_over(current, windows, height):
+        _read_outcome(market, unit)
+    else:
+        _go_on(market, unit, windows)
 
-    state: MarketState
-    turns: DeviceTurns
-    judging: Judging
-    queueing: Queueing
-    refilling: Refilling
-    ending: Ending
 
-    def step(self, unit: OpenUnit) -> None:
-        """Do what is due in a race: start the lease, end racers' time, open reveals, read the outcome."""
-        windows, height = self.windows_of(unit.record), self.state.system.number.get()
-        final = self.state.beacon.final_height()
-        current = rounds.leased(round_of(unit.record), height, final)
-        unit = OpenUnit(unit.id, replace(unit.record, round=current))
-        if not current.closed_at:
-            unit = self._end_time(unit, windows)
-        current = rounds.opened(round_of(unit.record), height, final)
-        unit = OpenUnit(unit.id, replace(unit.record, round=current))
-        if rounds.is_void(current) or not unit.record.racers:
-            self._end_without_answer(self.refilling.call_off(unit))
-        elif rounds.is_over(current, windows, height):
-            self._read_outcome(unit)
-        else:
-            self._go_on(unit, windows)
+def commit(market: InferenceStorage, unit: OpenUnit, owner: bytes, commitment: bytes) -> None:
+    """A racer commits; the device is free for other work from here."""
+    record, height = unit.record, market.height
+    racer = _acting_racer(market, record, owner)
+    is_last = race_results.is_last_to_commit(record.racers, owner)
+    current = rounds.committed(round_of(record), height, is_last=is_last)
+    racers = race_results.with_racer(record.racers, race_results.with_commitment(racer, commitment, height))
+    # free at the commit, not at the payment: finality and reveals would idle it for a dozen blocks
+    turns.free(market, racer.device, unit.id)
+    market.emit(ResultCommitted(unit.id, record.attempt, owner))
+    unit = OpenUnit(unit.id, replace(record, racers=racers, round=current))
+    _go_on(market, redraws.call_off(market, unit), market.windows_of(record))
 
-    def commit(self, unit: OpenUnit, owner: bytes, commitment: bytes) -> None:
-        """A racer commits; the device is free for other work from here."""
-        record, height = unit.record, self.state.system.number.get()
-        racer = self._acting_racer(record, owner)
-        is_last = race_results.is_last_to_commit(record.racers, owner)
-        current = rounds.committed(round_of(record), height, is_last=is_last)
-        racers = race_results.with_racer(record.racers, race_results.with_commitment(racer, commitment, height))
-        # free at the commit, not at the payment: finality and reveals would idle it for a dozen blocks
-        self.turns.free(racer.device, unit.id)
-        self.state.emit(ResultCommitted(unit.id, record.attempt, owner))
-        unit = OpenUnit(unit.id, replace(record, racers=racers, round=current))
-        self._go_on(self.refilling.call_off(unit), self.windows_of(record))
 
-    def decline(self, unit: OpenUnit, owner: bytes) -> None:
-        """A racer cannot open its input: it stands for that, and its device is free; the others race on.
+def decline(market: InferenceStorage, unit: OpenUnit, owner: bytes) -> None:
+    """A racer cannot open its input: it stands for that, and its device is free; the others race on.
 
-        Its place is drawn again, if it is the first that declines and nobody has committed yet.
-        """
-        record = unit.record
-        racer = self._acting_racer(record, owner)
-        racers = race_results.with_racer(record.racers, replace(racer, has_declined=True))
-        record = replace(record, racers=racers, declined_by=(*record.declined_by, owner))
-        self.turns.free(racer.device, unit.id)
-        self.state.emit(RaceDeclined(unit.id, owner))
-        if race_results.is_last_to_commit(racers, owner):
-            closed = race_clocks.closed_by(round_of(record), racers, self.state.system.number.get())
-            record = replace(record, round=closed)
-        self._go_on(self.refilling.ask(OpenUnit(unit.id, record)), self.windows_of(record))
+    Its place is drawn again, if it is the first that declines and nobody has committed yet.
+    """
+    record = unit.record
+    racer = _acting_racer(market, record, owner)
+    racers = race_results.with_racer(record.racers, replace(racer, has_declined=True))
+    record = replace(record, racers=racers, declined_by=(*record.declined_by, owner))
+    turns.free(market, racer.device, unit.id)
+    market.emit(RaceDeclined(unit.id, owner))
+    if race_results.is_last_to_commit(racers, owner):
+        closed = race_clocks.closed_by(round_of(record), racers, market.height)
+        record = replace(record, round=closed)
+    _go_on(market, redraws.ask(market, OpenUnit(unit.id, record)), market.windows_of(record))
 
-    def ensure_may_reveal(self, record: Unit, racer: Racer) -> None:
-        """NotAssigned, AlreadyDone or WindowClosed unless this racer of the unit may reveal now."""
-        is_late = record.state is UnitState.JUDGING
-        ensure((record.state is UnitState.RACING or is_late) and racer.commitment is not None, NotAssigned)
-        ensure(racer.reveal is None, AlreadyDone)
-        if is_late:  # how late it may be, the courts know
-            return
-        height = self.state.system.number.get()
-        ensure(rounds.can_reveal(round_of(record), self.windows_of(record), height), WindowClosed)
 
-    def reveal(self, unit: OpenUnit, racer: Racer, opened: Reveal, salt: bytes) -> None:
-        """A racer opens its commitment; the last one to do so settles the race at once. Late, it is told the courts."""
-        record, genesis = unit.record, self.state.system.block_hash[0]
-        expected = result_commitment(genesis, unit.id, record.attempt, racer.owner, opened.output_root, salt)
-        ensure(expected == racer.commitment, WrongOpening)
-        is_late = record.state is not UnitState.RACING
-        if is_late:
-            self.judging.open_late(unit.id, racer.owner, opened.output_root)
-        revealed = replace(race_results.with_reveal(racer, opened), is_late=is_late)
-        racers = race_results.with_racer(record.racers, revealed)
-        unit = OpenUnit(unit.id, replace(record, racers=racers))
-        self.state.emit(ResultRevealed(unit.id, record.attempt, racer.owner, opened.output_root, opened.output_blob))
-        if not is_late and race_results.is_last_to_reveal(racers):
-            self._read_outcome(unit)
-        else:
-            self.state.units[unit.id] = unit.record
+def ensure_may_reveal(market: InferenceStorage, record: Unit, racer: Racer) -> None:
+    """NotAssigned, AlreadyDone or WindowClosed unless this racer of the unit may reveal now."""
+    is_late = record.state is UnitState.JUDGING
+    ensure((record.state is UnitState.RACING or is_late) and racer.commitment is not None, NotAssigned)
+    ensure(racer.reveal is None, AlreadyDone)
+    if is_late:  # how late it may be, the courts know
+        return
+    height = market.height
+    ensure(rounds.can_reveal(round_of(record), market.windows_of(record), height), WindowClosed)
 
-    def windows_of(self, record: Unit) -> Windows:
-        """The windows of a unit's race: its service and its work say how long the lease is."""
-        return record.rules.race_windows(self.state.catalogue.lease_of(record))
 
-    def _read_outcome(self, unit: OpenUnit) -> None:
-        racers = unit.record.racers
-        read = race_results.read_reveals(racers, unit.record.terms.racers)
-        if read is RevealsRead.NOTHING:
-            self._end_without_answer(self._punish_withheld(unit))
-        elif read is RevealsRead.DISPUTED:
-            self.judging.dispute(unit)
-        elif read is RevealsRead.LONE:
-            self.judging.confirm(unit, race_results.agreed_result(racers).output_root)
-        else:
-            self.judging.settle(self._punish_withheld(unit), race_results.agreed_result(racers))
+def reveal(market: InferenceStorage, unit: OpenUnit, racer: Racer, opened: Reveal, salt: bytes) -> None:
+    """A racer opens its commitment; the last one to do so settles the race at once. Late, it is told the courts."""
+    record, genesis = unit.record, market.system.block_hash[0]
+    expected = result_commitment(genesis, unit.id, record.attempt, racer.owner, opened.output_root, salt)
+    ensure(expected == racer.commitment, WrongOpening)
+    is_late = record.state is not UnitState.RACING
+    if is_late:
+        judging.open_late(market, unit.id, racer.owner, opened.output_root)
+    revealed = replace(race_results.with_reveal(racer, opened), is_late=is_late)
+    racers = race_results.with_racer(record.racers, revealed)
+    unit = OpenUnit(unit.id, replace(record, racers=racers))
+    market.emit(ResultRevealed(unit.id, record.attempt, racer.owner, opened.output_root, opened.output_blob))
+    if not is_late and race_results.is_last_to_reveal(racers):
+        _read_outcome(market, unit)
+    else:
+        market.units[unit.id] = unit.record
 
-    def _end_without_answer(self, unit: OpenUnit) -> None:
-        """Draw again; or, where so many owners say that the input cannot be used, have that looked at."""
-        if declines_of(unit.record) >= DECLINES_TO_JUDGE:
-            self.judging.dispute(unit)
-        else:
-            self.queueing.requeue(unit)
 
-    def _punish_withheld(self, unit: OpenUnit) -> OpenUnit:
-        """Where no dispute comes of it; in one, the case says what it was."""
-        for racer in race_results.silent(unit.record.racers):
-            unit = self.ending.withheld(unit, racer)
-        return unit
+def _read_outcome(market: InferenceStorage, unit: OpenUnit) -> None:
+    racers = unit.record.racers
+    read = race_results.read_reveals(racers, unit.record.terms.racers)
+    if read is RevealsRead.NOTHING:
+        _end_without_answer(market, _punish_withheld(market, unit))
+    elif read is RevealsRead.DISPUTED:
+        judging.dispute(market, unit)
+    elif read is RevealsRead.LONE:
+        judging.confirm(market, unit, race_results.agreed_result(racers).output_root)
+    else:
+        judging.settle(market, _punish_withheld(market, unit), race_results.agreed_result(racers))
 
-    def _end_time(self, unit: OpenUnit, windows: Windows) -> OpenUnit:
-        """Let go of whose time to commit is over, and close where nobody is left who may."""
-        current, height = round_of(unit.record), self.state.system.number.get()
-        for racer in race_clocks.overdue(unit.record.racers, current, windows, height):
-            self.state.devices.close_queue(racer.device)  # what waits there is recalled in the next block
-        over = race_clocks.out_of_time(unit.record.racers, current, windows, height)
-        for racer in unit.record.racers:
-            if racer.owner in over:
-                unit = self._let_out(unit, racer, over[racer.owner], windows)
-        racers = unit.record.racers
-        if racers and not any(race_clocks.is_open(racer) for racer in racers):
-            last = max(over.values(), default=height)
-            unit = OpenUnit(unit.id, replace(unit.record, round=race_clocks.closed_by(current, racers, last)))
-            return self.refilling.call_off(unit)
-        asks = racers and is_short(unit.record) and not unit.record.is_refilling
-        return self.refilling.ask(unit) if asks else unit
 
-    def _let_out(self, unit: OpenUnit, racer: Racer, last: int, windows: Windows) -> OpenUnit:
-        """End a racer's time, which was over at block `last`; if it had a whole lease, that is a miss."""
-        end = race_clocks.lease_end(racer, round_of(unit.record), windows)
-        # whom a faster racer's commit shut out has not missed
-        if end is not None and last >= end:
-            unit = self.ending.idle(unit, racer)  # before the device is freed: it begins nothing else
-        self.turns.free(racer.device, unit.id)
-        outside = tuple(
-            replace(each, is_out=True) if each.owner == racer.owner else each for each in unit.record.racers
-        )
-        return OpenUnit(unit.id, replace(unit.record, racers=outside))
+def _end_without_answer(market: InferenceStorage, unit: OpenUnit) -> None:
+    """Draw again; or, where so many owners say that the input cannot be used, have that looked at."""
+    if declines_of(unit.record) >= DECLINES_TO_JUDGE:
+        judging.dispute(market, unit)
+    else:
+        queue.requeue(market, unit)
 
-    def _acting_racer(self, record: Unit, owner: bytes) -> Racer:
-        """The racer who may commit or decline now."""
-        ensure(record.state is UnitState.RACING, NotAssigned)
-        racer = known(racer_of(record, owner), NotAssigned)
-        ensure(racer.commitment is None and not racer.has_declined, AlreadyDone)
-        current, windows, height = round_of(record), self.windows_of(record), self.state.system.number.get()
-        ensure(race_clocks.can_commit(racer, current, windows, height), WindowClosed)
-        return racer
 
-    def _go_on(self, unit: OpenUnit, windows: Windows) -> None:
-        """Write a race whose round goes on, and have the unit called when it can next change by itself."""
-        self.state.units[unit.id] = unit.record
-        change = race_clocks.next_change(unit.record.racers, round_of(unit.record), windows)
-        self.state.agenda.follow(unit.id, change)
+def _punish_withheld(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
+    """Where no dispute comes of it; in one, the case says what it was."""
+    for racer in race_results.silent(unit.record.racers):
+        unit = settlement.withheld(market, unit, racer)
+    return unit
+
+
+def _end_time(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> OpenUnit:
+    """Let go of whose time to commit is over, and close where nobody is left who may."""
+    current, height = round_of(unit.record), market.height
+    for racer in race_clocks.overdue(unit.record.racers, current, windows, height):
+        market.devices.close_queue(racer.device)  # what waits there is recalled in the next block
+    over = race_clocks.out_of_time(unit.record.racers, current, windows, height)
+    for racer in unit.record.racers:
+        if racer.owner in over:
+            unit = _let_out(market, unit, racer, over[racer.owner], windows)
+    racers = unit.record.racers
+    if racers and not any(race_clocks.is_open(racer) for racer in racers):
+        last = max(over.values(), default=height)
+        unit = OpenUnit(unit.id, replace(unit.record, round=race_clocks.closed_by(current, racers, last)))
+        return redraws.call_off(market, unit)
+    asks = racers and redraws.is_short(unit.record) and not unit.record.is_refilling
+    return redraws.ask(market, unit) if asks else unit
+
+
+def _let_out(market: InferenceStorage, unit: OpenUnit, racer: Racer, last: int, windows: Windows) -> OpenUnit:
+    """End a racer's time, which was over at block `last`; if it had a whole lease, that is a miss."""
+    end = race_clocks.lease_end(racer, round_of(unit.record), windows)
+    # whom a faster racer's commit shut out has not missed
+    if end is not None and last >= end:
+        unit = settlement.idle(market, unit, racer)  # before the device is freed: it begins nothing else
+    turns.free(market, racer.device, unit.id)
+    outside = tuple(replace(each, is_out=True) if each.owner == racer.owner else each for each in unit.record.racers)
+    return OpenUnit(unit.id, replace(unit.record, racers=outside))
+
+
+def _acting_racer(market: InferenceStorage, record: Unit, owner: bytes) -> Racer:
+    """The racer who may commit or decline now."""
+    ensure(record.state is UnitState.RACING, NotAssigned)
+    racer = known(racer_of(record, owner), NotAssigned)
+    ensure(racer.commitment is None and not racer.has_declined, AlreadyDone)
+    current, windows, height = round_of(record), market.windows_of(record), market.height
+    ensure(race_clocks.can_commit(racer, current, windows, height), WindowClosed)
+    return racer
+
+
+def _go_on(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> None:
+    """Write a race whose round goes on, and have the unit called when it can next change by itself."""
+    market.units[unit.id] = unit.record
+    change = race_clocks.next_change(unit.record.racers, round_of(unit.record), windows)
+    schedules.follow(market, unit.id, change)

@@ -6,16 +6,12 @@ waits for anybody's transaction. A unit that ends is on no agenda any more. An a
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from gpu_tasks.market.ages import AgedUnit, aged, unit_of
-from gpu_tasks.market.ids import UnitId
+from gpu_tasks.market.ages import aged, unit_of
+from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.weights import WEIGHTS
-from runtime.frame.pallet import Hasher, Pallet, ScheduleItem
 from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
-from runtime.pallets.beacon import Beacon
-from runtime.pallets.system import System
 
 STEP_WEIGHT = WEIGHTS["InferenceMarket.on_initialize step"]
 """One unit called: at most a race of eight that is settled, of whom seven did not reveal."""
@@ -27,93 +23,48 @@ EXPIRY_WEIGHT = WEIGHTS["InferenceMarket.on_initialize expiry"]
 EXPIRY_BUDGET = work(microseconds=16_000)
 """For records that are dropped; one that has to wait longer keeps its deposit for as long."""
 
-_HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
+
+def follow(market: InferenceStorage, unit: bytes, change: tuple[int | None, int]) -> None:
+    """Have the unit called when its race can next change by itself (`race_clocks.next_change`)."""
+    deadline, awaited = change
+    if deadline is not None:
+        market.agenda.put(max(deadline, market.height) + 1, unit)
+    if awaited > market.beacon.final_height():
+        market.final_agenda.put(awaited, unit)
 
 
-class AgendaStorage(Pallet):
-    """What InferenceMarket keeps about when each unit is called next."""
+def draw_at(market: InferenceStorage, height: int, posted_at: int, unit: bytes) -> None:
+    """Draw for the unit once `height` is final, after those that were posted before it.
 
-    system: System
-    beacon: Beacon
-
-    agenda: ScheduleItem[UnitId] = ScheduleItem(doc="Units to look at in a block.")
-    final_agenda: ScheduleItem[UnitId] = ScheduleItem("final", doc="Units to look at once a height is final.")
-    draws: ScheduleItem[AgedUnit] = ScheduleItem(
-        "draw",
-        doc="Units to draw racers for once a height is final, those that were posted first before the others.",
-        hasher=Hasher.IDENTITY,
-    )
-    rising: ScheduleItem[UnitId] = ScheduleItem(doc="Sleeping units whose price meets an ask in a block.")
-    expiring: ScheduleItem[UnitId] = ScheduleItem(doc="Ended units whose records are dropped in a block.")
-
-    def all_agendas(self) -> "Agenda":
-        """The agenda over this storage."""
-        return Agenda(
-            system=self.system,
-            beacon=self.beacon,
-            by_height=self.agenda,
-            by_finality=self.final_agenda,
-            draws=self.draws,
-            rising=self.rising,
-            expiring=self.expiring,
-        )
+    By their hashes alone, a unit that lost against some others would lose against them each time, and for ever.
+    """
+    market.draws.put(height, aged(posted_at, unit))
 
 
-@dataclass(frozen=True, slots=True)
-class Agenda:
-    """The units to call by height and by finality, to draw, to wake, and the records to drop."""
+def drop_draw(market: InferenceStorage, posted_at: int, unit: bytes) -> None:
+    """Draw for the unit no more."""
+    market.draws.drop(aged(posted_at, unit))
 
-    system: System
-    beacon: Beacon
-    by_height: ScheduleItem[UnitId]
-    by_finality: ScheduleItem[UnitId]
-    draws: ScheduleItem[AgedUnit]
-    rising: ScheduleItem[UnitId]
-    expiring: ScheduleItem[UnitId]
 
-    def at_height(self, height: int, unit: bytes) -> None:
-        """Call the unit in block `height`, which has not begun, and in none before."""
-        self.by_height.put(height, unit)
+def drop(market: InferenceStorage, posted_at: int, unit: bytes) -> None:
+    """Call a unit that has ended no more."""
+    drop_draw(market, posted_at, unit)
+    for schedule in (market.agenda, market.final_agenda, market.rising):
+        schedule.drop(unit)
 
-    def once_final(self, height: int, unit: bytes) -> None:
-        """Call the unit in the first block whose `final_ref` covers `height`, which has not been."""
-        self.by_finality.put(height, unit)
 
-    def follow(self, unit: bytes, change: tuple[int | None, int]) -> None:
-        """Have the unit called when its race can next change by itself (`race_clocks.next_change`)."""
-        deadline, awaited = change
-        if deadline is not None:
-            self.at_height(max(deadline, self.system.number.get()) + 1, unit)
-        if awaited > self.beacon.final_height():
-            self.once_final(awaited, unit)
+def due(market: InferenceStorage, height_budget: WeightMeter, final_budget: WeightMeter) -> tuple[bytes, ...]:
+    """The units to call in this block, each once."""
+    final = market.final_agenda.take(market.beacon.final_height(), final_budget, STEP_WEIGHT)
+    reached = market.agenda.take(market.height, height_budget, STEP_WEIGHT)
+    return tuple(dict.fromkeys((*final, *reached)))
 
-    def draw_at(self, height: int, posted_at: int, unit: bytes) -> None:
-        """Draw for the unit once `height` is final, after those that were posted before it.
 
-        By their hashes alone, a unit that lost against some others would lose against them each time, and for ever.
-        """
-        self.draws.put(height, aged(posted_at, unit))
+def drawable(market: InferenceStorage, budget: WeightMeter) -> Iterator[bytes]:
+    """The units whose beacon is final, while the budget lasts."""
+    return (unit_of(key) for key in market.draws.take(market.beacon.final_height(), budget))
 
-    def drop_draw(self, posted_at: int, unit: bytes) -> None:
-        """Draw for the unit no more."""
-        self.draws.drop(aged(posted_at, unit))
 
-    def drop(self, posted_at: int, unit: bytes) -> None:
-        """Call a unit that has ended no more."""
-        self.drop_draw(posted_at, unit)
-        for schedule in (self.by_height, self.by_finality, self.rising):
-            schedule.drop(unit)
-
-    def due(self, height_budget: WeightMeter, final_budget: WeightMeter) -> tuple[bytes, ...]:
-        """The units to call in this block, each once."""
-        final = self.by_finality.take(self.beacon.final_height(), final_budget, STEP_WEIGHT)
-        reached = self.by_height.take(self.system.number.get(), height_budget, STEP_WEIGHT)
-        return tuple(dict.fromkeys((*final, *reached)))
-
-    def drawable(self, budget: WeightMeter) -> Iterator[bytes]:
-        """The units whose beacon is final, while the budget lasts."""
-        return (unit_of(key) for key in self.draws.take(self.beacon.final_height(), budget))
-
-    def expired(self, budget: WeightMeter) -> Iterator[bytes]:
-        """The ended units whose records are dropped in this block."""
-        return self.expiring.take(self.system.number.get(), budget, EXPIRY_WEIGHT)
+def expired(market: InferenceStorage, budget: WeightMeter) -> Iterator[bytes]:
+    """The ended units whose records are dropped in this block."""
+    return market.expiring.take(market.height, budget, EXPIRY_WEIGHT)

@@ -14,7 +14,7 @@ from gpu_tasks.market.draws import DrawOrder, FreeSlot, Given, Spare, Wanted
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.judges_left import JudgesLeft, read_judges
 from gpu_tasks.market.inference.services import Offer
-from gpu_tasks.market.inference.state import MarketState
+from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.inference.units import Racer, Unit
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.encoding.types import Weight
@@ -76,9 +76,9 @@ class ServiceSlots:
 class Slots:
     """The slots that can be drawn in this block. Each service is read once; what is given to its slots is noted."""
 
-    def __init__(self, state: MarketState, budget: WeightMeter) -> None:
+    def __init__(self, market: InferenceStorage, budget: WeightMeter) -> None:
         """Begin with every place that there is when the block's draws begin; reading and looking is charged."""
-        self._state = state
+        self._market = market
         self._budget = budget
         self._of_service: dict[int, ServiceSlots] = {}
         self._given = Given()
@@ -95,10 +95,10 @@ class Slots:
 
         None of its customer's, of who declined it or races for it, or of who must stay to judge it.
         """
-        own = (self._state.devices.operator(record.customer), record.customer)
+        own = (self._market.devices.operator(record.customer), record.customer)
         excluded = (*own, *record.declined_by, *(racer.owner for racer in record.racers))
         judges, sealed_at = self._in_office(), record.terms.sealed_at
-        seat = money.judge_seat(record.rules, price) + self._state.devices.stake.balances.existential_deposit
+        seat = money.judge_seat(record.rules, price) + self._market.devices.stake.balances.existential_deposit
         can_pay = judges.can_pay(sealed_at, excluded, seat)
         places = 1 if record.racers else record.terms.racers
         return Wanted(
@@ -109,14 +109,14 @@ class Slots:
             excluded=excluded,
             judges=judges.stakes,
             spare=judges.spare(sealed_at, excluded, places) if can_pay else Spare(-1, 0),
-            classes=self._state.catalogue.classes_of(record),
+            classes=self._market.classes_of(record),
         )
 
     def engage(self, slot: FreeSlot, unit_id: bytes, collateral: int) -> Racer:
         """Have a slot that was drawn race for a unit, now or when it is done with others; its owner has a duty."""
-        begins = self._state.devices.engage(slot.device, unit_id, collateral)
-        self._state.duties[slot.owner, unit_id] = True
-        return Racer(slot.owner, slot.device, collateral, started_at=self._state.system.number.get() if begins else 0)
+        begins = self._market.devices.engage(slot.device, unit_id, collateral)
+        self._market.duties[slot.owner, unit_id] = True
+        return Racer(slot.owner, slot.device, collateral, started_at=self._market.height if begins else 0)
 
     def draw(self, service: int, wanted: Wanted, racers: int, seed: bytes) -> list[FreeSlot]:
         """Racers for a unit of the service, each of whom is given it by that; none if there are too few."""
@@ -145,13 +145,13 @@ class Slots:
     def _in_office(self) -> JudgesLeft:
         """Those who may judge, read once for a block: at most 128, for which its draws have room enough to spare."""
         if self._judges is None:
-            self._judges, weight = read_judges(self._state.devices)
+            self._judges, weight = read_judges(self._market.devices)
             self._budget.spend(weight)
         return self._judges
 
     def _with_places(self, service: int) -> list[FreeSlot]:
         found = []
-        for device, offer in self._state.catalogue.offers.under(service):
+        for device, offer in self._market.offers.under(service):
             self._budget.spend(SCAN_WEIGHT)
             slot = self._slot(device, offer) if offer is not None else None
             if slot is not None:
@@ -160,9 +160,9 @@ class Slots:
 
     def _slot(self, device_id: bytes, offer: Offer) -> FreeSlot | None:
         """The device as a slot; None if it cannot be drawn now."""
-        devices = self._state.devices
+        devices = self._market.devices
         device = devices.devices[device_id]
-        if device is None or not self._state.capacity.can_work(device_id, device):
+        if device is None or not self._market.capacity.can_work(device_id, device):
             return None
         provider = devices.providers[device.owner]
         return FreeSlot(

@@ -4,13 +4,11 @@ Always: between two blocks a lower `validator_bond_min` is noticed in the second
 some in each block while the budget lasts, and what sleeps there since before is woken in its turn.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from gpu_tasks.market.ids import ServiceId
-from gpu_tasks.market.inference.sleeping.sleepers import Sleepers
-from runtime.encoding.codec import struct
-from runtime.encoding.types import Balance, BlockNumber, Weight
-from runtime.frame.pallet import StorageValue
+from gpu_tasks.market.inference.sleeping import sleepers
+from gpu_tasks.market.inference.storage import Eased, InferenceStorage
+from runtime.encoding.types import Weight
 from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 
@@ -18,46 +16,24 @@ EASE_WEIGHT: Weight = work(reads=2, writes=1)
 """One service looked at, and stirred if units sleep there."""
 
 
-@struct
-class Eased:
-    """The parameter as it was seen last, and how far what sleeps has been stirred since it was lowered."""
-
-    bond_min: Balance
-    before: BlockNumber
-    """Those who sleep since an earlier block are to be woken; 0 where nobody is."""
-    next_service: ServiceId
-    """The services below have been stirred."""
-
-
-NEVER_SEEN = Eased(0, 0, 0)
+def step(market: InferenceStorage, budget: WeightMeter) -> None:
+    """Notice what changed, and stir some more services while the budget lasts."""
+    before, bond_min = market.eased.get(), market.stake.validator_bond_min
+    now = replace(before, bond_min=bond_min)
+    if bond_min < before.bond_min:
+        now = Eased(bond_min, market.height, 0)
+    if now.before:
+        now = _stirred(market, now, budget)
+    if now != before:
+        market.eased.set(now)
 
 
-@dataclass(frozen=True, slots=True)
-class Easing:
-    """Stirs every service after the parameter was lowered."""
-
-    sleepers: Sleepers
-    services: StorageValue[ServiceId]
-    """The number of the next service."""
-    eased: StorageValue[Eased]
-
-    def step(self, height: int, bond_min: int, budget: WeightMeter) -> None:
-        """Notice what changed, and stir some more services while the budget lasts."""
-        before = self.eased.get()
-        now = replace(before, bond_min=bond_min)
-        if bond_min < before.bond_min:
-            now = Eased(bond_min, height, 0)
-        if now.before:
-            now = self._stirred(now, budget)
-        if now != before:
-            self.eased.set(now)
-
-    def _stirred(self, eased: Eased, budget: WeightMeter) -> Eased:
-        number, end, found = eased.next_service, self.services.get(), dict[int, int]()
-        while number < end and not budget.is_spent:
-            budget.spend(EASE_WEIGHT)
-            found[number] = 1
-            number += 1
-        self.sleepers.stir(found, eased.before)
-        is_done = number >= end
-        return replace(eased, before=0 if is_done else eased.before, next_service=0 if is_done else number)
+def _stirred(market: InferenceStorage, eased: Eased, budget: WeightMeter) -> Eased:
+    number, end, found = eased.next_service, market.next_service.get(), dict[int, int]()
+    while number < end and not budget.is_spent:
+        budget.spend(EASE_WEIGHT)
+        found[number] = 1
+        number += 1
+    sleepers.stir(market, found, eased.before)
+    is_done = number >= end
+    return replace(eased, before=0 if is_done else eased.before, next_service=0 if is_done else number)

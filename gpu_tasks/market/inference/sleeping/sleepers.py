@@ -6,82 +6,59 @@ follows, until all of them have been tried: no slot stays idle beside a unit tha
 nobody can serve bars the others.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, takewhile
-from typing import Annotated
 
-from gpu_tasks.market.ages import AgedUnit, aged, since_of, unit_of
-from gpu_tasks.market.ids import ServiceId
+from gpu_tasks.market.ages import aged, since_of, unit_of
+from gpu_tasks.market.inference.storage import InferenceStorage, Stirred, StirredServices
 from gpu_tasks.market.inference.units import UNITS_OPEN_MAX
-from runtime.encoding.codec import U16, U32, Bounded, struct
-from runtime.encoding.types import BlockNumber
-from runtime.frame.pallet import StorageDoubleMap, StorageMap, StorageValue
 
 WAKES_PER_SLOT = 4
 SLOTS_STIRRED_MAX = 64
 """Slots of one service that wake units in one block: more than that share those wake-ups."""
 
 
-@struct
-class Stirred:
-    """A service whose sleeping units are being woken."""
-
-    service: ServiceId
-    before: BlockNumber
-    """Those who sleep since an earlier block are woken."""
-    slots: U16
-    """How many of its slots were freed or changed."""
+def lay_down(market: InferenceStorage, service: int, since: int, unit: bytes) -> None:
+    """Add a unit that sleeps from block `since` on."""
+    market.sleeping[service, aged(since, unit)] = True
+    market.sleepers_count[service] += 1
 
 
-StirredServices = Annotated[tuple[Stirred, ...], Bounded(UNITS_OPEN_MAX)]
-"""No service is here that has no open unit."""
+def rouse(market: InferenceStorage, service: int, since: int, unit: bytes) -> None:
+    """Take a unit out."""
+    key = aged(since, unit)
+    assert (service, key) in market.sleeping, "who is woken has slept"
+    del market.sleeping[service, key]
+    left = market.sleepers_count[service] - 1
+    if left:
+        market.sleepers_count[service] = left
+    else:
+        del market.sleepers_count[service]
 
 
-@dataclass(frozen=True, slots=True)
-class Sleepers:
-    """The sleeping units of every service."""
+def stir(market: InferenceStorage, slots: dict[int, int], before: int) -> None:
+    """Have those woken who sleep since before block `before`; `slots` says how many changed, by service."""
+    queue = {stirred.service: stirred for stirred in market.stirred_services.get()}
+    for service, changed in slots.items():
+        if market.sleepers_count[service]:
+            known = queue.get(service, Stirred(service, before, 0))
+            allowed = min(max(changed, known.slots), SLOTS_STIRRED_MAX)
+            queue[service] = Stirred(service, max(before, known.before), allowed)
+    keep_stirred(market, tuple(queue.values()))
 
-    sleeping: StorageDoubleMap[ServiceId, AgedUnit, bool]
-    count: StorageMap[ServiceId, U32]
-    stirred: StorageValue[StirredServices]
 
-    def lay_down(self, service: int, since: int, unit: bytes) -> None:
-        """Add a unit that sleeps from block `since` on."""
-        self.sleeping[service, aged(since, unit)] = True
-        self.count[service] += 1
+def keep_stirred(market: InferenceStorage, queue: StirredServices) -> None:
+    """Have these services woken, the first one first."""
+    if queue != market.stirred_services.get():
+        market.stirred_services.set(queue[:UNITS_OPEN_MAX])
 
-    def rouse(self, service: int, since: int, unit: bytes) -> None:
-        """Take a unit out."""
-        key = aged(since, unit)
-        assert (service, key) in self.sleeping, "who is woken has slept"
-        del self.sleeping[service, key]
-        left = self.count[service] - 1
-        if left:
-            self.count[service] = left
-        else:
-            del self.count[service]
 
-    def stir(self, slots: dict[int, int], before: int) -> None:
-        """Have those woken who sleep since before block `before`; `slots` says how many changed, by service."""
-        queue = {stirred.service: stirred for stirred in self.stirred.get()}
-        for service, changed in slots.items():
-            if self.count[service]:
-                known = queue.get(service, Stirred(service, before, 0))
-                allowed = min(max(changed, known.slots), SLOTS_STIRRED_MAX)
-                queue[service] = Stirred(service, max(before, known.before), allowed)
-        self.keep_stirred(tuple(queue.values()))
-
-    def keep_stirred(self, queue: StirredServices) -> None:
-        """Have these services woken, the first one first."""
-        if queue != self.stirred.get():
-            self.stirred.set(queue[:UNITS_OPEN_MAX])
-
-    def of_turn(self, turn: Stirred) -> tuple[list[bytes], bool]:
-        """Whom to wake when it is the turn of a service, and whether more are left for its next."""
-        room = WAKES_PER_SLOT * turn.slots
-        keys = (key for key, _ in self.sleeping.under(turn.service))
-        found = list(islice(takewhile(lambda key: since_of(key) < turn.before, keys), room + 1))
-        return [unit_of(key) for key in found[:room]], len(found) > room
+def of_turn(market: InferenceStorage, turn: Stirred) -> tuple[list[bytes], bool]:
+    """Whom to wake when it is the turn of a service, and whether more are left for its next."""
+    room = WAKES_PER_SLOT * turn.slots
+    keys = (key for key, _ in market.sleeping.under(turn.service))
+    found = list(islice(takewhile(lambda key: since_of(key) < turn.before, keys), room + 1))
+    return [unit_of(key) for key in found[:room]], len(found) > room
 
 
 def grown(turn: Stirred) -> Stirred:

@@ -24,6 +24,7 @@ from gpu_tasks.data import market_reads
 from gpu_tasks.data.sealing import SealKey, address_of, seal
 from gpu_tasks.data.unit_input import commitment_of, encode_input
 from gpu_tasks.market.devices.devices import Devices
+from gpu_tasks.market.inference import catalogue
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.units import Racer, Reveal, Unit, UnitState, UnitTerms
 from gpu_tasks.market.leaf_checks.checks import (
@@ -211,7 +212,7 @@ def plant_check(bound: Bound) -> None:
     device, stored = next((name, found) for name, found in bound[Devices].devices.items() if found is not None)
     racer = replace(RACERS[0], owner=stored.owner, device=device)
     bound[InferenceMarket].units[BATCH] = replace(CHECKED, racers=(racer,))
-    bound[InferenceMarket].catalogue.count_units(0, 1)
+    catalogue.count_units(bound[InferenceMarket], 0, 1)
     bound[TrustLock].lock(bob, fee, FEE)
     terms = CheckTerms(
         InferenceMarket.index, bob, b"r" * 32, 40, 640, 0, 10_000_000, 35_000_000, FEE, 5_000_000, 50_000, 0, 30,

@@ -200,9 +200,9 @@ def test_a_lease_is_as_long_as_the_slowest_class_that_may_race_needs(kind: Devic
     chain.blocks(BEACON_AND_FINALITY)
     unit = chain.unit(unit_id)
     assert unit.state is UnitState.RACING
-    catalogue = chain.now()[InferenceMarket].state.catalogue
-    assert catalogue.lease_of(unit) == 30 + -(-3 * 64 // pace)
-    assert catalogue.longest_lease(unit) == 30 + -(-3 * 64 // 10), "who judges it may be of any class"
+    market = chain.now()[InferenceMarket]
+    assert market.lease_of(unit) == 30 + -(-3 * 64 // pace)
+    assert market.longest_lease(unit) == 30 + -(-3 * 64 // 10), "who judges it may be of any class"
 
 
 def test_a_place_is_filled_from_the_classes_of_its_race_whatever_the_price_has_become() -> None:
@@ -211,14 +211,14 @@ def test_a_place_is_filled_from_the_classes_of_its_race_whatever_the_price_has_b
     (unit_id,) = chain.post(of_class(CONSUMER, 2))
     chain.blocks(BEACON_AND_FINALITY)
     before = chain.unit(unit_id)
-    lease = chain.now()[InferenceMarket].state.catalogue.lease_of(before)
+    lease = chain.now()[InferenceMarket].lease_of(before)
     chain.blocks(2 * RAMP)
     keys = chain.keys_of(before.racers[0].owner)
     chain.block(signed(keys.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     chain.blocks(BEACON_AND_FINALITY + 1)
     unit = chain.unit(unit_id)
     assert racers_of(chain, unit_id) == stashes(chain, 1, 2, 3) - {keys.stash}
-    assert chain.now()[InferenceMarket].state.catalogue.lease_of(unit) == lease
+    assert chain.now()[InferenceMarket].lease_of(unit) == lease
 
 
 def test_a_unit_that_is_drawn_again_has_the_classes_of_its_age() -> None:
@@ -245,9 +245,9 @@ def test_judges_of_any_class_have_time_enough_for_what_fast_devices_raced_for() 
     chain.block(*(commit(keys, unit_id, chain.unit(unit_id), root) for keys, root in pairs))
     chain.blocks(2)
     chain.block(*(attach(attestation(keys, unit_id, chain.unit(unit_id), root)) for keys, root in pairs))
-    catalogue = chain.now()[InferenceMarket].state.catalogue
+    market = chain.now()[InferenceMarket]
     found = chain.case(unit_id).terms.run_blocks
-    assert found == catalogue.longest_lease(chain.unit(unit_id)) > catalogue.lease_of(chain.unit(unit_id))
+    assert found == market.longest_lease(chain.unit(unit_id)) > market.lease_of(chain.unit(unit_id))
 
 
 @pytest.mark.parametrize("lag", [4, RAMP + 2])
@@ -260,9 +260,9 @@ def test_finality_that_comes_late_makes_no_slower_class_race_nor_a_lease_longer(
     chain.blocks(2 + lag)
     unit = chain.unit(unit_id)
     assert racers_of(chain, unit_id) < stashes(chain, 1, 2, 3)
-    catalogue = chain.now()[InferenceMarket].state.catalogue
-    assert catalogue.classes_of(unit) == (CONSUMER,)
-    assert catalogue.lease_of(unit) == 30 + -(-3 * 64 // 40)
+    market = chain.now()[InferenceMarket]
+    assert market.classes_of(unit) == (CONSUMER,)
+    assert market.lease_of(unit) == 30 + -(-3 * 64 // 40)
     keys = chain.keys_of(unit.racers[0].owner)
     chain.block(signed(keys.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     chain.blocks(2 + lag)

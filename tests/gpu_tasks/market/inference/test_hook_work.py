@@ -7,7 +7,7 @@ import pytest
 from counted_reads import HookRun, most_reads, watched_hook
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import FREE_BOND, Device, DeviceClass
-from gpu_tasks.market.inference import inference, intake
+from gpu_tasks.market.inference import catalogue, inference, intake
 from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
 from gpu_tasks.market.inference.events import MarketBusy, UnsoundTerms
 from gpu_tasks.market.inference.inference import InferenceMarket
@@ -68,7 +68,7 @@ def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChai
     market, devices = bound[InferenceMarket], bound[Devices]
     for number in range(1, services + 1):
         sold = ServiceTerms(b"x", WORKLOAD, MODEL, per_thousand(OGPU // 100), per_thousand(OGPU), 10, 30, 64)
-        market.catalogue.create(CUSTOMER.stash, sold, deposit=0)
+        catalogue.create(market, CUSTOMER.stash, sold, deposit=0)
         for place in range(offers):
             group = (number - 1) // OFFERS_PER_DEVICE_MAX
             device_id = blake2_256(f"{group}/{place}".encode())
@@ -77,7 +77,7 @@ def crowded(services: int, offers: int, ask: int, owners: int = 4) -> MarketChai
                 bound[Balances].credit(owner, DEVICE_BOND)
                 bound[Balances].hold(owner, Hold(FREE_BOND, device_id), DEVICE_BOND)
                 devices.devices[device_id] = Device(owner, DeviceClass.CPU, device_id, DEVICE_BOND, 0, 0)
-            market.catalogue.place_offer(device_id, number, ask)
+            catalogue.place_offer(market, device_id, number, ask)
     chain.state = chain.state.updated(bound.overlay.changes())
     return chain
 

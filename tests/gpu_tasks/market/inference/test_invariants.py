@@ -10,12 +10,13 @@ from gpu_tasks.market.courts.money import CaseOutcome
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.events import Expelled
 from gpu_tasks.market.devices.records import COLLATERAL, FREE_BOND, Device
-from gpu_tasks.market.inference import money, race_results
+from gpu_tasks.market.inference import catalogue, money, queue, race, race_results, schedules, settlement
 from gpu_tasks.market.inference.events import UnknownService
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import collateral
 from gpu_tasks.market.inference.schedules import FINAL_BUDGET, HEIGHT_BUDGET
 from gpu_tasks.market.inference.services import ServiceTerms, offer_hold, service_hold
+from gpu_tasks.market.inference.sleeping import sleepers
 from gpu_tasks.market.inference.units import UNIT_DEPOSIT, UNIT_MONEY, OpenUnit, Racer, Refund, Reveal, UnitState
 from runtime.encoding.types import Signed
 from runtime.frame.holds import Hold, HoldReason
@@ -80,9 +81,9 @@ def change(bound: Bound, device: bytes, changed: Callable[[Device], Device]) -> 
 
 def test_as_it_is_a_unit_ends_with_nothing_left() -> None:
     bound, unit = queued()
-    ending = bound[InferenceMarket].ending
-    ending.refund(unit, Refund.EXPIRED)
-    ending.forget(unit.id)
+    market = bound[InferenceMarket]
+    settlement.refund(market, unit, Refund.EXPIRED)
+    settlement.forget(market, unit.id)
     assert not bound[Balances].holds[CUSTOMER.stash]
 
 
@@ -90,34 +91,34 @@ def test_a_unit_without_its_money_does_not_end() -> None:
     bound, unit = queued()
     lose(bound, CUSTOMER.stash, Hold(UNIT_MONEY, unit.id))
     with pytest.raises(AssertionError, match="only a case takes"):
-        bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
+        settlement.refund(bound[InferenceMarket], unit, Refund.EXPIRED)
 
 
 def test_a_record_without_its_deposit_is_not_dropped() -> None:
     bound, unit = queued()
-    ending = bound[InferenceMarket].ending
-    ending.refund(unit, Refund.EXPIRED)
+    market = bound[InferenceMarket]
+    settlement.refund(market, unit, Refund.EXPIRED)
     lose(bound, CUSTOMER.stash, Hold(UNIT_DEPOSIT, unit.id))
     with pytest.raises(AssertionError, match="what it holds itself"):
-        ending.forget(unit.id)
+        settlement.forget(market, unit.id)
 
 
 def test_a_deposit_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     bound, unit = queued()
-    ending = bound[InferenceMarket].ending
-    ending.refund(unit, Refund.EXPIRED)
+    market = bound[InferenceMarket]
+    settlement.refund(market, unit, Refund.EXPIRED)
     monkeypatch.setattr(TrustLock, "unlock", lambda *_: None)
     with pytest.raises(AssertionError, match="case that has ended"):
-        ending.forget(unit.id)
+        settlement.forget(market, unit.id)
 
 
 def test_neither_an_open_unit_nor_one_that_is_gone_is_forgotten() -> None:
     bound, unit = queued()
-    ending = bound[InferenceMarket].ending
+    market = bound[InferenceMarket]
     with pytest.raises(AssertionError, match="no open unit"):
-        ending.forget(unit.id)
+        settlement.forget(market, unit.id)
     with pytest.raises(AssertionError, match="dropped once"):
-        ending.forget(bytes(32))
+        settlement.forget(market, bytes(32))
 
 
 def test_a_unit_that_may_be_audited_is_not_forgotten() -> None:
@@ -125,31 +126,31 @@ def test_a_unit_that_may_be_audited_is_not_forgotten() -> None:
     market = bound[InferenceMarket]
     market.units[unit.id] = replace(unit.record, state=UnitState.SETTLED, is_watched=True)
     with pytest.raises(AssertionError, match="somebody stands"):
-        market.ending.forget(unit.id)
+        settlement.forget(market, unit.id)
 
 
 def test_a_unit_does_not_end_twice() -> None:
     bound, unit = queued()
     market = bound[InferenceMarket]
-    market.ending.refund(unit, Refund.EXPIRED)
+    settlement.refund(market, unit, Refund.EXPIRED)
     ended = market.units[unit.id]
     assert ended is not None
     with pytest.raises(AssertionError, match="ends once"):
-        market.ending.refund(OpenUnit(unit.id, ended), Refund.EXPIRED)
+        settlement.refund(market, OpenUnit(unit.id, ended), Refund.EXPIRED)
 
 
 def test_shares_that_do_not_add_up_are_not_paid(monkeypatch: pytest.MonkeyPatch) -> None:
     bound, unit = queued()
     monkeypatch.setattr(money, "refund", lambda unit, *_: (Share(CUSTOMER.stash, unit.escrow),))
     with pytest.raises(AssertionError, match="add up"):
-        bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
+        settlement.refund(bound[InferenceMarket], unit, Refund.EXPIRED)
 
 
 def test_a_lock_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     bound, unit = queued()
     monkeypatch.setattr(TrustLock, "pay_out", lambda *_: None)
     with pytest.raises(AssertionError, match="case that has ended"):
-        bound[InferenceMarket].ending.refund(unit, Refund.EXPIRED)
+        settlement.refund(bound[InferenceMarket], unit, Refund.EXPIRED)
 
 
 def test_an_outcome_that_costs_more_than_was_locked_is_noticed() -> None:
@@ -163,16 +164,16 @@ def test_an_outcome_that_costs_more_than_was_locked_is_noticed() -> None:
 def test_a_service_does_not_end_more_units_than_it_had() -> None:
     bound, unit = queued()
     market = bound[InferenceMarket]
-    market.catalogue.count_units(unit.record.service, -1)
+    catalogue.count_units(market, unit.record.service, -1)
     with pytest.raises(AssertionError, match="than were posted"):
-        market.ending.refund(unit, Refund.EXPIRED)
+        settlement.refund(market, unit, Refund.EXPIRED)
 
 
 def test_a_winner_that_revealed_nothing_is_noticed() -> None:
     bound, unit, _ = racing()
     result = race_results.RaceResult(b"r" * 32, unit.record.racers[0], None)
     with pytest.raises(AssertionError, match="has revealed"):
-        bound[InferenceMarket].ending.settle(unit, result)
+        settlement.settle(bound[InferenceMarket], unit, result)
 
 
 def test_a_race_that_agrees_on_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +187,7 @@ def test_a_race_without_a_round_is_noticed() -> None:
     bound, unit, _ = racing()
     market = bound[InferenceMarket]
     with pytest.raises(AssertionError, match="has a round"):
-        market.racing.step(OpenUnit(unit.id, replace(unit.record, round=None)))
+        race.step(market, OpenUnit(unit.id, replace(unit.record, round=None)))
 
 
 def test_a_case_of_a_unit_that_is_gone_and_a_stranger_in_one_are_noticed() -> None:
@@ -195,7 +196,7 @@ def test_a_case_of_a_unit_that_is_gone_and_a_stranger_in_one_are_noticed() -> No
     ruling = CaseRuling(CaseOutcome.UNDECIDED, None)
     with pytest.raises(AssertionError, match="until its case is over"):
         market.carry_out(b"u" * 32, ruling)
-    market.ending.refund(unit, Refund.INCONCLUSIVE)
+    settlement.refund(market, unit, Refund.INCONCLUSIVE)
     with pytest.raises(AssertionError, match="stand for what they said"):
         market.charge_party(unit.id, unit.record.racers[0].owner, ())
 
@@ -207,39 +208,39 @@ def test_a_cursor_never_falls_back() -> None:
     bound, _ = queued()
     bound[InferenceMarket].agenda.cursor.set(bound[System].number.get() + 1)
     with pytest.raises(AssertionError, match="only rises"):
-        bound[InferenceMarket].state.agenda.due(WeightMeter(HEIGHT_BUDGET), WeightMeter(FINAL_BUDGET))
+        schedules.due(bound[InferenceMarket], WeightMeter(HEIGHT_BUDGET), WeightMeter(FINAL_BUDGET))
 
 
 def test_nothing_is_put_where_nobody_comes_by_again() -> None:
     bound, unit = queued()
-    agenda, now = bound[InferenceMarket].state.agenda, bound[System].number.get()
-    schedules = (agenda.by_height, agenda.by_finality, agenda.rising, agenda.expiring)
-    for schedule in schedules:
+    market, now = bound[InferenceMarket], bound[System].number.get()
+    of_units = (market.agenda, market.final_agenda, market.rising, market.expiring)
+    for schedule in of_units:
         schedule.put(now + 1, unit.id)
-    agenda.draw_at(now + 1, 1, unit.id)
-    for schedule in (*schedules, agenda.draws):
+    schedules.draw_at(market, now + 1, 1, unit.id)
+    for schedule in (*of_units, market.draws):
         schedule.cursor.set(now + 1)
-    for schedule in schedules:
+    for schedule in of_units:
         with pytest.raises(AssertionError, match="never taken"):
             schedule.put(now + 1, unit.id)
     with pytest.raises(AssertionError, match="never taken"):
-        agenda.draw_at(now + 1, 1, unit.id)
+        schedules.draw_at(market, now + 1, 1, unit.id)
 
 
 def test_who_left_the_queue_is_not_drawn() -> None:
     bound, unit, _ = racing()
     market = bound[InferenceMarket]
-    market.state.agenda.draw_at(bound[System].number.get() + 1, unit.record.posted_at, unit.id)
+    schedules.draw_at(market, bound[System].number.get() + 1, unit.record.posted_at, unit.id)
     market.draws.cursor.set(bound[System].number.get())
     bound[Beacon].final.set(FinalBlock(bound[System].number.get() + 1, bytes(32)))
     with pytest.raises(AssertionError, match="neither drawn nor woken"):
-        market.queueing.draw(WeightMeter(HEIGHT_BUDGET))
+        queue.draw(market, WeightMeter(HEIGHT_BUDGET))
 
 
 def test_what_is_called_is_there() -> None:
     bound, unit = queued()
     del bound[InferenceMarket].units[unit.id]
-    bound[InferenceMarket].state.agenda.by_height.put(bound[System].number.get() + 1, unit.id)
+    bound[InferenceMarket].agenda.put(bound[System].number.get() + 1, unit.id)
     bound[System].number.set(bound[System].number.get() + 1)
     with pytest.raises(AssertionError, match="on no agenda"):
         bound[InferenceMarket].on_initialize()
@@ -248,7 +249,7 @@ def test_what_is_called_is_there() -> None:
 def test_who_is_woken_has_slept() -> None:
     bound, unit = queued()
     with pytest.raises(AssertionError, match="has slept"):
-        bound[InferenceMarket].state.sleepers.rouse(0, 3, unit.id)
+        sleepers.rouse(bound[InferenceMarket], 0, 3, unit.id)
 
 
 # ------------------------------------------------------------------------------------------------ devices and services
@@ -258,7 +259,7 @@ def test_a_device_never_secures_less_than_nothing() -> None:
     bound, unit, racer = racing()
     change(bound, racer.device, lambda device: replace(device, secured=device.secured - 1))
     with pytest.raises(AssertionError, match="secures each unit once"):
-        bound[InferenceMarket].ending.refund(unit, Refund.INCONCLUSIVE)
+        settlement.refund(bound[InferenceMarket], unit, Refund.INCONCLUSIVE)
 
 
 def test_a_device_has_one_assignment() -> None:
@@ -290,23 +291,23 @@ def test_a_device_that_secures_a_unit_is_there() -> None:
     bound, unit, racer = racing()
     del bound[Devices].devices[racer.device]
     with pytest.raises(AssertionError, match="nothing is held for a case that has ended"):
-        bound[InferenceMarket].ending.refund(unit, Refund.INCONCLUSIVE)
+        settlement.refund(bound[InferenceMarket], unit, Refund.INCONCLUSIVE)
 
 
 def test_no_more_offers_are_withdrawn_than_were_made() -> None:
     bound, _, racer = racing()
     change(bound, racer.device, lambda device: replace(device, offers=0))
     with pytest.raises(AssertionError, match="than were made"):
-        bound[InferenceMarket].catalogue.withdraw_offer(racer.device, 0)
+        catalogue.withdraw_offer(bound[InferenceMarket], racer.device, 0)
 
 
 def test_an_open_service_holds_its_deposit() -> None:
     bound, _ = queued()
     market = bound[InferenceMarket]
-    sold = market.catalogue.service(0)
+    sold = market.service(0)
     market.services[0] = replace(sold, deposit=20 * OGPU)
     with pytest.raises(AssertionError, match="what it holds itself"):
-        market.catalogue.close(0, sold.owner)
+        catalogue.close(market, 0, sold.owner)
 
 
 def test_an_offer_holds_its_deposit_and_its_device() -> None:
@@ -319,11 +320,11 @@ def test_an_offer_holds_its_deposit_and_its_device() -> None:
     bound = chain.now()
     lose(bound, keys.stash, offer_hold(0, keys.device))
     with pytest.raises(AssertionError, match="what it holds itself"):
-        bound[InferenceMarket].catalogue.withdraw_offer(keys.device, 0)
+        catalogue.withdraw_offer(bound[InferenceMarket], keys.device, 0)
     bound = chain.now()
     del bound[Devices].devices[keys.device]
     with pytest.raises(AssertionError, match="cannot leave"):
-        bound[InferenceMarket].catalogue.withdraw_offer(keys.device, 0)
+        catalogue.withdraw_offer(bound[InferenceMarket], keys.device, 0)
 
 
 @pytest.mark.parametrize("case", [UNIT_MONEY, UNIT_DEPOSIT, COLLATERAL])
@@ -332,15 +333,15 @@ def test_a_unit_leaves_nothing_held_by_anybody(case: HoldReason) -> None:
     who = CUSTOMER.stash if case is COLLATERAL else keys.stash  # whose part in the case is another
     bound[Balances].hold(who, Hold(case, unit.id), 1)
     with pytest.raises(AssertionError, match="case that has ended"):
-        bound[InferenceMarket].ending.refund(unit, Refund.INCONCLUSIVE)
-        bound[InferenceMarket].ending.forget(unit.id)
+        settlement.refund(bound[InferenceMarket], unit, Refund.INCONCLUSIVE)
+        settlement.forget(bound[InferenceMarket], unit.id)
 
 
 def test_a_race_that_is_drawn_again_leaves_no_collateral() -> None:
     bound, unit, _ = racing()
     bound[Balances].hold(CUSTOMER.stash, Hold(COLLATERAL, unit.id), 1)
     with pytest.raises(AssertionError, match="case that has ended"):
-        bound[InferenceMarket].queueing.requeue(unit)
+        queue.requeue(bound[InferenceMarket], unit)
 
 
 def test_a_service_an_offer_and_a_device_leave_nothing_held() -> None:
@@ -351,9 +352,9 @@ def test_a_service_an_offer_and_a_device_leave_nothing_held() -> None:
     for hold in (service_hold(0), offer_hold(0, keys.device), Hold(FREE_BOND, keys.device)):
         bound[Balances].hold(CUSTOMER.stash, hold, 1)
     with pytest.raises(AssertionError, match="case that has ended"):
-        market.catalogue.close(0, CUSTOMER.stash)
+        catalogue.close(market, 0, CUSTOMER.stash)
     with pytest.raises(AssertionError, match="case that has ended"):
-        market.catalogue.withdraw_offer(keys.device, 0)
+        catalogue.withdraw_offer(market, keys.device, 0)
     with pytest.raises(AssertionError, match="case that has ended"):
         bound.dispatch(Devices.unregister_device(device=keys.device), Signed(keys.stash))
     assert devices.devices[keys.device] is None
@@ -491,11 +492,11 @@ def test_a_units_end_leaves_the_other_units_of_its_customer_alone() -> None:
     bound = chain.now()
     balances, market = bound[Balances], bound[InferenceMarket]
     record = market.open_unit(second).record
-    market.ending.refund(market.open_unit(first), Refund.EXPIRED)
+    settlement.refund(market, market.open_unit(first), Refund.EXPIRED)
     assert balances.held(CUSTOMER.stash, Hold(UNIT_MONEY, first)) == 0
     assert balances.held(CUSTOMER.stash, Hold(UNIT_MONEY, second)) == record.escrow + record.bond
     assert balances.held(CUSTOMER.stash, Hold(UNIT_DEPOSIT, first)) == record.deposit
-    market.ending.forget(first)
+    settlement.forget(market, first)
     assert balances.held(CUSTOMER.stash, Hold(UNIT_DEPOSIT, second)) == record.deposit
 
 

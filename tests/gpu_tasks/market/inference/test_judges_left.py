@@ -12,8 +12,8 @@ from counted_reads import watched_hook
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.draws import RACING_PART, FreeSlot, Spare, Wanted, spare_of_stake
+from gpu_tasks.market.inference import catalogue, slots
 from gpu_tasks.market.inference import events as ev
-from gpu_tasks.market.inference import slots
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.judges_left import (
     LOOK_WEIGHT,
@@ -489,7 +489,7 @@ def test_where_others_race_one_place_is_to_be_filled() -> None:
     """Who must stay to judge is reckoned for that place: of one racer more, not of as many as were asked for."""
     chain = MarketChain(named_keys(27))
     _, unit, racers = matched(chain, 3)
-    slots = Slots(chain.now()[InferenceMarket].state, WeightMeter(Weight(10**12, 0)))
+    slots = Slots(chain.now()[InferenceMarket], WeightMeter(Weight(10**12, 0)))
     wanted = slots.wanted(unit, unit.price)
     assert {racer.stash for racer in racers} < set(wanted.excluded)
     assert wanted.spare.count == 1
@@ -508,8 +508,8 @@ def test_what_one_service_was_given_counts_once_for_another(price: int) -> None:
     sold = ServiceTerms(b"x", WORKLOAD, MODEL, per_thousand(price // 100), per_thousand(price), 1, 30, 64)
     numbers = (1, 2)
     for number in numbers:
-        bound[InferenceMarket].catalogue.create(CUSTOMER.stash, sold, deposit=0)
-        bound[InferenceMarket].catalogue.place_offer(only.device, number, per_thousand(price // 100))
+        catalogue.create(bound[InferenceMarket], CUSTOMER.stash, sold, deposit=0)
+        catalogue.place_offer(bound[InferenceMarket], only.device, number, per_thousand(price // 100))
     chain.state = chain.state.updated(bound.overlay.changes())
     chain.blocks(3)
     asked = terms(price, 1, chain.height - 1)

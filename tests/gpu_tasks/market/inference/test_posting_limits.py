@@ -126,7 +126,7 @@ def test_a_lease_is_longer_by_three_times_what_the_slowest_needs_and_has_an_end(
         signed(CUSTOMER.stash, InferenceMarket.post(service=1, units=(fits,))),
     )
     unit = chain.unit(unit_id_of(GENESIS_HASH, CUSTOMER.stash, 0))
-    assert chain.now()[InferenceMarket].racing.windows_of(unit).lease == UNIT_LEASE_MAX
+    assert chain.now()[InferenceMarket].windows_of(unit).lease == UNIT_LEASE_MAX
 
 
 def test_a_service_keeps_to_its_limits() -> None:

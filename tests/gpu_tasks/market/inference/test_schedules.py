@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 from gpu_tasks.market.ages import aged
-from gpu_tasks.market.inference.schedules import EXPIRY_WEIGHT, STEP_WEIGHT, Agenda
+from gpu_tasks.market.inference.schedules import EXPIRY_WEIGHT, STEP_WEIGHT, drawable, due, expired
 from runtime.encoding.types import Weight
 from runtime.frame.schedule import WeightMeter
 
@@ -25,12 +26,17 @@ class Kept:
 
 def test_each_schedule_has_its_budget_and_nobody_is_called_twice() -> None:
     heights, final, old, draws = Kept(b"a", b"b"), Kept(b"b", b"c"), Kept(b"d"), Kept(aged(5, b"e"))
-    system = SimpleNamespace(number=SimpleNamespace(get=lambda: 9))
-    beacon = SimpleNamespace(final_height=lambda: 7)
-    agenda = Agenda(system, beacon, heights, final, draws, Kept(), old)  # type: ignore[arg-type]  # what it uses of them
+    market: Any = SimpleNamespace(
+        height=9,
+        beacon=SimpleNamespace(final_height=lambda: 7),
+        agenda=heights,
+        final_agenda=final,
+        draws=draws,
+        expiring=old,
+    )
     by_height, by_finality, for_draws, for_old = (WeightMeter(Weight(number, 0)) for number in range(4))
-    assert agenda.due(by_height, by_finality) == (b"b", b"c", b"a")
+    assert due(market, by_height, by_finality) == (b"b", b"c", b"a")
     assert final.asked == [(7, by_finality, STEP_WEIGHT)]
     assert heights.asked == [(9, by_height, STEP_WEIGHT)]
-    assert (list(agenda.drawable(for_draws)), draws.asked) == ([b"e"], [(7, for_draws, None)])
-    assert (list(agenda.expired(for_old)), old.asked) == ([b"d"], [(9, for_old, EXPIRY_WEIGHT)])
+    assert (list(drawable(market, for_draws)), draws.asked) == ([b"e"], [(7, for_draws, None)])
+    assert (list(expired(market, for_old)), old.asked) == ([b"d"], [(9, for_old, EXPIRY_WEIGHT)])

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import inference, money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.queue import WELCOME_WEIGHT
-from gpu_tasks.market.inference.sleeping.easing import EASE_WEIGHT, NEVER_SEEN, Eased, Easing
-from gpu_tasks.market.inference.sleeping.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, Sleepers
+from gpu_tasks.market.inference.sleeping import sleepers
+from gpu_tasks.market.inference.sleeping.easing import EASE_WEIGHT, step
+from gpu_tasks.market.inference.sleeping.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, lay_down, of_turn, stir
+from gpu_tasks.market.inference.storage import NEVER_SEEN, Eased
 from gpu_tasks.market.inference.units import UnitState
 from market_agents import Agent, Habit
 from runtime.encoding.types import Weight
@@ -216,30 +219,26 @@ def test_many_units_that_nobody_can_serve_do_not_outlast_those_behind_them() -> 
     assert chain.unit(honest).state is UnitState.RACING
 
 
-def sleepers_alone() -> Sleepers:
-    return MarketChain(named_keys(1)).now()[InferenceMarket].state.sleepers
-
-
 def unit_named(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
 def test_who_sleeps_since_the_block_of_the_change_was_tried_with_it() -> None:
-    sleepers = sleepers_alone()
+    market = MarketChain(named_keys(1)).now()[InferenceMarket]
     for number, since in enumerate((4, 5, 6)):
-        sleepers.lay_down(7, since, unit_named(number))
-    sleepers.stir({7: 1}, before=5)
-    (turn,) = sleepers.stirred.get()
-    assert sleepers.of_turn(turn) == ([unit_named(0)], False)
+        lay_down(market, 7, since, unit_named(number))
+    stir(market, {7: 1}, before=5)
+    (turn,) = market.stirred_services.get()
+    assert of_turn(market, turn) == ([unit_named(0)], False)
 
 
 def test_one_turn_is_for_a_bounded_number_of_slots() -> None:
-    sleepers, most = sleepers_alone(), WAKES_PER_SLOT * SLOTS_STIRRED_MAX
+    market, most = MarketChain(named_keys(1)).now()[InferenceMarket], WAKES_PER_SLOT * SLOTS_STIRRED_MAX
     for number in range(most + 10):
-        sleepers.lay_down(7, 1, unit_named(number))
-    sleepers.stir({7: 10 * SLOTS_STIRRED_MAX}, before=2)
-    (turn,) = sleepers.stirred.get()
-    assert sleepers.of_turn(turn) == ([unit_named(number) for number in range(most)], True)
+        lay_down(market, 7, 1, unit_named(number))
+    stir(market, {7: 10 * SLOTS_STIRRED_MAX}, before=2)
+    (turn,) = market.stirred_services.get()
+    assert of_turn(market, turn) == ([unit_named(number) for number in range(most)], True)
 
 
 def test_a_unit_whose_beacon_was_dropped_is_recorded_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,53 +403,57 @@ class Value:
         self.value, self.writes = value, self.writes + 1
 
 
-class Stirs:
-    """Sleepers that note what is stirred."""
+class Market:
+    """So many services, and what was seen of the parameter last; it notes what is stirred, since before which block."""
 
-    def __init__(self) -> None:
-        self.seen: list[tuple[int, int]] = []
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, services: int, seen: Eased) -> None:
+        self.next_service, self.eased = Value(services), Value(seen)
+        self.stirred: list[tuple[int, int]] = []
+        monkeypatch.setattr(sleepers, "stir", self._stir)
 
-    def stir(self, slots: dict[int, int], before: int) -> None:
-        self.seen += [(service, before) for service in slots]
+    def step(self, height: int, bond_min: int, budget: WeightMeter) -> None:
+        self.height, self.stake = height, SimpleNamespace(validator_bond_min=bond_min)
+        market: Any = self
+        step(market, budget)
 
-
-def eased(services: int, seen: Eased) -> tuple[Easing, Stirs, Value]:
-    stirs, value = Stirs(), Value(seen)
-    parts: tuple[Any, Any, Any] = (stirs, Value(services), value)
-    return Easing(*parts), stirs, value
+    def _stir(self, market: Any, slots: dict[int, int], before: int) -> None:
+        assert market is self
+        self.stirred += [(service, before) for service in slots]
 
 
 @pytest.mark.parametrize("bond_min", [10, 11])
-def test_a_bond_that_does_not_fall_wakes_nobody(bond_min: int) -> None:
-    easing_, stirs, value = eased(3, Eased(10, 0, 0))
-    easing_.step(7, bond_min, WeightMeter(PLENTY))
-    assert (stirs.seen, value.get()) == ([], Eased(bond_min, 0, 0))
-    assert value.writes == (bond_min != 10), "an idle market writes nothing"
+def test_a_bond_that_does_not_fall_wakes_nobody(monkeypatch: pytest.MonkeyPatch, bond_min: int) -> None:
+    market = Market(monkeypatch, 3, Eased(10, 0, 0))
+    market.step(7, bond_min, WeightMeter(PLENTY))
+    assert (market.stirred, market.eased.get()) == ([], Eased(bond_min, 0, 0))
+    assert market.eased.writes == (bond_min != 10), "an idle market writes nothing"
 
 
-def test_a_chain_that_begins_wakes_nobody() -> None:
-    easing_, stirs, value = eased(3, NEVER_SEEN)
-    easing_.step(1, 10, WeightMeter(PLENTY))
-    assert (stirs.seen, value.get()) == ([], Eased(10, 0, 0))
+def test_a_chain_that_begins_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    market = Market(monkeypatch, 3, NEVER_SEEN)
+    market.step(1, 10, WeightMeter(PLENTY))
+    assert (market.stirred, market.eased.get()) == ([], Eased(10, 0, 0))
 
 
-def test_a_bond_that_falls_stirs_each_service_once_within_the_budget_of_each_block() -> None:
-    easing_, stirs, value = eased(7, Eased(10, 0, 0))
+def test_a_bond_that_falls_stirs_each_service_once_within_each_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    market = Market(monkeypatch, 7, Eased(10, 0, 0))
     taken = []
     for height in range(20, 26):
         budget = WeightMeter(Weight(EASE_WEIGHT.ref_time * 3, 0))
-        easing_.step(height, 9, budget)
+        market.step(height, 9, budget)
         taken.append(budget.spent.ref_time // EASE_WEIGHT.ref_time)
-    assert stirs.seen == [(service, 20) for service in range(7)]
+    assert market.stirred == [(service, 20) for service in range(7)]
     assert taken == [3, 3, 1, 0, 0, 0]
-    assert value.get() == Eased(9, 0, 0)
+    assert market.eased.get() == Eased(9, 0, 0)
 
 
-def test_one_that_falls_again_begins_anew() -> None:
-    easing_, stirs, _ = eased(2, Eased(10, 0, 0))
+def test_one_that_falls_again_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    market = Market(monkeypatch, 2, Eased(10, 0, 0))
     for height, bond_min in ((20, 9), (21, 8), (22, 8)):
-        easing_.step(height, bond_min, WeightMeter(Weight(EASE_WEIGHT.ref_time, 0)))
-    assert stirs.seen == [(0, 20), (0, 21), (1, 21)]
+        market.step(height, bond_min, WeightMeter(Weight(EASE_WEIGHT.ref_time, 0)))
+    assert market.stirred == [(0, 20), (0, 21), (1, 21)]
 
 
 # ----------------------------------------------------------------------------------------------------------- first come
