@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,10 @@ class Liar:
         return await ProvedChain.open("ws://liar", self.ask, APIS, DEVNET, genesis)
 
 
-def with_node(folder: Path, body: Callable[[PlayedNode, Liar], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with served(folder) as (node, port), await RpcConnection.open(f"ws://127.0.0.1:{port}") as rpc:
-            await body(node, Liar(rpc))
-
-    asyncio.run(main())
+@asynccontextmanager
+async def with_node(folder: Path) -> AsyncIterator[tuple[PlayedNode, Liar]]:
+    async with served(folder) as (node, port), await RpcConnection.open(f"ws://127.0.0.1:{port}") as rpc:
+        yield node, Liar(rpc)
 
 
 async def until_final(liar: Liar, node: PlayedNode) -> None:
@@ -89,8 +88,8 @@ async def everything(view: ProvedView | ChainClient) -> list[Any]:
     return found
 
 
-def test_what_is_proved_is_what_the_node_says_when_it_is_honest(tmp_path: Path) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
+async def test_what_is_proved_is_what_the_node_says_when_it_is_honest(tmp_path: Path) -> None:
+    async with with_node(tmp_path) as (node, liar):
         node.author()
         await until_final(liar, node)
         chain = await liar.open(node.chain.genesis_hash)
@@ -102,11 +101,9 @@ def test_what_is_proved_is_what_the_node_says_when_it_is_honest(tmp_path: Path) 
         assert "old" in str(chain.doubt_of(view))
         assert chain.doubt_of(view, lambda: (FIRST_SLOT + 1) * 1_000) is None
 
-    with_node(tmp_path, body)
 
-
-def test_the_newest_block_is_block_zero_at_first_and_never_goes_back(tmp_path: Path) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
+async def test_the_newest_block_is_block_zero_at_first_and_never_goes_back(tmp_path: Path) -> None:
+    async with with_node(tmp_path) as (node, liar):
         chain = await liar.open(node.chain.genesis_hash)
         view = await chain.newest()
         assert await view.read(System.number) == 0
@@ -120,11 +117,9 @@ def test_the_newest_block_is_block_zero_at_first_and_never_goes_back(tmp_path: P
         liar.lies["ogpu_certifiedHeader"] = lambda _: old
         assert (await chain.newest()).height == 2
 
-    with_node(tmp_path, body)
 
-
-def test_the_chain_goes_on_over_the_ends_of_epochs(tmp_path: Path) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
+async def test_the_chain_goes_on_over_the_ends_of_epochs(tmp_path: Path) -> None:
+    async with with_node(tmp_path) as (node, liar):
         chain = await liar.open(node.chain.genesis_hash)
         for _ in range(DEVNET.boundary(1) + 2):
             node.author()
@@ -135,11 +130,9 @@ def test_the_chain_goes_on_over_the_ends_of_epochs(tmp_path: Path) -> None:
             assert (await chain.at(node.ids[height])).height == height
         assert liar.asked.count("ogpu_handoffs") == 1
 
-    with_node(tmp_path, body)
 
-
-def test_a_block_is_shown_to_be_final_by_hashes_alone_where_no_state_names_it_any_more(tmp_path: Path) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
+async def test_a_block_is_shown_to_be_final_by_hashes_alone_where_no_state_names_it_any_more(tmp_path: Path) -> None:
+    async with with_node(tmp_path) as (node, liar):
         for _ in range(5):
             node.author()
         await until_final(liar, node)
@@ -156,13 +149,11 @@ def test_a_block_is_shown_to_be_final_by_hashes_alone_where_no_state_names_it_an
             await chain.at(node.ids[2])
         assert (await chain.at(other)).height == 4
 
-    with_node(tmp_path, body)
 
-
-def test_a_new_final_block_descends_from_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_final_block_descends_from_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has keys that were in office once certifies another past; what was final here before is not in it."""
 
-    async def body(node: PlayedNode, liar: Liar) -> None:
+    async with with_node(tmp_path) as (node, liar):
         for _ in range(4):
             node.author()
         await until_final(liar, node)
@@ -182,13 +173,13 @@ def test_a_new_final_block_descends_from_the_one_before(tmp_path: Path, monkeypa
         far.descend_from(2, blake2_256(b"too long ago for a state to tell"))
         assert (await far.newest()).height == 5
 
-    with_node(tmp_path, body)
 
-
-def test_a_history_without_a_block_that_was_final_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_history_without_a_block_that_was_final_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A node that lags shows a lower block of an earlier slot."""
 
-    async def body(node: PlayedNode, liar: Liar) -> None:
+    async with with_node(tmp_path) as (node, liar):
         for _ in range(4):
             node.author()
         await until_final(liar, node)
@@ -225,11 +216,9 @@ def test_a_history_without_a_block_that_was_final_is_another(tmp_path: Path, mon
         monkeypatch.setattr("wallet.proved.chain.BLOCK_HASH_COUNT", 2)
         assert [await anew(number, other) for number in (1, 2)] == [(False, 0), (True, 1)]
 
-    with_node(tmp_path, body)
 
-
-def test_what_an_extrinsic_did_is_shown_by_the_block_and_by_one_above_it(tmp_path: Path) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
+async def test_what_an_extrinsic_did_is_shown_by_the_block_and_by_one_above_it(tmp_path: Path) -> None:
+    async with with_node(tmp_path) as (node, liar):
         chain = await liar.open(node.chain.genesis_hash)
         raw = payment(node.chain, 7)
         node.pool.append(raw)
@@ -243,8 +232,6 @@ def test_what_an_extrinsic_did_is_shown_by_the_block_and_by_one_above_it(tmp_pat
         above = await liar.rpc.call("ogpu_certifiedHeader", 2)
         liar.lies["ogpu_certifiedHeader"] = lambda _: above
         assert await chain.included(block, blake2_256(raw)) == first
-
-    with_node(tmp_path, body)
 
 
 def _without_last(name: str) -> Lie:
@@ -289,16 +276,14 @@ LIES_ABOUT_READS: dict[str, tuple[str, Lie, str]] = {
 
 
 @pytest.mark.parametrize(("method", "lie", "sentence"), LIES_ABOUT_READS.values(), ids=LIES_ABOUT_READS)
-def test_who_lies_about_the_state_is_named(tmp_path: Path, method: str, lie: Lie, sentence: str) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
+async def test_who_lies_about_the_state_is_named(tmp_path: Path, method: str, lie: Lie, sentence: str) -> None:
+    async with with_node(tmp_path) as (node, liar):
         node.author()
         await until_final(liar, node)
         view = await (await liar.open(node.chain.genesis_hash)).newest()
         liar.lies[method] = lie
         with pytest.raises(NodeRefutedError, match=f"do not believe the node at ws://liar about {sentence}"):
             await everything(view)
-
-    with_node(tmp_path, body)
 
 
 HEADER_LIES: dict[str, tuple[Lie, str]] = {
@@ -315,8 +300,8 @@ HEADER_LIES: dict[str, tuple[Lie, str]] = {
 
 
 @pytest.mark.parametrize(("lie", "sentence"), HEADER_LIES.values(), ids=HEADER_LIES)
-def test_who_lies_about_the_final_block_is_named(tmp_path: Path, lie: Lie, sentence: str) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
+async def test_who_lies_about_the_final_block_is_named(tmp_path: Path, lie: Lie, sentence: str) -> None:
+    async with with_node(tmp_path) as (node, liar):
         node.author()
         await until_final(liar, node)
         chain = await liar.open(node.chain.genesis_hash)
@@ -326,11 +311,9 @@ def test_who_lies_about_the_final_block_is_named(tmp_path: Path, lie: Lie, sente
         ):
             await chain.newest()
 
-    with_node(tmp_path, body)
 
-
-def test_who_serves_another_genesis_is_named(tmp_path: Path) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
+async def test_who_serves_another_genesis_is_named(tmp_path: Path) -> None:
+    async with with_node(tmp_path) as (node, liar):
         node.author()
         liar.lies["chain_getHeader"] = lambda said: {**said, "stateRoot": "0x" + "ab" * 32}
         with pytest.raises(NodeRefutedError, match=r"the validators of the genesis block: .*not have the genesis hash"):
@@ -339,13 +322,11 @@ def test_who_serves_another_genesis_is_named(tmp_path: Path) -> None:
         with pytest.raises(NodeRefutedError, match="the validators of the genesis block: the answer is not the object"):
             await liar.open(node.chain.genesis_hash)
 
-    with_node(tmp_path, body)
 
-
-def test_two_certified_blocks_of_one_height_are_said(tmp_path: Path) -> None:
+async def test_two_certified_blocks_of_one_height_are_said(tmp_path: Path) -> None:
     """More than a third of the validators signed both: nothing of this chain is to be believed."""
 
-    async def body(node: PlayedNode, liar: Liar) -> None:
+    async with with_node(tmp_path) as (node, liar):
         node.author()
         await until_final(liar, node)
         chain = await liar.open(node.chain.genesis_hash)
@@ -360,8 +341,6 @@ def test_two_certified_blocks_of_one_height_are_said(tmp_path: Path) -> None:
         liar.lies["ogpu_certifiedHeader"] = lambda _: said
         with pytest.raises(NodeRefutedError, match="two certified blocks of height 1"):
             await chain.newest()
-
-    with_node(tmp_path, body)
 
 
 def _encoded(chain: DevChain) -> bytes:
@@ -389,8 +368,8 @@ OUTCOME_LIES: dict[str, tuple[str, Lie, str]] = {
 
 
 @pytest.mark.parametrize(("method", "lie", "sentence"), OUTCOME_LIES.values(), ids=OUTCOME_LIES)
-def test_who_lies_about_an_extrinsic_is_named(tmp_path: Path, method: str, lie: Lie, sentence: str) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
+async def test_who_lies_about_an_extrinsic_is_named(tmp_path: Path, method: str, lie: Lie, sentence: str) -> None:
+    async with with_node(tmp_path) as (node, liar):
         chain = await liar.open(node.chain.genesis_hash)
         raw = payment(node.chain, 7)
         node.pool.append(raw)
@@ -400,11 +379,9 @@ def test_who_lies_about_an_extrinsic_is_named(tmp_path: Path, method: str, lie: 
         with pytest.raises(NodeRefutedError, match=sentence):
             await chain.included(block, blake2_256(raw))
 
-    with_node(tmp_path, body)
 
-
-def test_a_block_that_is_not_final_and_one_that_never_was_are_not_reported(tmp_path: Path) -> None:
-    async def body(node: PlayedNode, liar: Liar) -> None:
+async def test_a_block_that_is_not_final_and_one_that_never_was_are_not_reported(tmp_path: Path) -> None:
+    async with with_node(tmp_path) as (node, liar):
         chain = await liar.open(node.chain.genesis_hash)
         raw = payment(node.chain, 7)
         node.pool.append(raw)
@@ -427,13 +404,11 @@ def test_a_block_that_is_not_final_and_one_that_never_was_are_not_reported(tmp_p
             with pytest.raises(NodeRefutedError, match="being final"):
                 await chain.included(dead, blake2_256(lone.extrinsics[1]))
 
-    with_node(tmp_path, body)
 
-
-def test_another_header_under_the_hash_of_a_final_block_is_refused(tmp_path: Path) -> None:
+async def test_another_header_under_the_hash_of_a_final_block_is_refused(tmp_path: Path) -> None:
     """Else a node chooses the state that a checkpoint, or any read at a block, is proved against."""
 
-    async def body(node: PlayedNode, liar: Liar) -> None:
+    async with with_node(tmp_path) as (node, liar):
         chain = await liar.open(node.chain.genesis_hash)
         block = node.author()
         await until_final(liar, node)
@@ -442,17 +417,15 @@ def test_another_header_under_the_hash_of_a_final_block_is_refused(tmp_path: Pat
         with pytest.raises(NodeRefutedError, match="another hash"):
             await chain.at(block)
 
-    with_node(tmp_path, body)
 
-
-def test_a_call_that_reads_too_much_is_refused_by_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_reads_too_much_is_refused_by_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("node.rpc.methods.state.MAX_CALL_KEYS", 3)
 
-    async def body(node: PlayedNode, liar: Liar) -> None:
+    async with with_node(tmp_path) as (node, liar):
         node.author()
         await until_final(liar, node)
         view = await (await liar.open(node.chain.genesis_hash)).newest()
         with pytest.raises(RpcError, match="GpuTasksApi_devices reads more than 3 keys"):
             await view.query("GpuTasksApi_devices")
-
-    with_node(tmp_path, body)

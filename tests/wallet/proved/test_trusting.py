@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,6 @@ from wallet.verified import VerifiedClient
 
 GENESIS = b"g" * 32
 NOW_MS = 1_800_000_000_000
-Back = Callable[[PlayedNode, VerifiedClient, list[int]], Awaitable[None]]
 
 
 def block(age_ms: int, number: int = 7) -> SeenBlock:
@@ -78,28 +78,24 @@ def test_after_the_trusting_period_a_sentence_says_what_to_do() -> None:
     assert "--checkpoint 0x" in said
 
 
-def absent(folder: Path, monkeypatch: pytest.MonkeyPatch, back: Back) -> list[str]:
-    """Connect, stay away for twenty days, and be back; what was told."""
-    told: list[str] = []
-
-    async def main() -> None:
-        async with served(folder) as (node, port):
-            node.author()
-            node.author()
-            clock = [(FIRST_SLOT + 3) * 1_000]
-            monkeypatch.setattr(verified, "system_clock_ms", lambda: clock[0])
-            url, trust = f"ws://127.0.0.1:{port}", Trust(folder / "keys")
-            async with await VerifiedClient.connect_by(url, trust, told.append) as client:
-                while await client.height(await client.finalized()) < 2:
-                    await asyncio.sleep(0.01)
-            assert (folder / "keys" / SEEN_FILE).exists()
-            clock[0] += 20 * DAY_MS
-            told.clear()
-            async with await VerifiedClient.connect(url) as client:
-                await back(node, client, clock)
-
-    asyncio.run(main())
-    return told
+@asynccontextmanager
+async def absent(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[PlayedNode, VerifiedClient, list[int]]]:
+    """Connect, stay away for twenty days, and be back."""
+    async with served(folder) as (node, port):
+        node.author()
+        node.author()
+        clock = [(FIRST_SLOT + 3) * 1_000]
+        monkeypatch.setattr(verified, "system_clock_ms", lambda: clock[0])
+        url, trust = f"ws://127.0.0.1:{port}", Trust(folder / "keys")
+        async with await VerifiedClient.connect_by(url, trust, lambda _: None) as client:
+            while await client.height(await client.finalized()) < 2:
+                await asyncio.sleep(0.01)
+        assert (folder / "keys" / SEEN_FILE).exists()
+        clock[0] += 20 * DAY_MS
+        async with await VerifiedClient.connect(url) as client:
+            yield node, client, clock
 
 
 async def check(client: VerifiedClient, folder: Path, checkpoint: bytes | None = None, *, is_live: bool) -> None:
@@ -108,10 +104,10 @@ async def check(client: VerifiedClient, folder: Path, checkpoint: bytes | None =
     await client._check_age(trust, client._proved, is_development=not is_live)
 
 
-def test_a_development_chain_is_told_only_and_a_live_one_refused(
+async def test_a_development_chain_is_told_only_and_a_live_one_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def back(_: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+    async with absent(tmp_path, monkeypatch) as (_, client, clock):
         await client.begin(Trust(tmp_path / "keys"), lambda _: None)
         await check(client, tmp_path, is_live=False)
         with pytest.raises(TrustExpiredError, match="20 days old"):
@@ -119,13 +115,11 @@ def test_a_development_chain_is_told_only_and_a_live_one_refused(
         clock[0] -= 7 * DAY_MS
         await check(client, tmp_path, is_live=True)
 
-    absent(tmp_path, monkeypatch, back)
 
-
-def test_another_history_of_a_live_chain_is_not_taken_for_a_reset(
+async def test_another_history_of_a_live_chain_is_not_taken_for_a_reset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+    async with absent(tmp_path, monkeypatch) as (node, client, clock):
         await client.begin(Trust(tmp_path / "keys"), lambda _: None)
         clock[0] -= 20 * DAY_MS
         seen = read_seen(tmp_path / "keys", node.chain.genesis_hash)
@@ -136,11 +130,9 @@ def test_another_history_of_a_live_chain_is_not_taken_for_a_reset(
             await check(client, tmp_path, is_live=is_live)
             assert read_seen(tmp_path / "keys", node.chain.genesis_hash) == known
 
-    absent(tmp_path, monkeypatch, back)
 
-
-def test_somebody_s_word_for_a_recent_block_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+async def test_somebody_s_word_for_a_recent_block_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with absent(tmp_path, monkeypatch) as (node, client, clock):
         await client.begin(Trust(tmp_path / "keys"), lambda _: None)
         with pytest.raises(TrustExpiredError):  # the block is final, and no younger than what is known
             await check(client, tmp_path, block_id(node.chain.head), is_live=True)
@@ -156,11 +148,9 @@ def test_somebody_s_word_for_a_recent_block_begins_anew(tmp_path: Path, monkeypa
         await check(client, tmp_path, block_id(node.chain.head), is_live=True)
         assert read_seen(tmp_path / "keys", node.chain.genesis_hash) == seen
 
-    absent(tmp_path, monkeypatch, back)
 
-
-def test_a_checkpoint_holds_the_node_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+async def test_a_checkpoint_holds_the_node_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with absent(tmp_path, monkeypatch) as (node, client, clock):
         clock[0] -= 20 * DAY_MS
         honest = client.rpc.call
         old = await honest("ogpu_certifiedHeader")
@@ -176,15 +166,13 @@ def test_a_checkpoint_holds_the_node_to_it(tmp_path: Path, monkeypatch: pytest.M
         await client.begin(Trust(tmp_path / "keys", checkpoint=block_id(node.chain.head)), lambda _: None)
         assert await client.height(await client.finalized()) == height + 1
 
-    absent(tmp_path, monkeypatch, back)
 
-
-def test_a_checkpoint_whose_state_seats_others_than_the_handoffs_is_refused_and_the_handoffs_forgotten(
+async def test_a_checkpoint_whose_state_seats_others_than_the_handoffs_is_refused_and_the_handoffs_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Old keys may hand on to anybody and certify a true block: its state knows who sat."""
 
-    async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+    async with absent(tmp_path, monkeypatch) as (node, client, clock):
         clock[0] -= 20 * DAY_MS
         trust = Trust(tmp_path / "keys", checkpoint=block_id(node.chain.head))
         await client.begin(trust, lambda _: None)
@@ -203,13 +191,11 @@ def test_a_checkpoint_whose_state_seats_others_than_the_handoffs_is_refused_and_
             await client._proved.require_validators(view)
         assert not (tmp_path / "keys" / SETS_FILE).exists()
 
-    absent(tmp_path, monkeypatch, back)
 
-
-def test_where_the_state_of_the_checkpoint_is_gone_its_header_is_enough(
+async def test_where_the_state_of_the_checkpoint_is_gone_its_header_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def back(node: PlayedNode, client: VerifiedClient, clock: list[int]) -> None:
+    async with absent(tmp_path, monkeypatch) as (node, client, clock):
         clock[0] -= 20 * DAY_MS
         told: list[str] = []
         honest = client.rpc.call
@@ -231,5 +217,3 @@ def test_where_the_state_of_the_checkpoint_is_gone_its_header_is_enough(
         view = ProvedView(client.rpc.url, client.rpc.call, client.apis, (await client._proved.newest()).block)
         with pytest.raises(NodeRefutedError, match="seats others than the handoffs lead to"):
             await client._proved.require_validators(view)
-
-    absent(tmp_path, monkeypatch, back)
