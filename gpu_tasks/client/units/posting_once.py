@@ -192,7 +192,7 @@ SEAL_MARGIN_BLOCKS = 2 * ERA_BLOCKS
 """Inputs whose seal would be too old this many blocks from now are sealed anew."""
 
 Say = Callable[[str], None]
-Asked = TypeVar("Asked")
+Requested = TypeVar("Requested")
 
 
 Asked_contra = TypeVar("Asked_contra", contravariant=True)
@@ -235,12 +235,12 @@ class Progress:
     say: Say
 
 
-class PostingRun(Generic[Asked]):
+class PostingRun(Generic[Requested]):
     """One set of prompts on its way to the chain."""
 
     def __init__(
-        self, sealer: InputSealer[Asked], record: PostingRecord, prompts: Sequence[Prompt], requests: Sequence[Asked],
-        progress: Progress, tip: int = 0,
+        self, sealer: InputSealer[Requested], record: PostingRecord, prompts: Sequence[Prompt],
+        requests: Sequence[Requested], progress: Progress, tip: int = 0,
     ) -> None:  # fmt: skip
         """`record` says what earlier tries did; the tip, in grains, is for each extrinsic."""
         self._sealer = sealer
