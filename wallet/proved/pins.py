@@ -15,7 +15,6 @@ from wallet.private_file import read_private, write_new
 
 PIN_FILE = "chain.pin"
 PIN_BYTES_MAX = 4096
-TEXT_LENGTH_MAX = 256
 
 
 class ChainChangedError(WalletError):

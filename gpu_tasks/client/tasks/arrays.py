@@ -21,7 +21,6 @@ from wallet.errors import WalletError
 from wallet.private_file import replace as replace_file
 
 MEMBERS_MAX = 64
-INDEX_MAX = 999_999
 INDEX_VARIABLES = ("OGPU_ARRAY_INDEX", "SLURM_ARRAY_TASK_ID")
 SET_VARIABLES = ("SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX")
 """What scripts of Slurm ask for beside."""
