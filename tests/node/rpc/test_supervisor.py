@@ -1,5 +1,6 @@
 """The watch over the RPC process: one that hangs or dies is started again, one that lives is left alone."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -10,16 +11,17 @@ from pathlib import Path
 import pytest
 import trio
 
+from node.rpc import __main__ as rpc_process
 from node.rpc import supervisor
 from node.rpc.supervisor import SILENCES_MAX, keep_running
 
-SILENT_SECONDS = 2.0
+SILENT_SECONDS = 1.0
 LIVING = (
-    "import asyncio, os, pathlib, sys\n"
-    "from node.rpc.__main__ import beat\n"
+    "import os, sys, time\n"
     "with open(sys.argv[1], 'a') as starts: print(os.getpid(), file=starts)\n"
-    "async def main(): await asyncio.gather(beat(1), asyncio.sleep(1_000))\n"
-    "asyncio.run(main())\n"
+    "while True:\n"
+    "    os.write(1, b'.')\n"
+    "    time.sleep(0.05)\n"
 )
 
 
@@ -64,8 +66,9 @@ def test_an_interrupt_from_the_terminal_is_the_nodes_to_answer(tmp_path: Path) -
             link, _ = node.accept()
             process.send_signal(signal.SIGINT)
             link.close()
-            _, said = process.communicate(timeout=60)
+            beats, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
+    assert set(beats) == {"."}
     assert said.rstrip().endswith("the node ended; so does its RPC process")
 
 
@@ -76,6 +79,27 @@ async def test_a_process_that_lives_is_left_alone(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keep_running, [sys.executable, "-c", LIVING, str(starts)], SILENT_SECONDS)
             await started(starts, 1)
-            await trio.sleep(SILENT_SECONDS * SILENCES_MAX + 2)
+            await trio.sleep(SILENT_SECONDS * (SILENCES_MAX + 1))
             assert len(await started(starts, 1)) == 1
             nursery.cancel_scope.cancel()
+
+
+def test_beats_go_on_past_a_full_pipe_and_come_often_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 5 * rpc_process.BEAT_SECONDS <= supervisor.SILENT_SECONDS
+    monkeypatch.setattr(rpc_process, "BEAT_SECONDS", 0.001)
+    out, into = os.pipe()
+
+    async def main() -> None:
+        beating = asyncio.create_task(rpc_process.beat(into))
+        assert await asyncio.to_thread(os.read, out, 1) == b"."
+        with pytest.raises(BlockingIOError):
+            while True:
+                os.write(into, b"x")
+        await asyncio.sleep(0.02)
+        while set(await asyncio.to_thread(os.read, out, 1 << 16)) != {ord(".")}:
+            assert not beating.done()
+        beating.cancel()
+
+    asyncio.run(main())
+    os.close(out)
+    os.close(into)
