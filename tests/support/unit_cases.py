@@ -11,9 +11,10 @@ from gpu_tasks.market.draws import BEACON_DELAY
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket
-from gpu_tasks.market.inference.units import Unit, UnitState
+from gpu_tasks.market.inference.units import Unit, UnitState, unit_id_of
 from simulation.chains.market_chain import (
     CUSTOMER,
+    GENESIS_HASH,
     OGPU,
     Keys,
     MarketChain,
@@ -27,6 +28,7 @@ from simulation.chains.market_chain import (
     root_of,
     signed,
     terms,
+    tolerant,
 )
 
 RIGHT, WRONG = root_of(b"R" * 32), root_of(b"W" * 32)
@@ -38,6 +40,15 @@ def matched(chain: MarketChain, racers: int = 2, price: int = OGPU) -> tuple[byt
     chain.blocks(3)
     (unit_id,) = chain.post(terms(price, racers))
     return unit_id, *wait_for_race(chain, unit_id)
+
+
+def post_unit(chain: MarketChain, customer: Keys = CUSTOMER, *, service: int, price: int, racers: int) -> bytes | None:
+    """A block with a post of one unit, whose input was sealed to all; None: it was refused."""
+    number = chain.now()[InferenceMarket].posted[customer.stash]
+    wanted = terms(price=price, racers=racers, sealed_at=chain.height - chain.final_lag)
+    chain.block(tolerant(signed(customer.stash, InferenceMarket.post(service=service, units=(wanted,)))))
+    unit_id = unit_id_of(GENESIS_HASH, customer.stash, number)
+    return None if chain.now()[InferenceMarket].units[unit_id] is None else unit_id
 
 
 def wait_for_race(chain: MarketChain, unit_id: bytes, after: int = 0) -> tuple[Unit, list[Keys]]:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attackers import post_unit
 from counted_reads import watched_hook
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
@@ -51,7 +50,7 @@ from simulation.chains.market_chain import (
     signed,
     terms,
 )
-from unit_cases import TO_THE_DRAW, declines, matched, racers_of, racing
+from unit_cases import TO_THE_DRAW, declines, matched, post_unit, racers_of, racing
 
 OUTSIDE = [Keys(f"outside {number}") for number in range(3)]
 """Providers who are no validators: they race, and judge nothing."""
