@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import aiomqtt
 import pytest
 
 from gpu_tasks.data.endpoint import EndpointError
@@ -59,9 +60,25 @@ def test_own_networks_are_for_development(text: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def against(serve: Serve) -> AsyncIterator[BrokerAddress]:
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server, asyncio.timeout(30):
+async def against(serve: Serve, *, hears: bool = True) -> AsyncIterator[BrokerAddress]:
+    """A broker that hears a client's first words, does what `serve` says, and hangs up."""
+
+    async def whole(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if hears:
+            await reader.read(1_024)
+        with contextlib.suppress(ConnectionError):
+            await serve(reader, writer)
+        writer.close()
+
+    async with await asyncio.start_server(whole, "127.0.0.1", 0) as server, asyncio.timeout(30):
         yield BrokerAddress("mqtt", "127.0.0.1", server.sockets[0].getsockname()[1])
+
+
+async def tells_nothing(address: BrokerAddress) -> None:
+    with pytest.raises(BROKER_ERRORS):
+        async with broker_connection(address, private=True) as client:
+            async for _ in client.messages:
+                raise AssertionError("nothing was told")
 
 
 async def test_a_name_that_leads_into_an_own_network_is_not_spoken_to() -> None:
@@ -70,9 +87,8 @@ async def test_a_name_that_leads_into_an_own_network_is_not_spoken_to() -> None:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.append(await reader.read())
-        writer.close()
 
-    async with against(serve) as address:
+    async with against(serve, hears=False) as address:
         with pytest.raises(BROKER_ERRORS, match="no public address"):
             async with broker_connection(BrokerAddress("mqtt", "localhost", address.port), private=False):
                 pass
@@ -85,34 +101,25 @@ async def test_a_packet_that_is_too_long_is_not_read() -> None:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal sent
-        await reader.read(1_024)
         writer.write(CONNECTED + b"\x30\xff\xff\xff\x7f")  # a message of 256 MB
-        with contextlib.suppress(ConnectionError):
-            for _ in range(256):
-                writer.write(bytes(1 << 20))
-                await writer.drain()
-                sent += 1 << 20
-        writer.close()
+        for _ in range(256):
+            writer.write(bytes(1 << 20))
+            await writer.drain()
+            sent += 1 << 20
 
     async with against(serve) as address:
-        with pytest.raises(BROKER_ERRORS):
-            async with broker_connection(address, private=True) as client:
-                async for _ in client.messages:
-                    raise AssertionError("nothing was told")
+        await tells_nothing(address)
     assert sent < 64 << 20
 
 
 @pytest.mark.parametrize("length", [PACKET_BYTES_MAX, PACKET_BYTES_MAX + 1])
 async def test_the_longest_packet_that_is_read(length: int) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1_024)
         left, digits = length, b""
         while left:
             digits, left = digits + bytes((left % 128 | (128 if left >= 128 else 0),)), left // 128
         writer.write(CONNECTED + b"\x30" + digits + b"\x00\x01t" + bytes(length - 3))
-        with contextlib.suppress(ConnectionError):
-            await reader.read()
-        writer.close()
+        await reader.read()
 
     refused = contextlib.nullcontext() if length == PACKET_BYTES_MAX else pytest.raises(BROKER_ERRORS)
     async with against(serve) as address:
@@ -130,16 +137,11 @@ async def test_garbage_ends_the_connection(garbage: bytes, monkeypatch: pytest.M
     monkeypatch.setattr(broker_module, "TIMEOUT_SECONDS", 1.0)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1_024)
         writer.write(garbage)
         await writer.drain()
-        writer.close()
 
     async with against(serve) as address:
-        with pytest.raises(BROKER_ERRORS):
-            async with broker_connection(address, private=True) as client:
-                async for _ in client.messages:
-                    raise AssertionError("nothing was told")
+        await tells_nothing(address)
 
 
 async def test_messages_that_a_broker_has_kept_without_end_end_the_connection() -> None:
@@ -148,22 +150,16 @@ async def test_messages_that_a_broker_has_kept_without_end_end_the_connection() 
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal sent
-        await reader.read(1_024)
         writer.write(CONNECTED)
-        with contextlib.suppress(ConnectionError):
-            for number in range(1, 2_000):
-                message = b"\x00\x01t" + number.to_bytes(2, "big") + bytes(16_000)
-                length = len(message)
-                writer.write(bytes((0x34, length % 128 | 128, length // 128 % 128 | 128, length >> 14)) + message)
-                await writer.drain()
-                sent += 1
-        writer.close()
+        for number in range(1, 2_000):
+            message = b"\x00\x01t" + number.to_bytes(2, "big") + bytes(16_000)
+            length = len(message)
+            writer.write(bytes((0x34, length % 128 | 128, length // 128 % 128 | 128, length >> 14)) + message)
+            await writer.drain()
+            sent += 1
 
     async with against(serve) as address:
-        with pytest.raises(BROKER_ERRORS):
-            async with broker_connection(address, private=True) as client:
-                async for _ in client.messages:
-                    raise AssertionError("nothing was told")
+        await tells_nothing(address)
     assert sent < 1_999
 
 
@@ -171,11 +167,8 @@ async def test_a_broker_that_takes_no_answers_is_left(monkeypatch: pytest.Monkey
     monkeypatch.setattr(broker_module, "ANSWERS_MAX", 8)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1_024)
         writer.write(CONNECTED)
-        with contextlib.suppress(ConnectionError):
-            await reader.read()
-        writer.close()
+        await reader.read()
 
     async with against(serve) as address, broker_connection(address, private=True) as client:
         library: Any = client._client  # where what it wants to send waits
@@ -193,22 +186,16 @@ async def test_a_message_that_ends_the_connection_leaves_no_socket_open(caplog: 
     """A topic that is none ends it from within the library, which leaves the socket open, and reads on."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1_024)
         writer.write(CONNECTED)
         await writer.drain()
         await asyncio.sleep(0.1)
         writer.write(b"\x30\x03\x00\x01+")
-        with contextlib.suppress(ConnectionError):
-            await reader.read()
-        writer.close()
+        await reader.read()
 
     async with against(serve) as address:
         before = open_files()
         for _ in range(5):
-            with pytest.raises(BROKER_ERRORS):
-                async with broker_connection(address, private=True) as client:
-                    async for _message in client.messages:
-                        raise AssertionError("nothing was told")
+            await tells_nothing(address)
         await asyncio.sleep(0.2)
         assert open_files() <= before
     assert "never retrieved" not in caplog.text
@@ -218,52 +205,43 @@ async def test_why_a_connection_ended_at_once_is_not_printed(caplog: pytest.LogC
     """The event loop says of errors that nobody has looked at what they were, with their trace, on a terminal."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1_024)
         writer.write(CONNECTED + b"\xf0\x00")
-        writer.close()
 
     async with against(serve) as address:
         for _ in range(3):
-            with pytest.raises(BROKER_ERRORS):
-                async with broker_connection(address, private=True) as client:
-                    async for _message in client.messages:
-                        raise AssertionError("nothing was told")
+            await tells_nothing(address)
         gc.collect()
     assert "never retrieved" not in caplog.text
 
 
-def test_a_real_broker_hands_over_what_was_published(tmp_path: Path) -> None:
-    async def main(url: str) -> None:
-        address = parse_broker(url, private=True)
+@contextlib.asynccontextmanager
+async def at_a_real_broker(folder: Path) -> AsyncIterator[tuple[aiomqtt.Client, aiomqtt.Client]]:
+    """Who reads there, and who writes."""
+    with mosquitto(folder) as broker:
+        address = parse_broker(broker.url, private=True)
         async with (
+            asyncio.timeout(60),
             broker_connection(address, private=True) as reader,
             broker_connection(address, private=True) as writer,
         ):
-            await reader.subscribe("a/+", 1)
-            await writer.publish("a/b", b"hello", 1)
-            message = await anext(reader.messages)
-            assert (str(message.topic), message.payload) == ("a/b", b"hello")
-
-    with mosquitto(tmp_path) as broker:
-        asyncio.run(asyncio.wait_for(main(broker.url), 30))
+            yield reader, writer
 
 
-def test_what_is_not_read_is_counted_and_forgotten(tmp_path: Path) -> None:
+async def test_a_real_broker_hands_over_what_was_published(tmp_path: Path) -> None:
+    async with at_a_real_broker(tmp_path) as (reader, writer):
+        await reader.subscribe("a/+", 1)
+        await writer.publish("a/b", b"hello", 1)
+        message = await anext(reader.messages)
+        assert (str(message.topic), message.payload) == ("a/b", b"hello")
+
+
+async def test_what_is_not_read_is_counted_and_forgotten(tmp_path: Path) -> None:
     more = 300
-
-    async def main(url: str) -> None:
-        address = parse_broker(url, private=True)
-        async with (
-            broker_connection(address, private=True) as reader,
-            broker_connection(address, private=True) as writer,
-        ):
-            await reader.subscribe("a", 0)
-            for _ in range(INBOX_MAX + more):
-                await writer.publish("a", b"x", 1)
-            await asyncio.sleep(0.5)
-            assert take_overflow(reader) == more
-            assert take_overflow(reader) == 0
-            assert len(reader.messages) == INBOX_MAX
-
-    with mosquitto(tmp_path) as broker:
-        asyncio.run(asyncio.wait_for(main(broker.url), 60))
+    async with at_a_real_broker(tmp_path) as (reader, writer):
+        await reader.subscribe("a", 0)
+        for _ in range(INBOX_MAX + more):
+            await writer.publish("a", b"x", 1)
+        await asyncio.sleep(0.5)
+        assert take_overflow(reader) == more
+        assert take_overflow(reader) == 0
+        assert len(reader.messages) == INBOX_MAX

@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pynvml
 import pytest
@@ -84,29 +86,38 @@ def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def probe(base: Path, **environment: str) -> dict[str, object]:
-    code = [sys.executable, "-c", PROBE, str(base)]
-    done = subprocess.run(code, capture_output=True, text=True, check=True, env={**os.environ, **environment})
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+Probe = Callable[..., dict[str, Any]]
 
 
-def test_every_gpu_is_found_by_the_real_binding(fake_nvml: Path, tmp_path: Path) -> None:
-    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))
+@pytest.fixture
+def probe(fake_nvml: Path, tmp_path: Path) -> Probe:
+    """What the real binding finds in a process with this environment."""
+
+    def probed(**environment: str) -> dict[str, Any]:
+        around = {**os.environ, "LD_LIBRARY_PATH": str(fake_nvml), **environment}
+        code = [sys.executable, "-c", PROBE, str(tmp_path)]
+        found: dict[str, Any] = json.loads(subprocess.run(code, capture_output=True, check=True, env=around).stdout)
+        return found
+
+    return probed
+
+
+def test_every_gpu_is_found_by_the_real_binding(probe: Probe, tmp_path: Path) -> None:
+    found = probe()
     assert found["names"] == ["FAKE GPU 0", "FAKE GPU 1"]
     assert found["kinds"] == ["CONSUMER", "DATACENTER"]
     assert found["memory"] == [24 * 1024, 80 * 1024]
     assert found["drivers"] == ["000.FAKE"] * 2
-    assert len(set(found["hashes"])) == 2  # type: ignore[call-overload]  # JSON
+    assert len(set(found["hashes"])) == 2
     assert found["why"] == ""
     assert not list(tmp_path.iterdir())
 
 
-def test_energy_and_memory_are_sampled(fake_nvml: Path, tmp_path: Path) -> None:
-    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))
+def test_energy_and_memory_are_sampled(probe: Probe) -> None:
+    found = probe()
     assert found["is_gpu"] is True
     assert found["energy"] == 1000
-    assert found["peak"] >= 4 << 20  # type: ignore[operator]  # JSON; at least two samples between the first and the last
+    assert found["peak"] >= 4 << 20  # at least two samples between the first and the last
 
 
 @pytest.mark.parametrize(
@@ -128,63 +139,57 @@ def test_a_load_by_script_is_what_the_record_of_its_usage_says(
     assert json.loads(done.stdout) == [millijoules, peak]
 
 
-def test_the_library_is_opened_once_for_a_piece_of_work(fake_nvml: Path, tmp_path: Path) -> None:
+def test_the_library_is_opened_once_for_a_piece_of_work(probe: Probe) -> None:
     """Opening attaches every GPU of the machine: with each sample it would take longer than the sample."""
-    assert probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))["opened"] == 1
+    assert probe()["opened"] == 1
 
 
-def test_a_gauge_reads_again_and_again_and_opens_once(fake_nvml: Path, tmp_path: Path) -> None:
-    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))
-    gauged = found["gauged"]
-    assert isinstance(gauged, list)
-    first, second, third = gauged
+def test_a_gauge_reads_again_and_again_and_opens_once(probe: Probe) -> None:
+    found = probe()
+    first, second, third = found["gauged"]
     assert (first[0], first[2], first[3]) == (41, 51, 200_501)
     assert first[1] < second[1] < third[1]
     assert found["gauge_opened"] == 1
-    again = found["gauged_again"]
-    assert isinstance(again, list)
-    assert again[0] == 41
+    assert found["gauged_again"][0] == 41
 
 
-def test_energy_unknown_at_the_beginning_is_unknown(fake_nvml: Path, tmp_path: Path) -> None:
+def test_energy_unknown_at_the_beginning_is_unknown(probe: Probe) -> None:
     """The counter counts since the driver was loaded: without its value at the beginning, weeks would be stated."""
-    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_ENERGY_LATE="1")
+    found = probe(FAKE_NVML_ENERGY_LATE="1")
     assert found["energy"] == 0
-    assert found["peak"] > 0  # type: ignore[operator]  # JSON
+    assert found["peak"] > 0
 
 
 @pytest.mark.parametrize(("lost", "kept"), [("0", "FAKE GPU 1"), ("1", "FAKE GPU 0")])
-def test_a_lost_gpu_does_not_take_the_others_along(fake_nvml: Path, tmp_path: Path, lost: str, kept: str) -> None:
-    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_LOST=lost)
+def test_a_lost_gpu_does_not_take_the_others_along(probe: Probe, lost: str, kept: str) -> None:
+    found = probe(FAKE_NVML_LOST=lost)
     assert (found["names"], found["why"]) == ([kept], "")
-    assert isinstance(told := found["lost"], list)
-    assert [reason.partition(":")[0] for reason in told] == [f"GPU {lost}"]
+    assert [reason.partition(":")[0] for reason in found["lost"]] == [f"GPU {lost}"]
 
 
 @pytest.mark.parametrize("code", ["3", "4"])
-def test_a_gpu_that_does_not_tell_its_memory_promises_the_least(fake_nvml: Path, tmp_path: Path, code: str) -> None:
+def test_a_gpu_that_does_not_tell_its_memory_promises_the_least(probe: Probe, code: str) -> None:
     """A GB10 shares the machine's memory, and a container may not ask for it."""
-    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_NO_MEMORY=code)
+    found = probe(FAKE_NVML_NO_MEMORY=code)
     assert (found["names"], found["why"], found["lost"]) == (["FAKE GPU 0", "FAKE GPU 1"], "", [])
     assert (found["kinds"], found["memory"]) == (["CONSUMER"] * 2, [0, 0])
-    assert isinstance(limits := found["limits"], list)
-    assert all(limits)
+    assert all(found["limits"])
 
 
-def test_a_gpu_whose_memory_cannot_be_read_since_it_is_gone_is_lost(fake_nvml: Path, tmp_path: Path) -> None:
-    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_NO_MEMORY="15")
+def test_a_gpu_whose_memory_cannot_be_read_since_it_is_gone_is_lost(probe: Probe) -> None:
+    found = probe(FAKE_NVML_NO_MEMORY="15")
     assert found["names"] == [CPU_NAME]
-    assert len(found["lost"]) == 2  # type: ignore[arg-type]  # JSON
+    assert len(found["lost"]) == 2
 
 
-def test_a_card_in_mig_mode_counts_as_its_smallest_slice(fake_nvml: Path, tmp_path: Path) -> None:
-    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_MIG="1")
+def test_a_card_in_mig_mode_counts_as_its_smallest_slice(probe: Probe) -> None:
+    found = probe(FAKE_NVML_MIG="1")
     assert (found["kinds"], found["memory"]) == (["CONSUMER"] * 2, [24 * 1024, 10 * 1024])
     assert found["limits"] == ["", MIG]
-    whole = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml))
+    whole = probe()
     assert whole["hashes"] == found["hashes"], "the hardware is the same one"
-    untold = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_MIG="1", FAKE_NVML_NO_MEMORY="4")
-    assert (untold["memory"], untold["limits"][1]) == ([0, 0], MIG)  # type: ignore[index]  # JSON
+    untold = probe(FAKE_NVML_MIG="1", FAKE_NVML_NO_MEMORY="4")
+    assert (untold["memory"], untold["limits"][1]) == ([0, 0], MIG)
 
 
 @pytest.mark.parametrize(("is_sliced", "kind"), [(True, DeviceClass.CONSUMER), (False, DeviceClass.DATACENTER)])
@@ -202,10 +207,8 @@ def test_a_large_slice_makes_no_datacenter_card(
 
 
 @pytest.mark.parametrize("name", nightly_but(2, [b"NVIDIA \xff\xfe", b"\xc3", b"Gr\xfc\xdfe", "Größe".encode(), b""]))
-def test_a_name_of_any_bytes_is_no_error(fake_nvml: Path, tmp_path: Path, name: bytes) -> None:
-    around = {"LD_LIBRARY_PATH": str(fake_nvml), "FAKE_NVML_NAME": os.fsdecode(name)}
-    found = probe(tmp_path, **around)
-    assert found["names"] == [name.decode(errors="backslashreplace"), "FAKE GPU 1"]
+def test_a_name_of_any_bytes_is_no_error(probe: Probe, name: bytes) -> None:
+    assert probe(FAKE_NVML_NAME=os.fsdecode(name))["names"] == [name.decode(errors="backslashreplace"), "FAKE GPU 1"]
 
 
 def test_the_program_lists_a_device_with_a_name_of_any_bytes(fake_nvml: Path, tmp_path: Path) -> None:
@@ -215,15 +218,15 @@ def test_the_program_lists_a_device_with_a_name_of_any_bytes(fake_nvml: Path, tm
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
 
 
-def test_readings_that_the_driver_refuses_count_as_nothing(fake_nvml: Path, tmp_path: Path) -> None:
-    found = probe(tmp_path, LD_LIBRARY_PATH=str(fake_nvml), FAKE_NVML_BROKEN="1")
+def test_readings_that_the_driver_refuses_count_as_nothing(probe: Probe) -> None:
+    found = probe(FAKE_NVML_BROKEN="1")
     assert (found["energy"], found["peak"]) == (0, 0)
     assert found["gauged"] == [[0, 0, 0, 0]] * 3
     assert (found["names"], found["why"]) == (["FAKE GPU 0", "FAKE GPU 1"], "")
 
 
-def test_without_a_driver_there_is_one_cpu_that_says_so(tmp_path: Path) -> None:
-    found = probe(tmp_path, LD_LIBRARY_PATH="/nonexistent")
+def test_without_a_driver_there_is_one_cpu_that_says_so(probe: Probe) -> None:
+    found = probe(LD_LIBRARY_PATH="/nonexistent")
     assert found["names"] == [CPU_NAME] == ["CPU (no GPU found)"]
     assert found["kinds"] == ["CPU"]
     assert "Not Found" in str(found["why"])
