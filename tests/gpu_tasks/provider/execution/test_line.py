@@ -21,6 +21,24 @@ async def line_of_two() -> AsyncIterator[Line]:
         yield line
 
 
+async def order_of(line: Line, *users: tuple[str, bytes | None, Rank]) -> list[str]:
+    """In which order they have a place, who came in this one while both were taken and the first is given back."""
+    order: list[str] = []
+
+    async def use(name: str, place: bytes | None, rank: Rank) -> None:
+        taken = await line.take(place, rank=rank)
+        order.append(name)
+        line.give(taken)
+
+    await line.take(FIRST)
+    await line.take(SECOND)
+    tasks = [asyncio.create_task(use(*user)) for user in users]
+    await asyncio.sleep(0)
+    line.give(FIRST)
+    await asyncio.gather(*tasks)
+    return order
+
+
 async def test_two_places_have_two_users_at_once_and_one_place_has_one() -> None:
     async with line_of_two() as line:
         assert [await line.take(FIRST), await line.take(SECOND)] == [FIRST, SECOND]
@@ -33,20 +51,8 @@ async def test_two_places_have_two_users_at_once_and_one_place_has_one() -> None
 
 async def test_a_race_goes_before_judgements_that_came_first() -> None:
     async with line_of_two() as line:
-        order: list[str] = []
-
-        async def use(name: str, place: bytes | None) -> None:
-            taken = await line.take(place)
-            order.append(name)
-            line.give(taken)
-
-        await line.take(FIRST)
-        await line.take(SECOND)
         users = [("judgement", None), ("another judgement", None), ("race", FIRST), ("second race", FIRST)]
-        tasks = [asyncio.create_task(use(name, place)) for name, place in users]
-        await asyncio.sleep(0)
-        line.give(FIRST)
-        await asyncio.gather(*tasks)
+        order = await order_of(line, *((*user, FIRST_RANK) for user in users))
         assert order == ["race", "second race", "judgement", "another judgement"]
 
 
@@ -81,24 +87,12 @@ async def test_a_place_that_is_free_cannot_be_given_back() -> None:
 
 async def test_a_race_whose_time_does_not_run_yet_goes_after_judgements_and_in_the_order_of_draws() -> None:
     async with line_of_two() as line:
-        order: list[str] = []
-
-        async def use(name: str, place: bytes | None, rank: Rank = FIRST_RANK) -> None:
-            taken = await line.take(place, rank=rank)
-            order.append(name)
-            line.give(taken)
-
-        await line.take(FIRST)
-        await line.take(SECOND)
-        users = [
-            use("later draw", FIRST, rank_of_race(9, 1)),
-            use("second behind", FIRST, rank_of_race(7, 2)),
-            use("first behind", FIRST, rank_of_race(7, 1)),
-            use("judgement", None),
-            use("its turn", FIRST, rank_of_race(8, 0)),
-        ]
-        tasks = [asyncio.create_task(one) for one in users]
-        await asyncio.sleep(0)
-        line.give(FIRST)
-        await asyncio.gather(*tasks)
+        order = await order_of(
+            line,
+            ("later draw", FIRST, rank_of_race(9, 1)),
+            ("second behind", FIRST, rank_of_race(7, 2)),
+            ("first behind", FIRST, rank_of_race(7, 1)),
+            ("judgement", None, FIRST_RANK),
+            ("its turn", FIRST, rank_of_race(8, 0)),
+        )
         assert order == ["its turn", "judgement", "first behind", "second behind", "later draw"]

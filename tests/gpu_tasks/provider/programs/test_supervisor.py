@@ -44,15 +44,18 @@ async def slot_ms() -> int:
 PARTS: Any = SimpleNamespace(chain=SimpleNamespace(slot_ms=slot_ms))
 
 
+def ask_for(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
+    async def asked(*_: object) -> AskedProgram:
+        return AskedProgram(replace(PROGRAM, **changed), GIVEN)
+
+    monkeypatch.setattr(house_module, "open_program", asked)
+
+
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which a test sets; every program is asked for without a GPU, and every meter is played."""
     now = [100.0]
-
-    async def asked(*_: object) -> AskedProgram:
-        return AskedProgram(PROGRAM, GIVEN)
-
-    monkeypatch.setattr(house_module, "open_program", asked)
+    ask_for(monkeypatch)
     monkeypatch.setattr(house_module, "meter_for", lambda _: PlayedMeter())
     monkeypatch.setattr(house_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return now
@@ -107,10 +110,7 @@ async def test_what_a_program_used_is_counted_from_reading_to_reading(at: list[f
 
 
 async def test_a_program_with_a_gpu_has_used_that(at: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def asked(*_: object) -> AskedProgram:
-        return AskedProgram(replace(PROGRAM, gpus=1), GIVEN)
-
-    monkeypatch.setattr(house_module, "open_program", asked)
+    ask_for(monkeypatch, gpus=1)
     supervisor, engine = supervised()
     key = (TASKS[0], 1)
     await supervisor.prepare(PARTS, key, TASK, b"g")
@@ -123,10 +123,7 @@ async def test_a_program_with_a_gpu_has_used_that(at: list[float], monkeypatch: 
 
 @pytest.mark.usefixtures("at")
 async def test_secrets_are_given_once_and_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def asked(*_: object) -> AskedProgram:
-        return AskedProgram(replace(PROGRAM, secrets=("TOKEN",)), GIVEN)
-
-    monkeypatch.setattr(house_module, "open_program", asked)
+    ask_for(monkeypatch, secrets=("TOKEN",))
     supervisor, engine = supervised()
     key = (TASKS[0], 1)
     await supervisor.prepare(PARTS, key, TASK, b"c")
