@@ -23,7 +23,7 @@ from runtime.blocks.votes import Ballot, BallotKind, Proposal, skip_ballot
 ROUNDS = (1, 2)
 HONEST = 3
 LEFT, RIGHT = block(GENESIS_BLOCK, 1), block(GENESIS_BLOCK, 2)
-Votes = frozenset[Ballot]  # of one honest node
+Votes = frozenset[int]  # of one honest node: numbers of ballots, which are hashed faster than ballots
 State = tuple[Votes, ...]  # of all, in one order, because they are interchangeable
 
 
@@ -42,32 +42,40 @@ class Model:
     """States reached from the first, breadth first."""
 
     def __init__(self) -> None:
-        self.members = members(4)
         self.tree = BlockTree(GENESIS_BLOCK)
         self.tree.add(LEFT)
         self.tree.add(RIGHT)
-        self.ballots = all_ballots()
+        self.ballots = sorted(all_ballots(), key=in_order)
+        self.notarisations = [self._notarisation(ballot) for ballot in self.ballots]
+        # the Byzantine one helps
+        self.is_enough = [members(4).is_quorum(1 + count) for count in range(HONEST + 1)]
         self.may_cast = cache(self._may_cast)
         self.may_notarise = cache(self._may_notarise)
+        self.in_order: Callable[[Votes], list[int]] = cache(sorted)
 
-    def certified(self, state: State) -> frozenset[Ballot]:
-        """Ballots that enough honest nodes cast, the Byzantine one helping."""
-        return frozenset(
-            ballot for ballot in self.ballots if self.members.is_quorum(1 + sum(ballot in votes for votes in state))
-        )
+    def _notarisation(self, ballot: Ballot) -> int | None:
+        """The ballot that must be certified before this one is cast."""
+        if ballot.kind != BallotKind.FINALISE:
+            return None
+        return self.ballots.index(replace(ballot, kind=BallotKind.NOTARISE))
 
-    def _may_cast(self, votes: Votes, ballot: Ballot) -> bool:
-        ordered = sorted(votes, key=in_order)
-        state = replace(signstate.EMPTY, ballots=tuple(ordered))
+    def certified(self, state: State) -> Votes:
+        """Ballots that enough nodes cast."""
+        cast = [number for votes in state for number in votes]
+        return frozenset(number for number in range(len(self.ballots)) if self.is_enough[cast.count(number)])
+
+    def _may_cast(self, votes: Votes, number: int) -> bool:
+        state = replace(signstate.EMPTY, ballots=tuple(self.ballots[each] for each in sorted(votes)))
         try:
-            return signstate.after(state, ballot) is not state
+            return signstate.after(state, self.ballots[number]) is not state
         except signstate.SigningRefusedError:
             return False
 
-    def _may_notarise(self, certified: frozenset[Ballot], ballot: Ballot) -> bool:
-        held = Rounds(0, (0, GENESIS_BLOCK.id))
-        for content in sorted(certified, key=in_order):
-            held.add(Certificate(VERSION_ED25519, content, b"", ()))
+    def _may_notarise(self, certified: Votes, number: int) -> bool:
+        held, ballot = Rounds(0, (0, GENESIS_BLOCK.id)), self.ballots[number]
+        for each in sorted(certified):
+            if self.ballots[each].kind != BallotKind.FINALISE:
+                held.add(Certificate(VERSION_ED25519, self.ballots[each], b"", ()))
         parents = range(ballot.round)
         return any(
             gadget.is_linked(self.tree, held, Proposal(0, ballot.round, parent, 1, ballot.block)) for parent in parents
@@ -78,30 +86,30 @@ class Model:
         for place, votes in enumerate(state):
             if place and state[place - 1] == votes:
                 continue
-            for ballot in self.ballots:
-                if ballot in votes or not self.may_cast(votes, ballot):
+            for number, ballot in enumerate(self.ballots):
+                if number in votes or not self.may_cast(votes, number):
                     continue
-                notarised = Ballot(BallotKind.NOTARISE, 0, ballot.round, ballot.height, ballot.block)
-                if ballot.kind == BallotKind.FINALISE and notarised not in certified:
+                notarised = self.notarisations[number]
+                if notarised is not None and notarised not in certified:
                     continue
-                locks = frozenset(content for content in certified if content.kind != BallotKind.FINALISE)
-                if ballot.kind == BallotKind.NOTARISE and not self.may_notarise(locks, ballot):
+                if ballot.kind == BallotKind.NOTARISE and not self.may_notarise(certified, number):
                     continue
-                after = [*state[:place], votes | {ballot}, *state[place + 1 :]]
-                yield tuple(sorted(after, key=lambda votes: sorted(map(in_order, votes))))
+                after = [*state[:place], votes | {number}, *state[place + 1 :]]
+                yield tuple(sorted(after, key=self.in_order))
 
     def search(self) -> tuple[int, State | None]:
         """How many states there are, and one with two final blocks if there is any."""
         start: State = (frozenset(),) * HONEST
         seen, queue = {start}, [start]
         for state in queue:
-            final = {ballot.block for ballot in self.certified(state) if ballot.kind == BallotKind.FINALISE}
+            reached = [self.ballots[number] for number in self.certified(state)]
+            final = {ballot.block for ballot in reached if ballot.kind == BallotKind.FINALISE}
             if len(final) > 1:
                 return len(seen), state
-            for reached in self.following(state):
-                if reached not in seen:
-                    seen.add(reached)
-                    queue.append(reached)
+            for after in self.following(state):
+                if after not in seen:
+                    seen.add(after)
+                    queue.append(after)
         return len(seen), None
 
 
