@@ -6,6 +6,7 @@ The phrase may be a 0x-prefixed 32-byte seed instead; with no phrase at all the 
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 
 from genesis.dev_accounts import DEV_PHRASE
 from runtime.cryptography.hashing import blake2_256
@@ -87,6 +88,8 @@ def _compact_length(length: int) -> bytes:
 
 
 def _seed(suri: Suri) -> bytes:
+    if suri.root == DEV_PHRASE and not suri.password:
+        return _development_seed()
     if not suri.root.startswith("0x"):
         return mnemonic.mini_secret(suri.root, suri.password or "")
     if _SEED.fullmatch(suri.root) is None:
@@ -94,6 +97,12 @@ def _seed(suri: Suri) -> bytes:
     if suri.password is not None:
         raise SuriError("a password belongs to a phrase; a 0x seed has none")
     return bytes.fromhex(suri.root[2:])
+
+
+@cache
+def _development_seed() -> bytes:
+    """Return the seed that everybody knows: simulations and tests make thousands of keys of it, and it takes 1 ms."""
+    return mnemonic.mini_secret(DEV_PHRASE)
 
 
 def _child(parent: Keypair, junction: Junction) -> Keypair:
