@@ -141,6 +141,9 @@ class MarketCases:
     found: Findings
     races: Races
 
+    def __post_init__(self) -> None:
+        """What a kind of cases begins with besides."""
+
 
 def attach(attestations: Sequence[SignedAttestation]) -> Step:
     """A step: the inherent."""
