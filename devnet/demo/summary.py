@@ -10,6 +10,8 @@ from devnet.stage.actors.purchase import UnitView, name_of
 from devnet.stage.measuring.ledger import DevnetLedger
 from devnet.stage.network import CHEAT
 from devnet.stage.report import Narrator
+from gpu_tasks.market.courts.events import CaseDecided
+from gpu_tasks.market.inference.events import ProviderSlashed
 from wallet.amounts import format_amount
 
 
@@ -23,7 +25,7 @@ def slashes(book: DevnetLedger) -> list[dict[str, Any]]:
             "fault": slash.fault.name.lower(),
             "grains": str(slash.amount),
         }
-        for height, slash in book.slashes()
+        for height, slash in book.all(ProviderSlashed)
     ]
 
 
@@ -67,7 +69,7 @@ def show_units(units: list[UnitView], tell: Narrator) -> None:
 def show_slashes(found: list[dict[str, Any]], book: DevnetLedger, tell: Narrator) -> None:
     """What happened to the cheat."""
     for slash in found:
-        verdicts = [decided.verdict for _, decided in book.unit(bytes.fromhex(slash["unit"][2:])).verdicts]
+        verdicts = book.unit(bytes.fromhex(slash["unit"][2:])).all(CaseDecided)
         judged = ", after a committee had executed the unit again" if verdicts else ""
         what = f"{slash['provider']} lost {format_amount(int(slash['grains']))} oGPU for unit {slash['unit'][:10]}"
         tell.line(f"block {slash['block']}: {what}{judged}")

@@ -13,6 +13,7 @@ from devnet.stage.actors import purchase
 from devnet.stage.actors.purchase import UnitView, name_of
 from devnet.stage.network import FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
 from wallet.amounts import format_amount
 
 VICTIM = "Bob"
@@ -42,7 +43,8 @@ def worked(stage: Stage) -> HonestWork:
 
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, wanted)
     units, book, wrong = purchase.trace(stage, purchase.buy(stage, prompts, on_ended))
-    slashed, fined = ([name_of(each.provider) for _, each in events] for events in (book.slashes(), book.misses()))
+    slashed = [name_of(each.provider) for _, each in book.all(ProviderSlashed)]
+    fined = [name_of(each.provider) for _, each in book.all(RaceMissed)]
     return HonestWork(wanted, units, killed[0] if killed else None, wrong, slashed, fined)
 
 

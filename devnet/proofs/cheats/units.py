@@ -22,6 +22,7 @@ from devnet.stage.measuring.ledger import DevnetLedger, UnitRecord
 from devnet.stage.network import CHEAT, Stage
 from genesis import dev_accounts
 from gpu_tasks.market.courts.cases import PartyFault
+from gpu_tasks.market.courts.events import CaseDecided, OpinionOpened
 from gpu_tasks.market.courts.money import FIRST_JUDGES, MISS_PRICE_PERCENT, judge_fee
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed
@@ -98,8 +99,8 @@ def judge(mode: str, units: list[str], book: DevnetLedger, in_office: int, attem
     finding.drawn = sum(cheat in record.racers for record in records.values())
     _count_attempts(finding, attempts, records)
     finding.checks = _amounts(book, in_office)
-    finding.slashed = sum(event.provider == cheat for _, event in book.slashes())
-    finding.fined = sum(event.provider == cheat for _, event in book.misses())
+    finding.slashed = sum(event.provider == cheat for _, event in book.all(ProviderSlashed))
+    finding.fined = sum(event.provider == cheat for _, event in book.all(RaceMissed))
     finding.failures = [*_of_everybody(records, book, cheat), *_of_the_cheat(finding, records, cheat)]
     return finding
 
@@ -132,9 +133,9 @@ def _undue(finding: Finding, record: UnitRecord) -> int:
 
 def _amounts(book: DevnetLedger, in_office: int) -> list[Check]:
     """Every slash and every fine, on a network of so many validators with the same stake."""
-    events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*book.slashes(), *book.misses()]
     return [
-        _check(event, height, book.unit(event.unit), in_office) for height, event in sorted(events, key=itemgetter(0))
+        _check(event, height, book.unit(event.unit), in_office)
+        for height, event in sorted(book.penalties(), key=itemgetter(0))
     ]
 
 
@@ -151,7 +152,7 @@ def _check(event: ProviderSlashed | RaceMissed, height: int, record: UnitRecord,
     share = -(-price * MISS_PRICE_PERCENT // 100)
     if event.fault is not PartyFault.LIED:
         return Check("a miss that a case found", unit, height, event.amount, share + min(paid, FIRST_JUDGES) * fee)
-    has_court = any(decided.appealable_until for _, decided in record.verdicts)
+    has_court = any(decided.appealable_until for decided in record.events(CaseDecided))
     takes_whole = has_court or 3 * paid > in_office  # more than a third of the stake said so
     expected = collateral if takes_whole else min(collateral, price + paid * fee + share)
     return Check("the unit's collateral", unit, height, event.amount, expected)
@@ -159,8 +160,8 @@ def _check(event: ProviderSlashed | RaceMissed, height: int, record: UnitRecord,
 
 def _judges_paid(record: UnitRecord) -> int:
     """How many judges said what was decided."""
-    decided = [verdict.verdict for _, verdict in record.verdicts]
-    return sum(opened.statement.opinion in decided for opened in record.opinions)
+    decided = [decided.verdict for decided in record.events(CaseDecided)]
+    return sum(opened.statement.opinion in decided for opened in record.events(OpinionOpened))
 
 
 def _of_everybody(records: dict[str, UnitRecord], book: DevnetLedger, cheat: bytes) -> Iterator[str]:
@@ -171,8 +172,7 @@ def _of_everybody(records: dict[str, UnitRecord], book: DevnetLedger, cheat: byt
         attested = record.attesters()
         if len(attested) > len(record.racers) or any(provider not in record.racers for provider in attested):
             yield f"unit {unit} has an attestation of somebody who was not drawn, or one too many"
-    events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*book.slashes(), *book.misses()]
-    for height, event in events:
+    for height, event in book.penalties():
         if event.provider != cheat:
             yield f"block {height}: {name_of(event.provider)} is honest and lost {event}"
 

@@ -97,11 +97,10 @@ class Books:
 
     def bonds_touched(self) -> list[str]:
         """Every slash and every fine: here all providers are honest."""
-        events: list[tuple[int, ProviderSlashed | RaceMissed]] = [*self.market.slashes(), *self.market.misses()]
         return [
             f"block {height}: {_name_of(event.provider)} is honest and lost {type(event).__name__} {_amount(event)} "
             f"grains for unit 0x{event.unit.hex()}"
-            for height, event in events
+            for height, event in self.market.penalties()
         ]
 
 

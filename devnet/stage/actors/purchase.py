@@ -19,7 +19,9 @@ from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, Stage
 from genesis import dev_accounts
 from genesis.presets import all_names
 from gpu_tasks.data import market_reads
+from gpu_tasks.market.attestations.attestations import Attested
 from gpu_tasks.market.courts.cases import PartyFault
+from gpu_tasks.market.inference.events import ProviderSlashed, UnitDisputed
 from gpu_tasks.market.inference.units import unit_id_of
 from runtime.cryptography.hashing import blake2_256
 from runtime.cryptography.ss58 import encode as ss58
@@ -135,12 +137,12 @@ def _with_trace(row: UnitView, book: DevnetLedger) -> UnitView:
         "completion": row.get("completion"),
         "completion_hash": _hash(row.get("completion")),
         "state": row["state"],
-        "is_disputed": record.is_disputed,
+        "is_disputed": bool(record.all(UnitDisputed)),
         "times_paid": len(record.settled),
-        "slashed": [name_of(slash.provider) for _, slash in record.slashes],
+        "slashed": [name_of(slash.provider) for slash in record.events(ProviderSlashed)],
     }
     for height, settled in record.settled:
-        winners = ((at, event) for at, event in record.attested if event.provider == settled.winner)
+        winners = ((at, event) for at, event in record.all(Attested) if event.provider == settled.winner)
         attested = next(winners, None)
         made |= {
             "block": height,
@@ -165,7 +167,7 @@ async def _wrong_sums(chain: ChainClient, purchase: Purchase, units: list[UnitVi
     costs = sum(int(unit.get("cost_grains", 0)) for unit in units)
     quote = await market_reads.quote(chain, SERVICE, PRICE_MAX, RACERS)
     prepaid = len(units) * (quote.prepaid if quote else 0)
-    lies = {slash.unit for _, slash in book.slashes() if slash.fault is PartyFault.LIED}
+    lies = {slash.unit for _, slash in book.all(ProviderSlashed) if slash.fault is PartyFault.LIED}
     compensation = sum(book.unit(unit).price for unit in lies)
     expected = costs + prepaid + book.fees.get(customer, 0) - compensation
     if before - after != expected:

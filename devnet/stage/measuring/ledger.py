@@ -11,7 +11,6 @@ from typing import Any, Protocol, TypeVar
 
 from gpu_tasks.market.attestations.attestations import Attested
 from gpu_tasks.market.courts.events import CaseDecided, OpinionOpened
-from gpu_tasks.market.devices.events import DeviceAssigned
 from gpu_tasks.market.inference.events import (
     PlaceRefilled,
     ProviderSlashed,
@@ -26,8 +25,10 @@ from runtime.pallets.system import System
 from runtime.pallets.transaction_payment import TransactionFeePaid
 from wallet.client import ChainClient
 
-UnitEnding = UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | Attested
-CaseHappening = CaseDecided | OpinionOpened
+OfUnit = (
+    UnitMatched | PlaceRefilled | UnitDisputed | UnitSettled | UnitRefunded | ProviderSlashed | RaceMissed | Attested
+)
+OfCase = CaseDecided | OpinionOpened
 LedgerEvent = TypeVar("LedgerEvent")
 
 
@@ -60,50 +61,37 @@ class EventTrace:
 
 
 @dataclass(slots=True)
-class UnitRecord:
-    """One unit's trace on the chain; heights are of final blocks."""
+class UnitRecord(EventTrace):
+    """One unit's trace on the chain, and its case's."""
 
-    price: int = 0  # of its last race
-    racers: list[bytes] = field(default_factory=list)  # everybody who was drawn for it, once for each draw
-    devices: list[bytes] = field(default_factory=list)  # theirs
-    attested: list[tuple[int, Attested]] = field(default_factory=list)
-    settled: list[tuple[int, UnitSettled]] = field(default_factory=list)
-    refunded: list[tuple[int, UnitRefunded]] = field(default_factory=list)
-    slashes: list[tuple[int, ProviderSlashed]] = field(default_factory=list)
-    missed: list[tuple[int, RaceMissed]] = field(default_factory=list)
-    verdicts: list[tuple[int, CaseDecided]] = field(default_factory=list)
-    opinions: list[OpinionOpened] = field(default_factory=list)  # of whoever judged it
-    is_disputed: bool = False
+    @property
+    def price(self) -> int:
+        """Of its last race."""
+        return next((each.price for each in reversed(self.events(UnitMatched))), 0)
 
-    def take(self, height: int, event: UnitEnding) -> None:
-        """One event of the block at that height."""
-        match event:
-            case Attested():
-                self.attested.append((height, event))
-            case UnitSettled():
-                self.settled.append((height, event))
-            case UnitRefunded():
-                self.refunded.append((height, event))
-            case ProviderSlashed():
-                self.slashes.append((height, event))
-            case RaceMissed():
-                self.missed.append((height, event))
+    @property
+    def racers(self) -> list[bytes]:
+        """Everybody who was drawn for it, once for each draw."""
+        drawn = [racer for each in self.events(UnitMatched) for racer in each.racers]
+        return drawn + [each.provider for each in self.events(PlaceRefilled)]
 
-    def judge(self, height: int, event: CaseHappening) -> None:
-        """One event of its case, in the block at that height."""
-        match event:
-            case CaseDecided():
-                self.verdicts.append((height, event))
-            case OpinionOpened():
-                self.opinions.append(event)
+    @property
+    def settled(self) -> list[tuple[int, UnitSettled]]:
+        """Its payments."""
+        return self.all(UnitSettled)
+
+    @property
+    def refunded(self) -> list[tuple[int, UnitRefunded]]:
+        """Its ends without one."""
+        return self.all(UnitRefunded)
 
     def winners(self) -> list[bytes]:
         """Who was paid for it, once for each payment."""
-        return [settled.winner for _, settled in self.settled]
+        return [settled.winner for settled in self.events(UnitSettled)]
 
     def attesters(self) -> list[bytes]:
         """Whose attestations the chain took, once for each."""
-        return [attested.provider for _, attested in self.attested]
+        return [attested.provider for attested in self.events(Attested)]
 
 
 @dataclass(slots=True)
@@ -120,32 +108,20 @@ class DevnetLedger:
 
     def take(self, height: int, event: object) -> None:
         """One event of the block at that height."""
-        match event:
-            case TransactionFeePaid(who, fee):
-                self.fees[who] = self.fees.get(who, 0) + fee
-            case UnitSettled() | UnitRefunded() | ProviderSlashed() | RaceMissed() | Attested():
-                self.unit(event.unit).take(height, event)
-            case CaseDecided() | OpinionOpened():
-                self.unit(event.case).judge(height, event)
-            case UnitMatched(unit, _, price, racers):
-                self.unit(unit).price = price
-                self.unit(unit).racers += racers
-            case PlaceRefilled(unit, _, provider):
-                self.unit(unit).racers += (provider,)
-            case DeviceAssigned(device, unit):
-                self.unit(unit).devices.append(device)
-            case UnitDisputed(unit):
-                self.unit(unit).is_disputed = True
-            case _:
-                pass
+        if isinstance(event, TransactionFeePaid):
+            self.fees[event.who] = self.fees.get(event.who, 0) + event.actual_fee
+        elif isinstance(event, OfUnit):
+            self.unit(event.unit).happened.append((height, event))
+        elif isinstance(event, OfCase):
+            self.unit(event.case).happened.append((height, event))
 
-    def slashes(self) -> list[tuple[int, ProviderSlashed]]:
-        """Every slash of a provider, with its height."""
-        return [slash for record in self.units.values() for slash in record.slashes]
+    def penalties(self) -> list[tuple[int, ProviderSlashed | RaceMissed]]:
+        """Every slash of a provider, and every fine for a race that somebody did not finish, with its height."""
+        return [*self.all(ProviderSlashed), *self.all(RaceMissed)]
 
-    def misses(self) -> list[tuple[int, RaceMissed]]:
-        """Every fine for a race that somebody did not finish, with its height."""
-        return [miss for record in self.units.values() for miss in record.missed]
+    def all(self, kind: type[LedgerEvent]) -> list[tuple[int, LedgerEvent]]:
+        """The events of a kind about any unit, with their heights."""
+        return [event for record in self.units.values() for event in record.all(kind)]
 
 
 async def read(chain: ChainClient, first: int, last: int | None = None) -> DevnetLedger:

@@ -21,6 +21,7 @@ from devnet.stage.network import Stage, fresh_network
 from devnet.stage.report import Narrator
 from genesis import dev_accounts
 from genesis.presets import DEVICE_BOND
+from gpu_tasks.market.inference.events import ProviderSlashed, RaceMissed, UnitDisputed
 from gpu_tasks.workloads.registry import form_named
 from runtime.cryptography import ss58
 from wallet.client import ChainClient
@@ -76,9 +77,11 @@ def assert_the_liar_paid(net: Devnet, judged: dict[str, Any], agreed: list[dict[
     book = asyncio.run(ledger_of(net, max(1, judged["ended_in_block"] - BLOCKS_OF_A_CASE)))
     unit = bytes.fromhex(judged["unit"][2:])
     assert judged["payee"] == STASH["Bob"]
-    assert book.unit(unit).is_disputed
-    assert [(slash.unit, slash.provider) for _, slash in book.slashes()] == [(unit, dev_accounts.stash("Eve"))]
-    assert book.misses() == []
+    assert book.unit(unit).all(UnitDisputed)
+    assert [(slash.unit, slash.provider) for _, slash in book.all(ProviderSlashed)] == [
+        (unit, dev_accounts.stash("Eve"))
+    ]
+    assert book.all(RaceMissed) == []
     assert sum(len(record.settled) for record in book.units.values()) == 1 + len(agreed)
     eve = next(row for row in run(net, "ogpu", "providers") if row["provider"] == STASH["Eve"])
     assert eve["state"] == "paused"
