@@ -14,7 +14,6 @@ In reading order:
 * `doctor`: what machine, key and chain lack
 * `watching`: what customers may watch, and the broker that it goes to
 * `duties`: races, cases, endings: what is done next, and doing it
-* `pauses`: why a device is paused, and until when
 * `idle_reasons`: why a device stands still; pure
 * `device_watch`: why devices stand still, and how long they compute
 * `programs`: programs of customers, in containers

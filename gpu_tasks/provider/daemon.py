@@ -62,7 +62,7 @@ from gpu_tasks.provider.told_inventory import ToldInventory, claimed_policy
 from gpu_tasks.provider.tunnel.program_access import RunningPrograms
 from gpu_tasks.provider.tunnel.tunnel_server import TunnelServer
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER
-from gpu_tasks.provider.watching.watch import NobodyWatches, TaskWatch
+from gpu_tasks.provider.watching.watch import TaskWatch
 from wallet.amounts import format_amount
 
 LEFT = (
@@ -95,7 +95,7 @@ class Settings:
     quota: Quota = field(default_factory=Quota)
     keep_paused: bool = False
     machine: HostMachine = field(default_factory=HostMachine)
-    watch: TaskWatch = field(default_factory=NobodyWatches)
+    watch: TaskWatch = field(default_factory=TaskWatch)
     broker: str | None = None
     """Where customers hear of their tasks."""
     engine: ProgramEngine | None = None

@@ -21,12 +21,11 @@ from gpu_tasks.provider.duties.duty import ENDINGS_EVERY_BLOCKS, Duty, Endings
 from gpu_tasks.provider.duties.losses import LossNotes
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.duties.race_steps import Race, race_of
-from gpu_tasks.provider.duties.resumer import Resumer
+from gpu_tasks.provider.duties.resumer import Resumer, why_paused
 from gpu_tasks.provider.execution.device_times import IdleNote
 from gpu_tasks.provider.idle_reasons import IdleScene, race_wait, why_idle
 from gpu_tasks.provider.journal.journal import RaceKey
 from gpu_tasks.provider.keys import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
-from gpu_tasks.provider.pauses import why_paused
 from gpu_tasks.provider.utilisation import UtilisationBook
 
 LOOK_SECONDS = 3.0

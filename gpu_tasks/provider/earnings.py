@@ -12,11 +12,14 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, TypeAdapter
 
 from wallet.private_file import own_opener
 
@@ -25,12 +28,15 @@ EARNINGS_FILE, LOSSES_FILE = "earnings.jsonl", "losses.jsonl"
 LINE_BYTES_MAX = 4_096
 AT_MS_MAX = 1 << 45
 """A thousand years from 1970."""
-TEXTS = ("name", "device", "service", "fault", "case")
 LOST_SERVICE = "lost bond"
 LOSS_COLUMNS = ("noted", "device", "fault", "grains", "block", "case", "appealable_until_block", "appealable_until")
 
 
 BookLine = TypeVar("BookLine", "EarnedPayment", "LostPart")
+Count = Annotated[int, Field(strict=True, ge=0)]
+PaidGrains = Annotated[int, Field(strict=True, gt=0)]
+Time = Annotated[int, Field(strict=True, ge=0, lt=AT_MS_MAX)]
+"""In milliseconds since 1970."""
 
 
 class By(Enum):
@@ -45,15 +51,15 @@ class By(Enum):
 class EarnedPayment:
     """One that came in."""
 
-    at_ms: int
-    """When it was noted, in milliseconds since 1970."""
+    at_ms: Time
+    """When it was noted."""
     name: str
     """Of the unit or the task, with its attempt or auction."""
     device: str
     service: str
     """A service's number, or what a task computes."""
-    grains: int
-    tokens: int = 0
+    grains: PaidGrains
+    tokens: Count = 0
     """Output tokens of the unit that was paid for; 0 where it was for no unit."""
 
     @property
@@ -79,7 +85,7 @@ class EarnedSum:
 
     @property
     def per_thousand(self) -> int | None:
-        """Grains for a thousand output tokens, rounded down; None where none was paid for."""
+        """PaidGrains for a thousand output tokens, rounded down; None where none was paid for."""
         return self.token_grains * 1_000 // self.tokens if self.tokens else None
 
 
@@ -87,21 +93,21 @@ class EarnedSum:
 class LostPart:
     """A loss of a device's bond."""
 
-    at_ms: int
-    """When it was noted, in milliseconds since 1970."""
+    at_ms: Time
+    """When it was noted."""
     name: str
     """The key of the loss: its unit and block, or its device and number."""
     device: str
-    grains: int
+    grains: PaidGrains
     fault: str
     """`lied`, `missed`, `declined`; `unknown` where the chain does not say any more."""
-    block: int = 0
+    block: Count = 0
     case: str = ""
     """The case that found the fault; empty for a missed race."""
-    appealable_until: int = 0
+    appealable_until: Count = 0
     """The last block in which the verdict could be appealed; 0 without an appeal."""
-    until_ms: int = 0
-    """The approximate time of that block, in milliseconds since 1970."""
+    until_ms: Time = 0
+    """The approximate time of that block."""
 
     @property
     def day(self) -> str:
@@ -170,17 +176,18 @@ def _append(path: Path, line: dict[str, Any]) -> None:
 
 
 def _lines(path: Path, kind: type[BookLine]) -> Iterator[BookLine]:
-    seen: set[str] = set()
+    seen, form = set[str](), TypeAdapter(kind)
     try:
         file = path.open(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return
     with file:
         while line := file.readline(LINE_BYTES_MAX):
-            found = _read(line, kind)
-            if found is not None and found.name not in seen:
-                seen.add(found.name)
-                yield found
+            with suppress(ValueError):
+                found = form.validate_json(line)
+                if found.name not in seen:
+                    seen.add(found.name)
+                    yield found
 
 
 def sums(found: Iterable[EarnedPayment], by: By, lost: Iterable[LostPart] = ()) -> list[EarnedSum]:
@@ -240,22 +247,3 @@ def utc_text(at_ms: int) -> str:
 
 def _day(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms // 1_000, UTC).date().isoformat()
-
-
-def _read(line: str, kind: type[BookLine]) -> BookLine | None:
-    try:
-        given: Any = json.loads(line)
-        found = kind(**given) if isinstance(given, dict) else None
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return found if found is not None and _is_sound(found) else None
-
-
-def _is_sound(found: EarnedPayment | LostPart) -> bool:
-    """Tell whether a line's values can be shown and added."""
-    values: dict[str, Any] = asdict(found)
-    whole = [value for name, value in values.items() if name not in TEXTS]
-    is_of_form = all(type(value) is int and value >= 0 for value in whole)
-    are_texts = all(isinstance(value, str) for name, value in values.items() if name in TEXTS)
-    times = (values["at_ms"], values.get("until_ms", 0))
-    return is_of_form and are_texts and all(time_ms < AT_MS_MAX for time_ms in times) and values["grains"] > 0

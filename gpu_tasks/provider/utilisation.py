@@ -1,22 +1,23 @@
 """What each device did with its time, in a folder of the base path: a small file for each day, days being UTC.
 
 Always: the file of a day is written whole or not at all, every few seconds, so a daemon that is killed loses no more
-than that; the newest `DAYS_KEPT` days are kept; a file that is none, or a line in it, is left out.
+than that; the newest `DAYS_KEPT` days are kept; a file that is none is left out.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
 
 from gpu_tasks.provider.earnings import EarnedPayment
 from gpu_tasks.provider.execution.device_times import Activity, Present, Spent
@@ -27,7 +28,7 @@ UTILISATION_FOLDER = "utilisation"
 DAYS_KEPT = 400
 FILE_BYTES_MAX = 256 * 1024
 """64 devices with every state take a fourth of it."""
-NUMBER_MAX = 1 << 53
+UsedNumber = Annotated[int, Field(strict=True, ge=0, lt=1 << 53)]
 COMPUTING = frozenset(activity.value for activity in Activity)
 """The names of what a device computes; every other state is one in which it stands still."""
 MS_PER_HOUR = 3_600_000
@@ -58,9 +59,19 @@ class PresentNote:
 
     state: str
     words: str
-    since_ms: int
+    since_ms: UsedNumber
     """Milliseconds since 1970, as the next."""
-    at_ms: int
+    at_ms: UsedNumber
+
+
+@dataclass(slots=True)
+class _Used:
+    ms: dict[str, UsedNumber] = field(default_factory=dict)
+    tokens: UsedNumber = 0
+    now: PresentNote | None = None
+
+
+_DAY = TypeAdapter(dict[str, _Used])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +113,7 @@ class UtilisationBook:
         self._folder = folder
         self._clock = clock
         self._day = ""
-        self._ms: dict[str, Counter[str]] = {}
-        self._tokens: Counter[str] = Counter()
+        self._used: defaultdict[str, _Used] = defaultdict(_Used)
         self._is_failing = False
 
     def add(self, spent: Mapping[bytes, Spent], present: Mapping[bytes, Present]) -> None:
@@ -113,33 +123,32 @@ class UtilisationBook:
         if day != self._day:
             self._begin(day)
         for device, each in spent.items():
-            name = f"0x{device.hex()}"
-            self._ms.setdefault(name, Counter()).update({state.value: ms for state, ms in each.ms.items()})
-            self._tokens[name] += each.tokens
-        self._write(at_ms, {f"0x{device.hex()}": each for device, each in present.items()})
+            used = self._used[f"0x{device.hex()}"]
+            for state, ms in each.ms.items():
+                used.ms[state.value] = used.ms.get(state.value, 0) + ms
+            used.tokens += each.tokens
+        for used in self._used.values():
+            used.now = None
+        for device, now in present.items():
+            note = PresentNote(now.state.value, now.words, max(0, at_ms - now.ms), at_ms)
+            self._used[f"0x{device.hex()}"].now = note
+        self._write()
 
     def _begin(self, day: str) -> None:
         """Take up what a daemon before this one wrote of the day, and drop days that are too long ago."""
-        self._day, self._ms, self._tokens = day, {}, Counter()
-        for found in _of_file(self._folder / f"{day}.json"):
-            self._ms[found.device], self._tokens[found.device] = Counter(found.ms), found.tokens
+        self._day = day
+        self._used = defaultdict(_Used, _of_file(self._folder / f"{day}.json"))
         for path in _files(self._folder)[: -DAYS_KEPT + 1]:
             with suppress(OSError):  # it is tried again on the next day
                 path.unlink()
 
-    def _write(self, at_ms: int, present: Mapping[str, Present]) -> None:
-        devices: dict[str, dict[str, Any]] = {
-            name: {"ms": dict(ms), "tokens": self._tokens[name]} for name, ms in self._ms.items()
-        }
-        for name, each in present.items():
-            now = {"state": each.state.value, "words": each.words, "since_ms": at_ms - each.ms}
-            devices.setdefault(name, {"ms": {}, "tokens": 0})["now"] = now
+    def _write(self) -> None:
         path = self._folder / f"{self._day}.json"
         try:
             make_folder(self._folder)
             draft = path.with_suffix(".new")
-            with open(draft, "w", encoding="utf-8", opener=own_opener) as file:
-                file.write(json.dumps({"at_ms": at_ms, "devices": devices}))
+            with open(draft, "wb", opener=own_opener) as file:
+                file.write(_DAY.dump_json(self._used))
             draft.replace(path)  # not synced: who loses power loses seconds of a measurement
         except OSError as error:
             if not self._is_failing:
@@ -152,25 +161,14 @@ class UtilisationBook:
 def device_days(folder: Path) -> Iterator[DeviceDay]:
     """What is kept, by day and device."""
     for path in _files(folder):
-        yield from _of_file(path)
+        for name, used in _of_file(path).items():
+            yield DeviceDay(path.stem, name, used.ms, used.tokens)
 
 
 def present_notes(folder: Path) -> dict[str, PresentNote]:
     """What each device was at when a daemon wrote last, by its name."""
     files = _files(folder)
-    given = _read(files[-1]) if files else {}
-    devices, at_ms = given.get("devices"), given.get("at_ms")
-    if not isinstance(devices, dict) or not _is_number(at_ms):
-        return {}
-    found = ((name, each.get("now")) for name, each in devices.items() if isinstance(each, dict))
-    return {
-        name: PresentNote(now["state"], now["words"], now["since_ms"], at_ms)
-        for name, now in found
-        if isinstance(now, dict)
-        and isinstance(now.get("state"), str)
-        and isinstance(now.get("words"), str)
-        and _is_number(now.get("since_ms"))
-    }
+    return {name: used.now for name, used in (_of_file(files[-1]) if files else {}).items() if used.now is not None}
 
 
 def used_sums(days: Iterable[DeviceDay], payments: Iterable[EarnedPayment], by: UsedBy) -> list[UsedSum]:
@@ -207,23 +205,10 @@ def _is_day(text: str) -> bool:
         return False
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """What a file holds; nothing if it is none of ours."""
+def _of_file(path: Path) -> dict[str, _Used]:
+    """What a file holds by device; nothing if it is none of ours."""
     try:
         with path.open("rb") as file:
-            given = json.loads(file.read(FILE_BYTES_MAX))
-    except (OSError, ValueError, RecursionError):
+            return _DAY.validate_json(file.read(FILE_BYTES_MAX))
+    except (OSError, ValueError):
         return {}
-    return given if isinstance(given, dict) else {}
-
-
-def _of_file(path: Path) -> Iterator[DeviceDay]:
-    devices = _read(path).get("devices")
-    for name, each in devices.items() if isinstance(devices, dict) else ():
-        ms, tokens = (each.get("ms"), each.get("tokens")) if isinstance(each, dict) else (None, None)
-        if isinstance(ms, dict) and all(_is_number(value) for value in ms.values()) and _is_number(tokens):
-            yield DeviceDay(path.stem, name, ms, tokens)
-
-
-def _is_number(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < NUMBER_MAX

@@ -51,9 +51,8 @@ from gpu_tasks.provider.programs.results import stored
 from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 from gpu_tasks.provider.tasks.places import OwnTask
 from gpu_tasks.provider.tasks.sold_time import TimeDuty
-from gpu_tasks.provider.tasks.task_attestations import attested
 from gpu_tasks.provider.tasks.task_verdicts import TaskCase
-from gpu_tasks.provider.tasks.working import WorkDuty
+from gpu_tasks.provider.tasks.working import WorkDuty, attested
 from gpu_tasks.workloads.matmul_chain.prover import rows_root
 from runtime.frame.call import Call
 

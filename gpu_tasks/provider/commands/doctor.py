@@ -28,12 +28,12 @@ from gpu_tasks.provider.doctor.machine import (
     system_diagnoses,
     worker_diagnoses,
 )
+from gpu_tasks.provider.duties.resumer import why_paused
 from gpu_tasks.provider.execution.containers.ability import look_at_engine
 from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade, bad, weak
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus, is_possible
 from gpu_tasks.provider.journal.pause_book import PauseBook
-from gpu_tasks.provider.pauses import why_paused
 from gpu_tasks.workloads.registry import FORMS
 from wallet.errors import WalletError
 from wallet.rpc import NodeUnreachableError, RpcError

@@ -16,10 +16,9 @@ from gpu_tasks.provider.commands.calls import make, only
 from gpu_tasks.provider.commands.device_names import device_named, own_devices
 from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions
 from gpu_tasks.provider.commands.register import check_service
-from gpu_tasks.provider.duties.resumer import BY_OPERATOR
+from gpu_tasks.provider.duties.resumer import BY_OPERATOR, resuming_risk
 from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.journal.pause_book import NotedDevice, PauseBook, PauseCause
-from gpu_tasks.provider.pauses import resuming_risk
 from gpu_tasks.provider.registration import Planned, check_device_bond
 from runtime.frame.call import Call
 from wallet.amounts import Grains

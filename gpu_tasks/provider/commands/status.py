@@ -29,12 +29,12 @@ from gpu_tasks.provider.commands.options import (
 )
 from gpu_tasks.provider.commands.run import connect
 from gpu_tasks.provider.commands.utilisation import NOW, now_rows
+from gpu_tasks.provider.duties.resumer import PauseNote, why_paused
 from gpu_tasks.provider.earnings import EARNINGS_FILE, payments
 from gpu_tasks.provider.execution.gpu import lost_gpus, why_no_gpu
 from gpu_tasks.provider.journal.journal import Journal, JournalError
 from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.journal.records import End
-from gpu_tasks.provider.pauses import PauseNote, why_paused
 from gpu_tasks.provider.registration import unbonding_facts
 from gpu_tasks.provider.tasks.policy_file import is_draining
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER, present_notes

@@ -21,7 +21,7 @@ In reading order:
 * `losses`: devices' bond losses, reported and noted
 * `endings`: what became of races and cases
 * `side_earnings`: what judging, auditing and standing by brought, noted as it ends
-* `resumer`: devices that a missed race paused are offered again
+* `resumer`: devices that a missed race paused are offered again; why a device is paused, and until when
 * `devices`: the own devices: which may work here, which are paused and resumed
 * `other_daemons`: another daemon with the same provider key
 * `offences`: reporting double proposals

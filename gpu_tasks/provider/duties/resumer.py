@@ -10,6 +10,7 @@ machine loses little.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
@@ -19,6 +20,7 @@ from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.executor import ExecutionError
 from gpu_tasks.provider.journal.pause_book import OWN_CAUSES, NotedDevice, PauseCause
 from gpu_tasks.workloads.form import WorkloadForm
+from wallet.amounts import format_amount
 
 RESUME_AFTER_BLOCKS = (20, 80, 320, 1_280, 5_120)
 """After the first miss in a row, the second, and so on; the last of them from then on."""
@@ -32,6 +34,12 @@ UNKNOWN = (
 )
 STAYING = {PauseCause.REFUTED: REFUTED, PauseCause.OPERATOR: BY_OPERATOR, PauseCause.UNKNOWN: UNKNOWN}
 """Pauses that only the operator ends."""
+OVERDUE_BLOCKS = 20
+OVERDUE = "; it should work again by now: does the daemon run?"
+MEANING = (
+    "a court found a result of this device wrong. If the device computes wrong again, it loses its collateral again, "
+    "and a stash that lies a third time loses its registration. Run `ogpu-provider doctor` first"
+)
 
 
 class Resumer:
@@ -128,3 +136,43 @@ def untold_loss(status: DeviceStatus, note: NotedDevice | None) -> int:
     if note is None or note.is_paused or note.cause is not None:
         return 0
     return max(0, note.bond - status.device.bond)
+
+
+@dataclass(frozen=True, slots=True)
+class PauseNote:
+    """A sentence, and the block from which the daemon resumes the device; None where it will not by itself."""
+
+    why: str
+    until_block: int | None = None
+
+
+def why_paused(status: DeviceStatus, note: NotedDevice | None, height: int) -> PauseNote:
+    """Say why a device is paused at this height, by the daemon's note."""
+    if loss := untold_loss(status, note):
+        return PauseNote(charged(loss))
+    if note is None:
+        return PauseNote(UNKNOWN)
+    if note.cause is None:
+        return PauseNote(BY_OPERATOR)
+    if note.cause in STAYING:
+        return PauseNote(STAYING[note.cause])
+    if note.resumes_at is None:
+        return PauseNote(note.why)
+    is_late = note.cause is PauseCause.MISSED and height > note.resumes_at + OVERDUE_BLOCKS
+    return PauseNote(note.why + (OVERDUE if is_late else ""), note.resumes_at)
+
+
+def charged(grains: int) -> str:
+    """Describe a device that the chain paused since the daemon last looked."""
+    return (
+        f"the chain took {format_amount(grains)} oGPU of its bond and paused it, for a missed race or a refuted "
+        "result: a running daemon says which within some blocks"
+    )
+
+
+def resuming_risk(status: DeviceStatus, note: NotedDevice | None) -> str:
+    """Return the risk of resuming a device; empty if there is none."""
+    if note is not None and note.cause is PauseCause.REFUTED:
+        return MEANING
+    loss = untold_loss(status, note)
+    return charged(loss) if loss else ""

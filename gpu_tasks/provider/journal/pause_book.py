@@ -8,22 +8,23 @@ paused, only the operator resumes it.
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
 import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, StrictBool, TypeAdapter
 
 from gpu_tasks.provider.journal.journal import JournalError
 from wallet import private_file
 
 PAUSES_FILE = "pauses.json"
 FILE_BYTES_MAX = 1024 * 1024
-NUMBER_MAX = 1 << 128
+NotedNumber = Annotated[int, Field(strict=True, ge=0, lt=1 << 128)]
 LOG = logging.getLogger("ogpu.provider")
 
 
@@ -51,18 +52,21 @@ OWN_CAUSES = (PauseCause.UNSERVED, PauseCause.DRAINED)
 class NotedDevice:
     """A device as the daemon last saw it."""
 
-    bond: int = 0
+    bond: NotedNumber = 0
     """In grains."""
-    is_paused: bool = False
+    is_paused: StrictBool = False
     cause: PauseCause | None = None
     """None while it works, or if no daemon has looked since the pause."""
     why: str = ""
-    misses: int = 0
+    misses: NotedNumber = 0
     """Missed races in a row."""
-    resumes_at: int | None = None
+    resumes_at: NotedNumber | None = None
     """The block from which the daemon resumes it after a miss."""
-    losses: int = 0
+    losses: NotedNumber = 0
     """The number of times that its bond fell."""
+
+
+_NOTES = TypeAdapter(dict[bytes, NotedDevice], config=ConfigDict(ser_json_bytes="hex", val_json_bytes="hex"))
 
 
 class PauseBook:
@@ -82,10 +86,11 @@ class PauseBook:
             return {}
         except OSError as error:
             raise JournalError(f"{self._path} cannot be read: {error.strerror}") from error
-        found = _notes(raw) if len(raw) <= FILE_BYTES_MAX else None
-        if found is None:
-            LOG.warning("%s is damaged: a device that is paused now stays paused until you resume it", self._path)
-        return found or {}
+        if len(raw) <= FILE_BYTES_MAX:
+            with suppress(ValueError):
+                return _NOTES.validate_json(raw)
+        LOG.warning("%s is damaged: a device that is paused now stays paused until you resume it", self._path)
+        return {}
 
     def note(self, device: bytes, **changes: Any) -> NotedDevice:
         """Change fields of a device's note. Return the whole note; JournalError if it cannot be written."""
@@ -113,9 +118,8 @@ class PauseBook:
                 self._write(kept)
 
     def _write(self, notes: dict[bytes, NotedDevice]) -> None:
-        text = json.dumps({device.hex(): asdict(note) for device, note in notes.items()}, indent=1)
         try:
-            private_file.replace(self._path, text.encode())
+            private_file.replace(self._path, _NOTES.dump_json(notes, indent=1))
         except OSError as error:
             raise JournalError(f"{self._path} cannot be written: {error.strerror}") from error
 
@@ -129,24 +133,3 @@ class PauseBook:
             yield
         finally:
             os.close(folder)
-
-
-def _notes(raw: bytes) -> dict[bytes, NotedDevice] | None:
-    """Return the notes in a file; None if it is damaged."""
-    try:
-        given = json.loads(raw)
-        return {bytes.fromhex(name): _noted(fields) for name, fields in given.items()}
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return None
-
-
-def _noted(fields: dict[str, Any]) -> NotedDevice:
-    """Return a note; ValueError or TypeError for another form."""
-    cause = fields.get("cause")
-    note = NotedDevice(**{**fields, "cause": None if cause is None else PauseCause(cause)})
-    numbers = [note.bond, note.misses, note.losses, *([] if note.resumes_at is None else [note.resumes_at])]
-    if not all(type(number) is int and 0 <= number < NUMBER_MAX for number in numbers):
-        raise ValueError("a note has an invalid number")
-    if not isinstance(fields.get("is_paused", False), bool) or not isinstance(fields.get("why", ""), str):
-        raise TypeError("a note has a field of another type")
-    return note

@@ -16,8 +16,7 @@ In reading order:
 * `state_answers`: states for judges
 * `task_verdicts`: what is right about a task
 * `fraud_search`: where somebody else's result is wrong
-* `task_attestations`: milestones and results as attestations
 * `bids`: bids
-* `working`: what becomes of them
+* `working`: what becomes of them; milestones and results as attestations
 * `judging_tasks`: taking the steps of a case
 """

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from gpu_tasks.provider.execution.containers.spec import REPOSITORY_FORM, SHA256_FORM
@@ -23,18 +24,6 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTES = 24 * 60
 SPANS_MAX = 32
 KEYS = ("kinds", "least_price", "schedule", "only_when_idle", "gangs", "containers")
-CONTAINER_KEYS = (
-    "images",
-    "any_archive",
-    "outbound",
-    "cpu",
-    "memory",
-    "disk",
-    "processes",
-    "keep",
-    "image_disk",
-    "image_age",
-)
 ID_PREFIX = "sha256:"
 NOT_KEPT = "none"
 KEEP_SECONDS_MAX = 30 * 86_400
@@ -98,11 +87,7 @@ def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
         raise PolicyError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise PolicyError(f"it is no JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise PolicyError(f"it is no JSON object; its keys are {', '.join(KEYS)}")
-    for key in given:
-        if key not in KEYS:
-            raise PolicyError(unknown("key", key, KEYS))
+    _check_keys(given, KEYS, "it is no JSON object")
     return BidPolicy(
         kinds=tuple(kind_named(name, kinds) for name in _texts(given, "kinds")),
         least_price=price_of(_text(given, "least_price", "0 oGPU/h")),
@@ -113,30 +98,30 @@ def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
     )
 
 
+def _check_keys(given: Any, keys: Sequence[str], why: str) -> None:
+    """PolicyError unless it is an object with no other keys."""
+    if not isinstance(given, dict):
+        raise PolicyError(f"{why}; its keys are {', '.join(keys)}")
+    for key in given:
+        if key not in keys:
+            raise PolicyError(unknown("key", key, keys))
+
+
 def _containers(given: Any) -> ProgramMeans:
     """What programs may use; PolicyError."""
-    if not isinstance(given, dict):
-        raise PolicyError(f"containers is an object; its keys are {', '.join(CONTAINER_KEYS)}")
-    for key in given:
-        if key not in CONTAINER_KEYS:
-            raise PolicyError(unknown("key", key, CONTAINER_KEYS))
-    least = ProgramMeans()
-    images = tuple(image_named(text) for text in _texts(given, "images"))
+    _check_keys(given, ("images", *_TRUTHS, *_AMOUNTS), "containers is an object")
+    images, least = tuple(image_named(text) for text in _texts(given, "images")), _amounts(ProgramMeans())
     try:
-        return ProgramMeans(
-            images=images,
-            any_archive=_truth(given, "any_archive"),
-            outbound=_truth(given, "outbound"),
-            cpu_thousandths=cpu_of(_text(given, "cpu", f"{least.cpu_thousandths / 1_000:g}")),
-            memory_bytes=bytes_of(_text(given, "memory", _size_text(least.memory_bytes))),
-            disk_bytes=bytes_of(_text(given, "disk", _size_text(least.disk_bytes))),
-            processes=whole(_text(given, "processes", str(least.processes))),
-            keep_seconds=keep_of(_text(given, "keep", _keep_text(least.keep_seconds))),
-            image_disk_bytes=bytes_of(_text(given, "image_disk", _size_text(least.image_disk_bytes))),
-            image_age_seconds=keep_of(_text(given, "image_age", _keep_text(least.image_age_seconds)), "images"),
-        )
+        amounts: dict[str, Any] = {
+            name: read(_text(given, key, least[key])) for key, (name, read, _) in _AMOUNTS.items()
+        }
     except QuantityError as error:
         raise PolicyError(f"containers: it {error}") from None
+    return ProgramMeans(images=images, **{key: _truth(given, key) for key in _TRUTHS}, **amounts)
+
+
+def _amounts(means: ProgramMeans) -> dict[str, str]:
+    return {key: write(getattr(means, name)) for key, (name, _, write) in _AMOUNTS.items()}
 
 
 def image_named(text: str) -> str:
@@ -170,6 +155,19 @@ def _size_text(size: int) -> str:
     return f"{size >> 20}Mi"
 
 
+_TRUTHS = ("any_archive", "outbound")
+_AMOUNTS: dict[str, tuple[str, Callable[[str], int], Callable[[int], str]]] = {
+    "cpu": ("cpu_thousandths", cpu_of, lambda thousandths: f"{thousandths / 1_000:g}"),
+    "memory": ("memory_bytes", bytes_of, _size_text),
+    "disk": ("disk_bytes", bytes_of, _size_text),
+    "processes": ("processes", whole, str),
+    "keep": ("keep_seconds", keep_of, _keep_text),
+    "image_disk": ("image_disk_bytes", bytes_of, _size_text),
+    "image_age": ("image_age_seconds", partial(keep_of, what="images"), _keep_text),
+}
+"""By key of `containers`: the field of the means, how it is read, and how it is written."""
+
+
 def text_of(policy: BidPolicy) -> str:
     """The JSON text that `policy_of` reads as this policy."""
     fields = {
@@ -180,15 +178,8 @@ def text_of(policy: BidPolicy) -> str:
         "gangs": policy.gangs,
         "containers": {
             "images": list(policy.containers.images),
-            "any_archive": policy.containers.any_archive,
-            "outbound": policy.containers.outbound,
-            "cpu": f"{policy.containers.cpu_thousandths / 1_000:g}",
-            "memory": _size_text(policy.containers.memory_bytes),
-            "disk": _size_text(policy.containers.disk_bytes),
-            "processes": str(policy.containers.processes),
-            "keep": _keep_text(policy.containers.keep_seconds),
-            "image_disk": _size_text(policy.containers.image_disk_bytes),
-            "image_age": _keep_text(policy.containers.image_age_seconds),
+            **{key: getattr(policy.containers, key) for key in _TRUTHS},
+            **_amounts(policy.containers),
         },
     }
     return json.dumps(fields, indent=2) + "\n"

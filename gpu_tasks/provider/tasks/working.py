@@ -14,17 +14,28 @@ from functools import partial
 from gpu_tasks.data.blob_client import BlobError
 from gpu_tasks.data.run_states import root_of, state_index
 from gpu_tasks.market.attestations.kinds import AnyAttestation
+from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.training import money
 from gpu_tasks.market.training.bids import auction_id
 from gpu_tasks.market.training.money import TaskMoney, TaskPayee, TaskPurse
 from gpu_tasks.market.training.orders import is_by_time, is_replicated, runs_program
 from gpu_tasks.market.training.showing import ShownStretch, judged_stretches
+from gpu_tasks.market.training.task_statement import (
+    TASK_VERSION,
+    SignedTaskAttestation,
+    Stated,
+    StatedMilestone,
+    StatedResult,
+    TaskAttestation,
+    step_of,
+    task_signing_payload,
+)
 from gpu_tasks.market.training.tasks import Milestone, Slot, Task, TaskResult, TaskState, kept_step, slot_case
 from gpu_tasks.market.training.time_paid import end_flows, interval_flows
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.blobs.inputs import UnusableInputError
-from gpu_tasks.provider.chain.port import ChainError, TaskPort, View
+from gpu_tasks.provider.chain.port import ChainError, Identity, TaskPort, View
 from gpu_tasks.provider.chain.side_pay import is_standing_by
 from gpu_tasks.provider.duties.appeals import is_found_lying
 from gpu_tasks.provider.duties.duty import Duty
@@ -50,7 +61,6 @@ from gpu_tasks.provider.tasks.places import (
 )
 from gpu_tasks.provider.tasks.replica_places import bound_result
 from gpu_tasks.provider.tasks.sold_time import TimeDuty
-from gpu_tasks.provider.tasks.task_attestations import attested
 from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.task_inputs import name_of
 from gpu_tasks.provider.tasks.task_runs import TaskRun, check_state
@@ -419,3 +429,37 @@ def _number(task: Task, entry: TaskEntry, stash: bytes, step: TaskStep) -> int:
         assert place is not None, "who states a milestone has a slot"
         return task.behind + task.slots[place].reported + 1
     return newest_stated(task) if step is TaskStep.HOLD else 0
+
+
+def attested(
+    identity: Identity, task: Task, call: Call, usages: Mapping[int, Usage], height: int
+) -> SignedTaskAttestation:
+    """What states the same as a call of `checkpoint` or `finish`, with what that step took by `usages`.
+
+    `height` is that of the newest block. It goes to the node as an attestation, which costs nothing and needs no
+    transaction. Where no author puts it into a block, the next try is a call, which is free when it succeeds; then an
+    attestation again.
+    """
+    arguments = call.named_arguments
+    slot = task.slots[arguments["place"]]
+    stated = _stated(call)
+    since = max(task.reported_at, slot.started_at)
+    statement = TaskAttestation(
+        version=TASK_VERSION,
+        task=arguments["task"],
+        auction=task.auction,
+        place=arguments["place"],
+        provider_key=identity.key.public_key,
+        device=slot.device,
+        stated=stated,
+        usage=usages[step_of(stated)],
+        started_at=since,
+        finished_at=max(since, height),
+    )
+    return SignedTaskAttestation(statement, identity.key.sign(task_signing_payload(identity.genesis, statement)))
+
+
+def _stated(call: Call) -> Stated:
+    if call.name == f"{TrainingMarket.__name__}.checkpoint":
+        return StatedMilestone(call.named_arguments["milestone"])
+    return StatedResult(call.named_arguments["result"])

@@ -18,6 +18,7 @@ from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.telemetry import Detail, shown
 from gpu_tasks.provider.watching.outbox import NoteOutbox, Subject, WaitingNote
 from gpu_tasks.provider.watching.sender import BrokerSender
+from gpu_tasks.provider.watching.watch import TaskWatch
 from gpu_tasks.telemetry.envelope import Channel, DeviceSubject, TaskSubject
 from gpu_tasks.telemetry.notes import (
     FIELDS_MAX,
@@ -54,7 +55,7 @@ class _Watched:
     """Whether the broker keeps lines of its program."""
 
 
-class TaskBroadcast:
+class TaskBroadcast(TaskWatch):
     """A `Telemetry` and a `TaskWatch` that fill the outbox. Use `async with`, which sends and beats meanwhile."""
 
     def __init__(self, sender: BrokerSender, outbox: NoteOutbox, workers: WorkerPool) -> None:

@@ -51,7 +51,7 @@ class NoteOutbox:
         """Let a note wait; where there is no room, another one goes."""
         self._waiting.append(note)
         if len(self._waiting) > NOTES_MAX:
-            self._drop(self._least())
+            self._drop_least()
         self._filled.set()
 
     async def first(self) -> WaitingNote:
@@ -75,17 +75,10 @@ class NoteOutbox:
         for line in [line for line in self._dropped if line[0] == subject]:
             del self._dropped[line]
 
-    def _least(self) -> WaitingNote:
-        """What is missed least: the oldest of the first kind that there is, the one that is being sent apart."""
-        for channel in THROWN_FIRST:
-            for note in list(self._waiting)[1:]:
-                if note.channel is channel:
-                    return note
-        raise AssertionError("a full outbox has a second note")
-
-    def _drop(self, note: WaitingNote) -> None:
-        # by identity: notes of equal content are different notes
-        place = next(place for place, each in enumerate(self._waiting) if each is note)
+    def _drop_least(self) -> None:
+        """Drop what is missed least: the oldest of the first kind that there is, the one that is being sent apart."""
+        place = min(range(1, len(self._waiting)), key=lambda each: THROWN_FIRST.index(self._waiting[each].channel))
+        note = self._waiting[place]
         del self._waiting[place]
         line = (note.subject, note.channel)
         self._dropped[line] = self._dropped.get(line, 0) + 1

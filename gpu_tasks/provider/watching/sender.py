@@ -140,23 +140,19 @@ class BrokerSender:
         self._numbers[line] = self._numbers.pop(line, 0) + 1
         if len(self._numbers) > CHANNELS_MAX:
             del self._numbers[next(iter(self._numbers))]
-        message = TelemetryMessage(
-            version=VERSION,
-            provider_key=self.identity.key.public_key,
-            subject=note.subject,
-            channel=note.channel,
-            session=self.session,
-            number=self._numbers[line],
-            told_at_ms=note.told_at_ms,
-            dropped=self.outbox.take_dropped(note),
-            payload=payload_of(told, note.reader),
-        )
-        return sign_message(message, self.identity.genesis, self.identity.key.sign)
+        payload = payload_of(told, note.reader)
+        dropped = self.outbox.take_dropped(note)
+        return self._message(note.subject, note.channel, self._numbers[line], note.told_at_ms, dropped, payload)
 
     def _signed(self, note: PresenceNote, number: int) -> bytes:
         now_ms = time.time_ns() // 1_000_000
+        return self._message(self._self, Channel.STATUS, number, now_ms, 0, payload_of(note, None))
+
+    def _message(
+        self, subject: Subject, channel: Channel, number: int, told_at_ms: int, dropped: int, payload: bytes
+    ) -> bytes:
+        key = self.identity.key
         message = TelemetryMessage(
-            VERSION, self.identity.key.public_key, self._self, Channel.STATUS, self.session, number, now_ms, 0,
-            payload_of(note, None),
-        )  # fmt: skip
-        return sign_message(message, self.identity.genesis, self.identity.key.sign)
+            VERSION, key.public_key, subject, channel, self.session, number, told_at_ms, dropped, payload
+        )
+        return sign_message(message, self.identity.genesis, key.sign)

@@ -13,9 +13,19 @@ from cli.session import SENT_FOLDER
 from gpu_tasks.market.devices.records import Device, DeviceClass
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.commands.register import START_NOW
-from gpu_tasks.provider.duties.resumer import BY_OPERATOR, MISSED, REFUTED, UNKNOWN
+from gpu_tasks.provider.duties.resumer import (
+    BY_OPERATOR,
+    MEANING,
+    MISSED,
+    OVERDUE,
+    REFUTED,
+    UNKNOWN,
+    PauseNote,
+    charged,
+    resuming_risk,
+    why_paused,
+)
 from gpu_tasks.provider.journal.pause_book import PAUSES_FILE, NotedDevice, PauseBook, PauseCause
-from gpu_tasks.provider.pauses import MEANING, OVERDUE, PauseNote, charged, resuming_risk, why_paused
 from provider_runner import Operator
 from runtime.encoding.types import GRAINS_PER_OGPU
 from wallet_runner import chain

@@ -89,11 +89,11 @@ def test_what_is_no_note_is_left_out(tmp_path: Path) -> None:
     write(tmp_path, 5, units=3)
     (tmp_path / "1970-01-03.json").write_text('{"devices": {"0x1"')  # half written
     (tmp_path / "notes.json").write_text("{}")
-    wrong = {"a": 5, "b": {"ms": {"units": -1}, "tokens": 0}, "c": {"ms": {"units": 1}, "tokens": "1"}}
-    right = {"d": {"ms": {"units": 1}, "tokens": 1}}
-    (tmp_path / "1970-01-04.json").write_text(json.dumps({"at_ms": 1, "devices": wrong | right}))
+    wrong = [5, {"ms": {"units": -1}, "tokens": 0}, {"ms": {"units": 1}, "tokens": "1"}, {"ms": {"units": True}}]
+    for number, each in enumerate(wrong):
+        (tmp_path / f"1970-01-1{number}.json").write_text(json.dumps({"d": each}))
     (tmp_path / "1970-01-05.json").write_text(" " * FILE_BYTES_MAX + "{}")
-    assert [(each.day, each.device) for each in device_days(tmp_path)] == [("1970-01-01", NAME), ("1970-01-04", "d")]
+    assert [(each.day, each.device) for each in device_days(tmp_path)] == [("1970-01-01", NAME)]
     assert present_notes(tmp_path) == {}
     assert list(device_days(tmp_path / "none")) == []
     assert present_notes(tmp_path / "none") == {}

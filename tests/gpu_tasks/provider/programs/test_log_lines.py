@@ -9,13 +9,13 @@ from gpu_tasks.data.program_left import LINE_BYTES_MAX, LogLine
 from gpu_tasks.provider.execution.containers.logs import ContainerLog
 from gpu_tasks.provider.programs import results as module
 from gpu_tasks.provider.programs.results import BEHIND_LINES_MAX, log_lines, tell_lines
-from gpu_tasks.provider.watching.watch import NobodyWatches
+from gpu_tasks.provider.watching.watch import TaskWatch
 from gpu_tasks.telemetry.notes import LINES_MAX, NOTE, NOTE_BYTES_MAX, LogNote
 
 TASK = b"t" * 32
 
 
-class Listener(NobodyWatches):
+class Listener(TaskWatch):
     """Keeps what it is told."""
 
     def __init__(self) -> None:

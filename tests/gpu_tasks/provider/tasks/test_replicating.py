@@ -16,7 +16,7 @@ from gpu_tasks.market.training.replica_events import ReplicasCompared, Volunteer
 from gpu_tasks.market.training.tasks import Task, TaskState, panel
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
-from gpu_tasks.provider.watching.watch import NobodyWatches
+from gpu_tasks.provider.watching.watch import TaskWatch
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST, ContainerRequest
 from gpu_tasks.tunnel.multiplexer import TunnelError
@@ -54,7 +54,7 @@ def among_replicas(count: int = 5) -> Callable[[Scene], Callable[..., None]]:
     return in_renting_village(count, is_of_one_price=True)
 
 
-class Places(NobodyWatches):
+class Places(TaskWatch):
     """Notes at which place its provider's work is told."""
 
     def __init__(self) -> None:

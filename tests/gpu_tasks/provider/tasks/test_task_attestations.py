@@ -8,7 +8,7 @@ from gpu_tasks.market.attestations.usage import Usage
 from gpu_tasks.market.training.tasks import Milestone, Slot, TaskState
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.chain.port import Identity
-from gpu_tasks.provider.tasks.task_attestations import attested
+from gpu_tasks.provider.tasks.working import attested
 from priced_tasks import a_task
 from provider_chain import keypair
 from simulation.chains.market_chain import GENESIS_HASH, Keys
