@@ -65,7 +65,7 @@ ODD_ANSWERS = (
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Reading = Coroutine[Any, Any, T]
+ChainAnswer = Coroutine[Any, Any, T]
 LOG = logging.getLogger("ogpu.provider")
 
 
@@ -242,7 +242,7 @@ class OwnDevices:
 
 def _asks(
     read: Callable[Concatenate[VerifiedClient, P], Awaitable[T]],
-) -> Callable[Concatenate[LiveChain, P], Reading[T]]:
+) -> Callable[Concatenate[LiveChain, P], ChainAnswer[T]]:
     """Make a method of a function that reads by a client. The method raises ChainError."""
 
     async def method(chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
@@ -253,7 +253,7 @@ def _asks(
 
 def _asks_own(
     read: Callable[Concatenate[VerifiedClient, bytes, P], Awaitable[T]],
-) -> Callable[Concatenate[LiveChain, P], Reading[T]]:
+) -> Callable[Concatenate[LiveChain, P], ChainAnswer[T]]:
     """Make a method of a function that reads what belongs to a stash: the provider's own."""
 
     async def method(chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
