@@ -5,6 +5,7 @@ From the first block with a step or an event on, every grain that a block moves 
 writes is compared with its purpose. Relations between entries are checked after such blocks and every eighth other.
 """
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -92,8 +93,15 @@ CUSTOMER = Keys("customer")
 
 @lru_cache(maxsize=64)
 def _runtime_of(pallets: tuple[type[Pallet], ...], numbers: tuple[tuple[str, Any], ...]) -> Runtime:
-    """One for all chains with the same rules: it never changes, and its codecs take longer than some blocks."""
+    """One for all chains with the same rules: it never changes."""
     return Runtime(pallets, VERSION, dict(numbers))
+
+
+@lru_cache(maxsize=64)
+def _genesis_of(runtime: Runtime, config: str) -> Memory:
+    """Block 0, made once for all chains that begin alike; `config` is JSON."""
+    changes = runtime.genesis(json.loads(config))
+    return Memory({key: value for key, value in changes.items() if value is not None})
 
 
 def hexed(raw: bytes) -> str:
@@ -190,8 +198,8 @@ class MarketChain:
         numbers = {"Beacon.epoch_blocks": self.epoch_blocks, "TrustStake.validator_seats": seats, **self.constants}
         self.runtime = _runtime_of(self.pallets, tuple(sorted(numbers.items())))
         there = {pallet.__name__ for pallet in self.pallets}
-        changes = self.runtime.genesis({name: part for name, part in self.config().items() if name in there})
-        self.state = Memory({key: value for key, value in changes.items() if value is not None})
+        config = {name: part for name, part in self.config().items() if name in there}
+        self.state = _genesis_of(self.runtime, json.dumps(config))
         self.issued = self.runtime.at(self.state)[Balances].total_issuance.get()
 
     def config(self) -> dict[str, dict[str, Any]]:
