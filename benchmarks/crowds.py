@@ -48,8 +48,8 @@ def add_tasks(chain: MarketChain, count: int, deadline: int) -> list[bytes]:
     names = [blake2_256(b"crowd" + number.to_bytes(4, "big")) for number in range(count)]
     for task_id in names:
         market.put(task_id, replace(model, deadline=deadline, deposit=0))
-        market.on_sale[task_id] = True
-    market.open_tasks.set(market.open_tasks.get() + count)
+        market.open_auctions[task_id] = True
+    market.open_task_count.set(market.open_task_count.get() + count)
     chain.state = chain.state.updated(bound.overlay.changes())
     return names
 

@@ -117,5 +117,5 @@ def _devices(owners: list[Keys], count: int) -> Iterator[tuple[Keys, bytes]]:
 def _service(owner: bytes) -> dict[str, Any]:
     return {
         "owner": hexed(owner), "name": "any", "workload": hexed(bytes(32)), "model": hexed(bytes(32)),
-        "price_min": CHEAP, "price_max": 10 * OGPU, "ramp": 10, "lease": 30, "tokens_max": 1_000,
+        "price_min": CHEAP, "price_max": 10 * OGPU, "ramp": 10, "commit_window": 30, "tokens_max": 1_000,
     }  # fmt: skip

@@ -78,7 +78,7 @@ PALLETS: tuple[type[Pallet], ...] = (
 )
 DEVELOPMENT_PALLETS: tuple[type[Pallet], ...] = (Sudo,)
 
-GENESIS_KEYS = (storage_prefix("TrustStake", "Seats"), storage_prefix("Sudo", "Key"))
+GENESIS_KEYS = (storage_prefix("TrustStake", "ActiveSet"), storage_prefix("Sudo", "Key"))
 """What of the state of block 0 is shown to whoever knows the genesis hash alone: the first validators, and who holds
 the powers of Root. On a chain for development somebody does, on a live one nobody."""
 

@@ -149,7 +149,7 @@ _SERVICE = _fields(
     price_min=_GRAINS,
     price_max=_GRAINS,
     ramp=_U32,
-    lease=_U32,
+    commit_window=_U32,
     tokens_max=_U32,
     optional={"input_share": _U32, "pace": _U32, "consumer_pace": _U32, "datacenter_pace": _U32},
 )

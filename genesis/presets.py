@@ -132,7 +132,7 @@ def _patch(chain_id: str, validators: tuple[str, ...], seats: int | None) -> Pat
             "offers": [{"service": 0, "device": "0x" + _device_id(name).hex(), "ask": ASK} for name in validators],
         },
         "sudo": {"key": ss58(dev_accounts.stash("Alice"))},
-        **({} if seats is None else {"chainParameters": {"TrustStake.validator_seats": seats}}),
+        **({} if seats is None else {"chainParameters": {"TrustStake.validator_count": seats}}),
     }
 
 
@@ -177,7 +177,7 @@ def _text_generation() -> dict[str, Any]:
         "price_min": ASK,
         "price_max": RATE_MAX,
         "ramp": 10,
-        "lease": 30,
+        "commit_window": 30,
         "tokens_max": 256,
         "input_share": INPUT_SHARE,
         "pace": PACE,

@@ -68,7 +68,7 @@ def patch(validators: Sequence[Actor], others: Sequence[tuple[bytes, int]]) -> d
         },
         "sudo": {"key": hexed(ROOT.stash)},
         "chainParameters": {
-            "TrustStake.validator_seats": len(validators),
+            "TrustStake.validator_count": len(validators),
             "InferenceMarket.unit_keep": KEEP_BLOCKS,
             "TrainingMarket.task_keep": KEEP_BLOCKS,
             "TrainingMarket.audit_rate_ppm": 1_000,
@@ -94,6 +94,6 @@ def _service() -> dict[str, Any]:
         "price_min": CHEAP,
         "price_max": PRICE_MAX,
         "ramp": 1_000,
-        "lease": 4,
+        "commit_window": 4,
         "tokens_max": 1_000,
     }

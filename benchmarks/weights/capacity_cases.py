@@ -61,7 +61,7 @@ class CapacityCalls(MarketCases):
         self._held(0)
 
     def _held(self, value: int) -> None:
-        numbers = (ParameterChange(Capacity.period, PERIOD), ParameterChange(Capacity.roll_calls, value))
+        numbers = (ParameterChange(Capacity.period, PERIOD), ParameterChange(Capacity.roll_calls_enabled, value))
         self.world.block(*(signed(Root(), ChainParameters.set_parameter(change=change)) for change in numbers))
 
     def _called(self) -> RollCall:

@@ -94,7 +94,7 @@ class Staking:
 
     def _authors(self) -> int:
         stake = self.world.now()[TrustStake]
-        return len(stake.eras_points[stake.current_era.get()])
+        return len(stake.eras_reward_points[stake.current_era.get()])
 
     def measure(self) -> None:
         """Every call of TrustStake and TrustLock."""
@@ -251,12 +251,12 @@ def moved(delegator: bytes, validator: bytes, sources: Sequence[bytes]) -> Step:
 
     def step(bound: Bound) -> None:
         stake = bound[TrustStake]
-        position = known(stake.positions[delegator, validator], NotCandidate)
+        position = known(stake.delegations[delegator, validator], NotCandidate)
         era, each = stake.current_era.get(), position.shares // (2 * MOVED_MAX)
         moves = tuple(MovedShares(each, Liability(source, era, ())) for source in sources[:MOVED_MAX])
-        stake.positions[delegator, validator] = replace(position, moved=moves)
+        stake.delegations[delegator, validator] = replace(position, moved=moves)
         for source in sources[:MOVED_MAX]:
-            stake.factors[source] = offences(era)
+            stake.slash_factors[source] = offences(era)
 
     return step
 
@@ -289,7 +289,7 @@ def struck(staker: bytes, sources: Sequence[bytes], eras_ago: int = 0) -> Step:
         pairs = [(chunk.validator, source) for chunk, source in zip(chunks, sources, strict=False)]
         for pair in pairs:
             for validator in pair:
-                stake.factors[validator] = offences(era)
+                stake.slash_factors[validator] = offences(era)
         stake.unlocking[staker] = tuple(
             replace(chunk, answers=tuple(Liability(validator, era, ()) for validator in pair))
             for chunk, pair in zip(chunks, pairs, strict=True)
@@ -303,12 +303,12 @@ def due(offender: bytes) -> Step:
 
     def step(bound: Bound) -> None:
         stake = bound[TrustStake]
-        number = stake.slash_numbers.get()
+        number = stake.next_slash_number.get()
         held_slashes.hold_back(stake, offender, stake.current_era.get(), SlashStep(0, 10_000), offender)
-        held = stake.held_slashes[offender, number]
+        held = stake.unapplied_slashes[offender, number]
         assert held is not None
-        stake.held_slashes[offender, number] = replace(held, take_era=0)
-        stake.slash_first.set(number)
+        stake.unapplied_slashes[offender, number] = replace(held, take_era=0)
+        stake.first_slash_number.set(number)
 
     return step
 

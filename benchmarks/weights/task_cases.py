@@ -80,7 +80,7 @@ class TaskCalls:
         last = tasks.owner(gang, place).provider
         found.call(last, tasks.checkpoint(gang, place))
         world.block(signed(last, tasks.checkpoint(gang, place)))
-        found.call(CUSTOMER.stash, TrainingMarket.hold_checkpoint(task=gang, number=1, root=ROOT))
+        found.call(CUSTOMER.stash, TrainingMarket.confirm_checkpoint(task=gang, number=1, root=ROOT))
         world.block(*(signed(CUSTOMER.stash, stop) for stop in stops.values()))
         tasks.clear(*running.values())
 

@@ -233,7 +233,7 @@ class Tasks:
         """The next milestone."""
         slot = self.now(task_id).slots[place]
         milestone = Milestone(slot.reported + 1, ROOT, 7, b"c" * 32)
-        return TrainingMarket.checkpoint(task=task_id, place=place, milestone=milestone)
+        return TrainingMarket.report_milestone(task=task_id, place=place, milestone=milestone)
 
     def until(self, task_id: bytes, *states: TaskState) -> None:
         """Empty blocks, until a task is in one of the states."""

@@ -202,17 +202,17 @@ class WholeBlocks(MarketCases):
         world.block(self._posts(LARGE), *devices)
         self.found.figures["open_units"] = self._open()
         self._case("open units", self._transfers())
-        races.posted = world.now()[InferenceMarket].posted[CUSTOMER.stash]
+        races.posted = world.now()[InferenceMarket].post_counts[CUSTOMER.stash]
 
     def _open(self) -> int:
-        return self.world.now()[InferenceMarket].open_units.get()
+        return self.world.now()[InferenceMarket].open_unit_count.get()
 
     def _posts(self, service: int) -> Step:
         """A step: units are posted until the market takes no more, in this block or ever."""
         terms = self.races.terms(1, OGPU)
 
         def step(bound: Bound) -> None:
-            room = UNITS_OPEN_MAX - bound[InferenceMarket].open_units.get()
+            room = UNITS_OPEN_MAX - bound[InferenceMarket].open_unit_count.get()
             sizes = [UNITS_PER_POST_MAX] * (room // UNITS_PER_POST_MAX) + [1] * UNITS_PER_POST_MAX
             for size in sizes:
                 post = InferenceMarket.post(service=service, units=(terms,) * size)

@@ -74,7 +74,7 @@ class StakingView:
 
         def is_seated(bound: Bound) -> bool:
             stake = bound[TrustStake]
-            epochs = (self.time.epoch, stake.elected_to.get())
+            epochs = (self.time.epoch, stake.last_elected_epoch.get())
             return any(seat.stash == validator for epoch in epochs for seat in stake.validators(epoch))
 
         if await self.look(is_seated):

@@ -109,7 +109,7 @@ async def unjail(by: Planning) -> PlannedCall:
 def _open_era(bound: Bound) -> int:
     """The first era whose validators are not elected yet: what is done now counts in it."""
     stake = bound[TrustStake]
-    return (stake.elected_to.get() + 1) // stake.era_epochs
+    return (stake.last_elected_epoch.get() + 1) // stake.era_epochs
 
 
 def _jail_of(bound: Bound, stash: bytes) -> tuple[int | None, int]:

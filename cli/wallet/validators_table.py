@@ -115,15 +115,15 @@ async def _offers(view: StakingView) -> list[ValidatorSummary]:
 def _work_done(bound: Bound, stashes: Sequence[bytes]) -> EraWork:
     stake = bound[TrustStake]
     last = stake.current_era.get() - 1
-    points = {entry.stash: entry.points for entry in stake.eras_points[last]} if last >= 0 else {}
-    return EraWork(points, {stash: len(stake.factors[stash]) for stash in stashes})
+    points = {entry.stash: entry.points for entry in stake.eras_reward_points[last]} if last >= 0 else {}
+    return EraWork(points, {stash: len(stake.slash_factors[stash]) for stash in stashes})
 
 
 def _last_seat(bound: Bound) -> int | None:
     """The least stake that was elected; None while there are seats that nobody has."""
     stake = bound[TrustStake]
     elected = stake.elected.get()
-    return min(each.total for each in elected) if len(elected) >= stake.validator_seats else None
+    return min(each.total for each in elected) if len(elected) >= stake.validator_count else None
 
 
 def _validator_row(

@@ -50,8 +50,8 @@ class DemoElection:
 
     async def _told(self, client: ChainClient, number: int) -> dict[str, Any]:
         at = await block_hash(client, number)
-        seats = await client.read(TrustStake.seats, at=at)
-        since = await client.read(TrustStake.seated_since, self._stash, at=at)
+        seats = await client.read(TrustStake.active_set, at=at)
+        since = await client.read(TrustStake.active_since, self._stash, at=at)
         names = {dev_accounts.stash(member.name): member.name for member in self._stage.net.members}
         sitting = [names.get(seat.stash, "?") for seat in seats]
         self._stage.tell.line(

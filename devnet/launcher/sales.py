@@ -21,7 +21,7 @@ from wallet.private_file import make_folder
 
 SELLERS = 3
 """Providers of each further service: each starts a worker for it, and two race while others judge."""
-RAMP_BLOCKS, LEASE_BLOCKS = 10, 60
+RAMP_BLOCKS, COMMIT_WINDOW_BLOCKS = 10, 60
 LEAST_PRICE = "0.1 oGPU/h"
 IMAGES = tuple(
     f"docker.io/{name}"
@@ -65,6 +65,6 @@ def _service(form: WorkloadForm, owner: str, terms: SaleTerms) -> dict[str, Any]
         "price_min": terms.ask,
         "price_max": RATE_MAX,
         "ramp": RAMP_BLOCKS,
-        "lease": LEASE_BLOCKS,
+        "commit_window": COMMIT_WINDOW_BLOCKS,
         "tokens_max": terms.cost_max,
     }

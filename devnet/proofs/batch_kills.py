@@ -130,7 +130,7 @@ class BatchKilling:
 
     async def _to_the_end(self, chain: ChainClient) -> None:
         """Kill as the chain goes on, and note what it says at last."""
-        self._found.posted = await chain.read(InferenceMarket.posted, keypair_from_suri(CUSTOMER_KEY).account)
+        self._found.posted = await chain.read(InferenceMarket.post_counts, keypair_from_suri(CUSTOMER_KEY).account)
         unit_id, began, held = await _unit_of_customer(chain), time.monotonic(), 0
         while time.monotonic() < began + WAIT_SECONDS:
             self._finished()

@@ -207,7 +207,7 @@ class Customer:
 
     async def _units(self, chain: ChainClient, sale: FileSale) -> list[Unit]:
         account, record = dev_accounts.stash(CUSTOMER), self._record()
-        sale.posted = await chain.read(InferenceMarket.posted, account)
+        sale.posted = await chain.read(InferenceMarket.post_counts, account)
         ids = [unit_id_of(chain.genesis_hash, account, number) for number in range(sale.posted)]
         noted = set() if record is None else {bytes.fromhex(unit) for unit in record.posted.values()}
         sale.known = len(noted & set(ids))

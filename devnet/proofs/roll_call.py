@@ -164,7 +164,7 @@ WORK, LITTLE_WORK = "256x4096x60", "256x4096x1"
 """Some 32 and half a thousand million operations: the first is enough in up to 32 slots, the second never."""
 FIRST_CALL, PERIOD = 90, 1_200
 """The specification plans a roll call early, which the first period would not have; the next is far away."""
-NUMBERS = {"Capacity.roll_calls": 1, "Capacity.period": PERIOD, "Capacity.cpu_rate_min": 1}
+NUMBERS = {"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD, "Capacity.cpu_rate_min": 1}
 UNITS = 4
 """Each with as many racers as have proven enough: one that has not would be among them."""
 BLOCKS_MAX = 2 * FIRST_CALL
@@ -279,7 +279,7 @@ def _all(do: Callable[[str], T]) -> list[T]:
 def call_early(run: ProofRun, net: Devnet) -> None:
     """Have the chain's specification say when its first roll call is; nothing of it runs yet."""
     spec = load_spec(net.chain_spec.read_bytes())
-    planned = {storage_prefix("Capacity", "Planned"): codec(U32).encode(run.options.first_call)}
+    planned = {storage_prefix("Capacity", "NextRollCall"): codec(U32).encode(run.options.first_call)}
     early = replace(spec, patch=None, raw=genesis_state(spec) | planned)
     net.chain_spec.write_text(to_json(early), encoding="utf-8")
 

@@ -103,10 +103,12 @@ class Operator:
     async def seat(self, epochs_ahead: int = 0) -> Seat | None:
         """The newcomer's seat in the epoch of the last final block, or of one that comes."""
         at = await self.client.finalized()
-        starts = await self.client.read(TrustStake.set_starts, at=at)
+        starts = await self.client.read(TrustStake.validator_set_starts, at=at)
         epoch = await self.epoch(at) + epochs_ahead
         first = max(start for start in starts if start <= epoch)
-        return next((s for s in await self.client.read(TrustStake.sets, first, at=at) if s.stash == self.stash), None)
+        return next(
+            (s for s in await self.client.read(TrustStake.validator_sets, first, at=at) if s.stash == self.stash), None
+        )
 
     async def epoch(self, at: bytes) -> int:
         """Of a block."""

@@ -61,7 +61,7 @@ async def devices_of(chain: ChainClient, owner: bytes, at: bytes | None = None) 
 
 async def with_offers(chain: ChainClient, devices: dict[bytes, Device], at: bytes) -> tuple[DeviceStatus, ...]:
     """Some devices with their offers, which are read by the keys that each lists."""
-    offered = await chain.read_many(InferenceMarket.offered, list(devices), at=at)
+    offered = await chain.read_many(InferenceMarket.device_offers, list(devices), at=at)
     pairs = [(number, device) for device, numbers in zip(devices, offered, strict=True) for number in sorted(numbers)]
     offers = await chain.read_many(InferenceMarket.offers, pairs, at=at)
     return _table(devices, [(pair, offer) for pair, offer in zip(pairs, offers, strict=True) if offer is not None])
@@ -95,7 +95,7 @@ async def judging_readers(chain: ChainClient, at: bytes | None = None) -> tuple[
 
 async def judges_left(chain: ChainClient, readers: Iterable[InputReader], at: bytes | None = None) -> JudgesLeft:
     """Those of a service's readers who are in office and may judge, and how many must stay outside a race."""
-    stakes = {seat.stash: seat.weight for seat in await chain.read(TrustStake.seats, at=at)}
+    stakes = {seat.stash: seat.weight for seat in await chain.read(TrustStake.active_set, at=at)}
     needed = judges_needed(len(stakes))
     since = {reader.stash: reader.key_since for reader in readers if reader.stash in stakes}
     return JudgesLeft(needed, since, stakes if needed else {})

@@ -18,7 +18,7 @@ async def proven_rates(chain: ChainClient, devices: Sequence[bytes], at: bytes) 
     """How some devices stand after a block; they are not looked at where roll calls are not in force."""
     rates_min = await least_rates(chain, at)
     called: RollCall | None = await chain.read(Capacity.current, at=at)
-    if called is None or not await chain.read(Capacity.in_force, at=at):
+    if called is None or not await chain.read(Capacity.is_enforced, at=at):
         return ProvenRates(False, rates_min, {})
     height = await chain.height(at)
     names = [(device, standing_number(called, height)) for device in devices]

@@ -27,7 +27,7 @@ async def task(chain: ChainClient, task_id: bytes, at: bytes | None = None) -> T
 async def tasks_of(chain: ChainClient, customer: bytes, at: bytes | None = None) -> list[NamedTask]:
     """The newest tasks of a customer that the chain still knows, in the order of their submission."""
     at = await chain.finalized() if at is None else at
-    count: int = await chain.read(TrainingMarket.submitted, customer, at=at)
+    count: int = await chain.read(TrainingMarket.submission_counts, customer, at=at)
     numbers = range(max(0, count - TASKS_LISTED_MAX), count)
     return await _known(chain, [task_id_of(chain.genesis_hash, customer, number) for number in numbers], at)
 
@@ -35,7 +35,7 @@ async def tasks_of(chain: ChainClient, customer: bytes, at: bytes | None = None)
 async def auctions(chain: ChainClient, at: bytes | None = None) -> list[NamedTask]:
     """The tasks whose auction is open, those that end first at the beginning."""
     at = await chain.finalized() if at is None else at
-    names = [name for (name,), _ in await entries(chain, TrainingMarket.on_sale, at=at)]
+    names = [name for (name,), _ in await entries(chain, TrainingMarket.open_auctions, at=at)]
     return sorted(await _known(chain, names, at), key=lambda named: (named[1].deadline, named[0]))
 
 

@@ -21,7 +21,7 @@ from runtime.encoding.types import BlockNumber
 class Windows:
     """How long each part of a round lasts, in blocks."""
 
-    lease: BlockNumber
+    commit_window: BlockNumber
     """Blocks to commit in, counted from the block whose `final_ref` covers the newest draw."""
     close: BlockNumber
     """Commits close at the latest this many blocks after the first one; racers have longer (`race_clocks.py`)."""
@@ -34,7 +34,7 @@ class Round:
     """How far one round has come."""
 
     drawn_at: BlockNumber
-    leased_from: BlockNumber = 0
+    commits_from: BlockNumber = 0
     """The first block whose `final_ref` covered the newest draw."""
     first_commit: BlockNumber = 0
     closed_at: BlockNumber = 0
@@ -53,8 +53,8 @@ def newest_draw(current: Round) -> int:
 def commit_deadline(current: Round, windows: Windows) -> int | None:
     """The last block in which a commit counts; None while neither clock runs."""
     ends = []
-    if current.leased_from:
-        ends.append(current.leased_from + windows.lease)
+    if current.commits_from:
+        ends.append(current.commits_from + windows.commit_window)
     if current.first_commit:
         ends.append(current.first_commit + windows.close)
     return min(ends, default=None)
@@ -73,7 +73,7 @@ def next_change(current: Round, windows: Windows) -> tuple[int | None, int]:
     """
     if current.closed_at:
         return reveal_deadline(current, windows), current.closed_at
-    return commit_deadline(current, windows), 0 if current.leased_from else newest_draw(current)
+    return commit_deadline(current, windows), 0 if current.commits_from else newest_draw(current)
 
 
 def can_commit(current: Round, windows: Windows, height: int) -> bool:
@@ -102,9 +102,9 @@ def advanced(current: Round, windows: Windows, height: int, final_height: int) -
 
 def leased(current: Round, height: int, final_height: int) -> Round:
     """The round with its lease, once the newest draw is final."""
-    if current.leased_from or final_height < newest_draw(current):
+    if current.commits_from or final_height < newest_draw(current):
         return current
-    return replace(current, leased_from=height)
+    return replace(current, commits_from=height)
 
 
 def opened(current: Round, height: int, final_height: int) -> Round:
@@ -127,7 +127,7 @@ def refilled(current: Round, height: int) -> Round:
     Who was drawn before may commit in every block meanwhile, that of the draw too.
     """
     assert not current.first_commit, "once somebody has committed, nobody is drawn any more"
-    return replace(current, refilled_at=height, leased_from=0)
+    return replace(current, refilled_at=height, commits_from=0)
 
 
 def is_void(current: Round) -> bool:

@@ -7,7 +7,7 @@ Nanoseconds of reference time, of which verifying a signature takes 40,000 (`run
 from runtime.frame.measured import MeasuredWeights
 
 WEIGHTS = MeasuredWeights(
-    "f5e7d950fb725f38caeed276cbe33edf",
+    "c79f97fd4a1a3059a864cabcfddb6de6",
     {
         "Attestations.attach": 316_681,
         "Attestations.attach attestation": 209_378,
@@ -68,8 +68,8 @@ WEIGHTS = MeasuredWeights(
         "TrainingMarket.amend slot": 531_766,
         "TrainingMarket.cancel": 456_546,
         "TrainingMarket.cancel slot": 510_549,
-        "TrainingMarket.checkpoint": 447_002,
-        "TrainingMarket.checkpoint time": 723_702,
+        "TrainingMarket.report_milestone": 447_002,
+        "TrainingMarket.report_milestone time": 723_702,
         "TrainingMarket.claim_fraud": 704_504,
         "TrainingMarket.close": 1_117_110,
         "TrainingMarket.close slot": 488_212,
@@ -79,7 +79,7 @@ WEIGHTS = MeasuredWeights(
         "TrainingMarket.finish": 931_155,
         "TrainingMarket.finish slot": 180_886,
         "TrainingMarket.finish time": 866_634,
-        "TrainingMarket.hold_checkpoint": 947_244,
+        "TrainingMarket.confirm_checkpoint": 947_244,
         "TrainingMarket.leave": 894_784,
         "TrainingMarket.on_initialize": 327_793,
         "TrainingMarket.on_initialize bid": 305_954,

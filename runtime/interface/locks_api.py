@@ -108,7 +108,7 @@ class LocksApi(RuntimeApi, version=1):
     def entrusted(self, account: AccountId, behind: AccountId | None) -> EntrustedLocks:
         """What an account delegated, in the order of the storage keys; on the first page what waits to come back."""
         stake, found = self.bound[TrustStake], list[Lock]()
-        for validator, _ in islice(stake.positions.under(account, behind=behind), LOCKS_PER_PAGE):
+        for validator, _ in islice(stake.delegations.under(account, behind=behind), LOCKS_PER_PAGE):
             found.append(_behind(stake, LockPart.DELEGATION, validator, stake_of(stake, account, validator)))
         more = found[-1].case if len(found) == LOCKS_PER_PAGE else None
         if behind is None:
@@ -149,14 +149,14 @@ def _own_stake(stake: TrustStake, owner: bytes, validator: bytes, amount: int) -
 
 def _behind(stake: TrustStake, part: LockPart, validator: bytes, amount: int) -> Lock:
     """Stake that stands behind a validator until its owner takes it out."""
-    kept_by = SlashWait.UNDECIDED if stake.frozen[validator] else SlashWait.NONE
+    kept_by = SlashWait.UNDECIDED if stake.pending_slash_counts[validator] else SlashWait.NONE
     return _staked(part, validator, amount, stays_epochs=stake.unbonding_epochs, kept_by=kept_by)
 
 
 def _leaving(stake: TrustStake, chunk: Unlocking) -> Lock:
     kept_by = SlashWait.NONE
     if is_kept(stake, chunk):
-        is_frozen = any(stake.frozen[answer.validator] for answer in chunk.answers)
+        is_frozen = any(stake.pending_slash_counts[answer.validator] for answer in chunk.answers)
         kept_by = SlashWait.UNDECIDED if is_frozen else SlashWait.RAISABLE
     until, amount = kept_until(stake, chunk), value_now(stake, chunk)
     return _staked(LockPart.LEAVING, chunk.validator, amount, until_epoch=until, kept_by=kept_by)

@@ -145,7 +145,7 @@ class OgpuApi(RuntimeApi, version=3):
         """What an account has bonded, delegated, unbonded and held."""
         stake = self.bound[TrustStake]
         behind = [account] if stake.bonds[account] else []
-        behind += islice((validator for validator, _ in stake.positions.under(account)), STAKES_MAX - 1)
+        behind += islice((validator for validator, _ in stake.delegations.under(account)), STAKES_MAX - 1)
         chunks = [(chunk, value_now(stake, chunk)) for chunk in stake.unlocking[account]]
         waiting = tuple(
             WaitingStake(chunk.validator, value, kept_until(stake, chunk), is_kept(stake, chunk))
@@ -177,7 +177,7 @@ class OgpuApi(RuntimeApi, version=3):
 
     def _pending(self, account: bytes) -> Iterator[PendingReward]:
         stake = self.bound[TrustStake]
-        behind = {account, *(validator for validator, _ in islice(stake.positions.under(account), STAKES_MAX))}
+        behind = {account, *(validator for validator, _ in islice(stake.delegations.under(account), STAKES_MAX))}
         for validator in sorted(behind):
             earned = earned_by(stake, account, validator)
             if earned:
@@ -185,7 +185,7 @@ class OgpuApi(RuntimeApi, version=3):
 
     def _summary(self, stash: bytes, candidate: Candidate) -> ValidatorSummary:
         stake = self.bound[TrustStake]
-        points = stake.eras_points[stake.current_era.get()]
+        points = stake.eras_reward_points[stake.current_era.get()]
         pool, profile = stake.pools[stash], stake.profiles[stash]
         return ValidatorSummary(
             stash=stash,
@@ -201,6 +201,6 @@ class OgpuApi(RuntimeApi, version=3):
             in_office=stake.seat_of(stash) is not None,
             elected=any(standing.stash == stash for standing in stake.elected.get()),
             tombstoned=stash in stake.tombstones,
-            slashes_held=stake.frozen[stash],
+            slashes_held=stake.pending_slash_counts[stash],
             points=sum(entry.points for entry in points if entry.stash == stash),
         )

@@ -70,7 +70,7 @@ def outcome(devices: int, machine: int, shape: WorkShape) -> Outcome:
         for number in range(devices)
     ]
     chain = MarketChain(
-        named_keys(4), owners, {"Capacity.roll_calls": 1, "Capacity.period": PERIOD}, check=lambda *_: None
+        named_keys(4), owners, {"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD}, check=lambda *_: None
     )
     _settled(chain, owners, fakes, shape)
     now = _answered(chain, fakes)

@@ -64,7 +64,9 @@ class UndoneError(Exception):
 def main() -> None:
     """A line for each way, and one for what inspectors compute."""
     chain = MarketChain(
-        named_keys(VALIDATORS), constants={"Capacity.roll_calls": 1, "Capacity.period": PERIOD}, check=lambda *_: None
+        named_keys(VALIDATORS),
+        constants={"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD},
+        check=lambda *_: None,
     )
     owner, stranger = chain.validators[0], chain.validators[1]
     shape = WorkShape(SIZE_MIN, ROWS_MIN, 1)

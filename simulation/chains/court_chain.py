@@ -138,7 +138,7 @@ class CourtChain:
         self.chain = MarketChain(
             named_keys(self.size),
             [*self.racers, Keys("stranger")],
-            {"TrustStake.validator_seats": 64, **self.constants},
+            {"TrustStake.validator_count": 64, **self.constants},
             pallets=self.pallets,
             bonds=self.bonds,
             check=self.check,

@@ -160,7 +160,7 @@ def genesis_config(
                     "price_min": per_thousand(OGPU // 100),
                     "price_max": per_thousand(10 * OGPU),
                     "ramp": 10,
-                    "lease": 30,
+                    "commit_window": 30,
                     "tokens_max": 256,
                 }
             ],
@@ -194,8 +194,8 @@ class MarketChain:
 
     def __post_init__(self) -> None:
         """Make block 0."""
-        seats = max(TrustStake.validator_seats.default, len(self.validators))
-        numbers = {"Beacon.epoch_blocks": self.epoch_blocks, "TrustStake.validator_seats": seats, **self.constants}
+        seats = max(TrustStake.validator_count.default, len(self.validators))
+        numbers = {"Beacon.epoch_blocks": self.epoch_blocks, "TrustStake.validator_count": seats, **self.constants}
         self.runtime = _runtime_of(self.pallets, tuple(sorted(numbers.items())))
         there = {pallet.__name__ for pallet in self.pallets}
         config = {name: part for name, part in self.config().items() if name in there}
@@ -264,7 +264,7 @@ class MarketChain:
 
     def post(self, *terms: UnitTerms) -> list[bytes]:
         """A block with a post of the customer's; the ids of its units."""
-        posted = self.now()[InferenceMarket].posted[CUSTOMER.stash]
+        posted = self.now()[InferenceMarket].post_counts[CUSTOMER.stash]
         self.block(signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=terms)))
         return [unit_id_of(GENESIS_HASH, CUSTOMER.stash, posted + place) for place in range(len(terms))]
 

@@ -74,7 +74,7 @@ def network(size: int, share_percent: int, *, has_sybil: bool) -> Network:
     chain = MarketChain(
         validators,
         [sybil],
-        {"TrustStake.validator_seats": 64},
+        {"TrustStake.validator_count": 64},
         bonds=(*[mine // members] * members, *[others // (size - members)] * (size - members)),
         epoch_blocks=EPOCH_BLOCKS,
         check=lambda _bound, _issued: None,
@@ -98,7 +98,7 @@ def _create_service() -> Step:
         price_min=per_thousand(PRICE),
         price_max=per_thousand(PRICE),
         ramp=0,
-        lease=30,
+        commit_window=30,
         tokens_max=256,
     )
     return signed(CUSTOMER.stash, InferenceMarket.create_service(terms=terms))

@@ -89,7 +89,7 @@ class Season:
     def play(self) -> None:
         """From the post to the end."""
         market = self.chain.now()[InferenceMarket]
-        self.unit_id = unit_id_of(GENESIS_HASH, CUSTOMER.stash, market.posted[CUSTOMER.stash])
+        self.unit_id = unit_id_of(GENESIS_HASH, CUSTOMER.stash, market.post_counts[CUSTOMER.stash])
         asked = terms(PRICE, self.habit.racers, sealed_at=self.chain.height - 1)
         self.chain.block(signed(CUSTOMER.stash, InferenceMarket.post(service=SERVICE, units=(asked,))))
         for _ in range(BLOCKS_MAX):

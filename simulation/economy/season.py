@@ -247,7 +247,7 @@ class Season:
         if number % 3:
             spec = with_roll_calls(spec)
         # small sets, of which nobody may go: who is away is jailed; large ones of which all sit on
-        spec = with_numbers(spec, {"TrustStake.elections": number % 2})
+        spec = with_numbers(spec, {"TrustStake.elections_enabled": number % 2})
         self.runtime = runtime_of(spec)
         self.state = KeptState(genesis_state(spec))
         self.directory = Directory(self.runtime)
@@ -398,7 +398,7 @@ class Season:
             self.sign(execution, keys, call, nonce_off=nonce_off, is_forged=self.chance.random() < 0.005)
 
     def _is_full(self, execution: BlockExecution) -> bool:
-        open_units = execution.bound[InferenceMarket].open_units.get()
+        open_units = execution.bound[InferenceMarket].open_unit_count.get()
         self.tally.most_open = max(self.tally.most_open, open_units)
         return open_units > self.waiting_max and self.chance.random() < 0.95
 

@@ -106,10 +106,10 @@ def _check_stages(bound: Bound) -> None:
     room = bound[LeafChecks]
     for unit, check in room.checks.items():
         assert check is not None
-        awaits_finality = bool(room.finals.places[unit])
+        awaits_finality = bool(room.final_agenda.places[unit])
         is_shown_now = awaits_finality and check.stage is LeafStage.SHOWING and not check.shown
         assert awaits_finality == (check.stage is LeafStage.AWAITED or is_shown_now)
-        is_due = bool(room.heights.places[unit]) or is_shown_now
+        is_due = bool(room.agenda.places[unit]) or is_shown_now
         assert is_due == (check.stage not in (*OF_COURTS, LeafStage.AWAITED))
         record = bound[InferenceMarket].units[unit]
         assert record is not None
@@ -135,8 +135,8 @@ WORLDS = (
             (Courts.seats, _seat),
             (Courts.prices, claims(PRICES)),
             (Courts.due, counts(JUDGED, lambda keys: case_of(keys[0]))),
-            (Courts.heights.places, places(JUDGED)),
-            (Courts.finals.places, places(JUDGED)),
+            (Courts.agenda.places, places(JUDGED)),
+            (Courts.final_agenda.places, places(JUDGED)),
         ),
     ),
     PalletBooks(
@@ -145,8 +145,8 @@ WORLDS = (
             (LeafChecks.checks, _check),
             (LeafChecks.unit_of_case, lambda books, keys, unit, sign: books[CHECK_CASES].count((keys[0], unit), sign)),
             (LeafChecks.duties, lambda books, keys, duty, sign: books[OWED].count((*keys, duty), sign)),
-            (LeafChecks.heights.places, places(CHECKED)),
-            (LeafChecks.finals.places, places(CHECKED)),
+            (LeafChecks.agenda.places, places(CHECKED)),
+            (LeafChecks.final_agenda.places, places(CHECKED)),
         ),
         _check_stages,
     ),
@@ -157,8 +157,8 @@ WORLDS = (
             (LeafDisputes.duties, counts(TREES, lambda keys: keys)),
             (LeafDisputes.subtrees, counts(SHOWN_TREES, lambda keys: keys[0])),
             (LeafDisputes.leaves, counts(SHOWN_TREES, lambda keys: keys[0])),
-            (LeafDisputes.heights.places, places(COMPARED)),
-            (LeafDisputes.finals.places, places(COMPARED)),
+            (LeafDisputes.agenda.places, places(COMPARED)),
+            (LeafDisputes.final_agenda.places, places(COMPARED)),
         ),
         _check_disputed,
     ),

@@ -139,10 +139,10 @@ def _check(bound: Bound) -> None:
             assert not device.behind
         else:
             queued = set(run_queue.units_of(device))
-            assert queued <= has.get(key, set()) <= queued | set(devices.recalled[key])
+            assert queued <= has.get(key, set()) <= queued | set(devices.requeued_units[key])
             assert device.assignment is None or (key, device.assignment) in begun
     gone = {number for (number, _), _ in market.offers.items() if market.services[number] is None}
-    assert gone == set(market.forsaken.keys())
+    assert gone == set(market.closed_services.keys())
 
 
 WORLDS = (
@@ -150,17 +150,17 @@ WORLDS = (
         InferenceMarket,
         (
             (InferenceMarket.units, _unit),
-            (InferenceMarket.open_units, claims(OPEN_UNITS)),
+            (InferenceMarket.open_unit_count, claims(OPEN_UNITS)),
             (InferenceMarket.services, _service),
             (InferenceMarket.offers, _offer),
-            (InferenceMarket.offered, _offered),
+            (InferenceMarket.device_offers, _offered),
             (InferenceMarket.offer_count, claims(OFFERS)),
-            (InferenceMarket.sleeping, counts(SLEEPERS, lambda keys: keys[0])),
-            (InferenceMarket.sleeping, counts(ASLEEP, lambda keys: keys)),
-            (InferenceMarket.sleepers_count, claims(SLEEPERS)),
+            (InferenceMarket.waiting_units, counts(SLEEPERS, lambda keys: keys[0])),
+            (InferenceMarket.waiting_units, counts(ASLEEP, lambda keys: keys)),
+            (InferenceMarket.waiting_unit_count, claims(SLEEPERS)),
             (InferenceMarket.agenda.places, places(CALLED)),
             (InferenceMarket.final_agenda.places, places(CALLED)),
-            (InferenceMarket.rising.places, places(CALLED, RISING)),
+            (InferenceMarket.price_rises.places, places(CALLED, RISING)),
             (InferenceMarket.draws.places, places(CALLED, DRAWN, name=unit_of)),
             (InferenceMarket.expiring.places, places(DROPPED)),
         ),

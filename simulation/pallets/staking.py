@@ -61,11 +61,13 @@ def _check(bound: Bound) -> None:
     """What was earned is there, but for what the pot burned as dust when it held next to nothing."""
     stake = bound[TrustStake]
     earned = dict.fromkeys((validator for validator, _ in stake.pools.items()), 0)
-    for (delegator, validator), _ in stake.positions.items():  # noqa: PERF102 - a storage map has no keys alone
+    for (delegator, validator), _ in stake.delegations.items():  # noqa: PERF102 - a storage map has no keys alone
         earned[validator] += earned_by(stake, delegator, validator)
     assert all(pool.owed >= earned[validator] for validator, pool in stake.pools.items())
-    assert all(posting.shares > 0 for _, posting in stake.postings.items())
-    owed = sum(amount for _, amount in stake.earned.items()) + sum(pool.owed for _, pool in stake.pools.items())
+    assert all(posting.shares > 0 for _, posting in stake.era_rewards_per_share.items())
+    owed = sum(amount for _, amount in stake.pending_rewards.items()) + sum(
+        pool.owed for _, pool in stake.pools.items()
+    )
     assert abs(bound[Balances].free_balance(STAKING_REWARDS) - owed) < bound[Balances].existential_deposit
 
 
@@ -75,12 +77,12 @@ WORLDS = (
         (
             (TrustStake.bonds, _bond),
             (TrustStake.pools, _pool),
-            (TrustStake.positions, _position),
+            (TrustStake.delegations, _position),
             (TrustStake.unlocking, _unlocking),
-            (TrustStake.leaving, claims(LEAVING)),
+            (TrustStake.unbonding_delegations, claims(LEAVING)),
             (TrustStake.profiles, _profile),
-            (TrustStake.held_slashes, counts(FROZEN, lambda keys: keys[0])),
-            (TrustStake.frozen, claims(FROZEN)),
+            (TrustStake.unapplied_slashes, counts(FROZEN, lambda keys: keys[0])),
+            (TrustStake.pending_slash_counts, claims(FROZEN)),
             (TrustStake.candidate_count, claims(CANDIDATES)),
             (TrustStake.candidates, counts(CANDIDATES, lambda _: EVERYBODY)),
         ),
@@ -124,7 +126,7 @@ def _sealed(world: World, author: Actor, root: int, epoch: int) -> bytes:
 
 def _behind(world: World, who: Actor) -> bytes:
     """A validator that somebody is behind, else any."""
-    behind = [validator for validator, _ in world.bound[TrustStake].positions.under(who.stash.account)]
+    behind = [validator for validator, _ in world.bound[TrustStake].delegations.under(who.stash.account)]
     return world.chance.choice(behind) if behind else world.validator()
 
 

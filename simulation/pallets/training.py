@@ -130,9 +130,9 @@ def _check(bound: Bound) -> None:
                 loose[task.challenge.challenger, Hold(TASK_CHALLENGE, task_id)] = task.challenge.bond
             _work(market, task_id, task, exact, loose)
         else:
-            assert not market.finals.places[task_id]
-        assert bool(market.heights.places[task_id]) == bool(task.deadline)
-        assert market.heights.places[task_id] in (0, task.deadline + 1)
+            assert not market.final_agenda.places[task_id]
+        assert bool(market.agenda.places[task_id]) == bool(task.deadline)
+        assert market.agenda.places[task_id] in (0, task.deadline + 1)
     reasons = {BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE}
     held = {key: amount for key, amount in bound[Balances].held_cases.items() if key[1].reason in reasons}
     assert {key: amount for key, amount in held.items() if key not in loose} == {
@@ -183,13 +183,13 @@ WORLDS = (
             (TrainingMarket.tasks, _task),
             (TrainingMarket.bids, _bid),
             (TrainingMarket.claims, _claim),
-            (TrainingMarket.open_tasks, claims(OPEN_TASKS)),
-            (TrainingMarket.on_sale, lambda books, keys, _, sign: books[ON_SALE].claim(keys[0], sign)),
+            (TrainingMarket.open_task_count, claims(OPEN_TASKS)),
+            (TrainingMarket.open_auctions, lambda books, keys, _, sign: books[ON_SALE].claim(keys[0], sign)),
             (TrainingMarket.duties, counts(ASKED, lambda keys: keys)),
             (TrainingMarket.task_of_case, lambda books, keys, _, sign: books[BROUGHT].claim(keys[0], sign)),
             (TrainingMarket.held_bids, counts(BUSY, lambda keys: keys[1])),
-            (TrainingMarket.heights.places, places(TENDED)),
-            (TrainingMarket.finals.places, places(TENDED)),
+            (TrainingMarket.agenda.places, places(TENDED)),
+            (TrainingMarket.final_agenda.places, places(TENDED)),
         ),
         _check,
         loose=(*PURSES, BID_BOND, TASK_COLLATERAL, TASK_CHALLENGE),

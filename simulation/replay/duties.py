@@ -137,7 +137,7 @@ def _leaving(world: World, actor: Actor) -> Iterator[Deed]:
     for key, _ in list(devices.devices_of.under(stash)):
         device = devices.devices[key]
         assert device is not None
-        for service in market.offered[key]:
+        for service in market.device_offers[key]:
             yield Deed(actor.stash, InferenceMarket.withdraw_offer(device=key, service=service))
         if device.assignment is None and not device.secured:
             yield Deed(actor.stash, Devices.unregister_device(device=key))
@@ -152,7 +152,7 @@ def _tended(world: World, actor: Actor, key: bytes, device: Device) -> Iterator[
     """A device has an offer and takes work; or its time is over, and it leaves once nothing binds it."""
     market = world.bound[InferenceMarket]
     if portion(key + world.genesis_hash, b"leaves") < LEAVES and world.height > device.registered_at + STAYS_BLOCKS:
-        for service in market.offered[key]:
+        for service in market.device_offers[key]:
             yield Deed(actor.provider, InferenceMarket.withdraw_offer(device=key, service=service))
         if device.assignment is None and not device.secured:
             yield Deed(actor.stash, Devices.unregister_device(device=key))

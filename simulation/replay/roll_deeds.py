@@ -26,7 +26,7 @@ SILENT, FOUND_OUT = 0.1, 0.35
 
 def with_roll_calls(spec: ChainSpec) -> ChainSpec:
     """The chain with roll calls, often."""
-    return with_numbers(spec, {"Capacity.roll_calls": 1, "Capacity.period": PERIOD})
+    return with_numbers(spec, {"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD})
 
 
 def with_numbers(spec: ChainSpec, numbers: dict[str, int]) -> ChainSpec:

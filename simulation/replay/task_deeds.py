@@ -173,7 +173,7 @@ def stated_deed(world: World, actor: Actor, task_id: bytes, task: Task, call: Ca
 
 def _stated(call: Call) -> Stated | None:
     arguments = call.named_arguments
-    if call.name == "TrainingMarket.checkpoint":
+    if call.name == "TrainingMarket.report_milestone":
         return StatedMilestone(arguments["milestone"])
     if call.name == "TrainingMarket.finish":
         return StatedResult(arguments["result"])
@@ -221,7 +221,7 @@ def _of_customer(world: World, customer: Actor, task_id: bytes, task: Task) -> I
     agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
     is_silent = portion(task_id, b"silent") < SILENT
     if agreed is not None and agreed.number > task.behind + task.owed and not is_silent:
-        call = TrainingMarket.hold_checkpoint(task=task_id, number=agreed.number, root=agreed.root)
+        call = TrainingMarket.confirm_checkpoint(task=task_id, number=agreed.number, root=agreed.root)
     elif task.state is TaskState.SUBMITTED and task.accepted is None:
         if portion(task_id, b"disputes") < DISPUTES:
             call = TrainingMarket.dispute(task=task_id, segment=_named(world, task_id, task))
@@ -297,7 +297,7 @@ def _of_workers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
         duty = standby_duty(task_id, task, world.height)
         agreed = agreed_milestone(task)
         if duty.deed is TaskDeed.HOLD_CHECKPOINT and agreed is not None:
-            call = TrainingMarket.hold_checkpoint(task=task_id, number=duty.number, root=agreed.root)
+            call = TrainingMarket.confirm_checkpoint(task=task_id, number=duty.number, root=agreed.root)
             yield Deed(standby.provider, call)
         elif duty.deed is TaskDeed.TAKE_OVER:
             yield Deed(standby.provider, TrainingMarket.start(task=task_id, place=0))
@@ -321,7 +321,7 @@ def _next_of_slot(world: World, actor: Actor, task_id: bytes, task: Task, duty: 
     if duty.deed is TaskDeed.CHECKPOINT:
         root = blake2_256(b"milestone" + task_id + bytes((duty.number,)))
         milestone = Milestone(duty.number, root, 1_000 - duty.number, blake2_256(root))
-        return TrainingMarket.checkpoint(task=task_id, place=place, milestone=milestone)
+        return TrainingMarket.report_milestone(task=task_id, place=place, milestone=milestone)
     if duty.deed is TaskDeed.FINISH and is_by_time(task.order):
         return _finish_time(task_id, place)
     if duty.deed is TaskDeed.FINISH:

@@ -166,7 +166,7 @@ class Leaving:
             dispatched(bound, who, TrustStake.withdraw_unbonded())
 
     def _collect(self, bound: Bound) -> None:
-        for validator, _ in list(bound[TrustStake].positions.under(LEAVER.stash)):
+        for validator, _ in list(bound[TrustStake].delegations.under(LEAVER.stash)):
             dispatched(bound, REPORTER.stash, TrustStake.collect(staker=LEAVER.stash, validator=validator))
 
     def _said(self, who: bytes, call: Call) -> Step:
@@ -186,7 +186,7 @@ class Leaving:
 
         each = [one for step in steps for one in (step, heard)]
         self.chain.block(heard, *each)
-        self.held = {number: held for (_, number), held in self.chain.now()[TrustStake].held_slashes.items()}
+        self.held = {number: held for (_, number), held in self.chain.now()[TrustStake].unapplied_slashes.items()}
 
     def _hear(self, bound: Bound, events: Iterable[Any]) -> None:
         stake, naive = bound[TrustStake], self.naive
@@ -221,7 +221,7 @@ class Leaving:
     def _is_settled(self) -> bool:
         stake = self.chain.now()[TrustStake]
         waits = any(stake.unlocking[who] for who in (LEAVER.stash, self.offender.stash))
-        return not (self.way or waits or any(True for _ in stake.held_slashes.items()))
+        return not (self.way or waits or any(True for _ in stake.unapplied_slashes.items()))
 
     def _check(self) -> None:
         now = self.chain.now()
@@ -238,7 +238,7 @@ class Leaving:
 def owned(bound: Bound, who: bytes) -> int:
     """All that an account has, wherever it is."""
     stake = bound[TrustStake]
-    behind = [validator for validator, _ in stake.positions.under(who)]
+    behind = [validator for validator, _ in stake.delegations.under(who)]
     placed = stake.bonds[who] + sum(stake_of(stake, who, validator) for validator in behind)
     waiting = sum(value_now(stake, chunk) for chunk in stake.unlocking[who])
     return bound[Balances].free_balance(who) + placed + waiting

@@ -195,7 +195,7 @@ class Season:
 
     def _behind(self, bound: Bound, who: bytes) -> bytes:
         """A validator, mostly one that this account stands behind."""
-        theirs = [validator for validator, _ in bound[TrustStake].positions.under(who)]
+        theirs = [validator for validator, _ in bound[TrustStake].delegations.under(who)]
         if theirs and self.chance.random() < 0.9:
             return self.chance.choice(theirs)
         return self.chance.choice(self.validators).stash
@@ -264,7 +264,7 @@ class Season:
         return double(self.chance.choice(self.chain.validators), self.chance.randrange(2**32), epoch)
 
     def _cancel_slashes(self, bound: Bound, _: Keys) -> Call:
-        held = [offender for (offender, _), _ in bound[TrustStake].held_slashes.items()]
+        held = [offender for (offender, _), _ in bound[TrustStake].unapplied_slashes.items()]
         return TrustLock.cancel_slashes(offender=self._one_of(held))
 
     def _lift_tombstone(self, bound: Bound, _: Keys) -> Call:

@@ -134,7 +134,7 @@ class Shadow:
         slack, is_called = 1 + self.slack(pair), all(self._may_be_called(bound, answer) for answer in said)
         if not is_called or any(due[answer] >= slack for answer in due.keys() - said):
             raise RuleBroken(f"stake of {_told(pair)} answers for {len(said)}, not for {len(due)} that may be called")
-        if pair[0] != pair[1] and pair not in bound[TrustStake].positions:
+        if pair[0] != pair[1] and pair not in bound[TrustStake].delegations:
             # who comes back begins anew: what rounding left is nobody's
             self.naive.free.pop(pair, None)
             self.since.pop(pair, None)
@@ -145,7 +145,7 @@ class Shadow:
         """Slashes were held, taken and cancelled."""
         for event in events:
             if isinstance(event, SlashHeld):
-                held = bound[TrustStake].held_slashes[event.offender, event.number]
+                held = bound[TrustStake].unapplied_slashes[event.offender, event.number]
                 assert held is not None, "nothing is taken in the block in which it was held"
                 self.held[event.number] = (event.offender, held)
                 self.frozen[event.offender] += 1
@@ -161,10 +161,13 @@ class Shadow:
             return
         then, now = before[TrustStake], bound[TrustStake]
         era = then.current_era.get()
-        for entry in then.eras_points[era]:
+        for entry in then.eras_reward_points[era]:
             stash, exposed = entry.stash, then.eras_exposure[era, entry.stash]
             assert exposed is not None, "only the elected have points"
-            own, pooled = now.earned[stash] - then.earned[stash], now.pools[stash].owed - then.pools[stash].owed
+            own, pooled = (
+                now.pending_rewards[stash] - then.pending_rewards[stash],
+                now.pools[stash].owed - then.pools[stash].owed,
+            )
             standing = self._standing(before, stash, era)
             if standing and own != own_part(own + pooled, exposed):
                 raise RuleBroken(f"of {own + pooled} grains a validator kept {own}")
@@ -183,7 +186,7 @@ class Shadow:
             pool, bond = stake.pools[validator], stake.bonds[validator]
             for pair in self.pairs[validator]:
                 if pair[0] == validator:
-                    ours, earned = bond, stake.earned[validator]
+                    ours, earned = bond, stake.pending_rewards[validator]
                 else:
                     ours, earned = standing_of(stake, pool, pair)
                 due, slack = self.naive.rewards[pair], 1 + self.touches[pair]
@@ -224,7 +227,7 @@ class Shadow:
         stake = bound[TrustStake]
         if pair[0] == pair[1]:
             return Fraction(amount) if stake.bonds[pair[0]] else None
-        position = stake.positions[pair]
+        position = stake.delegations[pair]
         if position is None:
             return None
         if answers:
@@ -262,7 +265,7 @@ class Shadow:
         """The shares that stood for the whole of an era, by whose they are."""
         standing = {}
         for pair in self.pairs[validator]:
-            position = before[TrustStake].positions[pair]
+            position = before[TrustStake].delegations[pair]
             shares = 0 if position is None else position.shares - (position.joined if position.era == era else 0)
             if shares:
                 standing[pair] = shares
@@ -296,7 +299,7 @@ def chunks_of(bound: Bound, staker: bytes) -> Counter[Leaves]:
 
 def moves_of(bound: Bound, pair: Stood) -> tuple[MovedShares, ...]:
     """What of a position came from other validators."""
-    position = bound[TrustStake].positions[pair]
+    position = bound[TrustStake].delegations[pair]
     return () if position is None else position.moved
 
 
@@ -315,14 +318,14 @@ def _name(who: Any) -> bytes:
 
 def standing_of(stake: TrustStake, pool: Pool, pair: Stood) -> tuple[int, int]:
     """What a position would be worth, and had earned, had it been touched now."""
-    position = stake.positions[pair]
+    position = stake.delegations[pair]
     if position is None:
         return 0, 0
-    posting = stake.postings[pair[1], position.era] if position.joined else EraPosting()
+    posting = stake.era_rewards_per_share[pair[1], position.era] if position.joined else EraPosting()
     earned, place = position.owed + delegations.earned(pool, position, posting), 0
     while place < len(position.moved):
         move, count = position.moved[place], len(position.moved)
-        factors = stake.factors[move.answer.validator]
+        factors = stake.slash_factors[move.answer.validator]
         if factors != move.answer.borne:
             after = delegations.charge(pool, position, place, factors, stake.current_era.get())
             pool, position = after.pool, after.position

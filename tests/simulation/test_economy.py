@@ -50,7 +50,7 @@ def live(season: Season) -> None:
     """So many steps, and on until there is of everything that bugs are planted in."""
     for steps in range(STEPS, 10 * STEPS, 50):
         season.play(steps)
-        if next(iter(season.runtime.at(season.state)[TrainingMarket].on_sale.keys()), None) is not None:
+        if next(iter(season.runtime.at(season.state)[TrainingMarket].open_auctions.keys()), None) is not None:
             return
     raise AssertionError("nothing is ever for sale")
 
@@ -183,20 +183,20 @@ def a_unit_that_waits_where_nobody_comes_again(bound: Bound) -> None:
 
 
 def task_on_sale(bound: Bound) -> bytes:
-    return first(bound[TrainingMarket].on_sale.keys())  # type: ignore[no-any-return]
+    return first(bound[TrainingMarket].open_auctions.keys())  # type: ignore[no-any-return]
 
 
 def a_task_that_nothing_looks_at(bound: Bound) -> None:
-    bound[TrainingMarket].heights.drop(task_on_sale(bound))
+    bound[TrainingMarket].agenda.drop(task_on_sale(bound))
 
 
 def a_task_uncounted(bound: Bound) -> None:
     market = bound[TrainingMarket]
-    market.open_tasks.set(market.open_tasks.get() - 1)
+    market.open_task_count.set(market.open_task_count.get() - 1)
 
 
 def a_task_that_is_not_for_sale(bound: Bound) -> None:
-    del bound[TrainingMarket].on_sale[task_on_sale(bound)]
+    del bound[TrainingMarket].open_auctions[task_on_sale(bound)]
 
 
 def a_task_whose_deposit_is_not_held(bound: Bound) -> None:

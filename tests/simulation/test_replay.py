@@ -18,7 +18,7 @@ from simulation.replay.record import Recording, record
 
 FEW = 120
 KEPT = Path(__file__).parents[1] / "vectors" / "recorded_chain.tape"
-KEPT_DIGEST = "f42cddc4816a344dbbb8b41b4d716a1fbbf24a3f3681ca282d3d68fea244e876"
+KEPT_DIGEST = "b197c4408b561b1e1a10d562fc1066213f10bcea1485e05310cc7ba44285f9ba"
 
 
 @pytest.fixture(scope="module")

@@ -73,21 +73,21 @@ def test_the_same_seed_gives_the_same_season_and_another_another(played: Season)
 
 
 def a_grain_more(bound: Bound) -> None:
-    (pair, position), *_ = bound[TrustStake].positions.items()
+    (pair, position), *_ = bound[TrustStake].delegations.items()
     assert position is not None
-    bound[TrustStake].positions[pair] = replace(position, shares=position.shares + 10**6)
+    bound[TrustStake].delegations[pair] = replace(position, shares=position.shares + 10**6)
 
 
 def a_reward_more(bound: Bound) -> None:
-    (pair, position), *_ = bound[TrustStake].positions.items()
+    (pair, position), *_ = bound[TrustStake].delegations.items()
     assert position is not None
-    bound[TrustStake].positions[pair] = replace(position, owed=position.owed + 2)
+    bound[TrustStake].delegations[pair] = replace(position, owed=position.owed + 2)
 
 
 def half_a_position(bound: Bound) -> None:
-    pair, position = max(bound[TrustStake].positions.items(), key=lambda entry: entry[1].shares if entry[1] else 0)
+    pair, position = max(bound[TrustStake].delegations.items(), key=lambda entry: entry[1].shares if entry[1] else 0)
     assert position is not None
-    bound[TrustStake].positions[pair] = replace(position, shares=position.shares // 2)
+    bound[TrustStake].delegations[pair] = replace(position, shares=position.shares // 2)
 
 
 def a_bond_more(bound: Bound) -> None:

@@ -27,7 +27,7 @@ from runtime.cryptography.signatures import Scheme
 
 NAMES = validator_names(6)
 _PRESET = preset("Electing", "electing", "Local", NAMES)
-SPEC = replace(_PRESET, patch={**(_PRESET.patch or {}), "chainParameters": {"TrustStake.elections": 1}})
+SPEC = replace(_PRESET, patch={**(_PRESET.patch or {}), "chainParameters": {"TrustStake.elections_enabled": 1}})
 
 
 def open_electing(path: Path) -> Chain:

@@ -13,7 +13,7 @@ Step = Callable[[Bound], None]
 
 
 def chain_of(count: int = 8, **constants: int) -> MarketChain:
-    numbers = {"TrustStake.elections": 1, **constants}
+    numbers = {"TrustStake.elections_enabled": 1, **constants}
     return MarketChain(named_keys(count), [NEW, OTHER, SAVER], numbers, epoch_blocks=EPOCH_BLOCKS)
 
 

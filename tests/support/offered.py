@@ -18,7 +18,7 @@ def name(number: int) -> bytes:
 
 def service(workload: bytes = registry.FORMS[0].workload_id, **changes: Any) -> Service:
     """A service that is open."""
-    terms = ServiceTerms(b"any", workload, bytes(32), 1, OGPU, ramp=1, lease=10, tokens_max=64)
+    terms = ServiceTerms(b"any", workload, bytes(32), 1, OGPU, ramp=1, commit_window=10, tokens_max=64)
     return replace(Service(name(9), terms, 0), **changes)
 
 

@@ -14,7 +14,16 @@ from gpu_tasks.workloads.registry import form_named
 
 FORM = form_named("textgen-int8")
 SOLD = ServiceTerms(
-    b"writer", FORM.workload_id, FORM.model_id, 1, 10**9, ramp=0, lease=30, tokens_max=256, input_share=250_000, pace=64
+    b"writer",
+    FORM.workload_id,
+    FORM.model_id,
+    1,
+    10**9,
+    ramp=0,
+    commit_window=30,
+    tokens_max=256,
+    input_share=250_000,
+    pace=64,
 )
 WISH = Wish(0, 8, {}, 1, 1_000_000, 2)
 

@@ -82,7 +82,7 @@ class PlantedTask:
         """Put it there."""
         market, number = bound[TrainingMarket], bound[System].number
         number.set(1)  # what happens in block 0 has not happened, to who looks for a height
-        self.id = task_id_of(bound[System].block_hash[0], BOB, market.submitted[BOB])
+        self.id = task_id_of(bound[System].block_hash[0], BOB, market.submission_counts[BOB])
         bound.dispatch(TrainingMarket.submit(order=order()), Signed(BOB))
         for step in (self._bid, self._open, self._award, self._start, self._finish):
             if self._now(market).state is self.state:
@@ -116,13 +116,13 @@ class PlantedTask:
         bound[Beacon].values[task.beacon_at] = b"z" * 32
         awarding.award(market, self.id, task)
         del bound[Beacon].values[task.beacon_at]
-        market.finals.drop(self.id)
+        market.final_agenda.drop(self.id)
 
     def _start(self, bound: Bound) -> None:
         bound.dispatch(TrainingMarket.start(task=self.id, place=0), Signed(ALICE_KEY))
         for number in range(1, self.milestone + 1):
             stated = Milestone(number, run_root(number), 1_000 - number, address_of(self.checkpoint))
-            bound.dispatch(TrainingMarket.checkpoint(task=self.id, place=0, milestone=stated), Signed(ALICE_KEY))
+            bound.dispatch(TrainingMarket.report_milestone(task=self.id, place=0, milestone=stated), Signed(ALICE_KEY))
 
     def _finish(self, bound: Bound) -> None:
         result = TaskResult(run_root(MILESTONES), address_of(self.result), 7)

@@ -161,13 +161,16 @@ def roll_call_of(chain: MarketChain, devices: Sequence[bytes]) -> RollCallView:
     proofs = {device: proof for device, proof in shown.items() if proof is not None}
     rates = tuple(capacity.rate_min(kind) for kind in DeviceClass)
     proven = {device: capacity.proven(device) for device in devices}
-    standings = ProvenRates(capacity.in_force.get(), rates, proven)
-    return RollCallView(called, capacity.planned.get(), enrolled, proofs, standings)
+    standings = ProvenRates(capacity.is_enforced.get(), rates, proven)
+    return RollCallView(called, capacity.next_roll_call.get(), enrolled, proofs, standings)
 
 
 def inspections_of(chain: MarketChain, stash: bytes) -> tuple[Inspection, ...]:
     capacity = chain.now()[Capacity]
-    called, seats = capacity.current.get(), {seat.stash: seat.weight for seat in chain.now()[TrustStake].seats.get()}
+    called, seats = (
+        capacity.current.get(),
+        {seat.stash: seat.weight for seat in chain.now()[TrustStake].active_set.get()},
+    )
     if called is None or called.inspectors_seed == bytes(32):
         return ()
     found = []
@@ -176,7 +179,7 @@ def inspections_of(chain: MarketChain, stash: bytes) -> tuple[Inspection, ...]:
         if entry is None or proof is None or not is_drawn(called, device, entry, seats, stash):
             continue
         if proof.is_open and stash not in proof.objections:
-            found.append(inspection_of(called, device, proof, capacity.shown[device]))
+            found.append(inspection_of(called, device, proof, capacity.opened_rows[device]))
     return tuple(found)
 
 
@@ -292,7 +295,7 @@ class FakeChain:
 
     async def auctions(self) -> dict[bytes, Task]:
         market = self._market()
-        known = {name: market.tasks[name] for name, _ in market.on_sale.items()} if market is not None else {}
+        known = {name: market.tasks[name] for name, _ in market.open_auctions.items()} if market is not None else {}
         return {name: task for name, task in known.items() if task is not None}
 
     async def tasks(self, ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
@@ -463,7 +466,7 @@ class Village:
             await self.blobs.put(blob, [self._endpoint(self.miners[0].keys).decode()])
         named, final = (address_of(stored[-1]), commitment_of(content)), self.node.chain.height - 1
         terms = replace(UnitTerms(GRAINS_PER_OGPU, racers, *named, final, 64, count), **changed)
-        posted = self.node.chain.now()[InferenceMarket].posted[CUSTOMER.stash]
+        posted = self.node.chain.now()[InferenceMarket].post_counts[CUSTOMER.stash]
         self.node.chain.block(signed(CUSTOMER.stash, InferenceMarket.post(service=service, units=(terms,))))
         return unit_id_of(GENESIS_HASH, CUSTOMER.stash, posted)
 

@@ -75,7 +75,7 @@ class Renting(TaskVillage):
             blocks_max=INTERVAL * INTERVALS, collateral_min=0, slots=1, is_homogeneous=False, auctions=2,
             checked_by=CheckedBy.LEASED if program.is_lease else CheckedBy.METERED,
         )  # fmt: skip
-        number = self.market.submitted[CUSTOMER.stash]
+        number = self.market.submission_counts[CUSTOMER.stash]
         call = TrainingMarket.submit(order=replace(order, **changed))
         self.node.chain.block(signed(CUSTOMER.stash, call))
         return task_id_of(GENESIS_HASH, CUSTOMER.stash, number)

@@ -37,7 +37,7 @@ from simulation.chains.market_chain import (
 
 PALLETS = (System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, TrainingMarket)
 SMALL = {
-    "TrustStake.validator_seats": 64,
+    "TrustStake.validator_count": 64,
     "TrainingMarket.commit_blocks": 4,
     "TrainingMarket.reveal_blocks": 4,
     "TrainingMarket.start_blocks": 4,
@@ -212,7 +212,7 @@ class TaskChain:
 
     def submit(self, **changed: Any) -> bytes:
         """A block with an order of the customer's; the id of its task."""
-        number = self.market.submitted[CUSTOMER.stash]
+        number = self.market.submission_counts[CUSTOMER.stash]
         self.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=an_order(**changed))))
         self.task = task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
         return self.task
@@ -290,7 +290,7 @@ class TaskChain:
 
     def report(self, keys: Keys, number: int, place: int = 0, root: bytes = RIGHT) -> None:
         """A block in which a provider states a milestone."""
-        self.do(keys, TrainingMarket.checkpoint(task=self.task, place=place, milestone=a_milestone(number, root)))
+        self.do(keys, TrainingMarket.report_milestone(task=self.task, place=place, milestone=a_milestone(number, root)))
 
     def count(self, number: int) -> None:
         """A block in which the customer says that it holds a checkpoint."""
@@ -321,7 +321,7 @@ class TaskChain:
 
 def hold(chain: TaskChain, number: int, root: bytes = RIGHT) -> Any:
     """To say that one holds a checkpoint."""
-    return TrainingMarket.hold_checkpoint(task=chain.task, number=number, root=root)
+    return TrainingMarket.confirm_checkpoint(task=chain.task, number=number, root=root)
 
 
 def an_offer(price: int, blocks: int = 40, collateral: int = COLLATERAL) -> BidOffer:

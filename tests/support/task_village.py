@@ -157,7 +157,7 @@ class TaskVillage(Village):
         named = {"input_blob": address_of(blob), "input_root": commitment_of(content)}
         slots = changed.get("slots", 1)
         order = replace(an_order(request, self.node.chain.height - 1, slots), **named | changed)
-        number = self.market.submitted[CUSTOMER.stash]
+        number = self.market.submission_counts[CUSTOMER.stash]
         self.node.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=order)))
         return task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
 

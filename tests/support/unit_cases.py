@@ -44,7 +44,7 @@ def matched(chain: MarketChain, racers: int = 2, price: int = OGPU) -> tuple[byt
 
 def post_unit(chain: MarketChain, customer: Keys = CUSTOMER, *, service: int, price: int, racers: int) -> bytes | None:
     """A block with a post of one unit, whose input was sealed to all; None: it was refused."""
-    number = chain.now()[InferenceMarket].posted[customer.stash]
+    number = chain.now()[InferenceMarket].post_counts[customer.stash]
     wanted = terms(price=price, racers=racers, sealed_at=chain.height - chain.final_lag)
     chain.block(tolerant(signed(customer.stash, InferenceMarket.post(service=service, units=(wanted,)))))
     unit_id = unit_id_of(GENESIS_HASH, customer.stash, number)

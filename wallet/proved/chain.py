@@ -97,7 +97,7 @@ class ProvedChain:
         followed = seats_of(await self._sets.of(self.root.parameters.epoch_of(view.height)))
         matter = f"who validates at block 0x{view.block_id.hex()}"
         try:
-            said = await view.read(TrustStake.seats)
+            said = await view.read(TrustStake.active_set)
         except RpcError as error:
             if STATE_IS_GONE not in str(error):
                 raise

@@ -100,7 +100,7 @@ def trust_root(
     # What is for development is treated less strictly: old final blocks, private addresses, absence for weeks.
     said, is_so = ("for development", "live") if Sudo in runtime.pallets else ("live", "for development")
     require((sudo_key is not None) == (Sudo in runtime.pallets), f"it says that the chain is {said}, which is {is_so}")
-    root = TrustRoot(FinalHeader(genesis, header, 0), parameters, runtime.item(TrustStake.seats).decode(raw))
+    root = TrustRoot(FinalHeader(genesis, header, 0), parameters, runtime.item(TrustStake.active_set).decode(raw))
     try:
         _ = root.first_set
     except ValueError as error:

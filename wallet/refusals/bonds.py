@@ -59,12 +59,13 @@ def not_enough_stake(refused: RefusedCall) -> str:
 def slash_pending(refused: RefusedCall) -> str:
     """A slash keeps everything where it is."""
     stake = refused.stake
-    waiting = [who for who in (refused.validator, refused.target) if stake.frozen[who]]
+    waiting = [who for who in (refused.validator, refused.target) if stake.pending_slash_counts[who]]
     offender = waiting[0] if waiting else refused.validator
-    eras = [held.take_era for _, held in stake.held_slashes.under(offender) if held is not None]
+    eras = [held.take_era for _, held in stake.unapplied_slashes.under(offender) if held is not None]
     when = f"in era {min(eras)}, it is era {refused.era} now" if eras else f"it is era {refused.era} now"
+    slashes = them(stake.pending_slash_counts[offender], "slash")
     return (
-        f"{them(stake.frozen[offender], 'slash')} of {account_text(offender)} will be taken or cancelled ({when}): "
+        f"{slashes} of {account_text(offender)} will be taken or cancelled ({when}): "
         "until then nothing leaves it and nobody joins; then give the command again"
     )
 
@@ -89,7 +90,7 @@ def nothing_to_withdraw(refused: RefusedCall) -> str:
     first = min(chunks, key=lambda chunk: holdings.kept_until(stake, chunk))
     until, told = holdings.kept_until(stake, first), f"of {grains_text(waiting)} that wait nothing is free yet"
     if until <= refused.epoch:
-        offender = next(each.validator for each in first.answers if stake.frozen[each.validator])
+        offender = next(each.validator for each in first.answers if stake.pending_slash_counts[each.validator])
         return f"{told}: {slash_pending(_about(refused, offender))}"
     amount = grains_text(holdings.value_now(stake, first))
     why = ""

@@ -48,7 +48,7 @@ def pool_spent(refused: RefusedCall) -> str:
 def still_answering(refused: RefusedCall) -> str:
     """Stake that came from another validator moves again too early."""
     stake, source = refused.stake, refused.validator
-    position = stake.positions[refused.signer, source]
+    position = stake.delegations[refused.signer, source]
     answering = [(_answers_until(refused, move), move.shares) for move in position.moved] if position else []
     bound = [(until, shares) for until, shares in answering if until > refused.epoch]
     shares = position.shares - sum(shares for _, shares in bound) if position else 0
@@ -72,8 +72,8 @@ def _raised_until(stake: TrustStake, answer: Liability) -> int:
     """From which epoch on no accomplice raises what an answer bears, slashes that wait included; 0 where none may."""
     if answer.validator not in stake.tombstones:
         return 0
-    eras = [factor.era for factor in stake.factors[answer.validator]]
-    eras += [held.era for _, held in stake.held_slashes.under(answer.validator) if held is not None]
+    eras = [factor.era for factor in stake.slash_factors[answer.validator]]
+    eras += [held.era for _, held in stake.unapplied_slashes.under(answer.validator) if held is not None]
     return max(
         ((era + 1) * stake.era_epochs + stake.unbonding_epochs + 1 for era in eras if era <= answer.era), default=0
     )
@@ -81,7 +81,7 @@ def _raised_until(stake: TrustStake, answer: Liability) -> int:
 
 def too_many_moves(refused: RefusedCall) -> str:
     """The target remembers no more moves."""
-    position = refused.stake.positions[refused.signer, refused.target]
+    position = refused.stake.delegations[refused.signer, refused.target]
     moves = len(position.moved) if position else 0
     return (
         f"your stake behind {account_text(refused.target)} came there in {moves} moves that still answer for other "

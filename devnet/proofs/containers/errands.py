@@ -181,7 +181,7 @@ def buy_picture(place: Place) -> Iterator[str]:
     out = place.folder / "still-life.png"
     code, said = place.typed(
         "create-service", "--workload", "render-tile", "--name", "tiles", "--price-min", "0.001", "--price-max", "0.1",
-        "--ramp", "20", "--lease", "60", "--max-tokens", "4000000000", "--yes",
+        "--ramp", "20", "--commit-window", "60", "--max-tokens", "4000000000", "--yes",
     )  # fmt: skip
     if code:
         yield "no service is created"

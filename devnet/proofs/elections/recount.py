@@ -168,7 +168,7 @@ class Watched:
     async def follow(self, client: ChainClient) -> None:
         """Until cancelled: take every final block, in order."""
         at = await block_hash(client, 0)
-        self.sets[0] = self.sets[1] = weights(await client.read(TrustStake.seats, at=at))
+        self.sets[0] = self.sets[1] = weights(await client.read(TrustStake.active_set, at=at))
         last_ms = _now_ms()
         async for header in await client.finalized_heads():
             now_ms, slot = _now_ms(), slot_of(header)
@@ -221,8 +221,8 @@ class Watched:
 
         Those of its blocks, and the one that the `first` block of the next epoch brings.
         """
-        present = await client.read(TrustStake.present, at=before)
-        bits = {ended: present.bits, ended - 1: await client.read(TrustStake.late_votes, at=before)}
+        present = await client.read(TrustStake.epoch_voters, at=before)
+        bits = {ended: present.bits, ended - 1: await client.read(TrustStake.late_voters, at=before)}
         header = await client.rpc.call("chain_getHeader", "0x" + first.hex())
         for log in consensus_logs(digest_of(header)):
             if isinstance(log, FinalRef):
@@ -241,7 +241,7 @@ class Watched:
     ) -> dict[bytes, Footing]:
         candidates = {key[-32:] for key in await client.entries(TrustStake.candidates, at=at)}
         everybody = sorted(candidates | old.keys())
-        waiting = {waiter.stash: waiter.since for waiter in await client.read(TrustStake.waiting, at=at)}
+        waiting = {waiter.stash: waiter.since for waiter in await client.read(TrustStake.waiting_validators, at=at)}
         found = {}
         for stash in everybody:
             pool = await client.read(TrustStake.pools, stash, at=at)
@@ -249,19 +249,19 @@ class Watched:
             found[stash] = Footing(
                 stake=bond + pool.stake.value,
                 is_candidate=stash in candidates and bond > 0,
-                heard=max(await client.read(TrustStake.heard, stash, at=at), voted.get(stash, 0)),
-                seated_since=await client.read(TrustStake.seated_since, stash, at=at),
+                heard=max(await client.read(TrustStake.last_online, stash, at=at), voted.get(stash, 0)),
+                seated_since=await client.read(TrustStake.active_since, stash, at=at),
                 is_jailed=await client.read(TrustStake.jailed, stash, at=at) is not None,
                 is_tombstoned=await client.read(TrustStake.tombstones, stash, at=at) is not None,
-                leaving_since=await client.read(TrustStake.leaving_since, stash, at=at),
+                leaving_since=await client.read(TrustStake.retiring_since, stash, at=at),
                 waiting_since=waiting.get(stash, 0),
             )
         return found
 
     async def _elected(self, client: ChainClient, at: bytes, epoch: int) -> dict[bytes, int]:
-        starts = await client.read(TrustStake.set_starts, at=at)
+        starts = await client.read(TrustStake.validator_set_starts, at=at)
         first = max(start for start in starts if start <= epoch)
-        return weights(await client.read(TrustStake.sets, first, at=at))
+        return weights(await client.read(TrustStake.validator_sets, first, at=at))
 
 
 def weights(seats: tuple[Seat, ...]) -> dict[bytes, int]:

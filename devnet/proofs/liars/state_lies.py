@@ -200,7 +200,7 @@ _MEMBERS: Final = sorted(STRANGERS[:MEMBERS], key=lambda key: key.account)
 _SEATS: Final = tuple(Seat(key.account, key.public_key, key.public_key, WEIGHT) for key in _MEMBERS)
 _SEATS_KEY, _SUDO_KEY = GENESIS_KEYS
 _STATE: Final = Trie(
-    {_SEATS_KEY: RUNTIME.item(TrustStake.seats).value_codec.encode(_SEATS), _SUDO_KEY: _MEMBERS[0].account}
+    {_SEATS_KEY: RUNTIME.item(TrustStake.active_set).value_codec.encode(_SEATS), _SUDO_KEY: _MEMBERS[0].account}
 )
 _BLOCK_ZERO: Final = Header(bytes(HASH_BYTES), 0, _STATE.root, extrinsics_root(()), ())
 GENESIS: Final = "0x" + block_id(_BLOCK_ZERO).hex()
@@ -331,7 +331,7 @@ LIES = (
     NodeLie("stores_elsewhere", "All providers answer at the liar's address, where nobody listens.", (CUSTOMER,),
             NOT_BELIEVED, replies=told_of(Devices.providers, _moved_away)),
     NodeLie("posted_before", "The customer has posted a million more units.", (CUSTOMER,), NOT_BELIEVED,
-            replies=told_of(InferenceMarket.posted, lambda count: count + POSTED_TOO_MANY)),
+            replies=told_of(InferenceMarket.post_counts, lambda count: count + POSTED_TOO_MANY)),
     # --- a provider's duties and devices
     NodeLie("no_duties", "The provider has nothing to do.", (PROVIDER,), NOT_BELIEVED,
             when=calls(DUTIES), replies=_emptied),
@@ -392,9 +392,9 @@ LIES = (
                 lambda provider: replace(provider, seal_key=STRANGERS_SEAL_KEY, key_since=0))),
     NodeLie("judge_added", "A stranger is in office, so inputs should have been sealed to it.", (PROVIDER,),
             NOT_BELIEVED, when=_PROVES_READERS, replies=proof_of(
-                TrustStake.seats, (), lambda seats: (*seats, replace(seats[-1], stash=STRANGER)))),
+                TrustStake.active_set, (), lambda seats: (*seats, replace(seats[-1], stash=STRANGER)))),
     NodeLie("judge_left_out", "A judge is not in office, so an input may leave it out.", (PROVIDER,), NOT_BELIEVED,
-            when=_PROVES_READERS, replies=proof_of(TrustStake.seats, (), lambda seats: seats[1:])),
+            when=_PROVES_READERS, replies=proof_of(TrustStake.active_set, (), lambda seats: seats[1:])),
     NodeLie("judges_of_before", "The readers are always the first ones, with the proof that they had then.",
             (PROVIDER,), NOT_BELIEVED, when=_READERS,
             replies=lambda message, mouth: TRUTH if first_value(message, mouth) is message.value

@@ -132,10 +132,10 @@ async def stake(client: AsyncClient) -> None:
     check(error is not None and error["name"] == "SameValidator", f"error: {error}")
     check(await value(client, "TrustStake", "Bonds", address) == bond, "the bond in the state")
     pool = (await value(client, "TrustStake", "Pools", validator))["stake"]
-    position = await value(client, "TrustStake", "Positions", address, validator)
+    position = await value(client, "TrustStake", "Delegations", address, validator)
     worth = position["shares"] * pool["value"] // pool["shares"]
     check(worth == delegated, f"the delegation by its shares: {worth}")
-    listed = await client.keys("TrustStake", "Positions", address)
+    listed = await client.keys("TrustStake", "Delegations", address)
     check(listed == [validator], f"what an account has by a prefix: {listed}")
     reserved = (await value(client, "System", "Account", address))["data"]["reserved"]
     check(reserved == bond, "a bond is reserved, a delegation lies with the chain")

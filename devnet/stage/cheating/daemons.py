@@ -152,7 +152,7 @@ class ReplayingWork(WorkDuty):
             return
         if number == REPLAYED and own.key[0] not in self._replayed:
             self._replayed.add(own.key[0])
-            again = TrainingMarket.checkpoint(task=own.key[0], place=0, milestone=entry.milestones[REPLAYED - 1])
+            again = TrainingMarket.report_milestone(task=own.key[0], place=0, milestone=entry.milestones[REPLAYED - 1])
             attempts = Attempts(self.parts, "replayed-milestone")
             await attempts.call(own.key[0], again)
             statement = attested(self.parts.identity, task, again, entry.usages, self.steps.newest)

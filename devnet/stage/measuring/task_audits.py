@@ -115,7 +115,7 @@ class TaskAudits:
     ) -> list[tuple[bytes, int]]:
         before = await chain.read(System.account, AUDIT_POT, at=await block_hash(chain, height - 1))
         in_pot = before.data.free - Balances.existential_deposit.default - self.drawn.get(height, 0)
-        seats = await chain.read(TrustStake.seats, at=await block_hash(chain, height))
+        seats = await chain.read(TrustStake.active_set, at=await block_hash(chain, height))
         in_office = [(seat.stash, seat.weight) for seat in seats]
         flows = settle(outcome, _money(slot, verdict, max(0, min(in_pot, slot.pot_max)), in_office))
         moved = []

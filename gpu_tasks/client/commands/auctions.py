@@ -268,7 +268,7 @@ async def verify(session: WalletSession, client: ChainClient, task: str, blocks:
     for number in range(1, found.auction + 1):
         records = await award_records(client, task_id, number, final)
         auctions.append(await with_winners(client, task_id, found, number, records, life))
-    count = await client.read(TrainingMarket.submitted, found.customer, at=final)
+    count = await client.read(TrainingMarket.submission_counts, found.customer, at=final)
     checks = check_task(client.genesis_hash, task_id, found, count, auctions)
     draws = [await award_records(client, task_id, DRAWS_FROM + draw, final) for draw in range(1, found.draws + 1)]
     if is_replicated(found.order):

@@ -102,7 +102,9 @@ async def _beginning_so(
     if kind is NamedKind.TASK and not sells_tasks(client):
         return []
     counter, id_of = (
-        (InferenceMarket.posted, unit_id_of) if kind is NamedKind.UNIT else (TrainingMarket.submitted, task_id_of)
+        (InferenceMarket.post_counts, unit_id_of)
+        if kind is NamedKind.UNIT
+        else (TrainingMarket.submission_counts, task_id_of)
     )
     counts = await client.read_many(counter, accounts, at=at)
     ids = [

@@ -33,7 +33,7 @@ from gpu_tasks.data.proven_rates import proven_rates
 from gpu_tasks.market.inference.events import ServiceCreated, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import (
-    LEASE_BLOCKS_MAX,
+    COMMIT_WINDOW_MAX,
     PACE_MAX,
     PRICE_MAX,
     RAMP_BLOCKS_MAX,
@@ -54,7 +54,7 @@ from wallet.rpc import OddAnswerError, RpcError
 ID_BYTES_SHOWN = 4
 TOKENS_MAX = 2**32 - 1
 CREATED = (
-    "name", "workload", "price_min", "price_max", "ramp_blocks", "lease_blocks", "pace", "consumer_pace",
+    "name", "workload", "price_min", "price_max", "ramp_blocks", "commit_window_blocks", "pace", "consumer_pace",
     "datacenter_pace", "tokens_max", "input_share_percent", "unit_of_cost",
 )  # fmt: skip
 """Facts about a new service, in the order in which they are shown."""
@@ -101,7 +101,10 @@ async def providers(session: WalletSession, client: ChainClient) -> None:
     "--ramp", type=click.IntRange(0, RAMP_BLOCKS_MAX), required=True, help="Blocks in which an unmatched price rises."
 )
 @click.option(
-    "--lease", type=click.IntRange(1, LEASE_BLOCKS_MAX), required=True, help="Blocks that racers have for a unit."
+    "--commit-window",
+    type=click.IntRange(1, COMMIT_WINDOW_MAX),
+    required=True,
+    help="Blocks that racers have for a unit.",
 )
 @click.option(
     "--max-tokens",

@@ -180,7 +180,7 @@ async def hold(by: Planning, task_id: bytes, found: Task, checkpoints: Path) -> 
     counts = {"milestone": number, "of": found.order.milestones}
     stated = agreed_milestone(found)
     assert stated is not None, "one waits to be held"
-    call = TrainingMarket.hold_checkpoint(task=task_id, number=number, root=stated.root)
+    call = TrainingMarket.confirm_checkpoint(task=task_id, number=number, root=stated.root)
     return planned(by.session.output, call, {**facts(task_id, found), **counts})
 
 

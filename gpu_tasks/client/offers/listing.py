@@ -61,7 +61,7 @@ class ServiceView:
     options: str | None
     """The workload's options with their defaults."""
     ramp_blocks: int
-    lease_blocks: int
+    commit_window_blocks: int
     pace: int | None
     consumer_pace: int | None
     datacenter_pace: int | None
@@ -86,7 +86,7 @@ def service_view(terms: ServiceTerms, number: int | None = None, *, is_open: boo
         unit_of_cost=form.cost_unit if form else None,
         options=", ".join(f"{option.name}={option.default}" for option in form.options) if form else None,
         ramp_blocks=terms.ramp,
-        lease_blocks=terms.lease,
+        commit_window_blocks=terms.commit_window,
         pace=terms.pace or None,
         consumer_pace=terms.consumer_pace or None,
         datacenter_pace=terms.datacenter_pace or None,
@@ -425,7 +425,7 @@ async def reliability_of(client: ChainClient, owners: Sequence[bytes], at: bytes
     if TrainingMarket not in client.runtime.pallets:
         return {}
     era = await client.read(TrustStake.current_era, at=at)
-    records = await client.read_many(TrainingMarket.records, list(owners), at=at)
+    records = await client.read_many(TrainingMarket.provider_records, list(owners), at=at)
     pairs = zip(owners, records, strict=True)
     return {owner: PPM - failure_ppm(record_at(record, era), LOSS) for owner, record in pairs}
 

@@ -324,7 +324,7 @@ class CheckpointKeeper:
         found = await fetch_checkpoint(self.blobs, self.key, task, milestone, providers)
         self._write(task_id, found.blob)
         await self._spread(task, found.blob, providers)
-        return TrainingMarket.hold_checkpoint(task=task_id, number=number, root=milestone.root)
+        return TrainingMarket.confirm_checkpoint(task=task_id, number=number, root=milestone.root)
 
     async def hand_on(self, task_id: bytes, task: Task, at: bytes) -> None:
         """Store the newest checkpoint once more: somebody else is to go on from it. RunBlobError says why not."""

@@ -40,7 +40,7 @@ from wallet.rpc import OddAnswerError, RpcError
 STATING = f"{TrainingMarket.__name__}.checkpoint"
 FINISHING = f"{TrainingMarket.__name__}.finish"
 ATTACHING = f"{Attestations.__name__}.attach"
-HOLDING = f"{TrainingMarket.__name__}.hold_checkpoint"
+HOLDING = f"{TrainingMarket.__name__}.confirm_checkpoint"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from gpu_tasks.client.units.lines import BatchLine, FileForm, LineError, LineLoa
 from gpu_tasks.client.units.posting import AskedUnit, PostError, Prompt, Wish
 from gpu_tasks.client.units.run_record import INPUT, WINDOW, BatchRecord, RunPlan, journal_of
 from gpu_tasks.data.unit_input import INPUT_BYTES_MAX
-from gpu_tasks.market.inference.services import LEASE_SLACK, UNIT_LEASE_MAX, ServiceTerms
+from gpu_tasks.market.inference.services import COMMIT_WINDOW_SLACK, UNIT_COMMIT_WINDOW_MAX, ServiceTerms
 from gpu_tasks.workloads.form import WorkloadForm
 from gpu_tasks.workloads.registry import form_named
 
@@ -137,7 +137,7 @@ def settings_of(account: bytes, wish: Wish, wanted: FileWish, form: WorkloadForm
 def room_of(wish: Wish, sold: ServiceTerms, price_max: int) -> UnitRoom:
     """What a unit of the service may hold, if `price_max` grains are the most that devices usually can answer for."""
     if sold.pace:
-        longest = (UNIT_LEASE_MAX - sold.lease) * sold.pace * TOKEN // LEASE_SLACK
+        longest = (UNIT_COMMIT_WINDOW_MAX - sold.commit_window) * sold.pace * TOKEN // COMMIT_WINDOW_SLACK
         price_max = min(price_max, wish.rate_max * longest // PRICED)
     return UnitRoom(wish.rate_max, sold.input_share, price_max, requests_max=wish.batch, bytes_max=INPUT_BYTES_MAX)
 

@@ -99,7 +99,7 @@ def unit_posting(service: int) -> PostingKind:
     """Return how units of a service are posted: several in a call."""
     return PostingKind(
         "unit",
-        InferenceMarket.posted,
+        InferenceMarket.post_counts,
         UNITS_OPEN_MAX,
         partial(constant_value, InferenceMarket, InferenceMarket.sealed_age_max),
         unit_id_of,
@@ -115,7 +115,7 @@ def _submit_call(terms: Sequence[TaskOrder]) -> Call:
 
 TASK_POSTING = PostingKind(
     "task",
-    TrainingMarket.submitted,
+    TrainingMarket.submission_counts,
     TASKS_LOOKED_AT,
     partial(constant_value, TrainingMarket, TrainingMarket.sealed_age_max),
     task_id_of,

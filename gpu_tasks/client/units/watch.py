@@ -292,7 +292,7 @@ class UnitList:
 
 async def newest_units(client: ChainClient, account: bytes, at: bytes) -> tuple[dict[bytes, Unit | None], int]:
     """The account's newest units by their ids, None for a forgotten one, and the number of older ones."""
-    count = await client.read(InferenceMarket.posted, account, at=at)
+    count = await client.read(InferenceMarket.post_counts, account, at=at)
     first = max(0, count - UNITS_LISTED_MAX)
     ids = [unit_id_of(client.genesis_hash, account, number) for number in range(first, count)]
     return dict(zip(ids, await market_reads.units(client, ids, at), strict=True)), first

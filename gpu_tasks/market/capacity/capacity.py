@@ -100,7 +100,7 @@ class Capacity(Pallet, index=16):
     lock: TrustLock
     devices: Devices
 
-    roll_calls: Parameter[U32] = Parameter(
+    roll_calls_enabled: Parameter[U32] = Parameter(
         0, unit="1: held, 0: not", least=0, greatest=1,
         doc="Whether roll calls are held, and who has proven too little is given no work: small networks need none.",
     )  # fmt: skip
@@ -126,17 +126,17 @@ class Capacity(Pallet, index=16):
     proofs: StorageDoubleMap[DeviceId, U32, CapacityProof | None] = StorageDoubleMap(
         doc="What a device showed, by the number of the roll call; of its newest two."
     )
-    shown: StorageMap[DeviceId, ShownDigests] = StorageMap(
+    opened_rows: StorageMap[DeviceId, ShownDigests] = StorageMap(
         default=(), doc="The hashes of the rows that a device showed last, in the order drawn: inspectors compare them."
     )
     current: StorageValue[RollCall | None] = StorageValue(doc="The newest roll call.")
-    planned: StorageValue[BlockNumber] = StorageValue(
+    next_roll_call: StorageValue[BlockNumber] = StorageValue(
         default=0, doc="The block of the next roll call; 0 if none is known."
     )
-    in_force: StorageValue[bool] = StorageValue(
+    is_enforced: StorageValue[bool] = StorageValue(
         default=False, doc="Whether who has proven too little gets no work: since the first roll call is over."
     )
-    slot_before: StorageValue[U64] = StorageValue(default=0, doc="The slot of the block before the planned one.")
+    previous_slot: StorageValue[U64] = StorageValue(default=0, doc="The slot of the block before the planned one.")
 
     returning: ScheduleItem[DeviceId] = ScheduleItem(
         doc="Devices that may work again, by the block that tells the market."
@@ -176,8 +176,8 @@ class Capacity(Pallet, index=16):
             self.lock.unlock(left.owner, roll_call_hold(device), left.bond)
         self.lock.end(roll_call_hold(device))
         del self.enrolments[device]
-        if device in self.shown:
-            del self.shown[device]
+        if device in self.opened_rows:
+            del self.opened_rows[device]
         self._forget(device, 0 if last is None else last.number + 1)
         self.emit(DeviceUnenrolled(device))
 
@@ -218,8 +218,8 @@ class Capacity(Pallet, index=16):
             is_there = is_member(ROW_DOMAIN, proof.root, proof.shape.rows, place, row.digest, row.path)
             ensure(is_there, WrongRows)
         self.proofs[device, called.number] = replace(proof, is_open=True)
-        self.shown[device] = tuple(row.digest for row in rows)
-        if self.roll_calls and not self.proven(device):
+        self.opened_rows[device] = tuple(row.digest for row in rows)
+        if self.roll_calls_enabled and not self.proven(device):
             self.returning.put(times.over_at(called), device)
         self.emit(RowsOpened(device, called.number))
 
@@ -248,13 +248,13 @@ class Capacity(Pallet, index=16):
         The market is told who may work again, within the budget.
         """
         now, last = self.system.number.get(), self.current.get()
-        if self.roll_calls:
+        if self.roll_calls_enabled:
             self._plan(now)
             if last is not None and now == times.over_at(last):
-                self.in_force.set(True)
-        elif self.in_force.get() or self.planned.get():
-            self.in_force.set(False)
-            self.planned.set(0)
+                self.is_enforced.set(True)
+        elif self.is_enforced.get() or self.next_roll_call.get():
+            self.is_enforced.set(False)
+            self.next_roll_call.set(0)
         self._go_on(now, last)
         return self._return_devices(now)
 
@@ -275,7 +275,7 @@ class Capacity(Pallet, index=16):
 
     def has_proven(self, device: DeviceId, kind: DeviceClass) -> bool:
         """Whether a device has proven what its class claims, or need not: the one place where this is decided."""
-        return not self.in_force.get() or self.proven(device) >= self.rate_min(kind)
+        return not self.is_enforced.get() or self.proven(device) >= self.rate_min(kind)
 
     def can_work(self, device: DeviceId, record: Device) -> bool:
         """Whether a device may be given a unit now: it has a place, is not paused, and has proven enough."""
@@ -296,14 +296,14 @@ class Capacity(Pallet, index=16):
     def _plan(self, now: int) -> None:
         """Name the block of a period's roll call, and note the slot before it."""
         if now % self.period == 0:
-            self.planned.set(times.next_at(now, self.period, self.beacon.current.get()))
-        if now == self.planned.get() - 1:
-            self.slot_before.set(self.beacon.last_slot.get())
+            self.next_roll_call.set(times.next_at(now, self.period, self.beacon.current.get()))
+        if now == self.next_roll_call.get() - 1:
+            self.previous_slot.set(self.beacon.last_slot.get())
 
     def _go_on(self, now: int, last: RollCall | None) -> None:
         """Begin the roll call that is planned, or draw what is due in the one that goes on."""
         value = self.beacon.current.get()
-        if self.planned.get() == now:
+        if self.next_roll_call.get() == now:
             self._begin(last, now, value)
         elif last is not None and now == times.rows_at(last):
             self.current.set(replace(last, rows_seed=value))
@@ -321,8 +321,8 @@ class Capacity(Pallet, index=16):
 
     def _begin(self, last: RollCall | None, now: int, seed: bytes) -> None:
         number = 1 if last is None else last.number + 1
-        self.current.set(RollCall(number, now, self.slot_before.get() + 1, seed))
-        self.planned.set(0)
+        self.current.set(RollCall(number, now, self.previous_slot.get() + 1, seed))
+        self.next_roll_call.set(0)
         self.emit(RollCalled(number, seed))
 
     def _is_over(self, called: RollCall) -> bool:

@@ -293,8 +293,8 @@ def _dissolve(courts: CourtsStorage, case_id: bytes, case: CourtCase, seats: _Se
         courts.lock.unlock(case.appeal.appellant, hold, courts.lock.locked(case.appeal.appellant, hold))
     courts.lock.end(Hold(JUDGE_SEAT, case_id))
     courts.lock.end(Hold(APPEAL_BOND, case_id))
-    courts.heights.drop(case_id)
-    courts.finals.drop(case_id)
+    courts.agenda.drop(case_id)
+    courts.final_agenda.drop(case_id)
     del courts.prices[case_id]
     del courts.cases[case_id]
 

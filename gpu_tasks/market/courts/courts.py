@@ -129,9 +129,9 @@ class Courts(CourtsStorage, index=14):
         """
         room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
         reached, final, cases = (room.budget(kind) for kind in (HEIGHT_BUDGET, FINAL_BUDGET, CASES_BUDGET))
-        for case_id in self.heights.take(self.system.number.get(), reached, DUE_WEIGHT):
+        for case_id in self.agenda.take(self.system.number.get(), reached, DUE_WEIGHT):
             self.due[due_case(self.prices[case_id], case_id)] = True
-        for case_id in self.finals.take(self.beacon.final_height(), final, DUE_WEIGHT):
+        for case_id in self.final_agenda.take(self.beacon.final_height(), final, DUE_WEIGHT):
             self.due[due_case(self.prices[case_id], case_id)] = True
         # in line by their heights, cases about dust kept every other waiting: 68 blocks for 2 oGPU a block
         for due in self.due.keys():  # noqa: SIM118 - a storage item, not a dictionary

@@ -151,7 +151,7 @@ def open_opinion(
     courts.cases[case_id] = replace(case, round=current, to_open=case.to_open - 1)
     if case.to_open == 1:
         # read by the hook of the next block: a call that ends a case would cost many times what it was charged
-        courts.heights.put(courts.system.number.get() + 1, case_id)
+        courts.agenda.put(courts.system.number.get() + 1, case_id)
 
 
 def appeal(courts: CourtsStorage, case_id: bytes, case: CourtCase, appellant: bytes) -> None:
@@ -219,7 +219,7 @@ def _record(courts: CourtsStorage, case_id: bytes, case: CourtCase, stage: CaseS
     """Have the bench of a stage drawn by a beacon that nobody knows yet."""
     height = courts.system.number.get()
     courts.cases[case_id] = replace(case, stage=stage, recorded_at=height, round=None)
-    courts.heights.drop(case_id)
+    courts.agenda.drop(case_id)
     courts.once_final(case_id, height + BEACON_DELAY)
 
 
@@ -353,8 +353,8 @@ def _decide(courts: CourtsStorage, case_id: bytes, case: CourtCase, verdict: _Ve
         _call_court(courts, case_id, case)
     else:
         courts.cases[case_id] = replace(case, stage=CaseStage.APPEALABLE, appealable_until=until)
-        courts.heights.put(until + 1, case_id)
-        courts.finals.drop(case_id)
+        courts.agenda.put(until + 1, case_id)
+        courts.final_agenda.drop(case_id)
 
 
 def _is_third_lie(courts: CourtsStorage, case: CourtCase) -> bool:
@@ -377,6 +377,6 @@ def _go_on(courts: CourtsStorage, case_id: bytes, case: CourtCase) -> None:
     courts.cases[case_id] = case
     deadline, awaited = rounds.next_change(case.round, courts.windows(case))
     if deadline is not None:
-        courts.heights.put(max(deadline, courts.system.number.get()) + 1, case_id)
+        courts.agenda.put(max(deadline, courts.system.number.get()) + 1, case_id)
     if awaited > courts.beacon.final_height():
         courts.once_final(case_id, awaited)

@@ -58,8 +58,8 @@ class CourtsStorage(CourtNumbers):
     convictions: StorageMap[AccountId, Convictions] = StorageMap(
         default=(), doc="The blocks in which an account was last found to have lied."
     )
-    heights: ScheduleItem[Hash] = ScheduleItem("height", doc="Cases to look at in a block.")
-    finals: ScheduleItem[Hash] = ScheduleItem("final", doc="Cases to look at once a height is final.")
+    agenda: ScheduleItem[Hash] = ScheduleItem("height", doc="Cases to look at in a block.")
+    final_agenda: ScheduleItem[Hash] = ScheduleItem("final", doc="Cases to look at once a height is final.")
 
     due: StorageMap[DueCase, bool] = StorageMap(
         default=False, hasher=Hasher.IDENTITY, doc="Cases that are due and were not looked at yet, the dearest first."
@@ -78,7 +78,7 @@ class CourtsStorage(CourtNumbers):
     def windows(self, case: CourtCase) -> Windows:
         """How long the case's judges have: nobody closes before all have committed or the lease is over."""
         lease = max(case.rules.commit_blocks, case.terms.run_blocks * 3 // 2)
-        return Windows(lease=lease, close=lease, reveal=case.rules.open_blocks)
+        return Windows(commit_window=lease, close=lease, reveal=case.rules.open_blocks)
 
     def entrants(self) -> list[tuple[bytes, int]]:
         """The validators in office, with their weights: of these judges are drawn."""
@@ -111,7 +111,7 @@ class CourtsStorage(CourtNumbers):
 
     def once_final(self, case_id: bytes, height: int) -> None:
         """Look at the case in the first block whose `final_ref` covers `height`."""
-        self.finals.put(height, case_id)
+        self.final_agenda.put(height, case_id)
 
     def _can_judge(self, stash: bytes, sealed_at: int, needed: int) -> bool:
         since = reads_since(self.devices, stash)

@@ -35,18 +35,18 @@ class DeviceWork(Pallet):
     lock: TrustLock
 
     devices: StorageMap[DeviceId, Device | None] = StorageMap(doc="Every device.")
-    stirred: ScheduleItem[DeviceId] = ScheduleItem(
+    woken_devices: ScheduleItem[DeviceId] = ScheduleItem(
         doc="Slots that were freed or changed, by the block that tells the market: sleepers may be drawn then."
     )
-    recalled: StorageMap[DeviceId, RecalledUnits] = StorageMap(
+    requeued_units: StorageMap[DeviceId, RecalledUnits] = StorageMap(
         default=(), doc="Units that waited behind one that their device failed: the market gives them to others."
     )
 
     def stir(self, device: bytes) -> None:
         """Have the market told, in the next block, that a slot was freed or changed."""
         # told then, not now: a call that frees a slot shall not pay for looking who sleeps
-        if not self.stirred.places[device]:
-            self.stirred.put(self.system.number.get() + 1, device)
+        if not self.woken_devices.places[device]:
+            self.woken_devices.put(self.system.number.get() + 1, device)
 
     def assign(self, device: bytes, task: UnitId) -> None:
         """Give a free device to a task, and to nothing else meanwhile."""
@@ -116,12 +116,12 @@ class DeviceWork(Pallet):
 
     def recalled_units(self, budget: WeightMeter) -> Iterator[tuple[DeviceId, UnitId]]:
         """The units that devices shall have no more, while the budget lasts, each with its device; told once."""
-        gone = self.recalled.keys()
+        gone = self.requeued_units.keys()
         for device in gone:
             if budget.is_spent:
                 return
-            units = self.recalled[device]
-            del self.recalled[device]
+            units = self.requeued_units[device]
+            del self.requeued_units[device]
             budget.spend(times(len(units), RECALL_WEIGHT))
             yield from ((device, unit) for unit in units)
 
@@ -143,9 +143,9 @@ class DeviceWork(Pallet):
         if not before.behind:
             return False
         # a device that has units to be recalled is not resumed and takes none, so it has none behind it meanwhile
-        assert device not in self.recalled, "units are recalled before a device takes others"
+        assert device not in self.requeued_units, "units are recalled before a device takes others"
         self.devices[device] = replace(before, behind=())
-        self.recalled[device] = before.behind
+        self.requeued_units[device] = before.behind
         return True
 
     def _registered(self, device: bytes) -> Device:

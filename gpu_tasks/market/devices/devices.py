@@ -179,7 +179,7 @@ class Devices(DeviceWork, index=9):
         """Take work again. The signer is the stash or its provider key."""
         paused = self.owned(device, self.operator(origin.account))
         ensure(paused.bond >= self.bond_min(paused.kind), DeviceBondTooSmall)
-        ensure(device not in self.recalled, DeviceBusy)
+        ensure(device not in self.requeued_units, DeviceBusy)
         # changed_at: a resume once a beacon is known must not bring the device into that draw
         self.devices[device] = replace(paused, is_paused=False, changed_at=self.system.number.get())
         self.stir(device)
@@ -204,7 +204,7 @@ class Devices(DeviceWork, index=9):
         """Say how many units a device takes while it works on one; what it has stays. Stash or provider key sign."""
         ensure(queue <= QUEUE_MAX, QueueTooLong)
         before = self.owned(device, self.operator(origin.account))
-        ensure(device not in self.recalled, DeviceBusy)
+        ensure(device not in self.requeued_units, DeviceBusy)
         # changed_at: more places once a beacon is known must not bring the device into that draw
         self.devices[device] = replace(before, queue=queue, changed_at=self.system.number.get())
         self.stir(device)
@@ -271,7 +271,7 @@ class Devices(DeviceWork, index=9):
 
     def welcome(self, budget: WeightMeter, each: Weight) -> None:
         """Stir the slots of owners who came back as candidates, while the budget lasts; `each` is charged for one."""
-        coming = self.stake.newcomers.keys()
+        coming = self.stake.new_candidates.keys()
         for stash in coming:
             if budget.is_spent:
                 return

@@ -67,13 +67,13 @@ def count_units(market: InferenceStorage, number: int, change: int) -> None:
     service = market.service(number)
     left = service.open_units + change
     assert left >= 0, "no more units end than were posted"
-    market.open_units.set(market.open_units.get() + change)
+    market.open_unit_count.set(market.open_unit_count.get() + change)
     if service.is_open or left:
         market.services[number] = replace(service, open_units=left)
     else:
         del market.services[number]
         if market.offer_count[number]:
-            market.forsaken[number] = True
+            market.closed_services[number] = True
 
 
 def note_post(market: InferenceStorage, number: int, height: int) -> None:
@@ -87,7 +87,7 @@ def offer(market: InferenceStorage, device: bytes, number: int, ask: int) -> Non
     standing = market.offers[number, device]
     if standing is None:
         ensure(market.offer_count[number] < OFFERS_PER_SERVICE_MAX, TooManyOpen)
-        ensure(len(market.offered[device]) < OFFERS_PER_DEVICE_MAX, TooManyOpen)
+        ensure(len(market.device_offers[device]) < OFFERS_PER_DEVICE_MAX, TooManyOpen)
         market.lock.lock(_owner(market, device), offer_hold(number, device), market.offer_deposit)
         _list(market, device, number)
     # an ask that is changed is a new one: it counts for no unit that was recorded before
@@ -107,11 +107,11 @@ def withdraw_offer(market: InferenceStorage, device: bytes, number: int) -> None
     """Have a device work for a service no more, and return the offer's deposit."""
     offer, owner = known(market.offers[number, device], UnknownService), _owner(market, device)
     del market.offers[number, device]
-    left = tuple(service for service in market.offered[device] if service != number)
+    left = tuple(service for service in market.device_offers[device] if service != number)
     if left:
-        market.offered[device] = left
+        market.device_offers[device] = left
     else:
-        del market.offered[device]
+        del market.device_offers[device]
     _count_offer(market, device, number, -1)
     market.lock.unlock(owner, offer_hold(number, device), offer.deposit)
     market.lock.end(offer_hold(number, device))
@@ -120,14 +120,14 @@ def withdraw_offer(market: InferenceStorage, device: bytes, number: int) -> None
 
 def end_offers(market: InferenceStorage, budget: WeightMeter) -> None:
     """End offers of services that are gone, while the budget lasts."""
-    gone = market.forsaken.keys()
+    gone = market.closed_services.keys()
     for number in gone:
         for device, _ in market.offers.under(number):
             if budget.is_spent:
                 return
             budget.spend(END_OFFER_WEIGHT)
             withdraw_offer(market, device, number)
-        del market.forsaken[number]
+        del market.closed_services[number]
 
 
 def _owner(market: InferenceStorage, device: bytes) -> bytes:
@@ -137,7 +137,7 @@ def _owner(market: InferenceStorage, device: bytes) -> bytes:
 
 
 def _list(market: InferenceStorage, device: bytes, number: int) -> None:
-    market.offered[device] = (*market.offered[device], number)
+    market.device_offers[device] = (*market.device_offers[device], number)
     _count_offer(market, device, number, +1)
 
 

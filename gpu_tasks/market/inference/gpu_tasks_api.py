@@ -235,7 +235,7 @@ class GpuTasksApi(RuntimeApi, version=1):
     def _offers(self, device: bytes) -> tuple[tuple[int, Offer], ...]:
         """A device's offers, by service."""
         market = self.bound[InferenceMarket]
-        found = ((service, market.offers[service, device]) for service in sorted(market.offered[device]))
+        found = ((service, market.offers[service, device]) for service in sorted(market.device_offers[device]))
         return tuple((service, offer) for service, offer in found if offer is not None)
 
     def _duty(self, stash: bytes, unit_id: bytes, unit: Unit) -> DutyStatus:

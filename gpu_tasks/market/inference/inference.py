@@ -106,7 +106,7 @@ class InferenceMarket(InferenceStorage, index=10):
 
     storage_version = 3
     variants = (SignedAttestation,)
-    open_work = OpenWork(InferenceStorage.open_units, "ogpu_open_units", "Inference units in work")
+    open_work = OpenWork(InferenceStorage.open_unit_count, "ogpu_open_units", "Inference units in work")
 
     events = (
         ev.ServiceCreated, ev.ServiceClosed, ev.Offered, ev.OfferWithdrawn, ev.UnitPosted, ev.UnitMatched,

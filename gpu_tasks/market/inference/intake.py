@@ -19,7 +19,7 @@ from gpu_tasks.market.inference.events import (
 )
 from gpu_tasks.market.inference.judges_left import LOOK_WEIGHT, SMALL_SET, find_judges
 from gpu_tasks.market.inference.rules import UnitRules
-from gpu_tasks.market.inference.services import PRICE_MAX, UNIT_LEASE_MAX, ServiceTerms, lease_of
+from gpu_tasks.market.inference.services import PRICE_MAX, UNIT_COMMIT_WINDOW_MAX, ServiceTerms, commit_window_of
 from gpu_tasks.market.inference.slots import draw_weight, reading_weight
 from gpu_tasks.market.inference.storage import AdmittedDraws, InferenceStorage
 from gpu_tasks.market.inference.units import (
@@ -71,7 +71,7 @@ def post(market: InferenceStorage, customer: bytes, service: int, units: tuple[U
     # a post of nothing would still be charged to the block's draws, and pay for nothing
     ensure(bool(units), UnsoundTerms)
     sold = market.open_service(service).terms
-    ensure(market.open_units.get() + len(units) <= UNITS_OPEN_MAX, TooManyOpen)
+    ensure(market.open_unit_count.get() + len(units) <= UNITS_OPEN_MAX, TooManyOpen)
     for terms in units:
         _check(market, sold, terms)
     oldest = min(terms.sealed_at for terms in units)  # who can judge this input can judge all
@@ -98,7 +98,7 @@ def costs(market: InferenceStorage, price_max: int, racers: int, requests: int) 
 
 def _admit(market: InferenceStorage, service: int, units: tuple[UnitTerms, ...]) -> None:
     """MarketBusy unless what drawing the units may take has room among what this block took in before."""
-    height, offers, before = market.height, market.offer_count[service], market.admitted.get()
+    height, offers, before = market.height, market.offer_count[service], market.admitted_draws.get()
     total = before.weight if before.height == height else Weight(0, 0)
     if market.service(service).last_post != height:
         catalogue.note_post(market, service, height)
@@ -107,7 +107,7 @@ def _admit(market: InferenceStorage, service: int, units: tuple[UnitTerms, ...])
         total += draw_weight(offers, terms.racers)
     # bounded where they come in: a queue of draws that grew by more than a block can do would stop everybody's
     ensure(total.fits(ADMITTED_MAX), MarketBusy)
-    market.admitted.set(AdmittedDraws(height, total))
+    market.admitted_draws.set(AdmittedDraws(height, total))
 
 
 def _check(market: InferenceStorage, sold: ServiceTerms, terms: UnitTerms) -> None:
@@ -117,13 +117,13 @@ def _check(market: InferenceStorage, sold: ServiceTerms, terms: UnitTerms) -> No
     ensure(terms.requests <= terms.tokens_max <= terms.requests * sold.tokens_max, UnsoundTerms)
     work = work_of(sold.input_share, terms.tokens_in, terms.tokens_max)
     least, most = price_of(sold.price_min, work), min(price_of(sold.price_max, work), PRICE_MAX)
-    ensure(least <= terms.price_max <= most and lease_of(sold, work) <= UNIT_LEASE_MAX, UnsoundTerms)
+    ensure(least <= terms.price_max <= most and commit_window_of(sold, work) <= UNIT_COMMIT_WINDOW_MAX, UnsoundTerms)
     final = market.beacon.final_height()
     ensure(final - market.sealed_age_max <= terms.sealed_at <= final, StaleSealing)
 
 
 def _post(market: InferenceStorage, customer: bytes, service: int, terms: UnitTerms) -> None:
-    height, number = market.height, market.posted[customer]
+    height, number = market.height, market.post_counts[customer]
     asked = costs(market, terms.price_max, terms.racers, terms.requests)
     record = Unit(
         service=service,
@@ -142,7 +142,7 @@ def _post(market: InferenceStorage, customer: bytes, service: int, terms: UnitTe
     _prepay(market, customer, asked.prepaid)
     market.lock.lock(customer, Hold(UNIT_MONEY, unit.id), record.escrow + record.bond)
     market.lock.lock(customer, Hold(UNIT_DEPOSIT, unit.id), record.deposit)
-    market.posted[customer] = number + 1
+    market.post_counts[customer] = number + 1
     queue.enqueue(market, unit)
     market.emit(UnitPosted(unit.id, service, customer, terms.input_root, terms.price_max, terms.racers))
 

@@ -166,7 +166,7 @@ def _settle_batch(market: InferenceStorage, unit: OpenUnit, result: RaceResult) 
         judge_fee=money.fee_of_judge(record.rules, record.price),
         rate_ppm=record.leaf_audit_ppm,
         sealed_at=record.terms.sealed_at,
-        run_blocks=market.longest_lease(record),
+        run_blocks=market.longest_commit_window(record),
         excluded=_outside(record),
         answerers=tuple(Answerer(racer.owner, racer.collateral) for racer in answerers),
     )
@@ -192,7 +192,7 @@ def _terms(market: InferenceStorage, record: Unit, *, paid: int | None = None) -
         collateral=money.collateral(record.rules, record.price),
         pot_max=FIRST_JUDGES * _promised(record).fee,
         sealed_at=record.terms.sealed_at,
-        run_blocks=market.longest_lease(record),
+        run_blocks=market.longest_commit_window(record),
         excluded=_outside(record),
         claims=claims,
     )

@@ -82,10 +82,10 @@ def wake(market: InferenceStorage, admission: WeightMeter) -> int:
 def stir(market: InferenceStorage, budget: WeightMeter) -> None:
     """See which services have slots that were freed or changed since the block before."""
     changed: dict[int, int] = {}
-    for device_id in market.devices.stirred.take(market.height, budget, STIR_WEIGHT):
+    for device_id in market.devices.woken_devices.take(market.height, budget, STIR_WEIGHT):
         device = market.devices.devices[device_id]
         if device is not None and market.capacity.can_work(device_id, device):
-            for service in market.offered[device_id]:
+            for service in market.device_offers[device_id]:
                 changed[service] = changed.get(service, 0) + 1
     sleepers.stir(market, changed, before=market.height)
 
@@ -167,19 +167,19 @@ def _sleep(market: InferenceStorage, unit: OpenUnit, found: ServiceSlots, wanted
     )
     soonest = min((age for age in ages if age is not None), default=None)
     if soonest is not None:
-        market.rising.put(max(record.posted_at + soonest, height + 1), unit.id)
+        market.price_rises.put(max(record.posted_at + soonest, height + 1), unit.id)
 
 
 def _wake_for_price(market: InferenceStorage, admission: WeightMeter, read: dict[int, None]) -> int:
     woken = 0
-    for unit_id in market.rising.take(market.height, admission):
+    for unit_id in market.price_rises.take(market.height, admission):
         _wake(market, unit_id, admission, read)
         woken += 1
     return woken
 
 
 def _wake_for_slots(market: InferenceStorage, admission: WeightMeter, read: dict[int, None]) -> int:
-    queue, unfinished = market.stirred_services.get(), []
+    queue, unfinished = market.services_to_retry.get(), []
     place = woken = 0
     while place < len(queue) and not admission.is_spent:  # one turn in a block for each service, at most
         admission.spend(TURN_WEIGHT)
@@ -206,7 +206,7 @@ def _wake(market: InferenceStorage, unit_id: bytes, admission: WeightMeter, read
         admission.spend(reading_weight(offers))
     admission.spend(draw_weight(offers, record.terms.racers))
     sleepers.rouse(market, service, record.asleep_since, unit_id)
-    market.rising.drop(unit_id)
+    market.price_rises.drop(unit_id)
     # Recorded anew, so that nobody can wait with his slots for a beacon that suits him; by the block before, whose
     # end woke it: a block later, what was freed in that one always went to who was posted in it.
     _record(market, unit_id, replace(record, recorded_at=height - 1, asleep_since=0))

@@ -162,7 +162,7 @@ def _end_time(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> Ope
 
 def _let_out(market: InferenceStorage, unit: OpenUnit, racer: Racer, last: int, windows: Windows) -> OpenUnit:
     """End a racer's time, which was over at block `last`; if it had a whole lease, that is a miss."""
-    end = race_clocks.lease_end(racer, round_of(unit.record), windows)
+    end = race_clocks.commit_end(racer, round_of(unit.record), windows)
     # whom a faster racer's commit shut out has not missed
     if end is not None and last >= end:
         unit = settlement.idle(market, unit, racer)  # before the device is freed: it begins nothing else

@@ -15,7 +15,7 @@ from gpu_tasks.market import rounds
 from gpu_tasks.market.inference.units import Racer
 from gpu_tasks.market.rounds import Round, Windows
 
-WAIT_LEASES = 2
+WAIT_COMMIT_WINDOWS = 2
 """A racer that has not turned to its unit after so many leases of it is recalled: else one unit of a service with a
 lease of hours, on the device of whoever posted it, would hold up all that was drawn behind it."""
 
@@ -25,18 +25,18 @@ def is_open(racer: Racer) -> bool:
     return racer.commitment is None and not racer.has_declined and not racer.is_out
 
 
-def lease_end(racer: Racer, current: Round, windows: Windows) -> int | None:
+def commit_end(racer: Racer, current: Round, windows: Windows) -> int | None:
     """The last block of a racer's lease; None while it does not run."""
-    if not racer.started_at or not current.leased_from:
+    if not racer.started_at or not current.commits_from:
         return None
-    return max(racer.started_at, current.leased_from) + windows.lease
+    return max(racer.started_at, current.commits_from) + windows.commit_window
 
 
 def commit_deadline(racer: Racer, current: Round, windows: Windows) -> int | None:
     """The last block in which the racer's commit counts; None while no clock of its runs."""
     if not racer.started_at:
         return None
-    ends = [end for end in (lease_end(racer, current, windows),) if end is not None]
+    ends = [end for end in (commit_end(racer, current, windows),) if end is not None]
     if current.first_commit:
         took = _time_of_first(current)
         ends.append(max(current.first_commit, racer.started_at + took) + took + windows.close)
@@ -45,9 +45,9 @@ def commit_deadline(racer: Racer, current: Round, windows: Windows) -> int | Non
 
 def wait_end(racer: Racer, current: Round, windows: Windows) -> int | None:
     """The last block in which a racer that has not turned to the unit may wait; None where it has, or no clock runs."""
-    if racer.started_at or not current.leased_from or not is_open(racer):
+    if racer.started_at or not current.commits_from or not is_open(racer):
         return None
-    return current.leased_from + WAIT_LEASES * windows.lease
+    return current.commits_from + WAIT_COMMIT_WINDOWS * windows.commit_window
 
 
 def overdue(racers: tuple[Racer, ...], current: Round, windows: Windows, height: int) -> list[Racer]:
@@ -83,7 +83,7 @@ def next_change(racers: tuple[Racer, ...], current: Round, windows: Windows) -> 
         return rounds.next_change(current, windows)
     ends = [commit_deadline(racer, current, windows) for racer in racers if is_open(racer)]
     ends += [wait_end(racer, current, windows) for racer in racers]
-    awaited = 0 if current.leased_from else rounds.newest_draw(current)
+    awaited = 0 if current.commits_from else rounds.newest_draw(current)
     return min((end for end in ends if end is not None), default=None), awaited
 
 

@@ -37,9 +37,9 @@ class UnitRules:
     keep_blocks: BlockNumber = 7_200
     """For so many blocks its record is kept when it has ended."""
 
-    def race_windows(self, lease: int) -> Windows:
-        """The windows of a race; how long its lease is, its service says."""
-        return Windows(lease, self.race_close, self.race_reveal)
+    def race_windows(self, commit_window: int) -> Windows:
+        """The windows of a race; its service says how long racers may commit."""
+        return Windows(commit_window, self.race_close, self.race_reveal)
 
 
 DEFAULT_RULES = UnitRules()

@@ -49,7 +49,7 @@ def drop_draw(market: InferenceStorage, posted_at: int, unit: bytes) -> None:
 def drop(market: InferenceStorage, posted_at: int, unit: bytes) -> None:
     """Call a unit that has ended no more."""
     drop_draw(market, posted_at, unit)
-    for schedule in (market.agenda, market.final_agenda, market.rising):
+    for schedule in (market.agenda, market.final_agenda, market.price_rises):
         schedule.drop(unit)
 
 

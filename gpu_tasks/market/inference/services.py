@@ -16,10 +16,10 @@ OFFER_DEPOSIT = HoldReason(
     "OfferDeposit", "For an offer that stands; the case is the hash of service and device.", is_deposit=True
 )
 SERVICE_NAME_BYTES_MAX = 32
-LEASE_BLOCKS_MAX = 600
-LEASE_SLACK = 3
+COMMIT_WINDOW_MAX = 600
+COMMIT_WINDOW_SLACK = 3
 """Times the blocks that a unit's work takes at the service's pace are added to its lease."""
-UNIT_LEASE_MAX = 7_200
+UNIT_COMMIT_WINDOW_MAX = 7_200
 """No unit may be raced for in more blocks, however much it asks."""
 RAMP_BLOCKS_MAX = 10_000
 SERVICES_MAX = 1_024
@@ -46,7 +46,7 @@ class ServiceTerms:
     """The most that a customer may offer at last, per thousand output tokens."""
     ramp: BlockNumber
     """Blocks in which an unmatched unit's price rises to its maximum."""
-    lease: BlockNumber
+    commit_window: BlockNumber
     """Blocks that racers have to commit in."""
     tokens_max: U32
     """Most output tokens that a request may ask for."""
@@ -106,10 +106,10 @@ def pace_of(terms: ServiceTerms, slowest: DeviceClass) -> int:
     return consumer if slowest is DeviceClass.CONSUMER else terms.datacenter_pace or consumer
 
 
-def lease_of(terms: ServiceTerms, work: int, slowest: DeviceClass = DeviceClass.CPU) -> int:
+def commit_window_of(terms: ServiceTerms, work: int, slowest: DeviceClass = DeviceClass.CPU) -> int:
     """Blocks that racers have for so much work: the service's lease, and three times what the slowest of them needs."""
     pace = pace_of(terms, slowest)
-    return terms.lease + (-(-LEASE_SLACK * work // (pace * TOKEN)) if pace else 0)
+    return terms.commit_window + (-(-COMMIT_WINDOW_SLACK * work // (pace * TOKEN)) if pace else 0)
 
 
 def is_sound(terms: ServiceTerms) -> bool:
@@ -117,7 +117,7 @@ def is_sound(terms: ServiceTerms) -> bool:
     return (
         0 < terms.price_min <= terms.price_max <= PRICE_MAX
         and terms.ramp <= RAMP_BLOCKS_MAX
-        and 0 < terms.lease <= LEASE_BLOCKS_MAX
+        and 0 < terms.commit_window <= COMMIT_WINDOW_MAX
         and terms.tokens_max > 0
         and terms.input_share <= TOKEN
         and has_sound_paces(terms)
@@ -140,7 +140,7 @@ def terms_from_json(given: dict[str, Any]) -> ServiceTerms:
         price_min=int(given["price_min"]),
         price_max=int(given["price_max"]),
         ramp=int(given["ramp"]),
-        lease=int(given["lease"]),
+        commit_window=int(given["commit_window"]),
         tokens_max=int(given["tokens_max"]),
         input_share=int(given.get("input_share", 0)),
         pace=int(given.get("pace", 0)),

@@ -105,11 +105,13 @@ class InferenceStorage(MarketNumbers):
         doc="Which devices work for a service, from which price on.",
     )
     offer_count: StorageMap[ServiceId, U32] = StorageMap(default=0, hasher=Hasher.TWOX_64_CONCAT)
-    offered: StorageMap[DeviceId, OfferedServices] = StorageMap(default=(), doc="Services that a device works for.")
-    forsaken: StorageMap[ServiceId, bool] = StorageMap(
+    device_offers: StorageMap[DeviceId, OfferedServices] = StorageMap(
+        default=(), doc="Services that a device works for."
+    )
+    closed_services: StorageMap[ServiceId, bool] = StorageMap(
         default=False, hasher=Hasher.TWOX_64_CONCAT, doc="Services that are gone while offers for them are left."
     )
-    open_units: StorageValue[U32] = StorageValue(default=0, doc="Units that hold money.")
+    open_unit_count: StorageValue[U32] = StorageValue(default=0, doc="Units that hold money.")
 
     agenda: ScheduleItem[UnitId] = ScheduleItem(doc="Units to look at in a block.")
     final_agenda: ScheduleItem[UnitId] = ScheduleItem("final", doc="Units to look at once a height is final.")
@@ -118,29 +120,29 @@ class InferenceStorage(MarketNumbers):
         doc="Units to draw racers for once a height is final, those that were posted first before the others.",
         hasher=Hasher.IDENTITY,
     )
-    rising: ScheduleItem[UnitId] = ScheduleItem(doc="Sleeping units whose price meets an ask in a block.")
+    price_rises: ScheduleItem[UnitId] = ScheduleItem(doc="Sleeping units whose price meets an ask in a block.")
     expiring: ScheduleItem[UnitId] = ScheduleItem(doc="Ended units whose records are dropped in a block.")
 
-    posted: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Units that a customer has posted, ever.")
+    post_counts: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Units that a customer has posted, ever.")
     units: StorageMap[UnitId, Unit | None] = StorageMap(doc="Open units, and ended ones for a while.")
     duties: StorageDoubleMap[AccountId, UnitId, bool] = StorageDoubleMap(
         default=False, doc="The races that a provider was drawn for, by stash."
     )
-    sleeping: StorageDoubleMap[ServiceId, AgedUnit, bool] = StorageDoubleMap(
+    waiting_units: StorageDoubleMap[ServiceId, AgedUnit, bool] = StorageDoubleMap(
         default=False,
         hashers=(Hasher.TWOX_64_CONCAT, Hasher.IDENTITY),
         doc="Units that wait for a slot of their service to change, by the block since which they do.",
     )
-    sleepers_count: StorageMap[ServiceId, U32] = StorageMap(
+    waiting_unit_count: StorageMap[ServiceId, U32] = StorageMap(
         default=0, hasher=Hasher.TWOX_64_CONCAT, doc="Sleeping units of a service."
     )
-    stirred_services: StorageValue[StirredServices] = StorageValue(
+    services_to_retry: StorageValue[StirredServices] = StorageValue(
         default=(), doc="Services whose sleeping units are being woken, in turn."
     )
-    eased: StorageValue[Eased] = StorageValue(
+    lowered_bond_min: StorageValue[Eased] = StorageValue(
         default=NEVER_SEEN, doc="The least bond of a candidate as units sleep for it, and who is woken as it fell."
     )
-    admitted: StorageValue[AdmittedDraws] = StorageValue(
+    admitted_draws: StorageValue[AdmittedDraws] = StorageValue(
         default=AdmittedDraws(0, Weight(0, 0)), doc="What the draws of the units posted in a block may come to."
     )
 
@@ -174,15 +176,15 @@ class InferenceStorage(MarketNumbers):
         """The classes of which devices may race for a unit, now or in the race that goes on."""
         return classes.classes_of(unit, self.service(unit.service).terms.ramp)
 
-    def lease_of(self, unit: Unit) -> int:
+    def commit_window_of(self, unit: Unit) -> int:
         """Blocks that racers of a unit have to commit in: the slowest class that may race has three times its time."""
         slowest = min(self.classes_of(unit))
-        return services.lease_of(self.service(unit.service).terms, money.work_allowed(unit), slowest)
+        return services.commit_window_of(self.service(unit.service).terms, money.work_allowed(unit), slowest)
 
-    def longest_lease(self, unit: Unit) -> int:
+    def longest_commit_window(self, unit: Unit) -> int:
         """Blocks that a device of any class has for the unit, as who judges it may have."""
-        return services.lease_of(self.service(unit.service).terms, money.work_allowed(unit))
+        return services.commit_window_of(self.service(unit.service).terms, money.work_allowed(unit))
 
     def windows_of(self, unit: Unit) -> Windows:
         """The windows of a unit's race: its service and its work say how long the lease is."""
-        return unit.rules.race_windows(self.lease_of(unit))
+        return unit.rules.race_windows(self.commit_window_of(unit))

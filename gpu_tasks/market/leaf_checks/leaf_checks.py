@@ -112,7 +112,7 @@ class LeafChecks(LeafStorage, index=18):
         """Look at every check that is due; where an era turns and many stand for election, it waits a block."""
         room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
         reached, final = room.budget(HEIGHT_BUDGET), room.budget(FINAL_BUDGET)
-        for unit in self.finals.take(self.beacon.final_height(), final):
+        for unit in self.final_agenda.take(self.beacon.final_height(), final):
             check = self.open_check(unit)
             if check.stage is LeafStage.SHOWING:
                 final.spend(BEGIN_WEIGHT)
@@ -120,7 +120,7 @@ class LeafChecks(LeafStorage, index=18):
             else:
                 final.spend(STEP_WEIGHT)
                 self._step(unit, final)
-        for unit in self.heights.take(self.system.number.get(), reached, STEP_WEIGHT):
+        for unit in self.agenda.take(self.system.number.get(), reached, STEP_WEIGHT):
             self._step(unit, reached)
         return reached.spent + final.spent
 

@@ -45,7 +45,7 @@ def begin(room: LeafStorage, unit: bytes, terms: CheckTerms) -> None:
     """A batch is settled: its leaves are drawn by a beacon that nobody knows yet."""
     assert unit not in room.checks, "a batch is settled once"
     room.checks[unit] = LeafCheck(terms, room.windows_for(terms.run_blocks), recorded_at=room.height)
-    room.finals.put(room.height + BEACON_DELAY, unit)
+    room.final_agenda.put(room.height + BEACON_DELAY, unit)
 
 
 def step(room: LeafStorage, unit: bytes, check: LeafCheck) -> int:
@@ -93,7 +93,7 @@ def show(
     for each in terms.answerers:
         del room.duties[each.account, unit]
     room.emit(LeavesShown(unit, who, len(shown)))
-    room.finals.drop(unit)
+    room.final_agenda.drop(unit)
     room.put(unit, replace(check, shown=tuple(shown), deadline=room.height))
 
 
@@ -142,7 +142,7 @@ def _draw(room: LeafStorage, unit: bytes, check: LeafCheck) -> int:
     seed = room.beacon.value_at(check.recorded_at + BEACON_DELAY)
     if seed is None:
         room.checks[unit] = replace(check, recorded_at=room.height)
-        room.finals.put(room.height + BEACON_DELAY, unit)
+        room.final_agenda.put(room.height + BEACON_DELAY, unit)
         return 0
     until = room.height + check.windows.show
     for each in check.terms.answerers:
@@ -150,7 +150,7 @@ def _draw(room: LeafStorage, unit: bytes, check: LeafCheck) -> int:
     room.emit(LeavesDrawn(unit, leaves_to_check(check.terms.requests), seed, until))
     called, looks = room.call_auditors(unit, check.terms, seed)
     room.put(unit, replace(check, stage=LeafStage.SHOWING, seed=seed, deadline=until, called=called))
-    room.finals.put(room.height, unit)
+    room.final_agenda.put(room.height, unit)
     return looks
 
 

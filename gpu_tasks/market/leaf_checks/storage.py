@@ -85,8 +85,8 @@ class LeafStorage(LeafNumbers):
         doc="The batches of which a stash shows leaves now, computes them, or stands for what it said.",
     )
 
-    heights: ScheduleItem[UnitId] = ScheduleItem("height", doc="Checks to look at in a block.")
-    finals: ScheduleItem[UnitId] = ScheduleItem("final", doc="Checks to look at once a height is final.")
+    agenda: ScheduleItem[UnitId] = ScheduleItem("height", doc="Checks to look at in a block.")
+    final_agenda: ScheduleItem[UnitId] = ScheduleItem("final", doc="Checks to look at once a height is final.")
 
     @property
     def height(self) -> int:
@@ -110,15 +110,15 @@ class LeafStorage(LeafNumbers):
 
     def awaits_finality(self, unit: bytes) -> bool:
         """Whether what it waits for is not final, as far as this block knows: a beacon, or which leaves are drawn."""
-        return bool(self.finals.places[unit])
+        return bool(self.final_agenda.places[unit])
 
     def put(self, unit: bytes, check: LeafCheck) -> None:
         """Write a check, and have it looked at in the block after its window."""
         self.checks[unit] = check
         if check.deadline:
-            self.heights.put(check.deadline + 1, unit)
+            self.agenda.put(check.deadline + 1, unit)
         else:
-            self.heights.drop(unit)
+            self.agenda.drop(unit)
 
     def call_auditors(self, unit: bytes, terms: CheckTerms, seed: bytes) -> tuple[tuple[bytes, ...], int]:
         """Who may be asked to audit, drawn by stake among those in office; and at how many it took a look.

@@ -66,7 +66,7 @@ def show(
     sides = tuple(replace(each, has_shown=True) if each.root == side.root else each for each in dispute.sides)
     room.emit(NodesShown(unit, who, side.root))
     if all(each.has_shown for each in sides):
-        room.finals.drop(unit)
+        room.final_agenda.drop(unit)
         room.put(unit, replace(dispute, sides=sides, deadline=room.height))
     else:
         room.disputes[unit] = replace(dispute, sides=sides)
@@ -145,7 +145,7 @@ def _ask(room: DisputeStorage, unit: bytes, dispute: LeafDispute, subtree: int |
         room.duties[account, unit] = True
     room.emit(NodesAsked(unit, subtree, until))
     room.put(unit, replace(dispute, sides=sides, stage=stage, subtree=subtree or 0, deadline=until))
-    room.finals.put(room.height, unit)
+    room.final_agenda.put(room.height, unit)
 
 
 def _judge(room: DisputeStorage, unit: bytes, dispute: LeafDispute, at: int) -> None:

@@ -64,9 +64,9 @@ class LeafDisputes(DisputeStorage, index=19):
         """Look at every dispute that is due; where an era turns and many stand for election, it waits a block."""
         room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
         reached, final = room.budget(HEIGHT_BUDGET), room.budget(FINAL_BUDGET)
-        for unit in self.finals.take(self.beacon.final_height(), final, BEGIN_WEIGHT):
+        for unit in self.final_agenda.take(self.beacon.final_height(), final, BEGIN_WEIGHT):
             comparing.begin_window(self, unit, self.open_dispute(unit))
-        for unit in self.heights.take(self.height, reached):
+        for unit in self.agenda.take(self.height, reached):
             dispute = self.open_dispute(unit)
             assert dispute.stage is not DisputeStage.JUDGED or dispute.found, "what the courts judge is on no agenda"
             # by who answered: if each took what eight do, three about dust would fill a block and keep others waiting

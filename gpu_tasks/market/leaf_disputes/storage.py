@@ -68,8 +68,10 @@ class DisputeStorage(DisputeNumbers):
         default=False, doc="The disputes in which a stash, or another of its side, shows nodes now."
     )
 
-    heights: ScheduleItem[UnitId] = ScheduleItem("height", doc="Disputes to look at in a block.")
-    finals: ScheduleItem[UnitId] = ScheduleItem("final", doc="Disputes whose windows begin once a height is final.")
+    agenda: ScheduleItem[UnitId] = ScheduleItem("height", doc="Disputes to look at in a block.")
+    final_agenda: ScheduleItem[UnitId] = ScheduleItem(
+        "final", doc="Disputes whose windows begin once a height is final."
+    )
 
     @property
     def height(self) -> int:
@@ -85,7 +87,7 @@ class DisputeStorage(DisputeNumbers):
 
     def awaits_finality(self, unit: bytes) -> bool:
         """Whether what is asked for is not final, as far as this block knows."""
-        return bool(self.finals.places[unit])
+        return bool(self.final_agenda.places[unit])
 
     def open_dispute(self, unit: bytes) -> LeafDispute:
         """A dispute that is not over; UnknownDispute if there is none."""
@@ -95,6 +97,6 @@ class DisputeStorage(DisputeNumbers):
         """Write a dispute, and have it looked at in the block after its window."""
         self.disputes[unit] = dispute
         if dispute.deadline:
-            self.heights.put(dispute.deadline + 1, unit)
+            self.agenda.put(dispute.deadline + 1, unit)
         else:
-            self.heights.drop(unit)
+            self.agenda.drop(unit)

@@ -322,11 +322,11 @@ class WrongMilestone(DispatchError):
     """It is not the next milestone, or it is the last one, which is the result."""
 
 
-class NothingToHold(DispatchError):
+class NothingToConfirm(DispatchError):
     """Not all providers have stated this milestone, or it counts already."""
 
 
-class MayNotHold(DispatchError):
+class MayNotConfirm(DispatchError):
     """Only the customer or the runner-up says that it holds a checkpoint."""
 
 

@@ -78,7 +78,7 @@ class TaskSum(Enum):
     )
     STANDBY = "`standby_share` (2 %) of the price"
     PREMIUM = "the audit rate x two judges' fees of the price, which is what an audit costs"
-    LATE = "`late_times` (5) x v for each late block of its own: what it waited for its partners is theirs"
+    LATE = "`late_penalty_factor` (5) x v for each late block of its own: what it waited for its partners is theirs"
     NO_START = "half of `no_start_penalty` (10 % of the greatest price)"
     NO_START_REST = "the other half"
     FAILURE = "`failure_penalty` (25 %) of the price that was not earned, at most L"
@@ -387,7 +387,7 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
         TaskSum.TIME: max(0, price * min(money.due, money.promised) // money.promised - milestones),
         TaskSum.STANDBY: part(price, rules.standby_share),
         TaskSum.PREMIUM: premium(rules, price),
-        TaskSum.LATE: rules.late_times * terms.time_value * max(0, money.taken - money.promised),
+        TaskSum.LATE: rules.late_penalty_factor * terms.time_value * max(0, money.taken - money.promised),
         TaskSum.NO_START: no_start // 2,
         TaskSum.NO_START_REST: no_start - no_start // 2,
         TaskSum.FAILURE: min(failure, terms.loss),

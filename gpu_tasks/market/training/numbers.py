@@ -88,8 +88,8 @@ class TrainingNumbers(Pallet):
         DEFAULT_RULES.failure_penalty, unit="ppm", least=0, greatest=ALL,
         doc="Of the price that was not earned, from who started and does not end.",
     )  # fmt: skip
-    late_times: Parameter[U32] = Parameter(
-        DEFAULT_RULES.late_times, unit="times", least=1, greatest=20,
+    late_penalty_factor: Parameter[U32] = Parameter(
+        DEFAULT_RULES.late_penalty_factor, unit="times", least=1, greatest=20,
         doc="A late block costs so many times what it is worth to the customer: a promise must be kept mostly.",
     )  # fmt: skip
     judge_fee_ppm: Parameter[U32] = Parameter(

@@ -173,8 +173,10 @@ def _mark(market: TrainingStorage, task: Task, slot: Slot, outcome: TaskOutcome,
     """Note in a provider's record what it was paid, and what it failed at."""
     era, who = market.stake.current_era.get(), slot.provider
     if paid and outcome not in UNMARKED:
-        market.records[who], market.patrons[who] = record_after_settling(
-            market.records[who], market.patrons[who], customer=task.customer, paid=paid, era=era
+        market.provider_records[who], market.value_by_customer[who] = record_after_settling(
+            market.provider_records[who], market.value_by_customer[who], customer=task.customer, paid=paid, era=era
         )
     if outcome in FAILURES:
-        market.records[who] = record_after_failing(market.records[who], unpaid(task, slot) - paid, era)
+        market.provider_records[who] = record_after_failing(
+            market.provider_records[who], unpaid(task, slot) - paid, era
+        )

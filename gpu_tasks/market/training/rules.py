@@ -27,7 +27,7 @@ class TaskRules:
     """Of the greatest price, if who was awarded a slot does not start."""
     failure_penalty: U32 = 250_000
     """Of the price that is not earned, if who started does not end."""
-    late_times: U32 = 5
+    late_penalty_factor: U32 = 5
     """A late block costs so many times what a block is worth to the customer: a promise is then kept 4 times in 5."""
     judge_fee_ppm: U32 = 500_000
     """Of the price in an audit, else of the greatest price, to a judge."""

@@ -41,9 +41,11 @@ class TrainingStorage(TrainingNumbers):
     courts: Courts
 
     tasks: StorageMap[TaskId, Task | None] = StorageMap(doc="Open tasks, and ended ones for a while.")
-    submitted: StorageMap[AccountId, U32] = StorageMap(default=0, doc="Tasks that a customer has submitted, ever.")
-    open_tasks: StorageValue[U32] = StorageValue(default=0, doc="Tasks that hold money.")
-    on_sale: StorageMap[TaskId, bool] = StorageMap(
+    submission_counts: StorageMap[AccountId, U32] = StorageMap(
+        default=0, doc="Tasks that a customer has submitted, ever."
+    )
+    open_task_count: StorageValue[U32] = StorageValue(default=0, doc="Tasks that hold money.")
+    open_auctions: StorageMap[TaskId, bool] = StorageMap(
         default=False, doc="Tasks that take bids or have them opened: what a provider looks for work in."
     )
     awards: StorageMap[AuctionId, Award | None] = StorageMap(doc="By which terms and seed an auction was decided.")
@@ -61,17 +63,17 @@ class TrainingStorage(TrainingNumbers):
         doc="Fraud proofs that were committed to and not opened, by who made them."
     )
     task_of_case: StorageMap[TaskId, TaskId | None] = StorageMap(doc="The task of a case that is before the courts.")
-    records: StorageMap[AccountId, TrackRecord] = StorageMap(
+    provider_records: StorageMap[AccountId, TrackRecord] = StorageMap(
         default=TrackRecord(), doc="What a provider has settled and failed."
     )
-    patrons: StorageMap[AccountId, Patrons] = StorageMap(
+    value_by_customer: StorageMap[AccountId, Patrons] = StorageMap(
         default=Patrons(), doc="From whom a provider's settled value comes."
     )
 
-    heights: ScheduleItem[TaskId] = ScheduleItem(
+    agenda: ScheduleItem[TaskId] = ScheduleItem(
         "height", doc="Tasks whose deadline is over in a block, or whose record is dropped."
     )
-    finals: ScheduleItem[TaskId] = ScheduleItem("final", doc="Tasks to look at once a height is final.")
+    final_agenda: ScheduleItem[TaskId] = ScheduleItem("final", doc="Tasks to look at once a height is final.")
 
     @property
     def height(self) -> int:
@@ -107,15 +109,15 @@ class TrainingStorage(TrainingNumbers):
         """Write a task, and have it looked at in the block after its deadline."""
         self.tasks[task_id] = task
         if task.deadline:
-            self.heights.put(task.deadline + 1, task_id)
+            self.agenda.put(task.deadline + 1, task_id)
         else:
-            self.heights.drop(task_id)
+            self.agenda.drop(task_id)
 
     def await_beacon(self, task_id: bytes, task: Task) -> None:
         """Have the task looked at once the beacon of two blocks from here is final."""
         height = self.height + BEACON_DELAY
         self.put(task_id, replace(task, deadline=0, beacon_at=height))
-        self.finals.put(height, task_id)
+        self.final_agenda.put(height, task_id)
 
     def clear(self, task_id: bytes) -> None:
         """Have the bids of auctions that are over give back what they hold, from the next block on."""

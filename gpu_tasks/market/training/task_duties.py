@@ -40,7 +40,7 @@ class TaskDeed(IntEnum):
     SHOW = 5
     """Must: `show` the `stretches`."""
     HOLD_CHECKPOINT = 6
-    """May: fetch the checkpoint of milestone `number`, then `hold_checkpoint`."""
+    """May: fetch the checkpoint of milestone `number`, then `confirm_checkpoint`."""
     TAKE_OVER = 7
     """May: `start` with place 0, behind milestone `number`."""
     BIND = 8

@@ -83,7 +83,7 @@ class TrainingApi(RuntimeApi, version=1):
     def tasks_of(self, customer: AccountId) -> Annotated[tuple[TaskStatus, ...], Bounded(TASKS_SHOWN_MAX)]:
         """The open tasks of a customer among the newest 512 that it has submitted, the newest first; 128 at most."""
         market, genesis = self._market, self.bound[System].block_hash[0]
-        end = market.submitted[customer]
+        end = market.submission_counts[customer]
         ids = (task_id_of(genesis, customer, number) for number in range(end - 1, -1, -1))
         found: list[TaskStatus] = []
         for task_id in islice(ids, TASKS_LOOKED_AT_MAX):
@@ -98,7 +98,7 @@ class TrainingApi(RuntimeApi, version=1):
     def auctions(self, after: TaskId | None) -> Annotated[tuple[TaskStatus, ...], Bounded(AUCTIONS_SHOWN_MAX)]:
         """Tasks that take bids or have them opened: the first 128, or those behind `after`; no order tells anything."""
         market = self._market
-        ids = islice(market.on_sale.keys(behind=after), AUCTIONS_SHOWN_MAX)
+        ids = islice(market.open_auctions.keys(behind=after), AUCTIONS_SHOWN_MAX)
         found = ((task_id, market.tasks[task_id]) for task_id in ids)
         return tuple(self._status(task_id, task) for task_id, task in found if task is not None)
 
@@ -152,7 +152,7 @@ class TrainingApi(RuntimeApi, version=1):
             id=task_id,
             task=task,
             until=task.deadline,
-            awaits=market.finals.places[task_id],
+            awaits=market.final_agenda.places[task_id],
             countable=agreed.number if agreed is not None and is_countable else 0,
             cases=tuple((place, case) for place, case in cases if market.task_of_case[case] is not None),
         )

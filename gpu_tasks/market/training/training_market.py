@@ -93,7 +93,7 @@ class TrainingMarket(TrainingStorage, index=15):
     """Tasks, bids, milestones and results."""
 
     variants = (SignedTaskAttestation,)
-    open_work = OpenWork(TrainingStorage.open_tasks, "ogpu_open_tasks", "Tasks that hold money of their customers")
+    open_work = OpenWork(TrainingStorage.open_task_count, "ogpu_open_tasks", "Tasks that hold money of their customers")
 
     sealed_age_max: Constant[BlockNumber] = Constant(600, doc="How far back `sealed_at` may lie.")
 
@@ -108,7 +108,7 @@ class TrainingMarket(TrainingStorage, index=15):
     errors = (
         ev.UnknownTask, ev.UnsoundOrder, ev.StaleOrder, ev.TooManyTasks, ev.NotTaskCustomer, ev.WrongTaskState,
         ev.NotEligible, ev.TooManyBids, ev.DeviceHasBid, ev.NoSuchBid, ev.WrongBidOpening, ev.CollateralTooLow,
-        ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToHold, ev.MayNotHold, ev.NotShown,
+        ev.NotSlotOwner, ev.DoneAlready, ev.WrongMilestone, ev.NothingToConfirm, ev.MayNotConfirm, ev.NotShown,
         ev.TooManyClaims, ev.NoSuchClaim, ev.ProvesNothing, ev.NoCloseOffer, ev.UnsoundAmendment, ev.NoSuchSegment,
         ev.NotDueYet, replica_ev.WrongResultOpening,
     )  # fmt: skip
@@ -138,23 +138,23 @@ class TrainingMarket(TrainingStorage, index=15):
         """Say that the work on a slot begins; a runner-up that is asked takes it over so."""
         running.start(self, task, place, origin.account)
 
-    @call(index=4, weight=WEIGHTS["TrainingMarket.checkpoint"] + WEIGHTS["TrainingMarket.checkpoint time"])
-    def checkpoint(self, origin: Signed, task: TaskId, place: U8, milestone: Milestone) -> PostDispatch:
+    @call(index=4, weight=WEIGHTS["TrainingMarket.report_milestone"] + WEIGHTS["TrainingMarket.report_milestone time"])
+    def report_milestone(self, origin: Signed, task: TaskId, place: U8, milestone: Milestone) -> PostDispatch:
         """State the next milestone, where authors leave its attestation out. Free when it succeeds, as that is.
 
         Where time is bought, that the interval is over: it is paid by this.
         """
         weight = self.stating_weight(self.open_task(task), is_result=False)
-        running.checkpoint(self, task, place, origin.account, milestone)
+        running.report_milestone(self, task, place, origin.account, milestone)
         return PostDispatch(pays_fee=False, actual_weight=weight)
 
-    @call(index=5, weight=WEIGHTS["TrainingMarket.hold_checkpoint"])
-    def hold_checkpoint(self, origin: Signed, task: TaskId, number: U8, root: Hash) -> None:
+    @call(index=5, weight=WEIGHTS["TrainingMarket.confirm_checkpoint"])
+    def confirm_checkpoint(self, origin: Signed, task: TaskId, number: U8, root: Hash) -> None:
         """Sign, as the customer or the runner-up, that one holds the blob of the milestone with this number and root.
 
         Without the root a signature that is kept back would count for what somebody else states later.
         """
-        running.hold_checkpoint(self, task, origin.account, number, root)
+        running.confirm_checkpoint(self, task, origin.account, number, root)
 
     @call(index=6, weight=_of_slots("finish", SLOTS_MAX))
     def finish(self, origin: Signed, task: TaskId, place: U8, result: TaskResult) -> PostDispatch:
@@ -286,8 +286,8 @@ class TrainingMarket(TrainingStorage, index=15):
 
     def stating_weight(self, task: Task, *, is_result: bool) -> Weight:
         """What it weighs to state a milestone of a task, or its result; where time is bought, that settles a slot."""
-        weight = _of_slots("finish", task.terms.slots) if is_result else WEIGHTS["TrainingMarket.checkpoint"]
-        name = "finish" if is_result else "checkpoint"
+        weight = _of_slots("finish", task.terms.slots) if is_result else WEIGHTS["TrainingMarket.report_milestone"]
+        name = "finish" if is_result else "report_milestone"
         return weight + WEIGHTS[f"TrainingMarket.{name} time"] if is_by_time(task.order) else weight
 
     def _weight(self, name: str, task: bytes) -> PostDispatch:
@@ -312,9 +312,9 @@ class TrainingMarket(TrainingStorage, index=15):
         """
         room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
         reached, final, cleared = (room.budget(kind) for kind in (HEIGHT_BUDGET, FINAL_BUDGET, CLEARING_BUDGET))
-        for task_id in self.heights.take(self.height, reached):
+        for task_id in self.agenda.take(self.height, reached):
             reached.spend(self._due(task_id))
-        for task_id in self.finals.take(self.beacon.final_height(), final):
+        for task_id in self.final_agenda.take(self.beacon.final_height(), final):
             final.spend(self._awaited(task_id))
         for task_id in self.clearing.take(self.height, cleared):
             cleared.spend(times(ending.clear_bids(self, task_id), BID_WEIGHT))

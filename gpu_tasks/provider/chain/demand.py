@@ -72,8 +72,8 @@ def demand_of(bound: Bound, stash: bytes, services: Iterable[int]) -> Demand:
         service = market.services[number]
         if service is None:
             continue
-        slept = market.sleepers_count[number] if service.open_units else 0
-        keys = islice((key for key, _ in market.sleeping.under(number)), SLEEPERS_SEEN) if slept else ()
+        slept = market.waiting_unit_count[number] if service.open_units else 0
+        keys = islice((key for key, _ in market.waiting_units.under(number)), SLEEPERS_SEEN) if slept else ()
         units = (market.units[unit_of(key)] for key in keys)
         waiting = tuple(_asked(service.terms, unit, height) for unit in units if unit is not None)
         found[number] = ServiceDemand(service.open_units, waiting)

@@ -118,9 +118,9 @@ async def offences(client: ChainClient) -> list[SeenOffence]:
 async def _validators(client: ChainClient) -> Callable[[int], Seats]:
     """Who sat in an epoch about which evidence counts."""
     at = await client.finalized()
-    starts = await client.read(TrustStake.set_starts, at=at)
-    elected_to = await client.read(TrustStake.elected_to, at=at)
-    sets = await client.read_many(TrustStake.sets, starts, at=at)
+    starts = await client.read(TrustStake.validator_set_starts, at=at)
+    elected_to = await client.read(TrustStake.last_elected_epoch, at=at)
+    sets = await client.read_many(TrustStake.validator_sets, starts, at=at)
 
     def validators(epoch: int) -> Seats:
         place = bisect_right(starts, epoch)

@@ -25,8 +25,8 @@ from wallet.client import ChainClient
 async def roll_call(client: ChainClient, devices: Sequence[bytes], at: bytes | None = None) -> RollCallView:
     """The newest roll call, and some devices at it."""
     called: RollCall | None = await client.read(Capacity.current, at=at)
-    planned: int = await client.read(Capacity.planned, at=at)
-    in_force: bool = await client.read(Capacity.in_force, at=at)
+    planned: int = await client.read(Capacity.next_roll_call, at=at)
+    in_force: bool = await client.read(Capacity.is_enforced, at=at)
     rates = await least_rates(client, at)
     found = await client.read_many(Capacity.enrolments, list(devices), at=at)
     enrolled = {device: entry for device, entry in zip(devices, found, strict=True) if entry is not None}
@@ -43,13 +43,13 @@ async def roll_call(client: ChainClient, devices: Sequence[bytes], at: bytes | N
 async def inspections(client: ChainClient, stash: bytes, at: bytes) -> tuple[Inspection, ...]:
     """Rows that a stash was drawn to look at, and has not objected to."""
     called: RollCall | None = await client.read(Capacity.current, at=at)
-    seats = {seat.stash: seat.weight for seat in await client.read(TrustStake.seats, at=at)}
+    seats = {seat.stash: seat.weight for seat in await client.read(TrustStake.active_set, at=at)}
     if called is None or stash not in seats or called.inspectors_seed == bytes(32):
         return ()
     enrolled = {device: entry for (device,), entry in await entries(client, Capacity.enrolments, at=at)}
     mine = [device for device, entry in enrolled.items() if is_drawn(called, device, entry, seats, stash)]
     proofs = await client.read_many(Capacity.proofs, [(device, called.number) for device in mine], at=at)
-    shown = await client.read_many(Capacity.shown, mine, at=at)
+    shown = await client.read_many(Capacity.opened_rows, mine, at=at)
     return tuple(
         inspection_of(called, device, proof, digests)
         for device, proof, digests in zip(mine, proofs, shown, strict=True)

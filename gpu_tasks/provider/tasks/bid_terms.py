@@ -86,7 +86,7 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
             f"one of its windows is shorter than {WINDOW_BLOCKS_LEAST} blocks",
         ),
         (
-            task.rules.late_times * terms.time_value * LATE_BLOCKS_BORNE > terms.price_max,
+            task.rules.late_penalty_factor * terms.time_value * LATE_BLOCKS_BORNE > terms.price_max,
             f"{LATE_BLOCKS_BORNE} late blocks cost more than its greatest price",
         ),
         (

@@ -386,7 +386,7 @@ class WorkDuty(Duty):
             case TaskStep.REPORT:
                 return TrainingMarket.report_input(task=task_id, place=place)
             case TaskStep.MILESTONE:
-                return TrainingMarket.checkpoint(task=task_id, place=place, milestone=entry.milestones[number])
+                return TrainingMarket.report_milestone(task=task_id, place=place, milestone=entry.milestones[number])
             case TaskStep.FINISH | TaskStep.OPEN:
                 return _result_call(genesis, own.key, task, place, entry, step)
             case TaskStep.VOLUNTEER:
@@ -394,7 +394,7 @@ class WorkDuty(Duty):
             case TaskStep.LEAVE:
                 return TrainingMarket.leave(task=task_id)
             case TaskStep.HOLD:
-                return TrainingMarket.hold_checkpoint(task=task_id, number=number, root=self._held[own.key].root)
+                return TrainingMarket.confirm_checkpoint(task=task_id, number=number, root=self._held[own.key].root)
             case TaskStep.SHOW:
                 return TrainingMarket.show(task=task_id, place=place, stretches=self._shown(task_id, task, place))
             case _:

@@ -45,7 +45,7 @@ def elect(stake: StakeLedger, first: int) -> None:
     """Elect those who sit from epoch `first` on, for an era: in the first block of the epoch before."""
     old = stake.validators(first - 1)
     following = old
-    if stake.elections:
+    if stake.elections_enabled:
         _jail_the_absent(stake, old, first - 2)
         contest = _contest(stake, first - 2)
         following = _elected(stake, old, contest)
@@ -54,7 +54,7 @@ def elect(stake: StakeLedger, first: int) -> None:
     if following != old:
         _note_newcomers(stake, first, old, following)
         seat(stake, first, following)
-    stake.elected_to.set(first + stake.era_epochs - 1)
+    stake.last_elected_epoch.set(first + stake.era_epochs - 1)
     stake.emit(SetElected(first, len(following), sum(each.weight for each in following)))
     _note_overhangs(stake, first, following)
     _forget(stake, first - 1)
@@ -71,11 +71,11 @@ def outlook(stake: StakeLedger, ended: int) -> tuple[Chance, ...]:
 
     `ended` is the epoch in which they must have been on line.
     """
-    old = stake.validators(stake.elected_to.get())
+    old = stake.validators(stake.last_elected_epoch.get())
     contest = _contest(stake, ended)
     result = _cut(stake, old, contest)
     sitting = {seat.stash for seat in old}
-    wanted = set(list(contest.ranked)[: stake.validator_seats])
+    wanted = set(list(contest.ranked)[: stake.validator_count])
     stashes = [*contest.ranked, *contest.unable, *(seat.stash for seat in old if seat.stash not in stake.candidates)]
     return tuple(
         Chance(stash, stake.behind(stash), result.get(stash, 0), _why(stash, contest, result, sitting, wanted))
@@ -119,9 +119,9 @@ def why_not(stake: StakeLedger, stash: bytes, ended: int) -> Why | None:
 def _cut(stake: StakeLedger, old: tuple[Seat, ...], contest: Contest) -> dict[bytes, int]:
     weights = {seat.stash: seat.weight for seat in old}
     tombstoned = [stash for stash in weights if stash in stake.tombstones]
-    leaving = {stash: since for stash in weights if (since := stake.leaving_since[stash])}
-    waiting = {waiter.stash: waiter.since for waiter in stake.waiting.get()}
-    return cut(weights, contest.ranked, stake.validator_seats, tombstoned, leaving, waiting)
+    leaving = {stash: since for stash in weights if (since := stake.retiring_since[stash])}
+    waiting = {waiter.stash: waiter.since for waiter in stake.waiting_validators.get()}
+    return cut(weights, contest.ranked, stake.validator_count, tombstoned, leaving, waiting)
 
 
 def _next_set(stake: StakeLedger, old: tuple[Seat, ...], weights: Mapping[bytes, int]) -> tuple[Seat, ...]:
@@ -144,18 +144,18 @@ def _is_set(seats: tuple[Seat, ...]) -> bool:
 
 def seat(stake: StakeLedger, first: int, seats: Seats) -> None:
     """Write a set, from epoch `first` on; its keys belong to their stashes for ever."""
-    stake.sets[first] = seats
-    stake.set_starts.set((*stake.set_starts.get(), first))
+    stake.validator_sets[first] = seats
+    stake.validator_set_starts.set((*stake.validator_set_starts.get(), first))
     for each in seats:
-        if not stake.sat_keys[each.session_key]:
-            stake.sat_keys[each.session_key] = True
+        if not stake.past_session_keys[each.session_key]:
+            stake.past_session_keys[each.session_key] = True
 
 
 def _note_newcomers(stake: StakeLedger, first: int, old: Seats, following: Seats) -> None:
     sitting = {each.stash for each in old}
     for each in following:
         if each.stash not in sitting:
-            stake.seated_since[each.stash] = first
+            stake.active_since[each.stash] = first
 
 
 def _note_leavers(stake: StakeLedger, first: int, old: Seats, following: Seats, contest: Contest) -> None:
@@ -163,17 +163,19 @@ def _note_leavers(stake: StakeLedger, first: int, old: Seats, following: Seats, 
     staying = {each.stash for each in following if each.stash not in contest.ranked}
     for each in old:
         if each.stash not in staying:
-            del stake.leaving_since[each.stash]
-        elif not stake.leaving_since[each.stash]:
-            stake.leaving_since[each.stash] = first
+            del stake.retiring_since[each.stash]
+        elif not stake.retiring_since[each.stash]:
+            stake.retiring_since[each.stash] = first
 
 
 def _note_waiters(stake: StakeLedger, first: int, following: Seats, contest: Contest) -> None:
     """Since when somebody was elected at each election and had no room: who waits longest comes first."""
-    since = {waiter.stash: waiter.since for waiter in stake.waiting.get()}
+    since = {waiter.stash: waiter.since for waiter in stake.waiting_validators.get()}
     sitting = {each.stash for each in following}
-    elected = list(contest.ranked)[: stake.validator_seats]
-    stake.waiting.set(tuple(Waiter(stash, since.get(stash, first)) for stash in elected if stash not in sitting))
+    elected = list(contest.ranked)[: stake.validator_count]
+    stake.waiting_validators.set(
+        tuple(Waiter(stash, since.get(stash, first)) for stash in elected if stash not in sitting)
+    )
 
 
 def _jail_the_absent(stake: StakeLedger, old: tuple[Seat, ...], ended: int) -> None:
@@ -183,7 +185,7 @@ def _jail_the_absent(stake: StakeLedger, old: tuple[Seat, ...], ended: int) -> N
     """
     total = sum(each.weight for each in old)
     inside = sum(each.weight for each in old if each.stash in stake.jailed)
-    signs = {each.stash: max(stake.heard[each.stash], stake.seated_since[each.stash]) for each in old}
+    signs = {each.stash: max(stake.last_online[each.stash], stake.active_since[each.stash]) for each in old}
     for each in sorted(old, key=lambda each: (signs[each.stash], each.stash)):
         last_sign = signs[each.stash]
         is_absent = ended + 1 - last_sign >= stake.jail_epochs
@@ -202,20 +204,20 @@ def _note_overhangs(stake: StakeLedger, first: int, seats: tuple[Seat, ...]) -> 
         # An offender's stake has lost what it can lose: nobody waits for its seat to end.
         if each.weight <= stake.behind(each.stash) or each.stash in stake.tombstones:
             continue
-        kept = stake.overhangs[each.stash]
+        kept = stake.excess_weights[each.stash]
         if kept and kept[-1].last == era - 1:
             kept = (*kept[:-1], Overhang(kept[-1].since, kept[-1].first, era))
         else:
             # What its seat of the era before stood for was there when that one was elected.
             kept = (*kept, Overhang(stake.answering_era(each.stash, era - 1), era, era))
-        stake.overhangs[each.stash] = kept[-OVERHANGS_MAX:]
+        stake.excess_weights[each.stash] = kept[-OVERHANGS_MAX:]
 
 
 def _forget(stake: StakeLedger, epoch: int) -> None:
     """Drop the sets of which no epoch can be judged any more."""
-    starts = stake.set_starts.get()
+    starts = stake.validator_set_starts.get()
     oldest = epoch - stake.evidence_epochs - 1
     while len(starts) > 1 and starts[1] <= oldest:
-        del stake.sets[starts[0]]
+        del stake.validator_sets[starts[0]]
         starts = starts[1:]
-    stake.set_starts.set(starts)
+    stake.validator_set_starts.set(starts)

@@ -102,11 +102,11 @@ def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
             hint = " Its three keys are of ed25519." if isinstance(error, UnsafeKey) else ""
             raise ValueError(f"validator {validator['stash']}: {reason}{hint}") from error
         offered.append(Seat(stash, session, vrf, bond))
-    best = {stash for stash, _ in by_stake((seat.stash, seat.weight) for seat in offered)[: stake.validator_seats]}
+    best = {stash for stash, _ in by_stake((seat.stash, seat.weight) for seat in offered)[: stake.validator_count]}
     seats = (seat for seat in offered if seat.stash in best)
-    stake.seats.set(tuple(sorted(seats, key=lambda seat: seat.stash)))
-    elections.seat(stake, 0, stake.seats.get())
-    stake.elected_to.set(GENESIS_ERAS * stake.era_epochs - 1)
+    stake.active_set.set(tuple(sorted(seats, key=lambda seat: seat.stash)))
+    elections.seat(stake, 0, stake.active_set.get())
+    stake.last_elected_epoch.set(GENESIS_ERAS * stake.era_epochs - 1)
     _expose(stake, 0)
 
 
@@ -114,12 +114,12 @@ def _turn_epoch(stake: StakeLedger, epoch: int) -> Weight | None:
     presence.settle(stake)
     members = stake.validators(epoch)
     assert members, "an epoch's set is elected in the epoch before"
-    if members != stake.seats.get():
-        stake.seats.set(members)
+    if members != stake.active_set.get():
+        stake.active_set.set(members)
     era = epoch // stake.era_epochs
     assert era >= stake.current_era.get(), "eras only rise"
     spent = _turn_era(stake, era) if era > stake.current_era.get() else None
-    if epoch + 1 > stake.elected_to.get():
+    if epoch + 1 > stake.last_elected_epoch.get():
         elections.elect(stake, epoch + 1)
         spent = (spent or Weight()) + election_weight(stake.candidate_count.get())
     return spent
@@ -144,13 +144,13 @@ def _pay_for(stake: StakeLedger, era: int) -> tuple[int, int]:
     earned, paid = _share(stake, era, amounts.validators)
     for pot, amount in ((STAKING_REWARDS, earned), (PROVIDER_REWARDS, amounts.providers), (TREASURY, amounts.treasury)):
         stake.pay_from(RESERVE, pot, amount)
-    stake.eras_reward[era] = earned
+    stake.eras_validator_reward[era] = earned
     return earned + amounts.providers + amounts.treasury, paid
 
 
 def _share(stake: StakeLedger, era: int, amount: int) -> tuple[int, int]:
     """Share an era's reward among those who made its blocks, by points; what they earned, and how many they are."""
-    entries = stake.eras_points[era]
+    entries = stake.eras_reward_points[era]
     total, earned = sum(entry.points for entry in entries), 0
     for entry in entries:
         exposed = stake.eras_exposure[era, entry.stash]
@@ -161,9 +161,9 @@ def _share(stake: StakeLedger, era: int, amount: int) -> tuple[int, int]:
         if pool.owed != stake.pools[entry.stash].owed:
             stake.pools[entry.stash] = pool
         if posting is not None:
-            stake.postings[entry.stash, era] = posting
+            stake.era_rewards_per_share[entry.stash, era] = posting
         if own:
-            stake.earned[entry.stash] += own
+            stake.pending_rewards[entry.stash] += own
         earned += reward - left
     assert earned <= amount, "an era pays no more than it emits"
     return earned, len(entries)
@@ -176,9 +176,9 @@ def _forget(stake: StakeLedger, era: int) -> None:
         return
     for validator, _ in tuple(stake.eras_exposure.under(old)):
         del stake.eras_exposure[old, validator]
-    del stake.eras_reward[old]
-    del stake.eras_points[old]
-    del stake.eras_total[old]
+    del stake.eras_validator_reward[old]
+    del stake.eras_reward_points[old]
+    del stake.eras_total_stake[old]
 
 
 def _expose(stake: StakeLedger, era: int) -> None:
@@ -187,11 +187,11 @@ def _expose(stake: StakeLedger, era: int) -> None:
     Announced commissions hold.
     """
     found = []
-    for seat in stake.seats.get():
+    for seat in stake.active_set.get():
         total = stake.behind(seat.stash)
         stake.eras_exposure[era, seat.stash] = Exposure(total, stake.bonds[seat.stash], _commission(stake, seat.stash))
         found.append(Standing(seat.stash, total))
-    stake.eras_total[era] = sum(standing.total for standing in found)
+    stake.eras_total_stake[era] = sum(standing.total for standing in found)
     stake.elected.set(tuple(standing for standing in found if stake.is_candidate(standing.stash)))
 
 
@@ -203,8 +203,8 @@ def _commission(stake: StakeLedger, stash: bytes) -> int:
 
 def _note_work(stake: StakeLedger, era: int, author: bytes) -> None:
     """Give the author of the block its points, if it was elected."""
-    points = {entry.stash: entry.points for entry in stake.eras_points[era]}
+    points = {entry.stash: entry.points for entry in stake.eras_reward_points[era]}
     if author not in points and all(standing.stash != author for standing in stake.elected.get()):
         return
     points[author] = points.get(author, 0) + BLOCK_POINTS
-    stake.eras_points[era] = tuple(Points(stash, earned) for stash, earned in points.items())
+    stake.eras_reward_points[era] = tuple(Points(stash, earned) for stash, earned in points.items())

@@ -17,25 +17,25 @@ from runtime.pallets.staking.staking_events import SlashCancelled, SlashHeld, Sl
 
 def hold_back(stake: StakeLedger, offender: bytes, era: int, step: SlashStep, reporter: bytes | None) -> int:
     """Hold a slash until the next era; what it would take of the bond and the pool now."""
-    number, take_era = stake.slash_numbers.get(), stake.current_era.get() + 1
-    stake.held_slashes[offender, number] = HeldSlash(era, step, reporter, take_era)
+    number, take_era = stake.next_slash_number.get(), stake.current_era.get() + 1
+    stake.unapplied_slashes[offender, number] = HeldSlash(era, step, reporter, take_era)
     stake.slash_queue[number] = offender
-    stake.slash_numbers.set(number + 1)
-    stake.frozen[offender] += 1
+    stake.next_slash_number.set(number + 1)
+    stake.pending_slash_counts[offender] += 1
     stake.emit(SlashHeld(number, offender, era, step, take_era))
     return lost(stake.bonds[offender], step) + lost(stake.pools[offender].stake.value, step)
 
 
 def take_due(stake: StakeLedger) -> bool:
     """Take the first slash that waits, if its era has come; whether there was one, or the place of one."""
-    number = stake.slash_first.get()
+    number = stake.first_slash_number.get()
     offender = stake.slash_queue[number]
     if offender is None:
         return False
-    held = stake.held_slashes[offender, number]
+    held = stake.unapplied_slashes[offender, number]
     if held is not None and held.take_era > stake.current_era.get():
         return False
-    stake.slash_first.set(number + 1)
+    stake.first_slash_number.set(number + 1)
     del stake.slash_queue[number]
     if held is not None:  # else it was cancelled
         _end(stake, offender, number)
@@ -45,7 +45,7 @@ def take_due(stake: StakeLedger) -> bool:
 
 def cancel(stake: StakeLedger, offender: bytes) -> int:
     """Forget every slash of a validator that waits; how many there were."""
-    numbers = [number for number, _ in stake.held_slashes.under(offender)]
+    numbers = [number for number, _ in stake.unapplied_slashes.under(offender)]
     for number in numbers:
         _end(stake, offender, number)
         stake.emit(SlashCancelled(number, offender))
@@ -53,12 +53,12 @@ def cancel(stake: StakeLedger, offender: bytes) -> int:
 
 
 def _end(stake: StakeLedger, offender: bytes, number: int) -> None:
-    del stake.held_slashes[offender, number]
-    waiting = stake.frozen[offender] - 1
+    del stake.unapplied_slashes[offender, number]
+    waiting = stake.pending_slash_counts[offender] - 1
     if waiting:
-        stake.frozen[offender] = waiting
+        stake.pending_slash_counts[offender] = waiting
     else:
-        del stake.frozen[offender]
+        del stake.pending_slash_counts[offender]
 
 
 def _take(stake: StakeLedger, offender: bytes, held: HeldSlash) -> int:
@@ -69,7 +69,7 @@ def _take(stake: StakeLedger, offender: bytes, held: HeldSlash) -> int:
     if struck.amount:
         stake.pools[offender] = replace(pool, stake=struck.pool)
     answering = stake.answering_era(offender, held.era)
-    stake.factors[offender] = remembered(stake.factors[offender], answering, held.step)
+    stake.slash_factors[offender] = remembered(stake.slash_factors[offender], answering, held.step)
     stake.pay_slash(offender, offender, offender, own, held.reporter)
     # A reporter has half of what the offender itself loses at most: else who has much of others behind it would report
     # itself, and offend for nothing.

@@ -29,7 +29,7 @@ def stake_of(stake: StakeLedger, who: bytes, validator: bytes) -> int:
     """What an account has behind a validator now, without what slashes took of what came from others."""
     if who == validator:
         return stake.bonds[who]
-    position = stake.positions[who, validator]
+    position = stake.delegations[who, validator]
     if position is None:
         return 0
     # as `up_to_date` would leave it, to the grain: whoever takes all of it out names this amount
@@ -40,34 +40,34 @@ def stake_of(stake: StakeLedger, who: bytes, validator: bytes) -> int:
 def earned_by(stake: StakeLedger, who: bytes, validator: bytes) -> int:
     """What an account may claim of a validator now."""
     if who == validator:
-        return stake.earned[who]
-    position = stake.positions[who, validator]
+        return stake.pending_rewards[who]
+    position = stake.delegations[who, validator]
     if position is None:
         return 0
-    posting = stake.postings[validator, position.era]
+    posting = stake.era_rewards_per_share[validator, position.era]
     return position.owed + delegations.earned(stake.pools[validator], position, posting)
 
 
 def up_to_date(stake: StakeLedger, who: bytes, validator: bytes) -> PoolStep:
     """A position with what it earned and without what slashes took of its moves; a new one where there is none."""
     era, pool = stake.current_era.get(), stake.pools[validator]
-    position = stake.positions[who, validator] or Position(era=era, index=pool.index)
+    position = stake.delegations[who, validator] or Position(era=era, index=pool.index)
     joined_in, joined = position.era, position.joined
-    posting = stake.postings[validator, joined_in]
+    posting = stake.era_rewards_per_share[validator, joined_in]
     position, after = delegations.touched(pool, position, posting, era)
     if joined and joined_in != era:
         if after.shares:
-            stake.postings[validator, joined_in] = after
+            stake.era_rewards_per_share[validator, joined_in] = after
         else:
-            del stake.postings[validator, joined_in]
+            del stake.era_rewards_per_share[validator, joined_in]
     return _charged(stake, who, validator, PoolStep(pool, position))
 
 
 def write(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolStep) -> None:
     """Put a position and its pool back; one without shares is paid and ends, and so does a pool without positions."""
-    is_new = (who, validator) not in stake.positions
+    is_new = (who, validator) not in stake.delegations
     if standing.position.shares:
-        stake.positions[who, validator] = standing.position
+        stake.delegations[who, validator] = standing.position
         stake.pools[validator] = standing.pool
         if is_new:
             stake.balances.sustain(who, 1)
@@ -75,7 +75,7 @@ def write(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolStep) 
     standing, paid = delegations.pay(standing.pool, standing.position)
     stake.pay_from(STAKING_REWARDS, who, paid)
     if not is_new:
-        del stake.positions[who, validator]
+        del stake.delegations[who, validator]
         stake.balances.sustain(who, -1)
     stake.pools[validator] = standing.pool
     if not standing.pool.stake.shares:
@@ -142,7 +142,7 @@ def reckon(stake: StakeLedger, who: bytes, validator: bytes, chunks: Sequence[Un
         replace(
             chunk,
             value=value_now(stake, chunk),
-            answers=tuple(replace(each, borne=stake.factors[each.validator]) for each in chunk.answers),
+            answers=tuple(replace(each, borne=stake.slash_factors[each.validator]) for each in chunk.answers),
         )
         for chunk in chunks
     )
@@ -167,7 +167,7 @@ def is_kept(stake: StakeLedger, chunk: Unlocking) -> bool:
 
 def answer_now(stake: StakeLedger, validator: bytes) -> Liability:
     """What stake carries that leaves a validator now."""
-    return Liability(validator, stake.current_era.get(), stake.factors[validator])
+    return Liability(validator, stake.current_era.get(), stake.slash_factors[validator])
 
 
 def kept_until(stake: StakeLedger, chunk: Unlocking) -> int:
@@ -180,7 +180,7 @@ def value_now(stake: StakeLedger, chunk: Unlocking) -> int:
     """What is left of a chunk, for those who only look."""
     value = chunk.value
     for answered in chunk.answers:
-        value = left_of(value, answered, stake.factors[answered.validator])
+        value = left_of(value, answered, stake.slash_factors[answered.validator])
     return value
 
 
@@ -203,7 +203,7 @@ def _without_slashes(stake: StakeLedger, standing: PoolStep) -> Departed:
     amounts: tuple[tuple[Liability | None, int], ...] = ()
     while place < len(position.moved):
         count, answered = len(position.moved), position.moved[place].answer
-        factors = stake.factors[answered.validator]
+        factors = stake.slash_factors[answered.validator]
         if factors == answered.borne:  # nothing is new to it, as nearly always
             place += 1
             continue
@@ -227,7 +227,7 @@ def _evidence_end(stake: StakeLedger, answered: Liability) -> int:
 
 def _is_struck(stake: StakeLedger, answered: Liability) -> bool:
     """Whether a slash waits, or accomplices may still raise one that was taken."""
-    return stake.frozen[answered.validator] > 0 or _raises_end(stake, answered) > stake.beacon.epoch()
+    return stake.pending_slash_counts[answered.validator] > 0 or _raises_end(stake, answered) > stake.beacon.epoch()
 
 
 def _raises_end(stake: StakeLedger, answered: Liability) -> int:
@@ -236,7 +236,7 @@ def _raises_end(stake: StakeLedger, answered: Liability) -> int:
     An offence is raised by those that follow within the unbonding time, one offender in a block: an epoch more.
     """
     # factors first: whoever never offended has none, and nothing more is read
-    if all(factor.era > answered.era for factor in stake.factors[answered.validator]):
+    if all(factor.era > answered.era for factor in stake.slash_factors[answered.validator]):
         return 0
     since = stake.tombstones[answered.validator]
     return 0 if since is None else (since + 1) * stake.era_epochs + stake.unbonding_epochs + 1

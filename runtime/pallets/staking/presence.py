@@ -41,26 +41,26 @@ def settle(stake: SeatLedger) -> None:
     Where finality lags, all certificates of an epoch may come with its last block's, in this very block: they count
     before anybody is judged absent. What comes later still is of the set before: written down an epoch late.
     """
-    ended = stake.present.get().epoch
+    ended = stake.epoch_voters.get().epoch
     _note_votes(stake, ended)
-    _write_down(stake, ended, stake.present.get().bits)
+    _write_down(stake, ended, stake.epoch_voters.get().bits)
     if ended:
-        _write_down(stake, ended - 1, stake.late_votes.get())
-    stake.late_votes.set(b"")
-    stake.present.set(Presence(stake.beacon.epoch()))
+        _write_down(stake, ended - 1, stake.late_voters.get())
+    stake.late_voters.set(b"")
+    stake.epoch_voters.set(Presence(stake.beacon.epoch()))
 
 
 def _note_votes(stake: SeatLedger, epoch: int) -> None:
     """Add the votes of the block's certificate to those of its own epoch: this one, or the one before."""
-    present = stake.present.get()
+    present = stake.epoch_voters.get()
     for log in consensus_logs(stake.system.digest.get()):
         head = _head_of(log.certificate) if isinstance(log, FinalRef) else None
         if head is None or present.epoch != epoch:
             continue
         if head.epoch == epoch:
-            stake.present.set(Presence(epoch, _union(present.bits, head.signers)))
+            stake.epoch_voters.set(Presence(epoch, _union(present.bits, head.signers)))
         elif head.epoch + 1 == epoch:
-            stake.late_votes.set(_union(stake.late_votes.get(), head.signers))
+            stake.late_voters.set(_union(stake.late_voters.get(), head.signers))
 
 
 def _head_of(certificate: bytes) -> CertificateHead | None:

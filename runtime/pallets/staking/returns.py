@@ -45,7 +45,7 @@ def expected_returns(stake: StakeLedger, reserve: int, eras: int) -> tuple[Expec
     last = stake.current_era.get() - 1
     if last < 0:
         return ()
-    points = {entry.stash: entry.points for entry in stake.eras_points[last]}
+    points = {entry.stash: entry.points for entry in stake.eras_reward_points[last]}
     emitted = emitted_at_least(reserve, stake.emission_divisor, eras)
     for_validators = part(emitted, stake.emission_validators)
     total = sum(points.values())

@@ -60,7 +60,7 @@ class SeatLedger(Pallet):
     evidence_epochs: Constant[U32] = Constant(3, doc="Epochs in which an offence may be reported.")
     jail_epochs: Constant[U32] = Constant(2, doc="Whole epochs without a sign of life after which a seat goes to jail.")
 
-    validator_seats: Parameter[U32] = Parameter(
+    validator_count: Parameter[U32] = Parameter(
         16,
         unit="seats",
         least=1,
@@ -68,7 +68,7 @@ class SeatLedger(Pallet):
         doc="Candidates that an election seats; a certificate lists the signatures of two thirds of them.",
     )
 
-    elections: Parameter[U32] = Parameter(
+    elections_enabled: Parameter[U32] = Parameter(
         1,
         unit="yes or no",
         least=0,
@@ -76,39 +76,41 @@ class SeatLedger(Pallet):
         doc="Whether elections change who sits. While they do not, the set in office goes on.",
     )
 
-    seats: StorageValue[Seats] = StorageValue(default=(), doc="The validators in office, by ascending stash.")
-    sets: StorageMap[EpochIndex, Seats] = StorageMap(
+    active_set: StorageValue[Seats] = StorageValue(default=(), doc="The validators in office, by ascending stash.")
+    validator_sets: StorageMap[EpochIndex, Seats] = StorageMap(
         default=(), doc="Who sits, by the first epoch of each set; kept while evidence about it counts."
     )
-    set_starts: StorageValue[Annotated[tuple[EpochIndex, ...], Bounded(SETS_MAX)]] = StorageValue(
+    validator_set_starts: StorageValue[Annotated[tuple[EpochIndex, ...], Bounded(SETS_MAX)]] = StorageValue(
         default=(), doc="The first epochs of the sets that are kept, ascending."
     )
-    elected_to: StorageValue[EpochIndex] = StorageValue(default=0, doc="The last epoch whose validators are elected.")
-    seated_since: StorageMap[AccountId, EpochIndex] = StorageMap(
+    last_elected_epoch: StorageValue[EpochIndex] = StorageValue(
+        default=0, doc="The last epoch whose validators are elected."
+    )
+    active_since: StorageMap[AccountId, EpochIndex] = StorageMap(
         default=0, doc="The first epoch of a validator's newest time in office."
     )
-    leaving_since: StorageMap[AccountId, EpochIndex] = StorageMap(
+    retiring_since: StorageMap[AccountId, EpochIndex] = StorageMap(
         default=0, doc="The first epoch in which somebody sat only because it must, and still does; 0 for who does not."
     )
-    waiting: StorageValue[Waiters] = StorageValue(
+    waiting_validators: StorageValue[Waiters] = StorageValue(
         default=(), doc="Who was elected at the last election and had to wait for room, and since which epoch."
     )
-    sat_keys: StorageMap[PublicKey, bool] = StorageMap(
+    past_session_keys: StorageMap[PublicKey, bool] = StorageMap(
         default=False, doc="Session keys that were in a set: each belongs to its stash for ever."
     )
-    heard: StorageMap[AccountId, EpochIndex] = StorageMap(
+    last_online: StorageMap[AccountId, EpochIndex] = StorageMap(
         default=0, doc="The epoch after the newest one in which somebody was on line; 0 for never."
     )
-    present: StorageValue[Presence] = StorageValue(
+    epoch_voters: StorageValue[Presence] = StorageValue(
         default=Presence(), doc="Whose votes this epoch's certificates hold."
     )
-    late_votes: StorageValue[Annotated[bytes, Bounded(BITMAP_BYTES_MAX)]] = StorageValue(
+    late_voters: StorageValue[Annotated[bytes, Bounded(BITMAP_BYTES_MAX)]] = StorageValue(
         default=b"", doc="Whose votes certificates hold that are of the epoch before, by the places of its set."
     )
     jailed: StorageMap[AccountId, EraIndex | None] = StorageMap(
         doc="Whom no election seats until it asks to be let out, and since which era."
     )
-    overhangs: StorageMap[AccountId, Overhangs] = StorageMap(
+    excess_weights: StorageMap[AccountId, Overhangs] = StorageMap(
         default=(), doc="When a validator's seat weighed more than what stood behind it."
     )
 
@@ -116,11 +118,11 @@ class SeatLedger(Pallet):
 
     def validators(self, epoch: int) -> tuple[Seat, ...]:
         """Who may propose and vote in an epoch, by ascending stash; nobody where that is not known, or not any more."""
-        starts = self.set_starts.get()
+        starts = self.validator_set_starts.get()
         if not starts:  # of the program before, until the first block of this one: that is judged by its parent's state
-            return self.seats.get()
+            return self.active_set.get()
         place = bisect_right(starts, epoch)
-        return self.sets[starts[place - 1]] if place and epoch <= self.elected_to.get() else ()
+        return self.validator_sets[starts[place - 1]] if place and epoch <= self.last_elected_epoch.get() else ()
 
     def next_validators(self, height: int) -> NextValidators | None:
         """What the header at a height must say of the next epoch's set, given its parent's state; None if nothing.
@@ -139,32 +141,32 @@ class SeatLedger(Pallet):
 
     def seat_of(self, stash: bytes) -> Seat | None:
         """The stash's seat in office."""
-        return next((seat for seat in self.seats.get() if seat.stash == stash), None)
+        return next((seat for seat in self.active_set.get() if seat.stash == stash), None)
 
     def known_since(self, stash: bytes) -> int:
         """The height since which the state has named the stash for the seat that it has now; 0 since the genesis."""
-        first = self.seated_since[stash]
+        first = self.active_since[stash]
         return (first - 1) * self.beacon.epoch_blocks + 1 if first else 0
 
     def was_on_line(self, stash: bytes, epoch: int) -> bool:
         """Whether there was a sign of life in an epoch, or in a later one."""
-        return self.heard[stash] > epoch
+        return self.last_online[stash] > epoch
 
     def answering_era(self, stash: bytes, era: int) -> int:
         """Who left in this era or later stood behind the stash's seat of `era`: that set was elected the era before."""
-        for overhang in self.overhangs[stash]:
+        for overhang in self.excess_weights[stash]:
             if overhang.first <= era <= overhang.last:
                 return overhang.since
         return max(0, era - 1)
 
     def last_answerable(self, stash: bytes, era: int) -> int:
         """The last era for whose offences stake answers that left the stash in `era`."""
-        kept = [overhang.last for overhang in self.overhangs[stash] if overhang.since <= era]
+        kept = [overhang.last for overhang in self.excess_weights[stash] if overhang.since <= era]
         return max(era + 1, *kept, 0)
 
     # ------------------------------------------------------------------------------------------------------- verbs
 
     def note_heard(self, stash: bytes, epoch: int) -> None:
         """There was a sign of life."""
-        if self.heard[stash] <= epoch:
-            self.heard[stash] = epoch + 1
+        if self.last_online[stash] <= epoch:
+            self.last_online[stash] = epoch + 1

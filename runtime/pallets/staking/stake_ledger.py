@@ -132,26 +132,28 @@ class StakeLedger(SeatLedger):
 
     bonds: StorageMap[AccountId, Grains] = StorageMap(default=0, doc="What a validator has behind itself.")
     pools: StorageMap[AccountId, Pool] = StorageMap(default=Pool(), doc="What others have behind a validator.")
-    positions: StorageDoubleMap[AccountId, AccountId, Position | None] = StorageDoubleMap(
+    delegations: StorageDoubleMap[AccountId, AccountId, Position | None] = StorageDoubleMap(
         doc="What a delegator has behind a validator, by delegator and validator."
     )
-    postings: StorageDoubleMap[AccountId, EraIndex, EraPosting] = StorageDoubleMap(
+    era_rewards_per_share: StorageDoubleMap[AccountId, EraIndex, EraPosting] = StorageDoubleMap(
         default=EraPosting(), doc="What an era paid by share, for those who joined in it."
     )
-    factors: StorageMap[AccountId, Factors] = StorageMap(
+    slash_factors: StorageMap[AccountId, Factors] = StorageMap(
         default=(), doc="What each offence of a validator left of stake that had left it."
     )
-    earned: StorageMap[AccountId, Grains] = StorageMap(
+    pending_rewards: StorageMap[AccountId, Grains] = StorageMap(
         default=0, doc="A validator's commission and what its bond earned, until it claims."
     )
-    leaving: StorageMap[AccountId, Grains] = StorageMap(default=0, doc="Delegations on their way out, by validator.")
+    unbonding_delegations: StorageMap[AccountId, Grains] = StorageMap(
+        default=0, doc="Delegations on their way out, by validator."
+    )
     unlocking: StorageMap[AccountId, Unlockings] = StorageMap(default=(), doc="Stake on its way out, by staker.")
     candidates: StorageMap[AccountId, Candidate | None] = StorageMap(doc="Who offers to validate and to mine.")
     candidate_count: StorageValue[U32] = StorageValue(default=0)
     candidate_since: StorageMap[AccountId, BlockNumber] = StorageMap(
         default=0, doc="The block since which a candidate may be elected and drawn; 0 for those of block 0."
     )
-    newcomers: StorageMap[AccountId, bool] = StorageMap(
+    new_candidates: StorageMap[AccountId, bool] = StorageMap(
         default=False, doc="Candidates who came, or came back, and of whom those who draw them have not been told."
     )
     commission_changes: StorageMap[AccountId, CommissionChange | None] = StorageMap(
@@ -167,7 +169,7 @@ class StakeLedger(SeatLedger):
     tombstones: StorageMap[AccountId, EraIndex | None] = StorageMap(
         doc="Offenders that may not return, and since which era."
     )
-    pardoned: StorageMap[AccountId, EpochIndex | None] = StorageMap(
+    lifted_tombstones: StorageMap[AccountId, EpochIndex | None] = StorageMap(
         doc="The epoch in which Root lifted a validator's tombstone: what it did until then is forgiven."
     )
 
@@ -178,17 +180,19 @@ class StakeLedger(SeatLedger):
     eras_exposure: StorageDoubleMap[EraIndex, AccountId, Exposure | None] = StorageDoubleMap(
         doc="How much was behind the elected when their era began."
     )
-    eras_total: StorageMap[EraIndex, Grains] = StorageMap(default=0, doc="All stake that an era elected.")
-    eras_points: StorageMap[EraIndex, EraPoints] = StorageMap(default=(), doc="Blocks of the elected, in points.")
-    eras_reward: StorageMap[EraIndex, Grains | None] = StorageMap(doc="What an ended era paid to validators.")
+    eras_total_stake: StorageMap[EraIndex, Grains] = StorageMap(default=0, doc="All stake that an era elected.")
+    eras_reward_points: StorageMap[EraIndex, EraPoints] = StorageMap(
+        default=(), doc="Blocks of the elected, in points."
+    )
+    eras_validator_reward: StorageMap[EraIndex, Grains | None] = StorageMap(doc="What an ended era paid to validators.")
 
-    held_slashes: StorageDoubleMap[AccountId, U32, HeldSlash | None] = StorageDoubleMap(
+    unapplied_slashes: StorageDoubleMap[AccountId, U32, HeldSlash | None] = StorageDoubleMap(
         doc="Slashes that wait for their era, by offender and number."
     )
     slash_queue: StorageMap[U32, AccountId | None] = StorageMap(doc="Whose slash a number is, until its turn.")
-    slash_numbers: StorageValue[U32] = StorageValue(default=0, doc="The number of the next slash.")
-    slash_first: StorageValue[U32] = StorageValue(default=0, doc="The number of the first slash that may wait.")
-    frozen: StorageMap[AccountId, U32] = StorageMap(
+    next_slash_number: StorageValue[U32] = StorageValue(default=0, doc="The number of the next slash.")
+    first_slash_number: StorageValue[U32] = StorageValue(default=0, doc="The number of the first slash that may wait.")
+    pending_slash_counts: StorageMap[AccountId, U32] = StorageMap(
         default=0, doc="How many slashes of a validator wait: while any does, nothing leaves it."
     )
 
@@ -244,11 +248,11 @@ class StakeLedger(SeatLedger):
 
     def change_leaving(self, validator: bytes, delta: int) -> None:
         """More or less of a validator's delegations is on its way out."""
-        leaving = self.leaving[validator] + delta
+        leaving = self.unbonding_delegations[validator] + delta
         if leaving:
-            self.leaving[validator] = leaving
+            self.unbonding_delegations[validator] = leaving
         else:
-            del self.leaving[validator]
+            del self.unbonding_delegations[validator]
 
     def holder(self, staker: bytes, validator: bytes) -> bytes:
         """On whose account an account's stake behind a validator is held."""
@@ -261,7 +265,7 @@ class StakeLedger(SeatLedger):
             chunks = self.unlocking[validator]
             there = self.bonds[validator] + sum(chunk.value for chunk in chunks if chunk.validator == validator)
         else:
-            there = self.pools[validator].stake.value + self.leaving[validator]
+            there = self.pools[validator].stake.value + self.unbonding_delegations[validator]
         held = self.balances.held(self.holder(staker, validator), Hold(STAKE, validator))
         assert there == held, "stake that nobody holds, or held and nobody's stake"
 
@@ -337,27 +341,27 @@ class StakeLedger(SeatLedger):
 
     def forget_newcomer(self, stash: bytes) -> None:
         """For those who draw candidates: they know of this one now."""
-        del self.newcomers[stash]
+        del self.new_candidates[stash]
 
     def note_newcomer(self, stash: bytes, *, was_candidate: bool) -> None:
         """Who may be drawn from this block on could choose it to suit a beacon: it counts for nothing from before."""
         height = self.system.number.get()
         if height and not was_candidate and self.is_candidate(stash):
             self.candidate_since[stash] = height
-            self.newcomers[stash] = True
+            self.new_candidates[stash] = True
 
     def _is_taken(self, key: bytes, stash: bytes, *, is_proven: bool) -> bool:
         """Whether another has the key. Who only named it, as a provider key, gives way to whoever holds its secret."""
         owner = self.key_owner[key]
         if owner in (None, stash):
             return False
-        return not is_proven or self.sat_keys[key] or self.stash_of(key) is None
+        return not is_proven or self.past_session_keys[key] or self.stash_of(key) is None
 
     def _forget_keys(self, stash: bytes) -> None:
         before = self.candidates[stash]
         if before is not None:
             for key in (before.session_key, before.vrf_key, before.provider_key):
-                if self.key_owner[key] == stash and not self.sat_keys[key]:
+                if self.key_owner[key] == stash and not self.past_session_keys[key]:
                     del self.key_owner[key]
 
     def remove_candidate(self, stash: bytes) -> None:

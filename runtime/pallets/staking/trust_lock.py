@@ -197,7 +197,7 @@ class TrustLock(Pallet, index=8):
         epoch = self._counted_epoch(proof)
         ensure(epoch + self.stake.evidence_epochs >= now, EvidenceTooOld)
         ensure(not self.is_punished(proof.offender), AlreadyPunished)
-        pardoned = self.stake.pardoned[proof.offender]
+        pardoned = self.stake.lifted_tombstones[proof.offender]
         ensure(pardoned is None or epoch > pardoned, AlreadyPunished)
         return proof
 

@@ -138,7 +138,7 @@ class TrustStake(StakeLedger, index=7):
         stash = origin.account
         remaining = self.bonds[stash] - value
         ensure(value > 0 and remaining >= 0, NotEnoughStake)
-        ensure(not self.frozen[stash], SlashPending)
+        ensure(not self.pending_slash_counts[stash], SlashPending)
         ensure(stash not in self.candidates or remaining >= self.validator_bond_min, StillCandidate)
         self.set_bond(stash, remaining)
         holdings.unlock_later(self, stash, stash, ((None, value),))
@@ -282,8 +282,10 @@ class TrustStake(StakeLedger, index=7):
     @call(index=13, weight=WEIGHTS["TrustStake.collect"])
     def collect(self, origin: Signed, staker: AccountId, validator: AccountId) -> None:
         """Have a staker's stake behind a validator bear now what slashes took of it; anybody may."""
-        ensure(validator == staker or (staker, validator) in self.positions or staker in self.unlocking, NotEnoughStake)
-        if (staker, validator) in self.positions:
+        ensure(
+            validator == staker or (staker, validator) in self.delegations or staker in self.unlocking, NotEnoughStake
+        )
+        if (staker, validator) in self.delegations:
             holdings.write(self, staker, validator, holdings.up_to_date(self, staker, validator))
         chunks = self.unlocking[staker]
         mine = [each for each in chunks if each.validator == validator]
@@ -300,7 +302,7 @@ class TrustStake(StakeLedger, index=7):
         ensure(stash in self.tombstones, NotTombstoned)
         was_candidate = self.is_candidate(stash)
         del self.tombstones[stash]
-        self.pardoned[stash] = self.beacon.epoch()
+        self.lifted_tombstones[stash] = self.beacon.epoch()
         self.note_newcomer(stash, was_candidate=was_candidate)
         self.emit(TombstoneLifted(stash))
 
@@ -335,16 +337,18 @@ class TrustStake(StakeLedger, index=7):
     def _check_joining(self, delegator: bytes, validator: bytes, value: int) -> None:
         ensure(validator in self.candidates and validator != delegator, NotCandidate)
         ensure(validator not in self.tombstones, IsTombstoned)
-        ensure(not self.frozen[validator], SlashPending)  # its tombstone was lifted, and the slash will be taken
+        ensure(
+            not self.pending_slash_counts[validator], SlashPending
+        )  # its tombstone was lifted, and the slash will be taken
         ensure(holdings.stake_of(self, delegator, validator) + value >= self.delegation_min, BondTooSmall)
 
     def _check_leaving(self, delegator: bytes, validator: bytes, value: int) -> None:
         remaining = holdings.stake_of(self, delegator, validator) - value
         ensure(validator != delegator, NotCandidate)
-        ensure((delegator, validator) in self.positions, NotEnoughStake)
+        ensure((delegator, validator) in self.delegations, NotEnoughStake)
         # Nothing is taken out of a stake of which slashes left nothing: that ends its record.
         ensure(remaining >= 0 and (value > 0 or remaining == 0), NotEnoughStake)
-        ensure(not self.frozen[validator], SlashPending)
+        ensure(not self.pending_slash_counts[validator], SlashPending)
         ensure(remaining == 0 or remaining >= self.delegation_min, BondTooSmall)
 
     def _join(self, delegator: bytes, validator: bytes, value: int) -> None:
@@ -364,10 +368,10 @@ class TrustStake(StakeLedger, index=7):
     def _claim(self, staker: bytes, validator: bytes) -> int:
         """Pay what a staker earned; NothingToClaim."""
         if staker == validator:
-            earned = self.earned[staker]
-            del self.earned[staker]
+            earned = self.pending_rewards[staker]
+            del self.pending_rewards[staker]
         else:
-            ensure((staker, validator) in self.positions, NothingToClaim)
+            ensure((staker, validator) in self.delegations, NothingToClaim)
             standing = holdings.up_to_date(self, staker, validator)
             standing, earned = delegations.pay(standing.pool, standing.position)
             holdings.write(self, staker, validator, PoolStep(standing.pool, standing.position))

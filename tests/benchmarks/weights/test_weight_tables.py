@@ -61,7 +61,7 @@ GROWING: tuple[Call, ...] = (
     TrainingMarket.submit(order=an_order()),
     TrainingMarket.commit_bid(task=bytes(32), device=bytes(32), commitment=bytes(32)),
     TrainingMarket.volunteer(task=bytes(32), device=bytes(32)),
-    TrainingMarket.checkpoint(task=bytes(32), place=0, milestone=Milestone(1, bytes(32), 0, bytes(32))),
+    TrainingMarket.report_milestone(task=bytes(32), place=0, milestone=Milestone(1, bytes(32), 0, bytes(32))),
     TrainingMarket.finish(task=bytes(32), place=0, result=TaskResult(bytes(32), bytes(32), 0)),
     TrainingMarket.dispute(task=bytes(32), segment=None),
     TrainingMarket.amend(task=bytes(32), change=Stop()),

@@ -273,7 +273,7 @@ def ripe(bound: Bound) -> None:
     ):
         bound.dispatch(call, Signed(bob))
     stake.unlocking[bob] = tuple(replace(chunk, until_epoch=0, answers=()) for chunk in stake.unlocking[bob])
-    stake.earned[dev_accounts.stash("Alice")] = 3 * OGPU
+    stake.pending_rewards[dev_accounts.stash("Alice")] = 3 * OGPU
 
 
 def test_what_was_paid_is_shown_at_the_end_whatever_was_shown_before(

@@ -103,7 +103,7 @@ def test_the_demos_nodes_poll_fewer_units_than_validators_sit(tmp_path: Path, mo
     net = layout.load(tmp_path / "net")
     spec = load_spec(net.chain_spec.read_bytes())
     assert spec.patch is not None
-    seats = spec.patch["chainParameters"]["TrustStake.validator_seats"]
+    seats = spec.patch["chainParameters"]["TrustStake.validator_count"]
     assert net.sample is not None
     assert net.sample < seats < len(net.members)
     assert spec.parameters == layout.FAST

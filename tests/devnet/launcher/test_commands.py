@@ -60,7 +60,7 @@ def test_a_new_devnet_has_the_seats_and_epochs_that_are_asked_for(
         net = layout.load(tmp_path / folder)
         spec = load_spec(net.chain_spec.read_bytes())
         assert spec.patch is not None
-        assert (len(net.members), spec.patch["chainParameters"]["TrustStake.validator_seats"], spec.parameters) == (
+        assert (len(net.members), spec.patch["chainParameters"]["TrustStake.validator_count"], spec.parameters) == (
             3,
             2,
             parameters,

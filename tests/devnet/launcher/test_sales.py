@@ -38,7 +38,7 @@ def test_every_workload_is_sold_by_several_providers(tmp_path: Path) -> None:
         assert bytes.fromhex(service["model"][2:]) == form.model_id
         assert (service["name"], service["owner"]) == (form.name, ss58.encode(dev_accounts.stash("Alice")))
         assert (service["price_min"], service["price_max"], service["tokens_max"]) == (ask, RATE_MAX, cost_max)
-        assert (service["ramp"], service["lease"]) == (sales.RAMP_BLOCKS, sales.LEASE_BLOCKS)
+        assert (service["ramp"], service["commit_window"]) == (sales.RAMP_BLOCKS, sales.COMMIT_WINDOW_BLOCKS)
         assert {offer["ask"] for offer in sold["offers"] if offer["service"] == number} == {ask}
     assert tuple(USUAL_TERMS) == (OGPU // 100, 10_000)
     assert SALE_TERMS == {"render-tile": (OGPU // 1_000, 4_000_000_000)}

@@ -191,7 +191,7 @@ def test_an_attempt_that_the_chain_took_is_said() -> None:
 
 def test_a_milestone_that_got_in_twice_is_said() -> None:
     seen = SceneOfATest("replayed-milestone")
-    seen.attempts = [refused("TrainingMarket.checkpoint"), refused("attestation", "the pool has it")]
+    seen.attempts = [refused("TrainingMarket.report_milestone"), refused("attestation", "the pool has it")]
     reported = (5, MilestoneReported(TASK, 0, Milestone(1, ROOT, 0, ROOT)))
     seen.trace.happened.append(reported)
     assert seen.failures() == []

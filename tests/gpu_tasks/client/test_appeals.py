@@ -51,7 +51,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def plant(bound: Bound) -> None:
     for unit, case in CASES.items():
         bound[Courts].cases[unit] = case
-        bound[Courts].heights.put(501, unit)
+        bound[Courts].agenda.put(501, unit)
 
 
 def ogpu(folder: Path, url: str, *words: str) -> Result:

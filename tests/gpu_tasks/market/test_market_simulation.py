@@ -87,7 +87,7 @@ def test_more_units_than_a_block_may_look_at() -> None:
     post = signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms(OGPU // 100, 3),) * 32))
     for _ in range(3):
         chain.block(*[post] * 2)
-    assert chain.now()[InferenceMarket].open_units.get() == 192
+    assert chain.now()[InferenceMarket].open_unit_count.get() == 192
     in_a_block = HEIGHT_BUDGET.ref_time // STEP_WEIGHT.ref_time + 1
     chain.blocks(17)
     for _ in range(4):
@@ -95,7 +95,7 @@ def test_more_units_than_a_block_may_look_at() -> None:
         chain.block()
         assert len(chain.happened(ev.UnitRefunded)) - before <= in_a_block
     assert {refund.refund for refund in chain.happened(ev.UnitRefunded)} == {Refund.EXPIRED}
-    assert chain.now()[InferenceMarket].open_units.get() == 0
+    assert chain.now()[InferenceMarket].open_unit_count.get() == 0
 
 
 def test_records_that_go_cost_no_block_more_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:

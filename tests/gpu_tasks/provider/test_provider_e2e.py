@@ -26,7 +26,7 @@ def network(tmp_path: Path) -> Iterator[tuple[str, ProviderProcess]]:
     spec = load_spec("dev")
     assert spec.patch is not None
     spec.patch["devices"]["providers"][0]["endpoint"] = f"http://127.0.0.1:{port}"
-    spec.patch["inferenceMarket"]["services"][0]["lease"] = WINDOW_BLOCKS
+    spec.patch["inferenceMarket"]["services"][0]["commit_window"] = WINDOW_BLOCKS
     spec.patch["chainParameters"] = {"InferenceMarket.race_reveal": WINDOW_BLOCKS}
     (tmp_path / "spec.json").write_text(to_json(spec))
     flags = ["--chain", str(tmp_path / "spec.json"), "--alice", "--rpc-port", str(rpc_port), "--no-prometheus"]

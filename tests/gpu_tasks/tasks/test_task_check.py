@@ -27,7 +27,7 @@ def records(chain: TaskChain) -> list[AuctionRecords]:
 
 
 def reckoned(chain: TaskChain, task: Task | None = None) -> dict[str, TaskCheck]:
-    count = chain.market.submitted[CUSTOMER.stash]
+    count = chain.market.submission_counts[CUSTOMER.stash]
     checks = check_task(GENESIS_HASH, chain.task, task or chain.now(), count, records(chain))
     assert len({check.what for check in checks}) == len(checks)
     return {check.what: check for check in checks}
@@ -346,7 +346,7 @@ def test_partners_that_differ_in_a_milestone_are_found() -> None:
 def test_an_award_that_is_gone_while_its_bids_are_there_is_found() -> None:
     chain, _ = awarded()
     (found,) = records(chain)
-    count = chain.market.submitted[CUSTOMER.stash]
+    count = chain.market.submission_counts[CUSTOMER.stash]
     checks = check_task(GENESIS_HASH, chain.task, chain.now(), count, [AuctionRecords(None, found.bids)])
     assert [check.says for check in checks if check.is_right is False] == ["3 bids, and no award"]
     nobody = check_task(GENESIS_HASH, chain.task, chain.now(), count, [AuctionRecords(found.award, {})])
@@ -356,7 +356,7 @@ def test_an_award_that_is_gone_while_its_bids_are_there_is_found() -> None:
 def test_an_award_without_its_beacon_and_a_bid_of_another_class_are_found() -> None:
     chain, _ = awarded()
     (found,) = records(chain)
-    count = chain.market.submitted[CUSTOMER.stash]
+    count = chain.market.submission_counts[CUSTOMER.stash]
     assert found.award is not None
     unseeded = AuctionRecords(replace(found.award, seed=None), found.bids)
     checks = check_task(GENESIS_HASH, chain.task, chain.now(), count, [unseeded])

@@ -33,7 +33,7 @@ PRODUCTS = 20
 PRICE = "0.01"
 JUDGES = 3  # of four validators, one is a party
 BLOCKS_OF_A_CASE = 40
-TERMS = ["--price-min", "0.001", "--price-max", "0.1", "--ramp", "2", "--lease", "20", "--max-tokens", "256"]
+TERMS = ["--price-min", "0.001", "--price-max", "0.1", "--ramp", "2", "--commit-window", "20", "--max-tokens", "256"]
 STASH = {name: ss58.encode(dev_accounts.stash(name)) for name in ("Bob", "Charlie", "Eve")}
 
 

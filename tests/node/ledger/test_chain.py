@@ -179,12 +179,14 @@ def test_the_genesis_keys_are_proved_for_ever(maker: Maker, tmp_path: Path) -> N
     chain.storage.close()
     again = open_at(tmp_path / "maker")
     key, sudo_key = GENESIS_KEYS
-    assert key == again.runtime.item(TrustStake.seats).key()
+    assert key == again.runtime.item(TrustStake.active_set).key()
     assert sudo_key == again.runtime.item(Sudo.key).key()
     proof = again.prove(again.genesis, [key, sudo_key])
     assert proof is not None
     assert verify_proof(root, proof, sudo_key) == dev_accounts.stash("Alice")
-    assert verify_proof(root, proof, key) == codec(Seats).encode(again.runtime.at(block.state)[TrustStake].seats.get())
+    assert verify_proof(root, proof, key) == codec(Seats).encode(
+        again.runtime.at(block.state)[TrustStake].active_set.get()
+    )
     assert again.prove(again.genesis, [key, sudo_key, b"other"]) is None
     assert again.prove(again.genesis, [b"other"]) is None
 

@@ -72,7 +72,7 @@ def test_a_restart_gives_the_same_answers(maker: Maker, tmp_path: Path) -> None:
 
 def test_of_an_epoch_that_the_state_has_forgotten_the_handoff_tells(maker: Maker) -> None:
     runtime = maker.chain.runtime
-    (seat,) = maker.chain.runtime.at(maker.chain.final.state)[TrustStake].seats.get()
+    (seat,) = maker.chain.runtime.at(maker.chain.final.state)[TrustStake].active_set.get()
     other = replace(seat, weight=seat.weight + 1)
     asked: list[int] = []
 
@@ -94,10 +94,10 @@ def test_of_an_epoch_that_the_state_has_forgotten_the_handoff_tells(maker: Maker
 def test_the_next_set_is_handed_on_and_not_the_one_that_goes(maker: Maker) -> None:
     chain = maker.chain
     bound, header = chain.runtime.at(chain.final.state), chain.final.header
-    (seat,) = bound[TrustStake].seats.get()
+    (seat,) = bound[TrustStake].active_set.get()
     other = replace(seat, weight=seat.weight + 1)
     elections.seat(bound[TrustStake], 3, (other,))
-    bound[TrustStake].elected_to.set(3)
+    bound[TrustStake].last_elected_epoch.set(3)
     certificate = chain.final_certificate
     assert certificate is not None
     assert handed_on(chain.parameters, header, certificate, bound) is None

@@ -23,8 +23,8 @@ def test_units_and_tasks_are_counted_in_the_newest_final_block(tmp_path: Path) -
     figures = Figures(maker.chain, machine, metrics, clock)
     block = maker.make()
     state: Any = {
-        InferenceMarket.open_units.key(): codec(U32).encode(UNITS),
-        TrainingMarket.open_tasks.key(): codec(U32).encode(TASKS),
+        InferenceMarket.open_unit_count.key(): codec(U32).encode(UNITS),
+        TrainingMarket.open_task_count.key(): codec(U32).encode(TASKS),
     }
 
     def counted(name: str) -> float | None:

@@ -47,7 +47,7 @@ def test_a_candidate_sees_its_stake_and_whether_it_is_in_jail(tmp_path: Path) ->
     stage = Stage(tmp_path)
     assert (stage.of("ogpu_stake"), stage.of("ogpu_jailed")) == (10_000, 0)
     stake = stage.maker.chain.runtime.at(stage.maker.chain.final.state)[TrustStake]
-    stake.jailed[stake.seats.get()[0].stash] = 1
+    stake.jailed[stake.active_set.get()[0].stash] = 1
     stage.figures._show_stake(stake)
     assert (stage.of("ogpu_stake"), stage.of("ogpu_jailed")) == (10_000, 1)
 

@@ -162,7 +162,7 @@ def test_a_slash_that_waits_is_said_to_keep_everything(bound: Bound) -> None:
     stake = bound[TrustStake]
     stake.delegate(Signed(SAVER), ALICE, 20 * GRAINS)
     stake.undelegate(Signed(SAVER), ALICE, 5 * GRAINS)
-    stake.frozen[ALICE] = 1
+    stake.pending_slash_counts[ALICE] = 1
     kept_by = [lock.kept_by for lock in all_entrusted(dev_apis(), state_of(bound), SAVER)]
     assert kept_by == [SlashWait.UNDECIDED] * 2
 
@@ -173,11 +173,11 @@ def test_what_waits_is_kept_by_each_validator_that_it_answers_for(bound: Bound) 
     stake.unlocking[SAVER] = (Unlocking(ALICE, 7 * GRAINS, 6, answers),)
     (lock,) = all_entrusted(dev_apis(), state_of(bound), SAVER)
     assert lock.kept_by is SlashWait.NONE
-    stake.factors[before] = (OffenceFactor(0, WHOLE // 2),)
+    stake.slash_factors[before] = (OffenceFactor(0, WHOLE // 2),)
     stake.tombstones[before] = 0
     (lock,) = all_entrusted(dev_apis(), state_of(bound), SAVER)
     assert lock.kept_by is SlashWait.RAISABLE, "it was taken, and may be raised"
-    stake.frozen[before] = 1
+    stake.pending_slash_counts[before] = 1
     (lock,) = all_entrusted(dev_apis(), state_of(bound), SAVER)
     assert lock.kept_by is SlashWait.UNDECIDED
 
@@ -187,7 +187,7 @@ def test_a_slash_that_others_may_raise_keeps_what_waits_and_says_until_when(boun
     stake = bound[TrustStake]
     stake.delegate(Signed(SAVER), ALICE, 20 * GRAINS)
     stake.undelegate(Signed(SAVER), ALICE, 5 * GRAINS)
-    stake.factors[ALICE] = (OffenceFactor(0, WHOLE // 2),)
+    stake.slash_factors[ALICE] = (OffenceFactor(0, WHOLE // 2),)
     stake.tombstones[ALICE] = 0
     _, leaving = all_entrusted(dev_apis(), state_of(bound), SAVER)
     assert leaving.kept_by is SlashWait.RAISABLE
@@ -209,7 +209,7 @@ def test_pages_join_without_a_gap_and_cost_what_they_show(bound: Bound, monkeypa
     monkeypatch.setattr(locks_api, "LOCKS_PER_PAGE", 3)
     for number in range(10):
         bound[Balances].hold(ALICE, Hold(TASK_DEPOSIT, number.to_bytes(32, "big")), 1 + number)
-        bound[TrustStake].positions[SAVER, number.to_bytes(32, "big")] = Position(shares=1, era=0, index=0)
+        bound[TrustStake].delegations[SAVER, number.to_bytes(32, "big")] = Position(shares=1, era=0, index=0)
     for number in range(2_000):
         bound[Balances].held_cases[number.to_bytes(32, "big"), Hold(TASK_DEPOSIT, bytes(32))] = 1
     apis, state = dev_apis(), state_of(bound)
@@ -227,7 +227,7 @@ def test_what_waits_is_on_the_first_page_alone(bound: Bound, monkeypatch: pytest
     monkeypatch.setattr(locks_api, "LOCKS_PER_PAGE", 1)
     stake = bound[TrustStake]
     for number in range(3):
-        stake.positions[SAVER, number.to_bytes(32, "big")] = Position(shares=1, era=0, index=0)
+        stake.delegations[SAVER, number.to_bytes(32, "big")] = Position(shares=1, era=0, index=0)
     stake.unlocking[SAVER] = (Unlocking(ALICE, 7, 9),)
     found = all_entrusted(dev_apis(), state_of(bound), SAVER)
     assert [lock.part for lock in found].count(LockPart.LEAVING) == 1

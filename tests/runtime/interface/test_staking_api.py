@@ -55,7 +55,7 @@ def test_what_an_account_has_behind_validators(bound: Bound) -> None:
 def test_what_waits_is_free_when_its_time_is_over_and_nothing_keeps_it(bound: Bound) -> None:
     stake, before = bound[TrustStake], b"b" * 32
     stake.system.number.set(5 * EPOCH_BLOCKS + 1)
-    stake.factors[before] = (OffenceFactor(0, WHOLE // 2),)
+    stake.slash_factors[before] = (OffenceFactor(0, WHOLE // 2),)
     stake.tombstones[before] = 0
     both = (Liability(ALICE, 0, ()), Liability(before, 0, ()))
     stake.unlocking[SAVER.stash] = (
@@ -68,17 +68,17 @@ def test_what_waits_is_free_when_its_time_is_over_and_nothing_keeps_it(bound: Bo
         (10, 5, False), (100, 6, False), (500, stake.unbonding_epochs + 2, True),
     ]  # fmt: skip
     assert found.withdrawable == 10
-    stake.frozen[ALICE] = 1
+    stake.pending_slash_counts[ALICE] = 1
     found = api(bound).stakes(SAVER.stash)
     assert ([each.is_held for each in found.unlocking], found.withdrawable) == ([True] * 3, 0)
 
 
 def test_what_may_be_claimed(bound: Bound) -> None:
     stake = bound[TrustStake]
-    for validator, position in list(stake.positions.under(SAVER.stash)):
+    for validator, position in list(stake.delegations.under(SAVER.stash)):
         assert position is not None
-        stake.positions[SAVER.stash, validator] = replace(position, owed=position.owed + 1)
-    stake.earned[ALICE] = 7
+        stake.delegations[SAVER.stash, validator] = replace(position, owed=position.owed + 1)
+    stake.pending_rewards[ALICE] = 7
     assert api(bound).pending_rewards(ALICE) == (PendingReward(ALICE, 7),)
     assert [each.validator for each in api(bound).pending_rewards(SAVER.stash)] == [ALICE, BOB]
     assert api(bound).pending_rewards(NEW.stash) == ()
@@ -95,11 +95,14 @@ def test_a_candidate_without_office(bound: Bound) -> None:
 
 def test_a_validator_and_what_is_proven_of_it(bound: Bound) -> None:
     stake = bound[TrustStake]
-    stake.eras_points[1], stake.eras_points[2] = (Points(ALICE, 40),), (Points(BOB, 60), Points(ALICE, 20))
+    stake.eras_reward_points[1], stake.eras_reward_points[2] = (
+        (Points(ALICE, 40),),
+        (Points(BOB, 60), Points(ALICE, 20)),
+    )
     stake.elected.set((Standing(BOB, 1),))
     found = summary_of(bound, ALICE)
     assert (found.own, found.total, found.delegators, found.points) == (BOND, 2 * BOND, 1, 20)
     assert (found.in_office, found.elected, found.tombstoned, found.slashes_held) == (True, False, False, 0)
-    stake.frozen[ALICE], stake.tombstones[ALICE] = 3, 2
+    stake.pending_slash_counts[ALICE], stake.tombstones[ALICE] = 3, 2
     found = summary_of(bound, ALICE)
     assert (found.tombstoned, found.slashes_held) == (True, 3)

@@ -32,7 +32,9 @@ FINAL = EPOCH_BLOCKS + 2
 
 def chain_of(count: int = 8) -> MarketChain:
     """In epoch 1, with two candidates who do not sit."""
-    chain = MarketChain(named_keys(count), [NEW, OTHER, SAVER], {"TrustStake.elections": 1}, epoch_blocks=EPOCH_BLOCKS)
+    chain = MarketChain(
+        named_keys(count), [NEW, OTHER, SAVER], {"TrustStake.elections_enabled": 1}, epoch_blocks=EPOCH_BLOCKS
+    )
     chain.block(*(step for who in (NEW, OTHER) for step in offers(who)))
     chain.blocks(FINAL)
     return chain
@@ -58,10 +60,10 @@ def refuses(heartbeats: tuple[Heartbeat, ...], why: str) -> Callable[[Bound], No
     """A step: an inherent with these makes the block invalid, for this reason, and notes nobody."""
 
     def step(bound: Bound) -> None:
-        before = bound[TrustStake].heard[NEW.stash]
+        before = bound[TrustStake].last_online[NEW.stash]
         with pytest.raises(InvalidBlock, match=why), bound.overlay.transaction():
             bound.dispatch(ImOnline.attach(heartbeats=heartbeats), Unsigned())
-        assert bound[TrustStake].heard[NEW.stash] == before
+        assert bound[TrustStake].last_online[NEW.stash] == before
 
     return step
 
@@ -70,7 +72,7 @@ def test_a_heartbeat_counts_for_the_epoch_of_its_block() -> None:
     chain = chain_of()
     assert not chain.now()[TrustStake].was_on_line(NEW.stash, 1)
     chain.block(attach(beat(NEW)))
-    assert chain.now()[TrustStake].heard[NEW.stash] == 2
+    assert chain.now()[TrustStake].last_online[NEW.stash] == 2
     assert chain.happened(HeartbeatReceived) == [HeartbeatReceived(NEW.stash)]
 
 
@@ -78,7 +80,9 @@ def test_the_last_block_before_an_epoch_is_enough_where_finality_comes_once_an_e
     """With that block: none of the epoch itself is final while it lasts, and who had no seat was heard by nobody."""
     chain = chain_of()
     chain.block(attach(beat(NEW, EPOCH_BLOCKS)))
-    assert chain.now()[TrustStake].heard[NEW.stash] == 2, "in epoch 1, not in the one that it was the last block of"
+    assert chain.now()[TrustStake].last_online[NEW.stash] == 2, (
+        "in epoch 1, not in the one that it was the last block of"
+    )
     chain.block(refuses((beat(NEW, FINAL),), "on line in this epoch already"))
     while chain.height < 2 * EPOCH_BLOCKS:
         chain.block(refuses((beat(OTHER, 2 * EPOCH_BLOCKS),), "another epoch"))
@@ -138,12 +142,14 @@ def test_once_an_epoch_and_not_where_the_chain_has_seen_it_at_work() -> None:
     chain.blocks(4)
     again = beat(NEW, chain.height - 1)
     chain.block(attach(again))
-    assert chain.now()[TrustStake].heard[NEW.stash] == 3
+    assert chain.now()[TrustStake].last_online[NEW.stash] == 3
 
 
 def test_a_block_that_the_chain_does_not_call_final_yet_shows_nothing() -> None:
     """It is an ancestor, and may be reverted still."""
-    chain = MarketChain(named_keys(8), [NEW], {"TrustStake.elections": 1}, final_lag=3, epoch_blocks=2 * EPOCH_BLOCKS)
+    chain = MarketChain(
+        named_keys(8), [NEW], {"TrustStake.elections_enabled": 1}, final_lag=3, epoch_blocks=2 * EPOCH_BLOCKS
+    )
     chain.block(*offers(NEW))
     chain.blocks(4)
     chain.block(refuses((beat(NEW, 4),), "not of a block that is final"))
@@ -215,7 +221,7 @@ def test_what_is_signed_says_all_of_it(stash: bytes, number: int, block: bytes) 
 
 def test_in_the_first_epoch_nobody_has_seen_block_zero() -> None:
     """Its hash is known before the chain begins."""
-    chain = MarketChain(named_keys(8), [NEW], {"TrustStake.elections": 1}, epoch_blocks=EPOCH_BLOCKS)
+    chain = MarketChain(named_keys(8), [NEW], {"TrustStake.elections_enabled": 1}, epoch_blocks=EPOCH_BLOCKS)
     chain.block(*offers(NEW))
     chain.block()
     chain.block(refuses((beat(NEW, 0),), "another epoch"), attach(beat(NEW, 1)))

@@ -194,7 +194,7 @@ def test_a_key_has_one_owner_and_one_that_sat_never_another(steps: list[tuple[st
         else:
             chain.block(tolerant(signed(who.stash, call)))
         stake = chain.now()[TrustStake]
-        for seat in stake.seats.get():
+        for seat in stake.active_set.get():
             assert sat.setdefault(seat.session_key, seat.stash) == seat.stash
         for stash, candidate in stake.candidates.items():
             assert candidate is not None

@@ -91,11 +91,11 @@ def chunks_of_a_seat_that_stays(bound: Bound) -> None:
 
 def full_of_moves(bound: Bound) -> None:
     stake = bound[TrustStake]
-    position = stake.positions[ME, SECOND]
+    position = stake.delegations[ME, SECOND]
     assert position is not None
     (move,) = position.moved
     moved = tuple(replace(move, shares=1, answer=replace(move.answer, era=10 + era)) for era in range(MOVED_MAX))
-    stake.positions[ME, SECOND] = replace(position, moved=moved)
+    stake.delegations[ME, SECOND] = replace(position, moved=moved)
 
 
 DELEGATE = does(TrustStake.delegate(FIRST, 13 * OGPU))

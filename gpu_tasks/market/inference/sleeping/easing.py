@@ -18,14 +18,14 @@ EASE_WEIGHT: Weight = work(reads=2, writes=1)
 
 def step(market: InferenceStorage, budget: WeightMeter) -> None:
     """Notice what changed, and stir some more services while the budget lasts."""
-    before, bond_min = market.eased.get(), market.stake.validator_bond_min
+    before, bond_min = market.lowered_bond_min.get(), market.stake.validator_bond_min
     now = replace(before, bond_min=bond_min)
     if bond_min < before.bond_min:
         now = Eased(bond_min, market.height, 0)
     if now.before:
         now = _stirred(market, now, budget)
     if now != before:
-        market.eased.set(now)
+        market.lowered_bond_min.set(now)
 
 
 def _stirred(market: InferenceStorage, eased: Eased, budget: WeightMeter) -> Eased:

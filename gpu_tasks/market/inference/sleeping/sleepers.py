@@ -20,27 +20,27 @@ SLOTS_STIRRED_MAX = 64
 
 def lay_down(market: InferenceStorage, service: int, since: int, unit: bytes) -> None:
     """Add a unit that sleeps from block `since` on."""
-    market.sleeping[service, aged(since, unit)] = True
-    market.sleepers_count[service] += 1
+    market.waiting_units[service, aged(since, unit)] = True
+    market.waiting_unit_count[service] += 1
 
 
 def rouse(market: InferenceStorage, service: int, since: int, unit: bytes) -> None:
     """Take a unit out."""
     key = aged(since, unit)
-    assert (service, key) in market.sleeping, "who is woken has slept"
-    del market.sleeping[service, key]
-    left = market.sleepers_count[service] - 1
+    assert (service, key) in market.waiting_units, "who is woken has slept"
+    del market.waiting_units[service, key]
+    left = market.waiting_unit_count[service] - 1
     if left:
-        market.sleepers_count[service] = left
+        market.waiting_unit_count[service] = left
     else:
-        del market.sleepers_count[service]
+        del market.waiting_unit_count[service]
 
 
 def stir(market: InferenceStorage, slots: dict[int, int], before: int) -> None:
     """Have those woken who sleep since before block `before`; `slots` says how many changed, by service."""
-    queue = {stirred.service: stirred for stirred in market.stirred_services.get()}
+    queue = {stirred.service: stirred for stirred in market.services_to_retry.get()}
     for service, changed in slots.items():
-        if market.sleepers_count[service]:
+        if market.waiting_unit_count[service]:
             known = queue.get(service, Stirred(service, before, 0))
             allowed = min(max(changed, known.slots), SLOTS_STIRRED_MAX)
             queue[service] = Stirred(service, max(before, known.before), allowed)
@@ -49,14 +49,14 @@ def stir(market: InferenceStorage, slots: dict[int, int], before: int) -> None:
 
 def keep_stirred(market: InferenceStorage, queue: StirredServices) -> None:
     """Have these services woken, the first one first."""
-    if queue != market.stirred_services.get():
-        market.stirred_services.set(queue[:UNITS_OPEN_MAX])
+    if queue != market.services_to_retry.get():
+        market.services_to_retry.set(queue[:UNITS_OPEN_MAX])
 
 
 def of_turn(market: InferenceStorage, turn: Stirred) -> tuple[list[bytes], bool]:
     """Whom to wake when it is the turn of a service, and whether more are left for its next."""
     room = WAKES_PER_SLOT * turn.slots
-    keys = (key for key, _ in market.sleeping.under(turn.service))
+    keys = (key for key, _ in market.waiting_units.under(turn.service))
     found = list(islice(takewhile(lambda key: since_of(key) < turn.before, keys), room + 1))
     return [unit_of(key) for key in found[:room]], len(found) > room
 

@@ -30,7 +30,7 @@ def close_commits(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 def close_reveals(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """What was not opened lost its bond; the others wait for a beacon that nobody knows."""
     market.awards[auction_id(task_id, task.auction)] = Award(auctioned_terms(task))
-    del market.on_sale[task_id]
+    del market.open_auctions[task_id]
     task = replace(task, state=TaskState.AWARDING, deadline=0)
     if task.revealed < auctioned_terms(task).slots:
         ending.end(market, task_id, task, TaskOutcome.NO_AWARD)

@@ -61,7 +61,7 @@ def reveal(
     case = bid_case(auction, device)
     market.lock.rededicate(provider, Hold(BID_BOND, case), Hold(TASK_COLLATERAL, case), bid.bond)
     market.lock.lock(provider, Hold(TASK_COLLATERAL, case), offer.collateral - bid.bond)
-    past = record_at(market.records[provider], market.stake.current_era.get())
+    past = record_at(market.provider_records[provider], market.stake.current_era.get())
     opened = Bid(provider, device, bid.device_class, offer.price, offer.blocks, offer.collateral, past)
     market.bids[auction, device] = replace(bid, opened=opened)
     market.put(task_id, replace(task, revealed=task.revealed + 1))

@@ -73,9 +73,9 @@ def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcom
     if task.standby is not None:
         del market.duties[task.standby.provider, task_id]
     end_claims(market, task_id, task)
-    market.open_tasks.set(market.open_tasks.get() - 1)
-    market.finals.drop(task_id)
-    del market.on_sale[task_id]
+    market.open_task_count.set(market.open_task_count.get() - 1)
+    market.final_agenda.drop(task_id)
+    del market.open_auctions[task_id]
     if has_bidding(task) or has_volunteers(task):
         market.clear(task_id)
     ended = replace(task, state=TaskState.ENDED, deadline=market.height + task.windows.keep, outcome=outcome)
@@ -98,7 +98,7 @@ def reopen(market: TrainingStorage, task_id: bytes, task: Task) -> None:
         collateral_min=money.collateral_min(task.rules, price_max, task.order.collateral_min),
     )
     market.emit(TaskReopened(task_id, task.auction + 1, price_max, task.milestones))
-    market.on_sale[task_id] = True
+    market.open_auctions[task_id] = True
     market.put(
         task_id,
         replace(

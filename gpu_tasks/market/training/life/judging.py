@@ -298,7 +298,7 @@ def _accepted(task: Task, slot: Slot) -> TaskOutcome:
 
 def _look(market: TrainingStorage, task_id: bytes, task: Task, why: JudgedFor) -> None:
     """Have the results of a task looked at: after its states were shown, where it has a trace."""
-    market.finals.drop(task_id)
+    market.final_agenda.drop(task_id)
     task = replace(task, state=TaskState.SHOWING, judged_for=why, is_checked=True, close=None)
     if task.order.segments:
         _await_draw(market, task_id, task)
@@ -316,7 +316,7 @@ def _chance_from(task: Task) -> int:
 
 
 def _await_chance(market: TrainingStorage, task_id: bytes, start: int) -> None:
-    market.finals.put(start + AUDIT_DELAYS[-1], task_id)
+    market.final_agenda.put(start + AUDIT_DELAYS[-1], task_id)
 
 
 def _open_cases(market: TrainingStorage, task_id: bytes, task: Task) -> None:

@@ -72,7 +72,7 @@ def volunteer(market: TrainingStorage, task_id: bytes, account: bytes, device: b
     hold = purses.collateral_hold(task_id, task, device, task.draws)
     market.lock.lock(provider, hold, collateral)
     market.devices.assign(device, task_id)
-    past = record_at(market.records[provider], market.stake.current_era.get())
+    past = record_at(market.provider_records[provider], market.stake.current_era.get())
     offer = Bid(provider, device, found.kind, first.price, first.promised, collateral, past)
     market.bids[draw, device] = TaskBid(provider, found.kind, bytes(32), found.bond, offer)
     market.held_bids[draw, device] = True
@@ -127,14 +127,14 @@ def seek(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """Have devices offered as replicas, or jurors, for as long as bids could be committed to."""
     task = replace(task, state=TaskState.VOLUNTEERING, draws=task.draws + 1, volunteers=0, beacon_at=0, close=None)
     task = replace(task, deadline=market.height + task.windows.commit)
-    market.on_sale[task_id] = True
+    market.open_auctions[task_id] = True
     market.put(task_id, task)
     market.emit(ReplicasSought(task_id, task.slots[0].price, _wanted(task), task.deadline))
 
 
 def end_of_offers(market: TrainingStorage, task_id: bytes, task: Task) -> None:
     """No more offers; the beacon that draws is known to nobody yet."""
-    del market.on_sale[task_id]
+    del market.open_auctions[task_id]
     if task.volunteers < _wanted(task):
         _too_few(market, task_id, task)
     else:

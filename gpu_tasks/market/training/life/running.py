@@ -10,11 +10,11 @@ from dataclasses import replace
 from gpu_tasks.market.training import purses
 from gpu_tasks.market.training.events import (
     DoneAlready,
-    MayNotHold,
+    MayNotConfirm,
     MilestoneCounted,
     MilestoneReported,
     NotEligible,
-    NothingToHold,
+    NothingToConfirm,
     NotSlotOwner,
     ResultStated,
     SlotStarted,
@@ -70,7 +70,7 @@ def start(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -
     market.put(task_id, task)
 
 
-def checkpoint(market: TrainingStorage, task_id: bytes, place: int, account: bytes, milestone: Milestone) -> None:
+def report_milestone(market: TrainingStorage, task_id: bytes, place: int, account: bytes, milestone: Milestone) -> None:
     """State the next milestone of a slot; the last one is the result."""
     task, slot = market.worked(task_id, place, account)
     ensure_may_report(market, task, slot, milestone)
@@ -99,17 +99,17 @@ def report(market: TrainingStorage, task_id: bytes, task: Task, place: int, mile
     market.put(task_id, _in_step(market, task, with_slot(task, place, slot)))
 
 
-def hold_checkpoint(market: TrainingStorage, task_id: bytes, account: bytes, number: int, root: bytes) -> None:
+def confirm_checkpoint(market: TrainingStorage, task_id: bytes, account: bytes, number: int, root: bytes) -> None:
     """Sign as the customer or the runner-up that one holds the checkpoint of a milestone: it counts from here."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.RUNNING)
     standby = task.standby
     is_standby = standby is not None and standby.provider == market.devices.operator(account)
     is_customer = account == task.customer
-    ensure(is_customer or is_standby, MayNotHold)
-    ensure(number > task.behind + (task.owed if is_customer else task.done), NothingToHold)
-    newest = known(agreed_milestone(task), NothingToHold)
-    ensure((number, root) == (newest.number, newest.root), NothingToHold)
+    ensure(is_customer or is_standby, MayNotConfirm)
+    ensure(number > task.behind + (task.owed if is_customer else task.done), NothingToConfirm)
+    newest = known(agreed_milestone(task), NothingToConfirm)
+    ensure((number, root) == (newest.number, newest.root), NothingToConfirm)
     task = replace(task, done=number - task.behind, checkpoint=HeldCheckpoint(newest, account))
     # A winner may have a second name that stands by: what that signs for is a place to go on from, and nobody's money.
     if is_customer:

@@ -53,11 +53,11 @@ LOOKS_AT_THE_END = 20
 
 def submit(market: TrainingStorage, customer: bytes, order: TaskOrder, sealed_age_max: int) -> None:
     """Put a task to auction: lock what it can cost, and prepay the looks at it."""
-    ensure(market.open_tasks.get() < TASKS_OPEN_MAX, TooManyTasks)
+    ensure(market.open_task_count.get() < TASKS_OPEN_MAX, TooManyTasks)
     ensure(_is_sound(order, market.interval_blocks_max), UnsoundOrder)
     final = market.beacon.final_height()
     ensure(final - sealed_age_max <= order.sealed_at <= final, StaleOrder)
-    number, genesis = market.submitted[customer], market.system.block_hash[0]
+    number, genesis = market.submission_counts[customer], market.system.block_hash[0]
     task_id, rules, windows = (
         task_id_of(genesis, customer, number),
         market.rules(order),
@@ -67,9 +67,9 @@ def submit(market: TrainingStorage, customer: bytes, order: TaskOrder, sealed_ag
     intervals = order.milestones if is_by_time(order) else 0
     jurors = JURORS if is_replicated(order) else 0
     _prepay(market, customer, market.step_fee * looks(order.auctions, order.slots + jurors, intervals))
-    market.submitted[customer] = number + 1
-    market.open_tasks.set(market.open_tasks.get() + 1)
-    market.on_sale[task_id] = True
+    market.submission_counts[customer] = number + 1
+    market.open_task_count.set(market.open_task_count.get() + 1)
+    market.open_auctions[task_id] = True
     task = Task(
         customer=customer,
         order=order,

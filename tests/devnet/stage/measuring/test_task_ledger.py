@@ -63,8 +63,8 @@ class BlocksOfATest:
             return (PreRuntime(AUTHOR_ENGINE, b"a" * 32),)
         if item is System.account:
             return self.bounds[int.from_bytes(at) - 1][System].account[keys[0]]
-        if item is TrustStake.seats:
-            return self.bounds[int.from_bytes(at) - 1][TrustStake].seats.get()
+        if item is TrustStake.active_set:
+            return self.bounds[int.from_bytes(at) - 1][TrustStake].active_set.get()
         market = self.bounds[int.from_bytes(at) - 1][TrainingMarket]
         return market.tasks[keys[0]] if item is TrainingMarket.tasks else market.step_fee
 

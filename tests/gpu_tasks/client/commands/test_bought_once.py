@@ -84,7 +84,7 @@ main()
 async def _bought(url: str) -> list[Task]:
     async with await ChainClient.connect(url) as client:
         final = await client.finalized()
-        number = await client.read(TrainingMarket.submitted, BOB, at=final)
+        number = await client.read(TrainingMarket.submission_counts, BOB, at=final)
         ids = [task_id_of(client.genesis_hash, BOB, each) for each in range(number)]
         return [task for task in await client.read_many(TrainingMarket.tasks, ids, at=final) if task is not None]
 

@@ -187,12 +187,28 @@ def test_a_queued_unit_says_why_and_can_be_taken_back(ogpu: Ogpu, prompts: str) 
 def test_a_service_of_any_workload_can_be_created_bought_and_closed(ogpu: Ogpu, tmp_path: Path) -> None:
     form = registry.form_named("matmul-hash")
     options = ["--workload", form.name, "--name", "second", "--price-min", "0.01", "--price-max", "1", "--ramp", "10"]
-    options += ["--lease", "20", "--max-tokens", "100", "--key", "//Bob", "--pace", "5", "--datacenter-pace", "90"]
+    options += [
+        "--commit-window",
+        "20",
+        "--max-tokens",
+        "100",
+        "--key",
+        "//Bob",
+        "--pace",
+        "5",
+        "--datacenter-pace",
+        "90",
+    ]
     seeds = tmp_path / "seeds"
     seeds.write_text("17\n")
     dry = as_json(ogpu("--json", "create-service", *options, "--dry-run"))
     assert (dry["deposit"]["ogpu"], dry["unit_of_cost"], dry["sent"]) == ("10", form.cost_unit, False)
-    assert [dry[name] for name in ("lease_blocks", "pace", "consumer_pace", "datacenter_pace")] == [20, 5, None, 90]
+    assert [dry[name] for name in ("commit_window_blocks", "pace", "consumer_pace", "datacenter_pace")] == [
+        20,
+        5,
+        None,
+        90,
+    ]
     assert ogpu("create-service", *options, typed="n\n").exit_code == 1
     assert [row["service"] for row in as_json(ogpu("--json", "services"))] == [0]
 
@@ -202,7 +218,7 @@ def test_a_service_of_any_workload_can_be_created_bought_and_closed(ogpu: Ogpu, 
     row = as_json(ogpu("--json", "services"))[1]
     assert (row["service"], row["name"], row["workload"], row["open"]) == (1, "second", form.name, True)
     assert (row["unit_of_cost"], row["options"]) == (form.cost_unit, "size=64")
-    assert (row["ramp_blocks"], row["lease_blocks"], row["pace"]) == (10, 20, 5)
+    assert (row["ramp_blocks"], row["commit_window_blocks"], row["pace"]) == (10, 20, 5)
     assert (row["consumer_pace"], row["datacenter_pace"]) == (None, 90)
     assert "datacenter" in ogpu("services").output
 
@@ -252,7 +268,7 @@ def test_an_unknown_workload_is_a_sentence(ogpu: Ogpu, prompts: str, monkeypatch
         (["--price-min", "2"], "prices rise from --price-min, above 0, to --price-max"),
         (["--price-min", "0"], "prices rise from --price-min, above 0"),
         (["--price-max", "10000001"], "at most 10000000 oGPU"),
-        (["--lease", "601"], "1<=x<=600"),
+        (["--commit-window", "601"], "1<=x<=600"),
         (["--consumer-pace", "9"], "--consumer-pace 9 needs a --pace too"),
         (["--pace", "9", "--consumer-pace", "5"], "--pace 9, --consumer-pace 5: no class may be slower"),
     ],
@@ -260,7 +276,8 @@ def test_an_unknown_workload_is_a_sentence(ogpu: Ogpu, prompts: str, monkeypatch
 def test_services_that_cannot_be(ogpu: Ogpu, changed: list[str], why: str) -> None:
     options = {
         "--workload": registry.FORMS[1].name, "--name": "x", "--price-min": "1", "--price-max": "1", "--ramp": "0",
-        "--lease": "20", "--max-tokens": "100", "--key": "//Bob", **dict(zip(changed[::2], changed[1::2], strict=True)),
+        "--commit-window": "20", "--max-tokens": "100", "--key": "//Bob",
+        **dict(zip(changed[::2], changed[1::2], strict=True)),
     }  # fmt: skip
     answer = ogpu("create-service", *(word for pair in options.items() for word in pair), "--yes")
     assert answer.exit_code == 2
@@ -269,7 +286,7 @@ def test_services_that_cannot_be(ogpu: Ogpu, changed: list[str], why: str) -> No
 
 def test_who_cannot_pay_is_told_how_much_there_is(ogpu: Ogpu) -> None:
     words = ["--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "1", "--price-max", "1", "--ramp", "0"]
-    words += ["--lease", "20", "--max-tokens", "100", "--key", "//Nobody", "--yes"]
+    words += ["--commit-window", "20", "--max-tokens", "100", "--key", "//Nobody", "--yes"]
     answer = ogpu("create-service", *words)
     assert answer.exit_code == 1
     assert "and the account can spend 0 oGPU. Nothing was sent" in answer.output

@@ -17,7 +17,7 @@ from node_process import NodeProcess, wait_for
 
 pytestmark = pytest.mark.e2e
 EXAMPLES = Path(__file__).parents[4] / "examples"
-TERMS = ["--price-min", "0.01", "--price-max", "1", "--ramp", "0", "--lease", "20", "--max-tokens", "100"]
+TERMS = ["--price-min", "0.01", "--price-max", "1", "--ramp", "0", "--commit-window", "20", "--max-tokens", "100"]
 
 
 def is_open(port: int) -> bool:

@@ -290,7 +290,7 @@ def test_top_finds_the_running_tasks_of_a_key(tmp_path: Path, monkeypatch: pytes
 
     def plant(bound: Bound) -> None:
         market = bound[TrainingMarket]
-        market.submitted[FERDIE_STASH] = 3
+        market.submission_counts[FERDIE_STASH] = 3
         for number, task in enumerate((WAITING, RUNNING_OF_LOGS_COMMAND, ENDED)):
             market.tasks[bytes((number,)) * 32] = task
 

@@ -85,7 +85,7 @@ def posted(url: str) -> int:
 
     async def read() -> int:
         async with await ChainClient.connect(url) as client:
-            found: int = await client.read(InferenceMarket.posted, BOB.account)
+            found: int = await client.read(InferenceMarket.post_counts, BOB.account)
             return found
 
     return asyncio.run(read())

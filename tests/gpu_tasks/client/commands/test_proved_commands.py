@@ -39,7 +39,7 @@ BOB = keypair_from_suri("//Bob")
 NAMED = "do not believe the node at "
 SERVICE = [
     "create-service", "--workload", registry.FORMS[1].name, "--name", "x", "--price-min", "0.01", "--price-max", "1",
-    "--ramp", "0", "--lease", "20", "--max-tokens", "100", "--key", "//Bob",
+    "--ramp", "0", "--commit-window", "20", "--max-tokens", "100", "--key", "//Bob",
 ]  # fmt: skip
 
 
@@ -113,7 +113,7 @@ async def posted(url: str) -> tuple[int, int]:
     """Bob's units and nonce, in the final chain."""
     async with await ChainClient.connect(url) as client:
         final = await client.finalized()
-        count = await client.read(InferenceMarket.posted, BOB.account, at=final)
+        count = await client.read(InferenceMarket.post_counts, BOB.account, at=final)
         return count, (await client.read(System.account, BOB.account, at=final)).nonce
 
 

@@ -188,7 +188,7 @@ def array(folder: Path, indices: str, *more: str, price: str = "2 oGPU", secrets
 
 async def count(url: str) -> int:
     async with await ChainClient.connect(url) as client:
-        return int(await client.read(TrainingMarket.submitted, BOB, at=await client.finalized()))
+        return int(await client.read(TrainingMarket.submission_counts, BOB, at=await client.finalized()))
 
 
 def test_all_are_asked_for_at_once_and_none_is_submitted_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def submitted(folder: Path, url: str, *more: str) -> str:
 
 async def count(url: str) -> int:
     async with await ChainClient.connect(url) as client:
-        return int(await client.read(TrainingMarket.submitted, BOB, at=await client.finalized()))
+        return int(await client.read(TrainingMarket.submission_counts, BOB, at=await client.finalized()))
 
 
 # ---------------------------------------------------------------------------------------------------------- submitting
@@ -513,7 +513,7 @@ def test_what_was_stated_and_held_is_found_in_the_blocks(tmp_path: Path, blobs: 
     with chain_with(tmp_path, planted) as url:
         # of block 1, in which it was planted, nothing is read
         answer(ogpu(tmp_path, url, "amend", planted.name, *OF_BOB, "--extend", "1", "--yes"))
-        step = TrainingMarket.checkpoint(task=planted.id, place=0, milestone=stated)
+        step = TrainingMarket.report_milestone(task=planted.id, place=0, milestone=stated)
         asyncio.run(alice_does(url, Utility.batch(calls=(step,))))
         answer(ogpu(tmp_path, url, "hold", planted.name, *OF_BOB, "--yes"))
         asyncio.run(alice_does(url, TrainingMarket.finish(task=planted.id, place=0, result=done)))

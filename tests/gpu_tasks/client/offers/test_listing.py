@@ -127,7 +127,7 @@ def buying(
 
         async def read(self, item: object, at: bytes) -> Any:
             assert at == b"f" * 32
-            if item is TrustStake.seats:
+            if item is TrustStake.active_set:
                 return [SimpleNamespace(stash=owner, weight=10) for owner in OWNERS[:in_office]]
             if item is Capacity.current:
                 return None  # no roll call yet
@@ -399,9 +399,9 @@ class PlantedRates:
         """Put it there."""
         if self.task is not None:
             self.task(bound)
-        bound.parameters.change(Capacity.roll_calls, 1)
+        bound.parameters.change(Capacity.roll_calls_enabled, 1)
         capacity = bound[Capacity]
-        capacity.in_force.set(True)
+        capacity.is_enforced.set(True)
         capacity.current.set(CALLED)
         (device,) = (name for name, record in bound[Devices].devices.items() if record is not None)
         proof = CapacityProof(bytes(32), WorkShape(256, 4096, 1), 1, self.rate, is_open=True)

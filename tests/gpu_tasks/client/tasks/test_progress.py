@@ -157,7 +157,7 @@ def test_a_checkpoint_is_held_and_its_file_goes_with_the_task(
     changes = follow(tmp_path, monkeypatch, film)
     holding = "; holding milestone 1: its checkpoint is fetched, checked, stored and signed for"
     assert [holding in row["why"] for _, _, row in changes] == [False, True]
-    assert film.sent == [TrainingMarket.hold_checkpoint(task=NAME, number=1, root=run_root(1))]
+    assert film.sent == [TrainingMarket.confirm_checkpoint(task=NAME, number=1, root=run_root(1))]
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [blob]
     follow(tmp_path, monkeypatch, TaskFilm([ended(stated)]))
     assert not list(tmp_path.iterdir())
@@ -186,7 +186,7 @@ def test_what_cannot_be_held_says_why_and_is_tried_again(
     film = TaskFilm([task, replace(task, owed=1, done=1)])
     film.fails = "nobody knows"
     changes = follow(tmp_path, monkeypatch, film)
-    assert "not held: TrainingMarket.hold_checkpoint failed in block 1: nobody knows" in changes[1][2]["why"]
+    assert "not held: TrainingMarket.confirm_checkpoint failed in block 1: nobody knows" in changes[1][2]["why"]
     film = TaskFilm([task, task, task, replace(task, owed=1, done=1)])
     del blobs[address_of(blob)]
     changes = follow(tmp_path, monkeypatch, film)
@@ -230,7 +230,7 @@ def test_where_its_maker_alone_has_a_store_a_checkpoint_goes_there(
     monkeypatch.delitem(PROVIDERS, b"2" * 32)
     film = TaskFilm([a_running_task(1, blob)])
     follow(tmp_path, monkeypatch, film)
-    assert film.sent == [TrainingMarket.hold_checkpoint(task=NAME, number=1, root=run_root(1))], (
+    assert film.sent == [TrainingMarket.confirm_checkpoint(task=NAME, number=1, root=run_root(1))], (
         "it counts, or nothing is paid for"
     )
 
@@ -363,7 +363,7 @@ def test_a_checkpoint_that_does_not_go_on_from_what_counts_is_not_held(
     assert film.sent == []
     film = TaskFilm([own])
     follow(tmp_path, monkeypatch, film)
-    assert film.sent == [TrainingMarket.hold_checkpoint(task=NAME, number=2, root=run_root(2))]
+    assert film.sent == [TrainingMarket.confirm_checkpoint(task=NAME, number=2, root=run_root(2))]
 
 
 def test_a_task_that_is_gone_ends_the_following(

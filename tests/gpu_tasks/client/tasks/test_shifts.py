@@ -50,8 +50,8 @@ MILESTONE, RESULT = Milestone(3, b"r" * 32, 5, b"b" * 32), TaskResult(b"e" * 32,
 
 def calls(task: bytes) -> tuple[Call, ...]:
     return (
-        TrainingMarket.checkpoint(task=task, place=1, milestone=MILESTONE),
-        TrainingMarket.hold_checkpoint(task=task, number=3, root=MILESTONE.root),
+        TrainingMarket.report_milestone(task=task, place=1, milestone=MILESTONE),
+        TrainingMarket.confirm_checkpoint(task=task, number=3, root=MILESTONE.root),
         TrainingMarket.finish(task=task, place=1, result=RESULT),
         TrainingMarket.accept(task=task),
     )
@@ -213,7 +213,7 @@ def compared(chain: History, *, first: int, oldest: int = 0, task: Task | None =
         reading = with_winners(cast(ChainClient, client), chain.task, now, number, records, life)
         found.append(asyncio.run(reading))
     assert client.reads <= 2 * now.auction + len(life.ids).bit_length() * now.auction
-    checks = check_task(GENESIS_HASH, chain.task, now, chain.market.submitted[CUSTOMER.stash], found)
+    checks = check_task(GENESIS_HASH, chain.task, now, chain.market.submission_counts[CUSTOMER.stash], found)
     return {check.what: check for check in checks}
 
 

@@ -95,7 +95,7 @@ def _posted(url: str) -> int:
 
     async def count() -> int:
         async with await ChainClient.connect(url) as client:
-            return int(await client.read(InferenceMarket.posted, BOB))
+            return int(await client.read(InferenceMarket.post_counts, BOB))
 
     return asyncio.run(count())
 

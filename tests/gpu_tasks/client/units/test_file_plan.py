@@ -28,7 +28,7 @@ from gpu_tasks.client.units.lines import (
 from gpu_tasks.client.units.posting import PostError
 from gpu_tasks.client.units.run_record import BatchRecord
 from gpu_tasks.data.unit_output import answers_bytes
-from gpu_tasks.market.inference.services import UNIT_LEASE_MAX, ServiceTerms, lease_of
+from gpu_tasks.market.inference.services import UNIT_COMMIT_WINDOW_MAX, ServiceTerms, commit_window_of
 from gpu_tasks.workloads import registry
 from gpu_tasks.workloads.registry import form_named
 from planned_file import SOLD, WISH, planned, wanted
@@ -232,8 +232,10 @@ def test_a_file_of_no_request_is_refused_with_the_first_reason(tmp_path: Path) -
 
 def test_a_unit_has_no_longer_lease_than_the_chain_gives() -> None:
     room = room_of(WISH, replace(SOLD, pace=1), 10**18)
-    assert lease_of(replace(SOLD, pace=1), room.work_max) <= UNIT_LEASE_MAX
-    assert lease_of(replace(SOLD, pace=1), room.work_max + 2 * PRICED // WISH.rate_max) >= UNIT_LEASE_MAX
+    assert commit_window_of(replace(SOLD, pace=1), room.work_max) <= UNIT_COMMIT_WINDOW_MAX
+    assert (
+        commit_window_of(replace(SOLD, pace=1), room.work_max + 2 * PRICED // WISH.rate_max) >= UNIT_COMMIT_WINDOW_MAX
+    )
     assert room_of(WISH, replace(SOLD, pace=0), 7).bond_free == 7
 
 
@@ -244,7 +246,9 @@ def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
     with path.open("wb") as stream:
         for number in range(3_072):
             stream.write(f"{number:>10}".encode() + b"text" * 1_000 + b"\n")
-    sold = ServiceTerms(b"teacher", train.workload_id, train.model_id, 1, 10**9, ramp=0, lease=30, tokens_max=256)
+    sold = ServiceTerms(
+        b"teacher", train.workload_id, train.model_id, 1, 10**9, ramp=0, commit_window=30, tokens_max=256
+    )
 
     async def taught() -> Sold:
         return train, sold

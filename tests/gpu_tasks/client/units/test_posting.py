@@ -52,7 +52,9 @@ from wallet.suri import keypair_from_suri
 
 WISH = Wish(service=3, cost_max=16, options={}, racers=2, rate_max=10_000_000)
 SERVICE = Service(
-    bytes(32), ServiceTerms(b"any", bytes(32), bytes(32), 1_000_000, 50_000_000, ramp=10, lease=30, tokens_max=64), 0
+    bytes(32),
+    ServiceTerms(b"any", bytes(32), bytes(32), 1_000_000, 50_000_000, ramp=10, commit_window=30, tokens_max=64),
+    0,
 )
 
 
@@ -227,7 +229,7 @@ class Scene:
         return PostingRun(sealer, record, PROMPTS, units, Progress(lambda: None, lambda: None, self.said.append))
 
     async def count(self) -> int:
-        return int(await self.client.read(InferenceMarket.posted, KEY.account))
+        return int(await self.client.read(InferenceMarket.post_counts, KEY.account))
 
 
 @asynccontextmanager
@@ -277,7 +279,7 @@ async def test_a_node_that_lies_about_what_was_posted_before_makes_nobody_post_t
 
         async def lie(item: Any, *keys: Any, at: bytes | None = None) -> Any:
             value = await real(item, *keys, at=at)
-            return value + 1_000_000 if item is InferenceMarket.posted else value
+            return value + 1_000_000 if item is InferenceMarket.post_counts else value
 
         scene.client.read = lie  # type: ignore[method-assign]  # from a node that counts a million units more
         with pytest.raises(PostError, match="ask another node"):
@@ -399,7 +401,7 @@ def test_a_record_is_one_process_s_and_holds_no_prompt(tmp_path: Path) -> None:
 
 OGPU = 100_000_000
 TERMS = ServiceTerms(
-    b"writer", bytes(32), bytes(32), OGPU // 100, 20 * OGPU, ramp=10, lease=30, tokens_max=256, pace=64
+    b"writer", bytes(32), bytes(32), OGPU // 100, 20 * OGPU, ramp=10, commit_window=30, tokens_max=256, pace=64
 )
 WISH_OF_ESTIMATES = Wish(0, 64, {}, 2, OGPU // 20)
 COST = PostingCost(3, locked=46_500_000, prepaid=480_000, fees=94_110, most=16_324_110)

@@ -59,7 +59,7 @@ PERIOD = 100
 
 @pytest.fixture
 def chain() -> MarketChain:
-    return MarketChain(named_keys(4), constants={"Capacity.roll_calls": 1, "Capacity.period": PERIOD})
+    return MarketChain(named_keys(4), constants={"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD})
 
 
 def newest(chain: MarketChain) -> RollCall:
@@ -226,8 +226,8 @@ def test_inspectors_stay_who_they_are_when_the_set_changes(chain: MarketChain) -
     stake, capacity = bound[TrustStake], bound[Capacity]
     drawn = capacity.inspectors(now, alice.device, alice.stash)
     following = stake.beacon.epoch() + 1
-    elections.seat(stake, following, tuple(seat for seat in stake.seats.get() if seat.stash != drawn[0]))
-    stake.elected_to.set(following)
+    elections.seat(stake, following, tuple(seat for seat in stake.active_set.get() if seat.stash != drawn[0]))
+    stake.last_elected_epoch.set(following)
     stake.system.number.set(following * stake.beacon.epoch_blocks + 1)
     assert capacity.inspectors(now, alice.device, alice.stash) == drawn
 
@@ -318,7 +318,7 @@ DRAW_BLOCKS = 4
 
 
 def a_chain() -> MarketChain:
-    numbers = {"Capacity.roll_calls": 1, "Capacity.period": PERIOD}
+    numbers = {"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD}
     return MarketChain(named_keys(6), constants=numbers, pallets=(*PALLETS, ChainParameters))
 
 
@@ -327,7 +327,7 @@ def through_a_roll_call(chain: MarketChain, *answering: Keys) -> None:
     at = called(chain)
     answered(chain, *answering)
     until(chain, times.over_at(at))
-    assert not chain.now()[Capacity].in_force.get() or len(chain.happened(ev.RollCalled)) > 1
+    assert not chain.now()[Capacity].is_enforced.get() or len(chain.happened(ev.RollCalled)) > 1
     chain.block()
 
 
@@ -394,10 +394,10 @@ def test_what_was_proven_opens_nothing_once_it_is_withdrawn() -> None:
     alice = chain.validators[0]
     enrol(chain, SHAPE, alice)
     through_a_roll_call(chain, alice)
-    assert chain.now()[Capacity].shown[alice.device]
+    assert chain.now()[Capacity].opened_rows[alice.device]
     chain.block(signed(alice.stash, Capacity.withdraw(device=alice.device)))
     assert not chain.now()[Capacity].has_proven(alice.device, DeviceClass.CPU)
-    assert not chain.now()[Capacity].shown[alice.device]
+    assert not chain.now()[Capacity].opened_rows[alice.device]
 
 
 def test_switched_off_everybody_works_at_once_and_switched_on_until_a_roll_call_is_over() -> None:
@@ -419,7 +419,7 @@ def test_switched_off_everybody_works_at_once_and_switched_on_until_a_roll_call_
 
 def switched(value: int) -> Callable[[Bound], None]:
     def step(bound: Bound) -> None:
-        change = ParameterChange(Capacity.roll_calls, value)
+        change = ParameterChange(Capacity.roll_calls_enabled, value)
         bound.dispatch(ChainParameters.set_parameter(change=change), Root())
 
     return step

@@ -40,7 +40,7 @@ def seated(stage: CourtChain) -> tuple[bytes, CourtCase, list[Keys]]:
         stage.chain.block()
         case = stage.case(case_id)
         assert case is not None
-        if case.round and case.round.leased_from:
+        if case.round and case.round.commits_from:
             return case_id, case, [stage.chain.keys_of(judge) for judge in case.benches[-1].members]
 
 
@@ -146,7 +146,7 @@ def test_who_commits_after_the_lease_is_too_late() -> None:
     assert case.round is not None
     lease = stage.chain.now()[Courts].commit_blocks
     stage.chain.block(commit_step(first, case_id, BenchKind.COMMITTEE, SAID))
-    while stage.chain.height < case.round.leased_from + lease:
+    while stage.chain.height < case.round.commits_from + lease:
         stage.chain.block()
     late = Courts.commit_opinion(case_id=case_id, commitment=NOTHING)
     stage.chain.block(refused(second.provider, late, OutOfTurn))
@@ -276,10 +276,10 @@ def test_a_long_computation_has_its_time() -> None:
     stage = CourtChain()
     long, short = stage.dispute(run_blocks=40), stage.dispute(run_blocks=13)
     courts = stage.chain.now()[Courts]
-    assert courts.windows(courts.open_case(long)).lease == 60
-    assert courts.windows(courts.open_case(short)).lease == 20
+    assert courts.windows(courts.open_case(long)).commit_window == 60
+    assert courts.windows(courts.open_case(short)).commit_window == 20
     windows = courts.windows(courts.open_case(long))
-    current = rounds.Round(drawn_at=5, leased_from=6, first_commit=7)
+    current = rounds.Round(drawn_at=5, commits_from=6, first_commit=7)
     assert rounds.commit_deadline(current, windows) == 66, "a first commit closes nothing early"
 
 

@@ -28,8 +28,8 @@ def test_a_case_is_shown_with_the_clocks_of_its_bench() -> None:
     assert shown.case == stage.case(case_id)
     assert shown.case.round is not None
     lease = stage.chain.now()[Courts].commit_blocks
-    leased_from = shown.case.round.leased_from or stage.chain.height + 1
-    assert (shown.commits_until, shown.opens_from, shown.opens_until) == (leased_from + lease, 0, 0)
+    commits_from = shown.case.round.commits_from or stage.chain.height + 1
+    assert (shown.commits_until, shown.opens_from, shown.opens_until) == (commits_from + lease, 0, 0)
     stage.run(case_id, until=CaseStage.APPEALABLE)
     assert asked(stage, "case", case_id).case.appealable_until == stage.chain.height + 20
     stage.run(case_id)

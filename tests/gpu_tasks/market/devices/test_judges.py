@@ -22,11 +22,11 @@ def bound() -> Bound:
     chain.blocks(EPOCH_BLOCKS + 2)
     bound = chain.now()
     stake = bound[TrustStake]
-    seats = stake.seats.get()
+    seats = stake.active_set.get()
     elections.seat(stake, 1, tuple(seat for seat in seats if seat.stash != THIRD))
     elections.seat(stake, 2, seats)
-    stake.elected_to.set(2)
-    stake.seated_since[THIRD] = 2
+    stake.last_elected_epoch.set(2)
+    stake.active_since[THIRD] = 2
     return bound
 
 

@@ -13,7 +13,7 @@ from gpu_tasks.market.inference import inference
 from gpu_tasks.market.inference.classes import ALL_CLASSES, age_of_widening, classes_at
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.rules import DEFAULT_RULES
-from gpu_tasks.market.inference.services import Offer, ServiceTerms, is_sound, lease_of, pace_of
+from gpu_tasks.market.inference.services import Offer, ServiceTerms, commit_window_of, is_sound, pace_of
 from gpu_tasks.market.inference.slots import draw_weight
 from gpu_tasks.market.inference.units import UnitState, UnitTerms
 from runtime.frame.runtime import Bound
@@ -96,7 +96,7 @@ def test_a_class_without_a_pace_has_that_of_the_one_below(paces: tuple[int, int,
     assert is_sound(sold)
     assert [pace_of(sold, kind) for kind in DeviceClass] == found
     work = 7 * 10**6
-    assert [lease_of(sold, work, kind) for kind in DeviceClass] == [
+    assert [commit_window_of(sold, work, kind) for kind in DeviceClass] == [
         30 + (-(-3 * 7 // pace) if pace else 0) for pace in found
     ]
 
@@ -201,8 +201,8 @@ def test_a_lease_is_as_long_as_the_slowest_class_that_may_race_needs(kind: Devic
     unit = chain.unit(unit_id)
     assert unit.state is UnitState.RACING
     market = chain.now()[InferenceMarket]
-    assert market.lease_of(unit) == 30 + -(-3 * 64 // pace)
-    assert market.longest_lease(unit) == 30 + -(-3 * 64 // 10), "who judges it may be of any class"
+    assert market.commit_window_of(unit) == 30 + -(-3 * 64 // pace)
+    assert market.longest_commit_window(unit) == 30 + -(-3 * 64 // 10), "who judges it may be of any class"
 
 
 def test_a_place_is_filled_from_the_classes_of_its_race_whatever_the_price_has_become() -> None:
@@ -211,14 +211,14 @@ def test_a_place_is_filled_from_the_classes_of_its_race_whatever_the_price_has_b
     (unit_id,) = chain.post(of_class(CONSUMER, 2))
     chain.blocks(BEACON_AND_FINALITY)
     before = chain.unit(unit_id)
-    lease = chain.now()[InferenceMarket].lease_of(before)
+    lease = chain.now()[InferenceMarket].commit_window_of(before)
     chain.blocks(2 * RAMP)
     keys = chain.keys_of(before.racers[0].owner)
     chain.block(signed(keys.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     chain.blocks(BEACON_AND_FINALITY + 1)
     unit = chain.unit(unit_id)
     assert racers_of(chain, unit_id) == stashes(chain, 1, 2, 3) - {keys.stash}
-    assert chain.now()[InferenceMarket].lease_of(unit) == lease
+    assert chain.now()[InferenceMarket].commit_window_of(unit) == lease
 
 
 def test_a_unit_that_is_drawn_again_has_the_classes_of_its_age() -> None:
@@ -247,7 +247,7 @@ def test_judges_of_any_class_have_time_enough_for_what_fast_devices_raced_for() 
     chain.block(*(attach(attestation(keys, unit_id, chain.unit(unit_id), root)) for keys, root in pairs))
     market = chain.now()[InferenceMarket]
     found = chain.case(unit_id).terms.run_blocks
-    assert found == market.longest_lease(chain.unit(unit_id)) > market.lease_of(chain.unit(unit_id))
+    assert found == market.longest_commit_window(chain.unit(unit_id)) > market.commit_window_of(chain.unit(unit_id))
 
 
 @pytest.mark.parametrize("lag", [4, RAMP + 2])
@@ -262,7 +262,7 @@ def test_finality_that_comes_late_makes_no_slower_class_race_nor_a_lease_longer(
     assert racers_of(chain, unit_id) < stashes(chain, 1, 2, 3)
     market = chain.now()[InferenceMarket]
     assert market.classes_of(unit) == (CONSUMER,)
-    assert market.lease_of(unit) == 30 + -(-3 * 64 // 40)
+    assert market.commit_window_of(unit) == 30 + -(-3 * 64 // 40)
     keys = chain.keys_of(unit.racers[0].owner)
     chain.block(signed(keys.provider, InferenceMarket.decline(unit=unit_id, attempt=1)))
     chain.blocks(2 + lag)

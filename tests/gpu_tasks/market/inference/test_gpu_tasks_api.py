@@ -141,7 +141,7 @@ def test_a_table_of_devices_with_very_many_offers_is_cut_before_they_are_read() 
         bound[Devices].devices[key] = Device(owner, DeviceClass.CPU, uuid_hash, 1, 1, 1, offers=each)
         for service in range(each):
             bound[InferenceMarket].offers[service, key] = Offer(1, 0)
-            bound[InferenceMarket].offered[key] = tuple(range(each))
+            bound[InferenceMarket].device_offers[key] = tuple(range(each))
     chain.state = chain.state.updated(bound.overlay.changes())
     reads = OfferReads(chain)
     apis = Apis(chain.runtime, (GpuTasksApi,))
@@ -205,11 +205,11 @@ def test_who_is_elected_next_must_be_sealed_to_where_readers_has_room_for_both_s
     chain.blocks(8)
     bound = chain.now()
     stake = bound[TrustStake]
-    seats = stake.seats.get()
+    seats = stake.active_set.get()
     elections.seat(stake, 1, tuple(seat for seat in seats if seat.stash != elected))
     elections.seat(stake, 2, seats)
-    stake.elected_to.set(2)
-    stake.seated_since[elected] = 2
+    stake.last_elected_epoch.set(2)
+    stake.active_since[elected] = 2
     chain.state = chain.state.updated(bound.overlay.changes())
     told = {reader.stash: reader.key_since for reader in asked(chain, "judging_readers")}
     assert told == {**dict.fromkeys(others, 0), elected: 7}, "the first block whose state names it for its seat"

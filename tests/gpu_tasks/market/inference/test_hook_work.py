@@ -146,7 +146,7 @@ def test_a_post_of_nothing_takes_up_no_room() -> None:
     chain = crowded(services=1, offers=50, ask=per_thousand(OGPU))
     chain.blocks(2)
     bound = chain.block(refused(MALLORY.stash, InferenceMarket.post(service=1, units=()), UnsoundTerms))
-    assert bound[InferenceMarket].admitted.get().height == 0
+    assert bound[InferenceMarket].admitted_draws.get().height == 0
 
 
 @pytest.mark.usefixtures("_unaudited")
@@ -159,13 +159,13 @@ def test_prices_that_meet_asks_in_every_block_do_not_keep_a_freed_slot_idle(monk
     chain.blocks(2)
     (honest,) = chain.post(terms(OGPU, 1))
     chain.block(*[signed(MALLORY.stash, InferenceMarket.post(service=1, units=(terms(OGPU, 1),) * 32))] * 2)
-    while chain.now()[InferenceMarket].rising.cursor.get() < chain.height:
+    while chain.now()[InferenceMarket].price_rises.cursor.get() < chain.height:
         chain.block()
-    while chain.now()[InferenceMarket].rising.cursor.get() == chain.height:
+    while chain.now()[InferenceMarket].price_rises.cursor.get() == chain.height:
         chain.block()  # from here on, prices meet asks
     chain.block(*(signed(stash, Devices.resume(device=device)) for stash, device in spoils))
     chain.blocks(8)
-    assert list(chain.now()[InferenceMarket].rising.waiting.items()), "more prices wait for their turn"
+    assert list(chain.now()[InferenceMarket].price_rises.waiting.items()), "more prices wait for their turn"
     assert chain.unit(honest).state is UnitState.RACING
 
 
@@ -204,7 +204,9 @@ def test_d1_who_gets_into_a_full_block_is_drawn_in_time(monkeypatch: pytest.Monk
         bound = chain.block(honest, *attack, stir)
         waiting = [height for (height, _), _ in bound[InferenceMarket].draws.waiting.items()]
         assert min(waiting) >= chain.height - 1, "what was posted four blocks ago has been drawn"
-        assert bound[InferenceMarket].admitted.get().weight.ref_time > unit * 2, "and the attacker has his part of it"
+        assert bound[InferenceMarket].admitted_draws.get().weight.ref_time > unit * 2, (
+            "and the attacker has his part of it"
+        )
 
 
 @pytest.mark.usefixtures("_unaudited")
@@ -248,7 +250,8 @@ def test_d2_units_that_were_cancelled_delay_nobody() -> None:
     assert chain.height <= posted_at + 5
     market = chain.now()[InferenceMarket]
     left = [
-        list(schedule.waiting.items()) for schedule in (market.agenda, market.final_agenda, market.draws, market.rising)
+        list(schedule.waiting.items())
+        for schedule in (market.agenda, market.final_agenda, market.draws, market.price_rises)
     ]
     assert {unit for queue in left for (_, unit), _ in queue} == {honest}
 
@@ -303,7 +306,7 @@ def test_a_block_counts_the_reading_of_a_service_once_however_often_it_is_posted
     post = InferenceMarket.post(service=0, units=(terms(OGPU, 2),))
     bound = chain.block(*(signed(stash, post) for stash in (MALLORY.stash, MALLORY.stash, CUSTOMER.stash)))
     drawn = draw_weight(3, 2)
-    assert bound[InferenceMarket].admitted.get().weight == reading_weight(3) + drawn + drawn + drawn
+    assert bound[InferenceMarket].admitted_draws.get().weight == reading_weight(3) + drawn + drawn + drawn
 
 
 @pytest.fixture
@@ -341,7 +344,7 @@ def test_d1_looking_who_sleeps_uses_up_what_a_block_may_wake(monkeypatch: pytest
     chain.block(*post_each(2))
     chain.blocks(8)
     chain.block(signed(chain.validators[0].stash, Devices.resume(device=blake2_256(b"0/0"))))
-    before = [turn.service for turn in chain.block()[InferenceMarket].stirred_services.get()]
-    after = [turn.service for turn in chain.block()[InferenceMarket].stirred_services.get()]
+    before = [turn.service for turn in chain.block()[InferenceMarket].services_to_retry.get()]
+    after = [turn.service for turn in chain.block()[InferenceMarket].services_to_retry.get()]
     assert sorted(before) == [1, 2]
     assert after == before[::-1], "one turn in each block, and nobody woken"

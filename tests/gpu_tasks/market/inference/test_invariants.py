@@ -214,7 +214,7 @@ def test_a_cursor_never_falls_back() -> None:
 def test_nothing_is_put_where_nobody_comes_by_again() -> None:
     bound, unit = queued()
     market, now = bound[InferenceMarket], bound[System].number.get()
-    of_units = (market.agenda, market.final_agenda, market.rising, market.expiring)
+    of_units = (market.agenda, market.final_agenda, market.price_rises, market.expiring)
     for schedule in of_units:
         schedule.put(now + 1, unit.id)
     schedules.draw_at(market, now + 1, 1, unit.id)

@@ -19,7 +19,14 @@ from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.money import work_allowed
 from gpu_tasks.market.inference.numbers import MarketNumbers
 from gpu_tasks.market.inference.rules import DEFAULT_RULES, UnitRules
-from gpu_tasks.market.inference.services import PACE_MAX, UNIT_LEASE_MAX, ServiceTerms, is_sound, lease_of, offer_hold
+from gpu_tasks.market.inference.services import (
+    PACE_MAX,
+    UNIT_COMMIT_WINDOW_MAX,
+    ServiceTerms,
+    commit_window_of,
+    is_sound,
+    offer_hold,
+)
 from gpu_tasks.market.inference.units import Unit, UnitTerms, is_open, unit_id_of
 from market_agents import Agent, Habit
 from runtime.frame.errors import InvalidBlock
@@ -89,7 +96,7 @@ def test_what_may_just_be_posted(good: UnitTerms) -> None:
 
 
 SOLD = ServiceTerms(
-    b"x", WORKLOAD, MODEL, 1_000, 1_000_000, ramp=0, lease=30, tokens_max=1_000, input_share=250_000, pace=64
+    b"x", WORKLOAD, MODEL, 1_000, 1_000_000, ramp=0, commit_window=30, tokens_max=1_000, input_share=250_000, pace=64
 )
 
 
@@ -112,21 +119,21 @@ def test_an_input_token_counts_the_share_that_the_service_names() -> None:
 
 def test_a_lease_is_longer_by_three_times_what_the_slowest_needs_and_has_an_end() -> None:
     """100 tokens at 64 a block take 1.6 blocks, and 4.7 are added; of no pace none."""
-    assert lease_of(SOLD, 100 * 1_000_000) == 30 + 5
-    assert lease_of(SOLD, 64 * 1_000_000) == 30 + 3
-    assert lease_of(replace(SOLD, pace=0), 10**12) == 30
+    assert commit_window_of(SOLD, 100 * 1_000_000) == 30 + 5
+    assert commit_window_of(SOLD, 64 * 1_000_000) == 30 + 3
+    assert commit_window_of(replace(SOLD, pace=0), 10**12) == 30
     chain = MarketChain(named_keys(2))
     chain.blocks(3)
     slow = replace(SOLD, pace=1, tokens_max=10_000)
     chain.block(signed(CUSTOMER.stash, InferenceMarket.create_service(terms=slow)))
-    longest = (UNIT_LEASE_MAX - 30) // 3
+    longest = (UNIT_COMMIT_WINDOW_MAX - 30) // 3
     fits, over = (terms(price=OGPU // 100, tokens=tokens, sealed_at=3) for tokens in (longest, longest + 1))
     chain.block(
         refused(CUSTOMER.stash, InferenceMarket.post(service=1, units=(over,)), ev.UnsoundTerms),
         signed(CUSTOMER.stash, InferenceMarket.post(service=1, units=(fits,))),
     )
     unit = chain.unit(unit_id_of(GENESIS_HASH, CUSTOMER.stash, 0))
-    assert chain.now()[InferenceMarket].windows_of(unit).lease == UNIT_LEASE_MAX
+    assert chain.now()[InferenceMarket].windows_of(unit).commit_window == UNIT_COMMIT_WINDOW_MAX
 
 
 def test_a_service_keeps_to_its_limits() -> None:

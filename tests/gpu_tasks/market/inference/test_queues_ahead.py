@@ -142,7 +142,7 @@ def test_who_has_units_to_be_recalled_is_not_resumed_before() -> None:
     ahead(chain)
     while not chain.happened(ev.RaceMissed):
         chain.block()
-    assert len(chain.now()[Devices].recalled[only.device]) == 2
+    assert len(chain.now()[Devices].requeued_units[only.device]) == 2
     with pytest.raises(dev.DeviceBusy):  # the hook of the next block comes before any call of it
         chain.now().dispatch(Devices.resume(device=only.device), Signed(only.stash))
     chain.block(signed(only.stash, Devices.resume(device=only.device)))
@@ -258,7 +258,7 @@ def test_a_unit_whose_racers_all_wait_is_looked_at_when_it_has_waited_enough() -
     chain.blocks(2)
     current = chain.unit(third).round
     assert current is not None
-    assert chain.now()[InferenceMarket].agenda.places[third] == current.leased_from + 2 * LEASE + 1
+    assert chain.now()[InferenceMarket].agenda.places[third] == current.commits_from + 2 * LEASE + 1
 
 
 def test_nobody_waits_longer_than_two_leases_and_who_let_him_takes_none_ahead_any_more() -> None:
@@ -272,7 +272,7 @@ def test_nobody_waits_longer_than_two_leases_and_who_let_him_takes_none_ahead_an
         chain.block(attach(attestation(only, unit_id, chain.unit(unit_id), RIGHT)))
     waited_since = chain.unit(order[3]).round
     assert waited_since is not None
-    chain.blocks(waited_since.leased_from + 2 * LEASE + 1 - chain.height)
+    chain.blocks(waited_since.commits_from + 2 * LEASE + 1 - chain.height)
     assert chain.device(only).queue == 0
     chain.block()
     held = chain.device(only)

@@ -11,7 +11,7 @@ from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.units import Racer
 from gpu_tasks.market.rounds import Round, Windows
 
-WINDOWS = Windows(lease=30, close=10, reveal=12)
+WINDOWS = Windows(commit_window=30, close=10, reveal=12)
 
 
 def racer(name: str, began: int, committed: int = 0, *, is_out: bool = False, declined: bool = False) -> Racer:
@@ -75,9 +75,9 @@ def test_when_a_race_changes_next_and_when_it_closes() -> None:
     assert race_clocks.next_change((first,), Round(5), WINDOWS) == (None, 5)
     assert race_clocks.next_change((first,), Round(5, 7, 9, 12, 14), WINDOWS) == (26, 12)
     found = race_clocks.as_found(Round(5), (first, second), WINDOWS, 51, 50)
-    assert (found.leased_from, found.closed_at, found.reveals_from) == (51, 0, 0)
+    assert (found.commits_from, found.closed_at, found.reveals_from) == (51, 0, 0)
     found = race_clocks.as_found(Round(5, 7), (first, second), WINDOWS, 51, 50)
-    assert (found.leased_from, found.closed_at, found.reveals_from) == (7, 50, 51)
+    assert (found.commits_from, found.closed_at, found.reveals_from) == (7, 50, 51)
     assert race_clocks.closed_by(Round(5, 7), (racer("a", 5, 9), racer("b", 5)), 8).closed_at == 9
 
 
@@ -87,7 +87,7 @@ def test_with_all_at_it_from_the_draw_on_it_is_the_rounds_clock(
 ) -> None:
     first_commit = drawn + first_after if first_after else 0
     current = Round(drawn, drawn + final_after if final_after else 0, first_commit)
-    assume(not (first_commit and current.leased_from) or first_commit <= current.leased_from + WINDOWS.lease)
+    assume(not (first_commit and current.commits_from) or first_commit <= current.commits_from + WINDOWS.commit_window)
     racers = (racer("a", drawn), *((racer("b", drawn, first_commit),) if first_commit else ()))
     longer = replace(WINDOWS, close=WINDOWS.close + first_after)
     assert race_clocks.commit_deadline(racers[0], current, WINDOWS) == rounds.commit_deadline(current, longer)

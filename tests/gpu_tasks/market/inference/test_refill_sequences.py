@@ -38,7 +38,7 @@ class Scene:
     """The block of the newest draw."""
     idle: int = 0
     """What a miss of the lease costs in this race."""
-    leased_from: int = 0
+    commits_from: int = 0
     first_commit: int = 0
 
     @property
@@ -59,8 +59,8 @@ class Scene:
         """Only who had a whole lease, from the finality of the newest draw, is said to have missed."""
         for event in self.chain.events:
             if isinstance(event, RaceMissed) and event.amount == self.idle:
-                assert self.leased_from, "nobody has missed while no lease runs"
-                assert height > self.leased_from + LEASE
+                assert self.commits_from, "nobody has missed while no lease runs"
+                assert height > self.commits_from + LEASE
                 assert event.provider in self.drawn
 
     def _follow(self, unit: Unit, height: int, final: int) -> None:
@@ -69,13 +69,13 @@ class Scene:
             return
         self.idle = collateral(unit.rules, unit.price) // 100
         if unit.attempt != self.attempt:
-            self.attempt, self.drawn, self.leased_from, self.first_commit = unit.attempt, {}, 0, 0
+            self.attempt, self.drawn, self.commits_from, self.first_commit = unit.attempt, {}, 0, 0
         for racer in unit.racers:
             if racer.owner not in self.drawn:
                 self.drawn[racer.owner] = self.newest = height
-                self.leased_from = 0
-        if not self.leased_from and final >= self.newest:
-            self.leased_from = height
+                self.commits_from = 0
+        if not self.commits_from and final >= self.newest:
+            self.commits_from = height
 
     def may_commit(self, bound: Bound, who: Keys) -> bool:
         """Whether a call of this racer's must be taken, in the middle of a block."""
@@ -88,7 +88,7 @@ class Scene:
         if all(other.commitment or other.has_declined for other in unit.racers):
             return False
         first_draw = min(self.drawn.values())
-        is_leased = not self.leased_from or height <= self.leased_from + LEASE
+        is_leased = not self.commits_from or height <= self.commits_from + LEASE
         took = self.first_commit - first_draw
         close = max(self.first_commit, self.drawn[who.stash] + took) + took + CLOSE
         is_before_close = not self.first_commit or height <= close

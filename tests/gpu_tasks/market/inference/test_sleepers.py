@@ -122,7 +122,7 @@ def test_a_price_that_meets_the_asks_wakes_a_unit_and_nothing_before(asks: tuple
     chain.blocks(BEACON_AND_FINALITY)
     assert asleep(chain, unit_id)
     met = posted_at + money.age_of_price(OGPU // 100, OGPU // 2, ask, 10)
-    assert dict(chain.now()[InferenceMarket].rising.places.items()) == {unit_id: met}
+    assert dict(chain.now()[InferenceMarket].price_rises.places.items()) == {unit_id: met}
     while asleep(chain, unit_id):
         chain.block()
     assert chain.height == met
@@ -138,7 +138,7 @@ def test_a_price_that_meets_no_ask_wakes_nobody() -> None:
     (unit_id,) = chain.post(terms(OGPU // 2, 1))
     chain.blocks(8)
     assert asleep(chain, unit_id)
-    assert not list(chain.now()[InferenceMarket].rising.waiting.items())
+    assert not list(chain.now()[InferenceMarket].price_rises.waiting.items())
 
 
 def test_units_that_nobody_can_serve_do_not_bar_those_behind_them() -> None:
@@ -158,7 +158,7 @@ def test_units_that_nobody_can_serve_do_not_bar_those_behind_them() -> None:
     assert chain.unit(honest).state is UnitState.RACING
     chain.blocks(4)
     assert all(asleep(chain, unit_id) for unit_id in never), "each was tried once"
-    assert not chain.now()[InferenceMarket].stirred_services.get()
+    assert not chain.now()[InferenceMarket].services_to_retry.get()
 
 
 def test_a_unit_that_ends_sleeps_no_more() -> None:
@@ -166,8 +166,8 @@ def test_a_unit_that_ends_sleeps_no_more() -> None:
     unit_id = sleeping_for_want_of(chain, Devices.pause(device=device_of()))
     chain.block(signed(CUSTOMER.stash, InferenceMarket.cancel(unit=unit_id)))
     market = chain.now()[InferenceMarket]
-    assert not list(market.sleeping.items())
-    assert not list(market.sleepers_count.items())
+    assert not list(market.waiting_units.items())
+    assert not list(market.waiting_unit_count.items())
 
 
 def test_a_slot_that_changed_between_a_recording_and_its_draw_is_for_the_next() -> None:
@@ -228,7 +228,7 @@ def test_who_sleeps_since_the_block_of_the_change_was_tried_with_it() -> None:
     for number, since in enumerate((4, 5, 6)):
         lay_down(market, 7, since, unit_named(number))
     stir(market, {7: 1}, before=5)
-    (turn,) = market.stirred_services.get()
+    (turn,) = market.services_to_retry.get()
     assert of_turn(market, turn) == ([unit_named(0)], False)
 
 
@@ -237,7 +237,7 @@ def test_one_turn_is_for_a_bounded_number_of_slots() -> None:
     for number in range(most + 10):
         lay_down(market, 7, 1, unit_named(number))
     stir(market, {7: 10 * SLOTS_STIRRED_MAX}, before=2)
-    (turn,) = market.stirred_services.get()
+    (turn,) = market.services_to_retry.get()
     assert of_turn(market, turn) == ([unit_named(number) for number in range(most)], True)
 
 
@@ -305,7 +305,7 @@ def test_an_owner_who_chilled_and_validates_again_wakes_a_unit() -> None:
     chain.block(signed(LATE.stash, VALIDATES))
     chain.blocks(2 + BEACON_AND_FINALITY)
     assert chain.unit(unit_id).state is UnitState.RACING
-    assert not list(chain.now()[TrustStake].newcomers.keys()), "the market has been told"
+    assert not list(chain.now()[TrustStake].new_candidates.keys()), "the market has been told"
 
 
 def test_an_owner_whose_stake_suffices_again_wakes_a_unit() -> None:
@@ -344,7 +344,7 @@ def test_who_was_never_away_is_no_newcomer() -> None:
     since = chain.now()[TrustStake].candidate_since[LATE.stash]
     chain.block(signed(LATE.stash, VALIDATES), signed(LATE.stash, TrustStake.bond_extra(value=1)))
     assert chain.now()[TrustStake].candidate_since[LATE.stash] == since
-    assert not list(chain.now()[TrustStake].newcomers.keys())
+    assert not list(chain.now()[TrustStake].new_candidates.keys())
 
 
 def test_who_chills_leaves_no_entry() -> None:
@@ -363,10 +363,10 @@ def test_many_who_come_back_at_once_are_told_of_one_after_another(monkeypatch: p
 
     def all_at_once(bound: Bound) -> None:
         for keys in late:
-            bound[TrustStake].newcomers[keys.stash] = True
+            bound[TrustStake].new_candidates[keys.stash] = True
 
     chain.block(all_at_once)
-    left = [len(list(chain.block()[TrustStake].newcomers.keys())) for _ in range(3)]
+    left = [len(list(chain.block()[TrustStake].new_candidates.keys())) for _ in range(3)]
     assert left == [2, 1, 0]
 
 

@@ -349,7 +349,7 @@ def test_a_check_goes_by_what_was_promised_when_its_batch_was_posted() -> None:
     assert terms.collateral == money.collateral(rules, record.price) == record.racers[0].collateral
     assert (terms.rate_ppm, terms.sealed_at) == (record.leaf_audit_ppm, record.terms.sealed_at)
     room = stage.chain.now()[LeafChecks]
-    assert terms.run_blocks == stage.chain.now()[InferenceMarket].longest_lease(record)
+    assert terms.run_blocks == stage.chain.now()[InferenceMarket].longest_commit_window(record)
     assert opened.windows == room.windows_for(terms.run_blocks)
 
 

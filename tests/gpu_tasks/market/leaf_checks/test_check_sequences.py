@@ -84,7 +84,7 @@ def test_every_check_ends_and_every_grain_is_in_its_place(
     ended = {event.unit: event.outcome for event in crowd.stage.chain.happened(LeafCheckEnded)}
     assert set(ended) == set(crowd.units)
     room = crowd.stage.chain.now()[LeafChecks]
-    assert not list(room.heights.places.items()) + list(room.finals.places.items()), "what is over is on no agenda"
+    assert not list(room.agenda.places.items()) + list(room.final_agenda.places.items()), "what is over is on no agenda"
     for unit, outcome in ended.items():
         record = crowd.stage.unit(unit)
         assert record.state is UnitState.SETTLED

@@ -84,8 +84,10 @@ def test_who_is_asked_does_not_change_with_who_sits() -> None:
     called = stage.check(unit).called
     assert len(called) == 6
     stake = stage.chain.now()[TrustStake]
-    (start,) = stake.set_starts.get()
-    stage.chain.block(lambda bound: bound[TrustStake].sets.__setitem__(start, bound[TrustStake].sets[start][:1]))
+    (start,) = stake.validator_set_starts.get()
+    stage.chain.block(
+        lambda bound: bound[TrustStake].validator_sets.__setitem__(start, bound[TrustStake].validator_sets[start][:1])
+    )
     who = stage.answerers(unit)[0].provider
     stage.chain.block(signed(who, stage.show_call(unit)))
     stage.chain.block()

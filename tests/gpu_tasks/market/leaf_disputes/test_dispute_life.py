@@ -38,9 +38,9 @@ def test_the_first_leaf_in_which_two_differ_is_judged_and_no_other(requests: int
     assert stage.check(unit).stage is LeafStage.AWAITED, "what is left is believed as a lone answer: leaves are drawn"
     assert [each.account for each in stage.check(unit).terms.answerers] == [honest.stash]
     room = stage.chain.now()[LeafDisputes]
-    for kept in (room.subtrees, room.leaves, room.duties, room.heights.waiting, room.heights.places):
+    for kept in (room.subtrees, room.leaves, room.duties, room.agenda.waiting, room.agenda.places):
         assert not list(kept.items())
-    assert not list(room.finals.waiting.items()) + list(room.finals.places.items())
+    assert not list(room.final_agenda.waiting.items()) + list(room.final_agenda.places.items())
 
 
 def test_who_is_right_is_paid_and_its_leaves_pass() -> None:

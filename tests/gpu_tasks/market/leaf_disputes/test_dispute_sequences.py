@@ -63,5 +63,5 @@ def test_every_dispute_ends_and_every_grain_is_in_its_place(seed: int, silence: 
         stage.chain.block(*map(tolerant, shown), *map(tolerant, stage.judge_steps()))
     assert not stage.is_disputed(unit), "a dispute without end"
     room = stage.chain.now()[LeafDisputes]
-    assert not list(room.heights.places.items()) + list(room.finals.places.items()), "what is over is on no agenda"
+    assert not list(room.agenda.places.items()) + list(room.final_agenda.places.items()), "what is over is on no agenda"
     assert stage.unit(unit).state in (UnitState.QUEUED, UnitState.SETTLED, UnitState.REFUNDED)

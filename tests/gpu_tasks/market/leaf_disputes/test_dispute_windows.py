@@ -104,9 +104,9 @@ def test_a_racer_that_idles_costs_the_customer_nothing_of_its_price() -> None:
     unit = stage.posted()
     stage.answers[unit] = tuple(leaves_for(unit, 100, wrong) for wrong in (NONE, [3], NONE))
     stage.answering = 2
-    while (current := stage.unit(unit).round) is None or not current.leased_from:
+    while (current := stage.unit(unit).round) is None or not current.commits_from:
         stage.chain.block()
-    while stage.chain.height < current.leased_from + 24:  # the lease of the third is over before the close
+    while stage.chain.height < current.commits_from + 24:  # the lease of the third is over before the close
         stage.chain.block()
     stage.race(unit, UnitState.JUDGING)
     price, before = stage.unit(unit).price, stage.owned(CUSTOMER.stash)

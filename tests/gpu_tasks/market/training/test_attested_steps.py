@@ -227,7 +227,7 @@ def test_the_calls_that_state_the_same_are_free_when_they_succeed() -> None:
     chain = running(slots=2)
     alice = Signed(workers(chain)[0].provider)
     result = TrainingMarket.finish(task=chain.task, place=0, result=a_result(chain.alice))
-    stated = PostDispatch(pays_fee=False, actual_weight=WEIGHTS["TrainingMarket.checkpoint"])
+    stated = PostDispatch(pays_fee=False, actual_weight=WEIGHTS["TrainingMarket.report_milestone"])
     assert next_block(chain).dispatch(checkpoint(chain, 1), alice) == stated
     weight = WEIGHTS["TrainingMarket.finish"] + times(2, WEIGHTS["TrainingMarket.finish slot"])
     assert next_block(chain).dispatch(result, alice) == PostDispatch(pays_fee=False, actual_weight=weight)
@@ -236,7 +236,7 @@ def test_the_calls_that_state_the_same_are_free_when_they_succeed() -> None:
 
 
 def checkpoint(chain: TaskChain, number: int) -> Any:
-    return TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(number))
+    return TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(number))
 
 
 def test_a_milestone_that_was_attested_counts_and_is_gone_on_from() -> None:
@@ -256,7 +256,7 @@ def test_what_they_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
     first = [at_milestone(chain, 1, place) for place in range(2)]
     each = WEIGHTS["Attestations.attach attestation"]
     result = WEIGHTS["TrainingMarket.finish"] + times(2, WEIGHTS["TrainingMarket.finish slot"])
-    whole = WEIGHTS["Attestations.attach"] + times(2, each + WEIGHTS["TrainingMarket.checkpoint"])
+    whole = WEIGHTS["Attestations.attach"] + times(2, each + WEIGHTS["TrainingMarket.report_milestone"])
     monkeypatch.setattr(module, "ATTESTATIONS_MAX", Weight(whole.ref_time))
     assert weight_of(chain, *first) == whole
     assert next_block(chain)[Attestations].weight_of(at_end(chain)) == each + result

@@ -96,11 +96,13 @@ def test_each_interval_is_paid_when_it_is_over_and_the_rest_when_the_time_is_up(
 def test_an_interval_that_is_not_over_is_not_paid() -> None:
     chain, books, alice, _ = begun()
     to_height(chain, 2)
-    chain.do(alice, TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(1)), ev.NotDueYet)
+    chain.do(alice, TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(1)), ev.NotDueYet)
     chain.report(alice, 1)
     assert books.change(alice) == net(SHARE)
-    chain.do(alice, TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(2)), ev.NotDueYet)
-    chain.do(alice, TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(1)), ev.WrongMilestone)
+    chain.do(alice, TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(2)), ev.NotDueYet)
+    chain.do(
+        alice, TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(1)), ev.WrongMilestone
+    )
 
 
 def test_who_is_late_with_an_interval_wins_no_time_by_it() -> None:
@@ -117,7 +119,9 @@ def test_the_last_interval_ends_with_the_result_alone() -> None:
     for number in (1, 2, 3):
         pay_interval(chain, alice, number)
     to_height(chain, 12)
-    chain.do(alice, TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(4)), ev.WrongMilestone)
+    chain.do(
+        alice, TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(4)), ev.WrongMilestone
+    )
 
 
 @pytest.mark.parametrize(("passed", "due"), [(1, 1), (2, 2), (3, 3), (5, 3)])
@@ -171,7 +175,7 @@ def test_a_provider_that_leaves_loses_its_interval_and_a_part_of_the_rest(interv
     lost = (PAY - intervals * SHARE) // 4
     assert books.change(alice) == intervals * net(SHARE) - lost
     assert books.change(CUSTOMER) == -intervals * SHARE + lost - (STOOD_BY if intervals else 0)
-    record = chain.market.records[alice.stash]
+    record = chain.market.provider_records[alice.stash]
     assert record.failed == FAILURE_TIMES * (PAY - intervals * SHARE)
     if intervals:
         assert chain.state() is TaskState.ASKING
@@ -315,9 +319,9 @@ def test_another_end_may_pay_what_is_not_paid_yet() -> None:
 def test_nobody_holds_accepts_disputes_or_shows_what_is_paid_by_time() -> None:
     chain, _, alice, bob = begun()
     pay_interval(chain, alice, 1)
-    hold = TrainingMarket.hold_checkpoint(task=chain.task, number=1, root=RIGHT)
-    chain.ask(hold, ev.NothingToHold)
-    chain.do(bob, hold, ev.NothingToHold)
+    hold = TrainingMarket.confirm_checkpoint(task=chain.task, number=1, root=RIGHT)
+    chain.ask(hold, ev.NothingToConfirm)
+    chain.do(bob, hold, ev.NothingToConfirm)
     for call in (TrainingMarket.accept(task=chain.task), TrainingMarket.dispute(task=chain.task, segment=None)):
         chain.ask(call, ev.WrongTaskState)
     chain.do(chain.keys[3], TrainingMarket.claim_fraud(task=chain.task, commitment=b"c" * 32), ev.WrongTaskState)

@@ -92,7 +92,9 @@ def test_a_proof_convicts_every_partner_who_stated_the_root() -> None:
     judged(chain, says(refuted(TRACE)))
     assert [slot.outcome for slot in chain.now().slots] == [TaskOutcome.LIED] * 2
     assert books.changes(*gang) == [-COLLATERAL] * 2
-    assert [chain.market.records[keys.stash].failed for keys in gang] == [5 * slot.price for slot in chain.now().slots]
+    assert [chain.market.provider_records[keys.stash].failed for keys in gang] == [
+        5 * slot.price for slot in chain.now().slots
+    ]
 
 
 def test_a_proof_brings_a_part_of_the_collateral_of_the_slot_that_it_is_about() -> None:

@@ -319,9 +319,9 @@ def test_nothing_is_left_of_a_task_whose_record_is_dropped() -> None:
     chain.until(TaskState.ENDED)
     chain.blocks(40)
     market = chain.market
-    for kept in (market.tasks, market.awards, market.bids, market.held_bids, market.duties, market.on_sale):
+    for kept in (market.tasks, market.awards, market.bids, market.held_bids, market.duties, market.open_auctions):
         assert not list(kept.items())
-    for pending in (market.heights, market.finals, market.clearing):
+    for pending in (market.agenda, market.final_agenda, market.clearing):
         assert not list(pending.places.items())
 
 
@@ -332,9 +332,9 @@ def test_what_a_block_has_no_room_for_waits_for_the_next_one() -> None:
     chain.blocks(4)
     ended: list[int] = []
     while sum(ended) < DUE:
-        before = chain.market.open_tasks.get()
+        before = chain.market.open_task_count.get()
         chain.block()
-        ended.append(before - chain.market.open_tasks.get())
+        ended.append(before - chain.market.open_task_count.get())
     assert len(ended) > 1
     assert all(ended)
 

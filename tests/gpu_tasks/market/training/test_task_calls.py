@@ -45,8 +45,8 @@ def calls(chain: TaskChain) -> dict[str, Any]:
         "commit_bid": chain.commit_call(alice, an_offer(6 * OGPU)),
         "reveal_bid": chain.reveal_call(alice, an_offer(6 * OGPU)),
         "start": TrainingMarket.start(task=task, place=0),
-        "checkpoint": TrainingMarket.checkpoint(task=task, place=0, milestone=a_milestone(1)),
-        "hold_checkpoint": hold(chain, 1),
+        "checkpoint": TrainingMarket.report_milestone(task=task, place=0, milestone=a_milestone(1)),
+        "confirm_checkpoint": hold(chain, 1),
         "finish": TrainingMarket.finish(task=task, place=0, result=RESULT),
         "accept": TrainingMarket.accept(task=task),
         "dispute": TrainingMarket.dispute(task=task, segment=None),
@@ -62,7 +62,7 @@ STATES = {
     "reveal_bid": (TaskState.REVEALING,),
     "start": (TaskState.STARTING,),
     "checkpoint": (TaskState.RUNNING,),
-    "hold_checkpoint": (TaskState.RUNNING,),
+    "confirm_checkpoint": (TaskState.RUNNING,),
     "finish": (TaskState.RUNNING,),
     "accept": (TaskState.SUBMITTED,),
     "dispute": (TaskState.SUBMITTED,),
@@ -82,7 +82,7 @@ def test_a_call_at_a_wrong_time_changes_nothing(state: TaskState) -> None:
     for name, call in calls(chain).items():
         if state in STATES[name]:
             continue
-        signer = CUSTOMER.stash if name in (*CUSTOMERS, "hold_checkpoint") else chain.alice.provider
+        signer = CUSTOMER.stash if name in (*CUSTOMERS, "confirm_checkpoint") else chain.alice.provider
         errors = (ev.WrongTaskState, ev.NotSlotOwner)  # nobody has a slot yet
         bound = chain.chain.now()
         with pytest.raises(errors):
@@ -95,7 +95,7 @@ WRONG_SIGNERS = {
     "reveal_bid": (TaskState.REVEALING, ev.NoSuchBid, ("bob", "stranger", "customer")),
     "start": (TaskState.STARTING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
     "checkpoint": (TaskState.RUNNING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
-    "hold_checkpoint": (TaskState.RUNNING, ev.MayNotHold, ("alice", "charlie", "stranger")),
+    "confirm_checkpoint": (TaskState.RUNNING, ev.MayNotConfirm, ("alice", "charlie", "stranger")),
     "finish": (TaskState.RUNNING, ev.NotSlotOwner, ("bob", "stranger", "customer")),
     "accept": (TaskState.SUBMITTED, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
     "dispute": (TaskState.SUBMITTED, ev.NotTaskCustomer, ("alice", "bob", "stranger")),
@@ -128,7 +128,7 @@ def test_the_standby_may_hold_with_either_key_and_an_end_is_signed_by_the_stash_
     alice, bob = chain.keys[:2]
     chain.report(alice, 1)
     for account in (bob.stash, bob.provider, CUSTOMER.stash):
-        signed(account, calls(chain)["hold_checkpoint"])(chain.chain.now())
+        signed(account, calls(chain)["confirm_checkpoint"])(chain.chain.now())
     chain.ask(calls(chain)["close"])
     refused(alice.provider, calls(chain)["close"], ev.NotSlotOwner)(chain.chain.now())
     signed(alice.stash, calls(chain)["close"])(chain.chain.now())
@@ -197,7 +197,7 @@ def test_who_cannot_lock_the_task_submits_none() -> None:
 
 def test_no_more_tasks_than_may_be_open() -> None:
     chain = TaskChain(check=lambda _bound, _issued: None)
-    chain.block(lambda bound: bound[TrainingMarket].open_tasks.set(TASKS_OPEN_MAX))
+    chain.block(lambda bound: bound[TrainingMarket].open_task_count.set(TASKS_OPEN_MAX))
     chain.block(refused(CUSTOMER.stash, TrainingMarket.submit(order=an_order()), ev.TooManyTasks))
 
 
@@ -209,7 +209,7 @@ def test_milestones_come_one_after_another_and_the_last_is_the_result() -> None:
     alice = chain.alice
 
     def wrong(number: int) -> None:
-        call = TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(number))
+        call = TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(number))
         refused(alice.provider, call, ev.WrongMilestone)(chain.chain.now())
 
     for number in (0, 2, 4):
@@ -226,15 +226,15 @@ def test_milestones_come_one_after_another_and_the_last_is_the_result() -> None:
 def test_a_milestone_counts_once_and_only_as_it_was_stated() -> None:
     chain = at(TaskState.RUNNING)
     alice = chain.alice
-    chain.ask(hold(chain, 1), ev.NothingToHold)
+    chain.ask(hold(chain, 1), ev.NothingToConfirm)
     chain.report(alice, 1)
-    chain.ask(hold(chain, 2), ev.NothingToHold)
-    chain.ask(hold(chain, 1, b"x" * 32), ev.NothingToHold)  # Of another root, by whoever had the task before
+    chain.ask(hold(chain, 2), ev.NothingToConfirm)
+    chain.ask(hold(chain, 1, b"x" * 32), ev.NothingToConfirm)  # Of another root, by whoever had the task before
     chain.count(1)
-    chain.ask(hold(chain, 1), ev.NothingToHold)
+    chain.ask(hold(chain, 1), ev.NothingToConfirm)
     chain.report(alice, 2)
     chain.report(alice, 3)
-    chain.ask(hold(chain, 2), ev.NothingToHold)  # the newest alone
+    chain.ask(hold(chain, 2), ev.NothingToConfirm)  # the newest alone
     chain.count(3)
     assert chain.now().done == 3
 
@@ -249,11 +249,11 @@ def test_partners_keep_step_and_count_together() -> None:
         refused(first.provider, TrainingMarket.start(task=chain.task, place=place), error)(chain.chain.now())
     chain.start(second, 1)
     chain.report(first, 1)
-    ahead = TrainingMarket.checkpoint(task=chain.task, place=0, milestone=a_milestone(2))
+    ahead = TrainingMarket.report_milestone(task=chain.task, place=0, milestone=a_milestone(2))
     chain.do(first, ahead, ev.DoneAlready)
-    chain.ask(hold(chain, 1), ev.NothingToHold)
+    chain.ask(hold(chain, 1), ev.NothingToConfirm)
     chain.report(second, 1, 1, root=b"x" * 32)
-    chain.ask(hold(chain, 1), ev.NothingToHold)  # two roots
+    chain.ask(hold(chain, 1), ev.NothingToConfirm)  # two roots
     chain.report(first, 2)
     chain.report(second, 2, 1)
     chain.count(2)

@@ -189,7 +189,7 @@ def test_both_may_sign_another_end(state: TaskState) -> None:
     assert books.change(alice) == net(3 * OGPU) - 5 * OGPU
     assert books.change(bob) == net(7 * OGPU // 50)
     assert books.change(CUSTOMER) == 2 * OGPU - 7 * OGPU // 50
-    assert chain.market.records[alice.stash].settled == 0  # it says nothing of work
+    assert chain.market.provider_records[alice.stash].settled == 0  # it says nothing of work
 
 
 def test_an_end_needs_every_provider_of_a_gang() -> None:

@@ -38,7 +38,7 @@ def test_who_does_not_start_loses_a_tenth_and_the_standby_has_the_slot() -> None
     assert books.change(CUSTOMER) == PRICE // 20
     assert chain.is_idle(alice)
     assert not chain.is_idle(bob)
-    assert chain.market.records[alice.stash].failed == 5 * 7 * OGPU
+    assert chain.market.provider_records[alice.stash].failed == 5 * 7 * OGPU
     work(chain, bob, milestones=0)
     share = 8 * OGPU // 50
     assert books.change(bob) == net(share)  # it stood by, and took over
@@ -58,7 +58,7 @@ def test_a_bound_standby_that_does_not_start_loses_as_much_and_is_not_paid_for_s
     assert outcomes == [TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED]
     assert chain.is_idle(bob)
     assert task.terms.price_max == PRICE
-    assert [chain.market.records[keys.stash].failed for keys in (alice, bob)] == [5 * 7 * OGPU, 5 * 8 * OGPU]
+    assert [chain.market.provider_records[keys.stash].failed for keys in (alice, bob)] == [5 * 7 * OGPU, 5 * 8 * OGPU]
 
 
 def test_without_a_standby_what_was_not_started_is_auctioned_again_and_ends_with_its_auctions() -> None:
@@ -110,7 +110,7 @@ def test_who_dies_is_paid_for_what_counted_and_loses_a_quarter_of_the_rest(count
     price = 7 * OGPU
     earned = price * counted // 4
     assert books.change(alice) == net(earned) - (price - earned) // 4
-    assert chain.market.records[alice.stash].failed == 5 * (price - earned)
+    assert chain.market.provider_records[alice.stash].failed == 5 * (price - earned)
     assert chain.state() is (TaskState.ASKING if counted else TaskState.STARTING)
     assert chain.is_idle(alice)
 
@@ -134,7 +134,7 @@ def test_what_only_the_standby_holds_is_no_part_of_the_rest_that_it_is_paid_for(
     alice, bob = chain.keys[:2]
     work(chain, alice, milestones=2, counted=1)
     chain.do(bob, hold(chain, 2))
-    chain.do(bob, hold(chain, 2), ev.NothingToHold)
+    chain.do(bob, hold(chain, 2), ev.NothingToConfirm)
     assert (chain.now().done, chain.now().owed) == (2, 1)
     chain.until(TaskState.ASKING)
     assert books.change(alice) == net(7 * OGPU // 4) - 3 * 7 * OGPU // 4 // 4
@@ -175,7 +175,7 @@ def test_what_the_standby_has_signed_for_the_customer_may_sign_for_too() -> None
     held = chain.now().checkpoint
     assert held is not None
     assert held.holder == CUSTOMER.stash
-    chain.ask(hold(chain, 2), ev.NothingToHold)
+    chain.ask(hold(chain, 2), ev.NothingToConfirm)
     chain.until(TaskState.ASKING)
     earned = 7 * OGPU // 2
     assert books.change(alice) == net(earned) - earned // 4
@@ -242,7 +242,7 @@ def test_milestones_of_a_rest_count_from_where_it_began() -> None:
     assert chain.happened(ev.MilestoneCounted)[-1] == ev.MilestoneCounted(chain.task, 3, CUSTOMER.stash)
     task = chain.now()
     assert (task.behind, task.done, task.owed, task.begun_from) == (2, 1, 1, RIGHT)
-    chain.ask(hold(chain, 3, WRONG), ev.NothingToHold)
+    chain.ask(hold(chain, 3, WRONG), ev.NothingToConfirm)
     chain.until(TaskState.COMMITTING)
     task = chain.now()
     assert (task.behind, task.milestones, task.begun_from) == (3, 1, WRONG)

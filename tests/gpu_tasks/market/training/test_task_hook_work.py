@@ -28,8 +28,8 @@ def test_tasks_and_units_that_wait_cost_no_block_anything(reads: dict[str, list[
     chain = crowd_chain()
     add_units(chain, count)
     add_tasks(chain, count, chain.height + 1_000)
-    assert chain.now()[InferenceMarket].open_units.get() == count
-    assert chain.now()[TrainingMarket].open_tasks.get() == count + 1
+    assert chain.now()[InferenceMarket].open_unit_count.get() == count
+    assert chain.now()[TrainingMarket].open_task_count.get() == count + 1
     for counted in reads.values():
         counted.clear()
     chain.blocks(6)
@@ -50,7 +50,7 @@ def test_tasks_that_are_all_due_at_once_end_a_few_in_each_block(reads: dict[str,
     while left:
         chain.block()
         market = chain.now()[TrainingMarket]
-        still = market.open_tasks.get() - 1
+        still = market.open_task_count.get() - 1
         assert left - still == min(left, in_a_block)
         left = still
     assert most_reads(reads["TrainingMarket"]) <= IDLE_READS + in_a_block * READS_OF_AN_END

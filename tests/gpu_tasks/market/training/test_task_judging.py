@@ -61,8 +61,8 @@ def test_a_lie_that_an_audit_finds_costs_the_collateral_and_pays_nothing(size: i
     due = covered(PRICE, COLLATERAL)
     assert books.change(alice) == -COLLATERAL, "of eight no court of three is left, but more than a third say so"
     assert books.change(CUSTOMER) == due - STOOD_BY
-    assert chain.market.records[alice.stash].failed == 5 * PAID
-    assert chain.market.records[alice.stash].settled == 0
+    assert chain.market.provider_records[alice.stash].failed == 5 * PAID
+    assert chain.market.provider_records[alice.stash].settled == 0
 
 
 def test_an_audit_that_nobody_decides_changes_nothing() -> None:

@@ -75,7 +75,7 @@ def test_an_accepted_result_is_paid_to_the_grain() -> None:
     assert chain.free(TREASURY) - treasury == fee // 2 + small_fee // 2
     assert chain.pot - pot == premium
     assert all(chain.is_idle(keys) for keys in chain.keys)
-    assert chain.market.records[alice.stash].settled > 0
+    assert chain.market.provider_records[alice.stash].settled > 0
 
 
 def test_the_odd_grain_of_a_fee_burns() -> None:

@@ -231,7 +231,7 @@ def any_rules(draw: st.DrawFn) -> TaskRules:
         cancel_burn=draw(shares_of_all),
         no_start_penalty=draw(shares_of_all),
         failure_penalty=draw(shares_of_all),
-        late_times=draw(st.integers(0, 10)),
+        late_penalty_factor=draw(st.integers(0, 10)),
         audit_rate_ppm=draw(st.integers(1_000, 1_000_000)),
     )
 

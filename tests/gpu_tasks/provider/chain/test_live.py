@@ -324,7 +324,7 @@ def test_a_list_of_all_providers_is_read_again_after_some_blocks(monkeypatch: py
 
 def test_so_much_of_an_answer_about_offences_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evidence of each set that sits or sat counts, and none of an epoch that nobody is elected for."""
-    stored = {TrustStake.set_starts: [2, 4], TrustStake.elected_to: 6}
+    stored = {TrustStake.validator_set_starts: [2, 4], TrustStake.last_elected_epoch: 6}
     looked_at: list[object] = []
 
     async def call(*_: object) -> list[dict[str, str]]:

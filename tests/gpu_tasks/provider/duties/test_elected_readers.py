@@ -34,11 +34,11 @@ def elect_the_last(chain: MarketChain) -> None:
     chain.blocks(2 * EPOCH_BLOCKS - 8 - chain.height)
     bound, last = chain.now(), chain.validators[-1].stash
     stake = bound[TrustStake]
-    seats = stake.seats.get()
+    seats = stake.active_set.get()
     elections.seat(stake, 1, tuple(seat for seat in seats if seat.stash != last))
     elections.seat(stake, 2, seats)
-    stake.elected_to.set(2)
-    stake.seated_since[last] = 2
+    stake.last_elected_epoch.set(2)
+    stake.active_since[last] = 2
     chain.state = chain.state.updated(bound.overlay.changes())
 
 

@@ -35,7 +35,7 @@ async def posted(village: Village, blob: bytes, commitment: bytes, tokens_max: i
     for miner in village.miners:
         await village.blobs.put(blob, [f"http://127.0.0.1:{miner.daemon.server.port}"])
     terms = UnitTerms(GRAINS_PER_OGPU, 2, address_of(blob), commitment, village.node.chain.height - 1, tokens_max)
-    number = village.node.chain.now()[InferenceMarket].posted[CUSTOMER.stash]
+    number = village.node.chain.now()[InferenceMarket].post_counts[CUSTOMER.stash]
     village.node.chain.block(signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=(terms,))))
     return unit_id_of(GENESIS_HASH, CUSTOMER.stash, number)
 

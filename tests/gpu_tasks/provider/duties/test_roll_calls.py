@@ -23,7 +23,7 @@ from provider_chain import Miner, Village, inspections_of, roll_call_of
 from simulation.chains.market_chain import OGPU, Keys, MarketChain, named_keys, signed
 
 SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, 30)
-NUMBERS = {"Capacity.roll_calls": 1, "Capacity.period": 100, "Capacity.cpu_rate_min": 1}
+NUMBERS = {"Capacity.roll_calls_enabled": 1, "Capacity.period": 100, "Capacity.cpu_rate_min": 1}
 BLOCKS_MAX = 250
 
 
@@ -118,7 +118,7 @@ async def test_who_answers_has_proven_it_and_who_lies_or_is_silent_has_not(tmp_p
         assert set(looked) == {1, ROWS_DRAWN - 1}
         assert looked[1] == looked[ROWS_DRAWN - 1] + len(objections), "who computed nothing costs one row"
         capacity = village.node.chain.now()[Capacity]
-        assert capacity.in_force.get()
+        assert capacity.is_enforced.get()
         assert [capacity.has_proven(device(one), DeviceClass.CPU) for one in (alice, bob, charlie)] == [
             True,
             False,

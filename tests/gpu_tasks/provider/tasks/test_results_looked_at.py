@@ -47,7 +47,7 @@ async def test_who_takes_over_and_begins_elsewhere_is_found_by_the_checkpoint(
         await village.block()
     stated = village.task(task).slots[0].milestone
     assert stated is not None
-    village.ask(TrainingMarket.hold_checkpoint(task=task, number=1, root=stated.root))
+    village.ask(TrainingMarket.confirm_checkpoint(task=task, number=1, root=stated.root))
     await stop(village, village.slot_miner(task))
     village.bid_for(PRICES[1])
     await village.until(task, TaskState.COMMITTING, blocks=200)

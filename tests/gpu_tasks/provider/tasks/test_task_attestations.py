@@ -30,7 +30,7 @@ USAGE = Usage(0, 0, 0, 0, 0, 0)
 def test_no_step_ends_before_it_begins(started_at: int, reported_at: int, height: int, span: tuple[int, int]) -> None:
     slot = replace(Slot(MAKER.stash, b"d" * 32, 5, 50, 100), started_at=started_at)
     task = a_task(state=TaskState.RUNNING, slots=(slot,), reported_at=reported_at)
-    call = TrainingMarket.checkpoint(task=b"t" * 32, place=0, milestone=Milestone(1, b"r" * 32, 0, b"b" * 32))
+    call = TrainingMarket.report_milestone(task=b"t" * 32, place=0, milestone=Milestone(1, b"r" * 32, 0, b"b" * 32))
     identity = Identity.of(MAKER.stash, keypair(MAKER), GENESIS_HASH)
     statement = attested(identity, task, call, {1: USAGE}, height).statement
     assert (statement.started_at, statement.finished_at) == span

@@ -218,7 +218,7 @@ async def test_without_a_standby_the_rest_is_auctioned_and_goes_on_from_the_chec
         await village.block()
     stated = village.task(task).slots[0].milestone
     assert stated is not None
-    village.ask(TrainingMarket.hold_checkpoint(task=task, number=stated.number, root=stated.root))
+    village.ask(TrainingMarket.confirm_checkpoint(task=task, number=stated.number, root=stated.root))
     await stop(village, winner)
     village.bid_for(PRICES[1])
     await village.until(task, TaskState.COMMITTING, blocks=200)

@@ -91,7 +91,7 @@ def test_minimum_and_all() -> None:
         signed(WHO, TrustStake.undelegate(first, 2 * OGPU + 1)),
     )
     assert (stake(chain, first), stake(chain, second)) == (0, OGPU)
-    assert (WHO, first) not in chain.now()[TrustStake].positions
+    assert (WHO, first) not in chain.now()[TrustStake].delegations
 
 
 def test_rewards_are_pulled_or_compounded() -> None:
@@ -102,13 +102,13 @@ def test_rewards_are_pulled_or_compounded() -> None:
     chain.block(refused(WHO, TrustStake.claim(alice), ev.NothingToClaim))
     chain.blocks(4)
     now = chain.now()[TrustStake]
-    reward = now.eras_reward[1]
+    reward = now.eras_validator_reward[1]
     assert reward is not None
     mine, hers = earned_by(now, WHO, alice), earned_by(now, OTHER.stash, alice)
     rest = reward - reward // 10
     assert mine == hers == (rest - rest // 3) // 2
     free = chain.now()[Balances].free_balance(WHO)
-    own = now.earned[alice]
+    own = now.pending_rewards[alice]
     chain.block(
         signed(WHO, TrustStake.claim(alice)),
         signed(OTHER.stash, TrustStake.compound(alice)),
@@ -117,7 +117,7 @@ def test_rewards_are_pulled_or_compounded() -> None:
     assert chain.now()[Balances].free_balance(WHO) - free == mine
     assert stake(chain, alice, OTHER.stash) == BOND + hers
     assert chain.now()[TrustStake].bonds[alice] == BOND + own
-    assert chain.now()[TrustStake].earned[alice] == 0
+    assert chain.now()[TrustStake].pending_rewards[alice] == 0
 
 
 def test_who_leaves_is_paid_what_it_earned() -> None:
@@ -143,7 +143,7 @@ def test_a_reward_without_delegators_who_stood_for_the_era_stays_in_the_reserve(
     chain.blocks(3)
     now = chain.now()[TrustStake]
     assert now.current_era.get() == 2
-    full, left = now.eras_reward[0], now.eras_reward[1]
+    full, left = now.eras_validator_reward[0], now.eras_validator_reward[1]
     assert full is not None
     assert left is not None
     assert abs(left - (full * 10_000 * 55 // 100 // 10_000)) < full // 100, "commission and the own half are paid"
@@ -155,16 +155,16 @@ def test_moves_have_places() -> None:
     chain.block(signed(WHO, TrustStake.delegate(first, 100 * OGPU)))
     move = TrustStake.redelegate(first, second, OGPU)
     chain.block(signed(WHO, move), signed(WHO, move))
-    position = chain.now()[TrustStake].positions[WHO, second]
+    position = chain.now()[TrustStake].delegations[WHO, second]
     assert position is not None
     assert len(position.moved) == 1, "moves of an era are one"
 
     def full(bound: Bound) -> None:
-        found = bound[TrustStake].positions[WHO, second]
+        found = bound[TrustStake].delegations[WHO, second]
         assert found is not None
         answers = [replace_era(found.moved[0].answer, era) for era in range(1, MOVED_MAX + 1)]
         moved = tuple(type(found.moved[0])(1, answer) for answer in answers)
-        bound[TrustStake].positions[WHO, second] = type(found)(
+        bound[TrustStake].delegations[WHO, second] = type(found)(
             found.shares, found.joined, found.era, found.index, 0, moved
         )
 
@@ -257,6 +257,6 @@ def test_a_pool_that_slashes_emptied_takes_in_nobody_and_lets_go(ppm: int) -> No
     chain.block(refused(OTHER.stash, TrustStake.delegate(alice, BOND), ev.PoolSpent))
     left = stake(chain, alice)
     chain.block(signed(WHO, TrustStake.undelegate(alice, left)))
-    assert (WHO, alice) not in chain.now()[TrustStake].positions
+    assert (WHO, alice) not in chain.now()[TrustStake].delegations
     assert alice not in chain.now()[TrustStake].pools
     chain.now().dispatch(TrustStake.delegate(alice, BOND), Signed(OTHER.stash))

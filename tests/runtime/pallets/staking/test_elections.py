@@ -33,12 +33,12 @@ def test_a_set_is_elected_in_the_first_block_of_the_epoch_before_it() -> None:
     assert chain.now()[TrustStake].validators(2) == (), "not elected yet"
     stake = until_epoch(chain, 1)
     assert stashes(stake.validators(2)) == {*names(chain), NEW.stash}
-    assert stashes(stake.validators(1)) == stashes(stake.seats.get()) == set(names(chain))
+    assert stashes(stake.validators(1)) == stashes(stake.active_set.get()) == set(names(chain))
     assert chain.now()[Session].queued_changed.get()
     (event,) = chain.happened(ev.SetElected)
     assert (event.first, event.seats, event.weight) == (2, 9, 9 * BOND)
     stake = until_epoch(chain, 2)
-    assert NEW.stash in stashes(stake.seats.get())
+    assert NEW.stash in stashes(stake.active_set.get())
     assert NEW.stash in chain.now()[Session].validators.get()
 
 
@@ -87,7 +87,7 @@ def test_sets_are_kept_while_evidence_counts() -> None:
     first = until_epoch(chain, 1).validators(0)
     stake = until_epoch(chain, 6)
     assert stake.validators(1) == ()
-    assert stake.set_starts.get()[0] > 0
+    assert stake.validator_set_starts.get()[0] > 0
     assert stake.validators(2) != first
     assert stashes(stake.validators(2)) == {*names(chain), NEW.stash}
 
@@ -116,10 +116,10 @@ def test_who_is_absent_for_an_epoch_leaves_within_the_cut_and_goes_to_no_jail() 
 @pytest.mark.parametrize(("heard_in", "sits_since", "is_jailed"), [(0, 0, True), (0, 2, False), (1, 0, False)])
 def test_nobody_is_jailed_for_the_time_before_it_sat(heard_in: int, sits_since: int, is_jailed: bool) -> None:
     stake = chain_of().now()[TrustStake]
-    old = stake.seats.get()
+    old = stake.active_set.get()
     for seat in old:
         stake.note_heard(seat.stash, 2)
-    stake.heard[old[0].stash], stake.seated_since[old[0].stash] = heard_in + 1, sits_since
+    stake.last_online[old[0].stash], stake.active_since[old[0].stash] = heard_in + 1, sits_since
     elections._jail_the_absent(stake, old, 2)
     assert (old[0].stash in stake.jailed) is is_jailed
     assert len(list(stake.jailed.items())) == is_jailed
@@ -128,10 +128,10 @@ def test_nobody_is_jailed_for_the_time_before_it_sat(heard_in: int, sits_since: 
 def test_who_was_away_longest_goes_to_jail_first() -> None:
     """There is room for one of four: the first by account is only just too late."""
     stake = chain_of(4).now()[TrustStake]
-    old = stake.seats.get()
+    old = stake.active_set.get()
     for seat in old:
-        stake.heard[seat.stash] = 10
-    stake.heard[old[0].stash], stake.heard[old[2].stash] = 5, 4
+        stake.last_online[seat.stash] = 10
+    stake.last_online[old[0].stash], stake.last_online[old[2].stash] = 5, 4
     elections._jail_the_absent(stake, old, 9)
     assert [stash for stash, _ in stake.jailed.items()] == [old[2].stash]
 
@@ -221,7 +221,7 @@ def test_keys_that_sat_belong_to_their_stash_for_ever() -> None:
 
 
 def test_without_elections_the_set_of_the_genesis_goes_on() -> None:
-    chain = chain_of(**{"TrustStake.elections": 0})
+    chain = chain_of(**{"TrustStake.elections_enabled": 0})
     chain.absent = frozenset([chain.validators[2].stash])
     chain.block(*offers(NEW), heard(NEW), signed(chain.validators[1].stash, TrustStake.chill()))
     genesis = chain.now()[TrustStake].validators(0)
@@ -252,31 +252,31 @@ def test_who_comes_sits_since_the_first_epoch_of_its_set_and_is_known_since_its_
     chain = chain_of()
     chain.block(*offers(NEW), heard(NEW))
     stake = until_epoch(chain, 1)
-    assert stake.seated_since[NEW.stash] == 2
+    assert stake.active_since[NEW.stash] == 2
     assert stake.known_since(NEW.stash) == chain.height
 
 
 def test_the_last_era_of_an_overhang_is_answered_for_as_its_others_are() -> None:
     stake = chain_of().now()[TrustStake]
-    stash = stake.seats.get()[0].stash
-    stake.overhangs[stash] = (Overhang(since=1, first=4, last=6),)
+    stash = stake.active_set.get()[0].stash
+    stake.excess_weights[stash] = (Overhang(since=1, first=4, last=6),)
     assert [stake.answering_era(stash, era) for era in range(3, 8)] == [2, 1, 1, 1, 6]
 
 
 def test_of_many_overhangs_the_newest_are_remembered() -> None:
     stake = chain_of().now()[TrustStake]
-    heavy = replace(stake.seats.get()[0], weight=2 * BOND)
+    heavy = replace(stake.active_set.get()[0], weight=2 * BOND)
     for era in range(1, 13, 2):
         elections._note_overhangs(stake, era * stake.era_epochs, (heavy,))
-    assert [overhang.last for overhang in stake.overhangs[heavy.stash]] == [5, 7, 9, 11]
+    assert [overhang.last for overhang in stake.excess_weights[heavy.stash]] == [5, 7, 9, 11]
 
 
 def test_the_stake_of_an_offender_waits_for_no_seat() -> None:
     stake = chain_of().now()[TrustStake]
-    heavy = replace(stake.seats.get()[0], weight=2 * BOND)
+    heavy = replace(stake.active_set.get()[0], weight=2 * BOND)
     stake.tombstones[heavy.stash] = 0
     elections._note_overhangs(stake, 3 * stake.era_epochs, (heavy,))
-    assert stake.overhangs[heavy.stash] == ()
+    assert stake.excess_weights[heavy.stash] == ()
 
 
 def test_who_sits_and_changes_both_keys_sits_with_both_in_the_next_set() -> None:
@@ -353,16 +353,16 @@ def test_a_small_validator_leaves_though_larger_ones_leave_and_come_again_in_eve
         seats = stashes(stake.validators(era + 2))
         if leaver.stash not in seats:
             break
-        assert stake.leaving_since[leaver.stash] == 2
+        assert stake.retiring_since[leaver.stash] == 2
     else:
         raise AssertionError("it still sits")
-    assert stake.leaving_since[leaver.stash] == 0
+    assert stake.retiring_since[leaver.stash] == 0
 
 
 def test_a_newcomer_sits_and_a_leaver_leaves_though_two_heavier_ones_take_turns() -> None:
     """Each of the two is on line only in the epochs in which it sits, and not in jail: one goes, the other comes."""
     chain = MarketChain(
-        named_keys(8), [NEW, OTHER, SAVER], {"TrustStake.validator_seats": 12}, epoch_blocks=EPOCH_BLOCKS
+        named_keys(8), [NEW, OTHER, SAVER], {"TrustStake.validator_count": 12}, epoch_blocks=EPOCH_BLOCKS
     )
     steady, leaver, swingers = chain.validators, chain.validators[2], (OTHER, SAVER)
     chain.block(*offers(OTHER, 2 * BOND), *offers(SAVER, 2 * BOND))
@@ -387,13 +387,13 @@ def test_who_is_elected_and_has_no_room_waits_since_the_first_time() -> None:
     chain.block(*offers(NEW, 2 * BOND), *offers(OTHER, BOND), heard(NEW, OTHER))
     stake = until_epoch(chain, 1)
     assert NEW.stash in stashes(stake.validators(2))
-    assert stake.waiting.get() == (Waiter(OTHER.stash, 2),)
+    assert stake.waiting_validators.get() == (Waiter(OTHER.stash, 2),)
     chain.block(*offers(SAVER, 3 * BOND), heard(OTHER, SAVER))
     stake = until_epoch(chain, 2)
     assert OTHER.stash in stashes(stake.validators(3)), "before the heavier one, which came later"
-    assert stake.waiting.get() == (Waiter(SAVER.stash, 3),)
+    assert stake.waiting_validators.get() == (Waiter(SAVER.stash, 3),)
     stake = until_epoch(chain, 3)
-    assert stake.waiting.get() == (), "who is not elected, for it gave no sign of life, waits for nothing"
+    assert stake.waiting_validators.get() == (), "who is not elected, for it gave no sign of life, waits for nothing"
 
 
 def test_of_two_that_wait_the_one_that_began_earlier_comes_first_though_both_have_waited() -> None:
@@ -402,10 +402,12 @@ def test_of_two_that_wait_the_one_that_began_earlier_comes_first_though_both_hav
     people = (NEW, OTHER, SAVER, late)
     chain.block(*offers(NEW, 3 * BOND), *offers(OTHER, BOND), *offers(SAVER, 2 * BOND), heard(*people))
     stake = until_epoch(chain, 1)
-    assert {waiter.stash for waiter in stake.waiting.get()} == {OTHER.stash, SAVER.stash}
+    assert {waiter.stash for waiter in stake.waiting_validators.get()} == {OTHER.stash, SAVER.stash}
     chain.block(*offers(late, 4 * BOND), heard(*people))
     stake = until_epoch(chain, 2)
-    assert set(stake.waiting.get()) == {Waiter(OTHER.stash, 2), Waiter(late.stash, 3)}, "of two alike the heavier came"
+    assert set(stake.waiting_validators.get()) == {Waiter(OTHER.stash, 2), Waiter(late.stash, 3)}, (
+        "of two alike the heavier came"
+    )
     chain.block(heard(*people))
     assert OTHER.stash in stashes(until_epoch(chain, 3).validators(4))
 
@@ -415,10 +417,10 @@ def test_who_offers_itself_again_waits_no_more() -> None:
     one, two, three = chain.validators[:3]
     chain.block(*(signed(each.stash, TrustStake.chill()) for each in (one, two, three)))
     stake = until_epoch(chain, 1)
-    waiting = [each for each in (one, two, three) if stake.leaving_since[each.stash]]
+    waiting = [each for each in (one, two, three) if stake.retiring_since[each.stash]]
     assert len(waiting) == 2
-    assert {stake.leaving_since[each.stash] for each in waiting} == {2}
+    assert {stake.retiring_since[each.stash] for each in waiting} == {2}
     chain.block(signed(waiting[1].stash, validates(waiting[1])), heard(waiting[1]))
     stake = until_epoch(chain, 2)
-    assert [stake.leaving_since[each.stash] for each in waiting] == [0, 0], "one has left, one stays"
+    assert [stake.retiring_since[each.stash] for each in waiting] == [0, 0], "one has left, one stays"
     assert waiting[1].stash in stashes(stake.validators(3))

@@ -102,7 +102,7 @@ def test_the_oldest_moves_leave_first() -> None:
     stake = chain.now()[TrustStake]
     left = [(chunk.answers[1].era, chunk.value) for chunk in stake.unlocking[WHO]]
     assert left == [(0, BOND), (1, BOND // 2)]
-    position = stake.positions[WHO, THIRD.stash]
+    position = stake.delegations[WHO, THIRD.stash]
     assert position is not None
     assert [move.answer.era for move in position.moved] == [1, 2]
 
@@ -139,14 +139,14 @@ def test_root_cancels_all_that_waits_and_the_queue_leaves_nothing() -> None:
     chain.block(slashed(FIRST.stash, SlashStep(0, 100_000), SlashStep(100_000, 300_000)))
     chain.block(signed(Root(), TrustLock.cancel_slashes(offender=FIRST.stash)))
     stake = chain.now()[TrustStake]
-    assert (stake.frozen[FIRST.stash], list(stake.held_slashes.items())) == (0, [])
+    assert (stake.pending_slash_counts[FIRST.stash], list(stake.unapplied_slashes.items())) == (0, [])
     chain.blocks(6)
     assert chain.now()[TrustStake].bonds[FIRST.stash] == BOND
     chain.block(slashed(FIRST.stash, SlashStep(0, 100_000)))
     chain.blocks(6)
     stake = chain.now()[TrustStake]
     assert stake.bonds[FIRST.stash] == BOND - BOND // 10
-    assert (list(stake.slash_queue.items()), list(stake.frozen.items())) == ([], [])
+    assert (list(stake.slash_queue.items()), list(stake.pending_slash_counts.items())) == ([], [])
 
 
 def test_an_epoch_that_lies_ahead_counts_as_now() -> None:
@@ -204,7 +204,7 @@ def test_a_candidate_keeps_the_least_bond() -> None:
 def test_nobody_bonds_by_compounding() -> None:
     bound = chain_of(1).blocks(EPOCH_BLOCKS + 1)
     assert bound[Balances].free_balance(STAKING_REWARDS) > OGPU
-    bound[TrustStake].earned[NEWCOMER.stash] = OGPU
+    bound[TrustStake].pending_rewards[NEWCOMER.stash] = OGPU
     refuses(bound, NEWCOMER.stash, TrustStake.compound(NEWCOMER.stash), ev.NotBonded)
 
 
@@ -239,7 +239,7 @@ def test_a_pool_that_ends_leaves_nothing_in_the_pot_of_rewards() -> None:
     chain.block(*(signed(who, TrustStake.undelegate(alice, stake_of(stake, who, alice))) for who in crowd))
     now = chain.now()
     assert alice not in now[TrustStake].pools
-    assert now[Balances].free_balance(STAKING_REWARDS) == now[TrustStake].earned[alice]
+    assert now[Balances].free_balance(STAKING_REWARDS) == now[TrustStake].pending_rewards[alice]
 
 
 def earned(chain: MarketChain, who: bytes) -> Any:
@@ -250,10 +250,10 @@ def test_a_pot_that_burned_its_dust_pays_its_last_payee_what_it_has() -> None:
     bound = chain_of(1).blocks(EPOCH_BLOCKS + 1)
     stake, balances, alice = bound[TrustStake], bound[Balances], FIRST.stash
     there, before = balances.free_balance(STAKING_REWARDS), balances.free_balance(alice)
-    assert stake.earned[alice] == there
-    stake.earned[alice] = there + 1
+    assert stake.pending_rewards[alice] == there
+    stake.pending_rewards[alice] = there + 1
     bound.dispatch(TrustStake.claim(alice), Signed(alice))
-    assert (balances.free_balance(alice) - before, stake.earned[alice]) == (there, 0)
+    assert (balances.free_balance(alice) - before, stake.pending_rewards[alice]) == (there, 0)
 
 
 def test_what_no_provider_earned_is_emitted_again() -> None:
@@ -287,7 +287,7 @@ def test_who_comes_back_is_a_newcomer() -> None:
     chain.block()
     chain.block(signed(Root(), TrustStake.lift_tombstone(stash=FIRST.stash)))
     stake = chain.now()[TrustStake]
-    assert (stake.candidate_since[FIRST.stash], stake.newcomers[FIRST.stash]) == (3, True)
+    assert (stake.candidate_since[FIRST.stash], stake.new_candidates[FIRST.stash]) == (3, True)
 
 
 def test_who_bonds_up_to_the_least_is_a_newcomer() -> None:
@@ -300,7 +300,7 @@ def test_who_bonds_up_to_the_least_is_a_newcomer() -> None:
     assert (stake.is_candidate(who), stake.candidate_since[who]) == (False, 1)
     chain.block(signed(who, TrustStake.bond_extra(OGPU)))
     stake = chain.now()[TrustStake]
-    assert (stake.is_candidate(who), stake.candidate_since[who], stake.newcomers[who]) == (True, 7, True)
+    assert (stake.is_candidate(who), stake.candidate_since[who], stake.new_candidates[who]) == (True, 7, True)
 
 
 def test_keys_that_were_changed_are_free() -> None:

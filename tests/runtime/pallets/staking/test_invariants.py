@@ -84,7 +84,7 @@ def test_eras_only_rise(bound: Bound) -> None:
 
 
 def test_an_epoch_begins_with_a_set_that_was_elected(bound: Bound) -> None:
-    bound[TrustStake].elected_to.set(0)
+    bound[TrustStake].last_elected_epoch.set(0)
     with pytest.raises(AssertionError, match="elected in the epoch before"):
         eras._turn_epoch(bound[TrustStake], 1)
 

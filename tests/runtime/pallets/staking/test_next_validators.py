@@ -82,8 +82,8 @@ def test_the_set_is_the_one_in_the_parents_state() -> None:
     before = hash_of_the_set(chain)
 
     def reseat(bound: Bound) -> None:
-        first, second = bound[TrustStake].sets[0]
-        bound[TrustStake].sets[0] = (first, replace(second, weight=second.weight + 1))
+        first, second = bound[TrustStake].validator_sets[0]
+        bound[TrustStake].validator_sets[0] = (first, replace(second, weight=second.weight + 1))
 
     chain.block(reseat)
     chain.said = (before,)

@@ -278,7 +278,7 @@ def test_what_a_sign_state_lets_through_never_proves_anything(wanted: list[Ballo
 
 
 def chain_seats() -> Any:
-    return CHAIN.now()[TrustStake].seats.get()
+    return CHAIN.now()[TrustStake].active_set.get()
 
 
 CHAIN = chain_of(2)

@@ -23,10 +23,10 @@ def bound() -> Bound:
     chain = MarketChain(named_keys(10), epoch_blocks=EPOCH_BLOCKS)
     chain.blocks(EPOCH_BLOCKS + 2)
     now = chain.now()
-    for seat in now[TrustStake].seats.get():
-        del now[TrustStake].heard[seat.stash]
-    now[TrustStake].present.set(Presence(1))
-    now[TrustStake].late_votes.set(b"")
+    for seat in now[TrustStake].active_set.get():
+        del now[TrustStake].last_online[seat.stash]
+    now[TrustStake].epoch_voters.set(Presence(1))
+    now[TrustStake].late_voters.set(b"")
     return now
 
 
@@ -44,11 +44,11 @@ def certificate(bits: bytes, epoch: int = 1) -> bytes:
 def heard(bound: Bound) -> list[int]:
     """The places of those who were heard in epoch 1."""
     stake = bound[TrustStake]
-    return [place for place, seat in enumerate(stake.seats.get()) if stake.was_on_line(seat.stash, 1)]
+    return [place for place, seat in enumerate(stake.active_set.get()) if stake.was_on_line(seat.stash, 1)]
 
 
 def test_an_author_is_heard_at_once_and_once(bound: Bound) -> None:
-    stash = bound[TrustStake].seats.get()[3].stash
+    stash = bound[TrustStake].active_set.get()[3].stash
     note(bound, author=stash)
     assert heard(bound) == [3]
     assert not bound[TrustStake].was_on_line(stash, 2)
@@ -63,7 +63,7 @@ def test_votes_of_all_certificates_of_the_epoch_are_written_down_at_its_end(boun
     assert heard(bound) == []
     presence.settle(bound[TrustStake])
     assert heard(bound) == [0, 2, 9]
-    assert bound[TrustStake].present.get() == Presence(1)
+    assert bound[TrustStake].epoch_voters.get() == Presence(1)
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_one_that_comes_later_still_is_written_down_an_epoch_late_for_the_set_th
     note(bound, certificate(b"\x03", epoch=0))
     note(bound, certificate(b"\x08", epoch=0))
     seats = stake.validators(0)
-    stake.seats.set(seats[1:])  # somebody has left since, and all others have other places
+    stake.active_set.set(seats[1:])  # somebody has left since, and all others have other places
     presence.settle(stake)
-    stake.seats.set(seats)
+    stake.active_set.set(seats)
     signed = [place for place, seat in enumerate(seats) if stake.was_on_line(seat.stash, 0)]
     assert (signed, heard(bound)) == ([0, 1, 3], []), "in epoch 0, which says nothing of epoch 1"
-    assert stake.late_votes.get() == b""
+    assert stake.late_voters.get() == b""
     note(bound, certificate(b"\x10", epoch=0))
     presence.settle(stake)
     presence.settle(stake)

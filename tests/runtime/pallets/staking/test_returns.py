@@ -108,7 +108,7 @@ def test_the_chain_pays_what_was_expected_and_hardly_more(turns: Turns, commissi
 def paid(bound: Bound) -> dict[bytes, int]:
     """All that was credited behind each validator until now, commissions included."""
     stake = bound[TrustStake]
-    return {stash: stake.earned[stash] + stake.pools[stash].owed for stash, _ in stake.candidates.items()}
+    return {stash: stake.pending_rewards[stash] + stake.pools[stash].owed for stash, _ in stake.candidates.items()}
 
 
 def test_what_a_delegator_has_is_what_was_expected_for_its_part() -> None:

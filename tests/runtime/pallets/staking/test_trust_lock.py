@@ -29,7 +29,7 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.evidence import double, report, sealed
 from simulation.chains.market_chain import BOND, OGPU, STOCK, Keys, MarketChain, named_keys, refused, signed, validates
 
-SITS_ON = {"TrustStake.elections": 0}
+SITS_ON = {"TrustStake.elections_enabled": 0}
 """An offender keeps its seat."""
 
 
@@ -107,13 +107,13 @@ def test_a_block_raises_one_offender_and_takes_one_slash() -> None:
         taken.append(len([event for event in chain.events if isinstance(event, SlashTaken)]))
     assert max(taken) == 1
     assert sum(taken) == len(chain.happened(SlashHeld))
-    assert chain.now()[TrustStake].slash_first.get() == sum(taken)
+    assert chain.now()[TrustStake].first_slash_number.get() == sum(taken)
 
 
 def stake_in_all(chain: MarketChain, who: bytes) -> int:
     """What an account has behind validators and on its way out."""
     stake = chain.now()[TrustStake]
-    behind = sum(stake_of(stake, who, validator) for validator, _ in stake.positions.under(who))
+    behind = sum(stake_of(stake, who, validator) for validator, _ in stake.delegations.under(who))
     return behind + sum(value_now(stake, chunk) for chunk in stake.unlocking[who])
 
 
@@ -426,7 +426,7 @@ def test_stake_that_left_after_the_election_makes_no_offence_smaller() -> None:
     chain.block(*(signed(DELEGATOR.stash, leave) for leave in leaves))
     chain.blocks(6)
     stake = chain.now()[TrustStake]
-    epoch, weights = stake.beacon.epoch(), {seat.stash: seat.weight for seat in stake.seats.get()}
+    epoch, weights = stake.beacon.epoch(), {seat.stash: seat.weight for seat in stake.active_set.get()}
     weight, total = weights[keys[0].stash], sum(weights.values())
     exposed = stake.eras_exposure[epoch, keys[0].stash]
     assert exposed is not None
@@ -495,7 +495,7 @@ def test_all_of_what_moved_and_was_struck_is_named_and_taken_back_at_once() -> N
         refused(who, TrustStake.undelegate(bob, left + 1), NotEnoughStake),
         signed(who, TrustStake.undelegate(bob, left)),
     )
-    assert (who, bob) not in chain.now()[TrustStake].positions
+    assert (who, bob) not in chain.now()[TrustStake].delegations
     (chunk,) = chain.now()[TrustStake].unlocking[who]
     assert chunk.value == left
 

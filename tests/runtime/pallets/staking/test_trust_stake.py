@@ -183,18 +183,21 @@ def test_an_era_pays_for_the_one_before() -> None:
         chain.block(author=bob)
         chain.block(author=alice)
     assert chain.height == 12
-    before = chain.now()[TrustStake].earned[alice.stash]
+    before = chain.now()[TrustStake].pending_rewards[alice.stash]
     chain.block()
     now = chain.now()[TrustStake]
-    paid = now.eras_reward[1]
+    paid = now.eras_validator_reward[1]
     assert paid is not None
     reward = paid * 4 // 6
     commission = reward * 100_000 // 10**6
     half = (reward - commission) // 2
-    assert now.earned[alice.stash] - before == commission + half
+    assert now.pending_rewards[alice.stash] - before == commission + half
     assert earned_by(now, DELEGATOR.stash, alice.stash) == reward - commission - half
-    assert now.earned[bob.stash] == paid * 2 // 6
-    assert free(chain, STAKING_REWARDS) == now.earned[alice.stash] + now.earned[bob.stash] + reward - commission - half
+    assert now.pending_rewards[bob.stash] == paid * 2 // 6
+    assert (
+        free(chain, STAKING_REWARDS)
+        == now.pending_rewards[alice.stash] + now.pending_rewards[bob.stash] + reward - commission - half
+    )
 
 
 def test_what_was_earned_waits_for_ever_and_what_was_not_stays_in_the_reserve() -> None:
@@ -202,15 +205,15 @@ def test_what_was_earned_waits_for_ever_and_what_was_not_stays_in_the_reserve() 
     alice = chain.validators[0].stash
     chain.blocks(4)
     assert chain.now()[Balances].free_balance(RESERVE) == STOCK - STOCK // 3160
-    earned = chain.now()[TrustStake].earned[alice]
+    earned = chain.now()[TrustStake].pending_rewards[alice]
     assert earned == STOCK // 3160 // 2
     chain.blocks(3 * 7)
     stake = chain.now()[TrustStake]
     assert stake.current_era.get() == 8
-    assert [stake.eras_reward[era] is None for era in (1, 2, 3)] == [True, True, False]
+    assert [stake.eras_validator_reward[era] is None for era in (1, 2, 3)] == [True, True, False]
     assert stake.eras_exposure[1, alice] is None
-    assert (stake.eras_points[1], stake.eras_total[1], len(stake.eras_points[3])) == ((), 0, 1)
-    assert stake.earned[alice] == free(chain, STAKING_REWARDS) > 7 * earned
+    assert (stake.eras_reward_points[1], stake.eras_total_stake[1], len(stake.eras_reward_points[3])) == ((), 0, 1)
+    assert stake.pending_rewards[alice] == free(chain, STAKING_REWARDS) > 7 * earned
 
 
 def test_a_chilled_candidate_may_unbond_everything() -> None:
