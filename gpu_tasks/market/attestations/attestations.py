@@ -3,7 +3,7 @@
 An attestation of a unit opens its provider's commitment, so attaching it is the reveal; that of a task states a
 milestone or a result. Always: a block whose attestations break a rule of form is invalid; whether the work is right is
 never judged here; the market of an attestation (`work_source`) decides for authors and importers, and for the signed
-fallbacks: `reveal`, and of tasks the calls `checkpoint` and `finish` of their market.
+fallbacks: `reveal`, and of tasks the calls `report_milestone` and `finish` of their market.
 """
 
 from itertools import pairwise

@@ -434,7 +434,7 @@ def _number(task: Task, entry: TaskEntry, stash: bytes, step: TaskStep) -> int:
 def attested(
     identity: Identity, task: Task, call: Call, usages: Mapping[int, Usage], height: int
 ) -> SignedTaskAttestation:
-    """What states the same as a call of `checkpoint` or `finish`, with what that step took by `usages`.
+    """What states the same as a call of `report_milestone` or `finish`, with what that step took by `usages`.
 
     `height` is that of the newest block. It goes to the node as an attestation, which costs nothing and needs no
     transaction. Where no author puts it into a block, the next try is a call, which is free when it succeeds; then an

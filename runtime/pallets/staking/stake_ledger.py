@@ -5,7 +5,7 @@ Always:
   bond and its own unlocking chunks together. What is delegated is held on the account `STAKES`: `pools[v].stake.value`
   and `leaving[v]` together, which is the sum of the delegators' chunks.
 * Who has a position or a chunk is sustained: its account lives, whatever it owns.
-* What the pot of rewards owes is the sum of `earned` and of the pools' `owed`.
+* What the pot of rewards owes is the sum of `pending_rewards` and of the pools' `owed`.
 * No two candidates share a key, and a session key that has sat is nobody else's for ever.
 """
 

@@ -1,6 +1,6 @@
 """TrustStake: who bonds what, who validates with which keys, what an era pays, what an offence takes.
 
-The storage lies in `seats` and `stake_ledger`, the work on positions in `holdings`, that of an era's turn in `eras`,
+The storage lies in `seats` and `stake_ledger`, the work on delegations in `holdings`, that of an era's turn in `eras`,
 elections in `elections`, slashes in `held_slashes`; here are the calls.
 
 Always:
