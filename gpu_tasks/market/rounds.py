@@ -2,11 +2,11 @@
 
 Racers of a unit and members of a committee pass through the same round, with other windows:
 
-    drawn -> (the draw is final: the lease runs) -> closed -> (the close is final: reveals) -> over
+    drawn -> (the draw is final: the commit window runs) -> closed -> (the close is final: reveals) -> over
       ^                                    |
       └──── a place is drawn again ────────┘  while nobody has committed
 
-Always: heights only grow from left to right, but for a lease that begins anew; a commit is never open once reveals are;
+Always: heights only grow from left to right, but for a window that begins anew; commits close before reveals open;
 the round reads finality through `final_height`, the newest `final_ref` on the ancestry, and nothing else.
 Heights are block numbers; 0 means "not yet".
 """
@@ -46,7 +46,7 @@ class Round:
 
 
 def newest_draw(current: Round) -> int:
-    """The block of the draw for which the lease waits, or waited."""
+    """The block of the draw for which the commit window waits, or waited."""
     return max(current.drawn_at, current.refilled_at)
 
 
@@ -101,7 +101,7 @@ def advanced(current: Round, windows: Windows, height: int, final_height: int) -
 
 
 def leased(current: Round, height: int, final_height: int) -> Round:
-    """The round with its lease, once the newest draw is final."""
+    """The round with its commit window, once the newest draw is final."""
     if current.commits_from or final_height < newest_draw(current):
         return current
     return replace(current, commits_from=height)
@@ -122,7 +122,7 @@ def committed(current: Round, height: int, *, is_last: bool) -> Round:
 
 
 def refilled(current: Round, height: int) -> Round:
-    """The round after a draw in block `height` that filled a place of it: its lease begins anew, for everybody.
+    """The round after a draw in block `height` that filled a place of it: its commit window begins anew, for everybody.
 
     Who was drawn before may commit in every block meanwhile, that of the draw too.
     """

@@ -76,9 +76,9 @@ class CourtsStorage(CourtNumbers):
         return handler_at(index, self.context.members.values())
 
     def windows(self, case: CourtCase) -> Windows:
-        """How long the case's judges have: nobody closes before all have committed or the lease is over."""
-        lease = max(case.rules.commit_blocks, case.terms.run_blocks * 3 // 2)
-        return Windows(commit_window=lease, close=lease, reveal=case.rules.open_blocks)
+        """How long the case's judges have: nobody closes before all have committed or the commit window is over."""
+        commit_window = max(case.rules.commit_blocks, case.terms.run_blocks * 3 // 2)
+        return Windows(commit_window=commit_window, close=commit_window, reveal=case.rules.open_blocks)
 
     def entrants(self) -> list[tuple[bytes, int]]:
         """The validators in office, with their weights: of these judges are drawn."""

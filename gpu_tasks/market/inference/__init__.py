@@ -9,7 +9,7 @@ In reading order:
 * `numbers`: the numbers of the market that a chain may change
 * `events`: what InferenceMarket tells the world, and why a call of it can fail
 * `money`: who gets which part of what a unit's customer locked
-* `storage`: storage, and what is read of it: services, classes, leases
+* `storage`: storage, and what is read of it: services, classes, commit windows
 * `schedules`: when a unit needs the chain's attention, and when its record goes
 * `catalogue`: which services are sold, and which devices work for them from which price on
 * `sleeping`: units that nobody can serve, and what wakes them

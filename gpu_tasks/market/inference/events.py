@@ -117,7 +117,7 @@ class RacerRecalled:
 
 @event
 class RaceMissed:
-    """A racer did not commit within the lease, or did not open its commitment; `amount` of its collateral burned."""
+    """A racer did not commit within the window, or did not open its commitment; `amount` of its collateral burned."""
 
     unit: UnitId
     provider: AccountId

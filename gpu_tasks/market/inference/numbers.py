@@ -53,7 +53,7 @@ class MarketNumbers(Pallet):
     )  # fmt: skip
     idle_penalty: Parameter[U32] = Parameter(
         DEFAULT_RULES.idle_penalty, unit="ppm", least=0, greatest=ALL - 1,
-        doc="Of the collateral, burned of a racer that did not commit in a whole lease; less than all, which holds it.",
+        doc="Of the collateral, burned of a racer that missed a whole commit window; less than all, which holds it.",
     )  # fmt: skip
     # Whoever has lost all of its collateral could leave before the unit's end, and no block could end the unit then.
     withheld_penalty: Parameter[U32] = Parameter(

@@ -37,7 +37,7 @@ from runtime.frame.pallet import ensure, known
 
 
 def step(market: InferenceStorage, unit: OpenUnit) -> None:
-    """Do what is due in a race: start the lease, end racers' time, open reveals, read the outcome."""
+    """Do what is due in a race: start the commit window, end racers' time, open reveals, read the outcome."""
     windows, height = market.windows_of(unit.record), market.height
     final = market.beacon.final_height()
     current = rounds.leased(round_of(unit.record), height, final)
@@ -161,7 +161,7 @@ def _end_time(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> Ope
 
 
 def _let_out(market: InferenceStorage, unit: OpenUnit, racer: Racer, last: int, windows: Windows) -> OpenUnit:
-    """End a racer's time, which was over at block `last`; if it had a whole lease, that is a miss."""
+    """End a racer's time, which was over at block `last`; if it had a whole commit window, that is a miss."""
     end = race_clocks.commit_end(racer, round_of(unit.record), windows)
     # whom a faster racer's commit shut out has not missed
     if end is not None and last >= end:

@@ -1,8 +1,8 @@
 """How long each racer has: a clock of its own, which runs from the block in which its device turned to the unit.
 
-Always: whoever turned to the unit has a whole lease from then on, but once a rival has committed only twice as long as
+Always: whoever turned to the unit has a whole window from then on, but once a rival has committed only twice as long as
 that one took, and the close of the rules; whoever has not yet turned to it has all of that before it, but waits no
-longer than two leases; commits are closed when nobody has time left. With all racers at it from the draw on, this is
+longer than two windows; commits are closed when nobody has time left. With all racers at it from the draw on, this is
 the round's own clock (`rounds.py`), with a close that is longer by the time of the first.
 
 Twice: of two devices of one kind, one is some per cent slower, which is more blocks the more a unit computes. Who is
@@ -16,8 +16,8 @@ from gpu_tasks.market.inference.units import Racer
 from gpu_tasks.market.rounds import Round, Windows
 
 WAIT_COMMIT_WINDOWS = 2
-"""A racer that has not turned to its unit after so many leases of it is recalled: else one unit of a service with a
-lease of hours, on the device of whoever posted it, would hold up all that was drawn behind it."""
+"""A racer that has not turned to its unit after so many windows of it is recalled: else one unit of a service with a
+commit window of hours, on the device of whoever posted it, would hold up all that was drawn behind it."""
 
 
 def is_open(racer: Racer) -> bool:
@@ -26,7 +26,7 @@ def is_open(racer: Racer) -> bool:
 
 
 def commit_end(racer: Racer, current: Round, windows: Windows) -> int | None:
-    """The last block of a racer's lease; None while it does not run."""
+    """The last block of a racer's commit window; None while it does not run."""
     if not racer.started_at or not current.commits_from:
         return None
     return max(racer.started_at, current.commits_from) + windows.commit_window

@@ -2,7 +2,7 @@
 
 Always: a unit waits for such a draw only while its commits are open and nobody has committed, and no more than one
 owner stands for a decline of it; it is drawn like any other, with the beacon of two blocks after the place came free;
-who is drawn has a whole lease, and whoever was drawn before may commit in every block meanwhile.
+who is drawn has a whole commit window, and whoever was drawn before may commit in every block meanwhile.
 """
 
 from dataclasses import replace
@@ -49,7 +49,7 @@ def _draw(market: InferenceStorage, record: Unit, wanted: Wanted, slots: Slots, 
     seed = market.beacon.value_at(record.recorded_at + BEACON_DELAY)
     windows = market.windows_of(record)
     last = race_clocks.latest_deadline(record.racers, round_of(record), windows)
-    # Finality stood still for longer than the beacon remembers; or all leases are over, and the block that ends the
+    # Finality stood still for longer than the beacon remembers; or all windows are over, and the block that ends the
     # race had too much to do: who was drawn now would begin it anew.
     if seed is None or (last is not None and height > last):
         return []

@@ -22,7 +22,7 @@ class UnitRules:
     cancel_burn: U32 = 100_000
     """Of the bond of a unit that is cancelled."""
     idle_penalty: U32 = 10_000
-    """Of the collateral of a racer that did not commit in a whole lease."""
+    """Of the collateral of a racer that did not commit in a whole commit window."""
     withheld_penalty: U32 = 250_000
     """Of the price, for a racer that did not open its commitment, where no case comes of it."""
     judge_fee_ppm: U32 = 500_000

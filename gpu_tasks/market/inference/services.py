@@ -18,7 +18,7 @@ OFFER_DEPOSIT = HoldReason(
 SERVICE_NAME_BYTES_MAX = 32
 COMMIT_WINDOW_MAX = 600
 COMMIT_WINDOW_SLACK = 3
-"""Times the blocks that a unit's work takes at the service's pace are added to its lease."""
+"""Times the blocks that a unit's work takes at the service's pace are added to its commit window."""
 UNIT_COMMIT_WINDOW_MAX = 7_200
 """No unit may be raced for in more blocks, however much it asks."""
 RAMP_BLOCKS_MAX = 10_000
@@ -53,8 +53,8 @@ class ServiceTerms:
     input_share: U32 = 0
     """What an input token counts, in millionths of an output token."""
     pace: U32 = 0
-    """Output tokens that the slowest racer computes in a block: a unit's lease is longer by its tokens at this pace; 0
-    where a lease is the same for all."""
+    """Output tokens that the slowest racer computes in a block: a unit's window is longer by its tokens at this pace; 0
+    where a commit window is the same for all."""
     consumer_pace: U32 = 0
     """The same of the slowest device of class consumer; 0 where it is as `pace`."""
     datacenter_pace: U32 = 0
@@ -107,7 +107,7 @@ def pace_of(terms: ServiceTerms, slowest: DeviceClass) -> int:
 
 
 def commit_window_of(terms: ServiceTerms, work: int, slowest: DeviceClass = DeviceClass.CPU) -> int:
-    """Blocks that racers have for so much work: the service's lease, and three times what the slowest of them needs."""
+    """Blocks that racers have for so much work: the service's window and three times the slowest racer's time."""
     pace = pace_of(terms, slowest)
     return terms.commit_window + (-(-COMMIT_WINDOW_SLACK * work // (pace * TOKEN)) if pace else 0)
 
@@ -125,7 +125,7 @@ def is_sound(terms: ServiceTerms) -> bool:
 
 
 def has_sound_paces(terms: ServiceTerms) -> bool:
-    """Whether no class is slower than the one below it: so that leases only shorten with it."""
+    """Whether no class is slower than the one below it: so that commit windows only shorten with it."""
     paces = [pace_of(terms, each) for each in DeviceClass]
     has_first = terms.pace > 0 or not any(paces)
     return has_first and paces == sorted(paces) and paces[-1] <= PACE_MAX

@@ -115,7 +115,7 @@ def release_all(market: InferenceStorage, unit: OpenUnit) -> Unit:
 
 
 def idle(market: InferenceStorage, unit: OpenUnit, racer: Racer) -> OpenUnit:
-    """A racer did not commit in a whole lease: a part of its collateral, and a pause."""
+    """A racer did not commit in a whole commit window: a part of its collateral, and a pause."""
     return _miss(market, unit, racer, part(racer.collateral, unit.record.rules.idle_penalty))
 
 

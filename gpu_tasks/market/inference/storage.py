@@ -186,5 +186,5 @@ class InferenceStorage(MarketNumbers):
         return services.commit_window_of(self.service(unit.service).terms, money.work_allowed(unit))
 
     def windows_of(self, unit: Unit) -> Windows:
-        """The windows of a unit's race: its service and its work say how long the lease is."""
+        """The windows of a unit's race: its service and its work say how long the commit window is."""
         return unit.rules.race_windows(self.commit_window_of(unit))

@@ -34,7 +34,7 @@ class TaskDeed(IntEnum):
     START = 2
     """Must: `start`, or `report_input` where the input is not to be had."""
     CHECKPOINT = 3
-    """Must: `report_milestone` with milestone `number`, or `finish` already; of time `number` intervals are over by then."""
+    """Must: `report_milestone` of `number`, or `finish` already; of time `number` intervals are over by then."""
     FINISH = 4
     """Must: `finish`; the milestone that is left, `number`, is the result."""
     SHOW = 5
