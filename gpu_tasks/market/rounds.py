@@ -93,14 +93,14 @@ def can_reveal(current: Round, windows: Windows, height: int) -> bool:
 
 def advanced(current: Round, windows: Windows, height: int, final_height: int) -> Round:
     """The round as block `height` finds it before its extrinsics, given its newest final height."""
-    current = leased(current, height, final_height)
+    current = with_commit_window(current, height, final_height)
     deadline = commit_deadline(current, windows)
     if not current.closed_at and deadline is not None and height > deadline:
         current = replace(current, closed_at=deadline)
     return opened(current, height, final_height)
 
 
-def leased(current: Round, height: int, final_height: int) -> Round:
+def with_commit_window(current: Round, height: int, final_height: int) -> Round:
     """The round with its commit window, once the newest draw is final."""
     if current.commits_from or final_height < newest_draw(current):
         return current

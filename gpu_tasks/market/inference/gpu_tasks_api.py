@@ -245,7 +245,7 @@ class GpuTasksApi(RuntimeApi, version=1):
             return DutyStatus(unit_id, status, 0, 0)
         market, units = self.bound[InferenceMarket], run_queue.units_of(device)
         height, final_height = self.bound[System].number.get() + 1, self.bound[Beacon].final_height()
-        current = rounds.leased(unit.round, height, final_height)
+        current = rounds.with_commit_window(unit.round, height, final_height)
         until = race_clocks.commit_deadline(racer, current, market.windows_of(unit))
         return DutyStatus(unit_id, status, units.index(unit_id) if unit_id in units else 0, until or 0)
 

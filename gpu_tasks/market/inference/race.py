@@ -40,7 +40,7 @@ def step(market: InferenceStorage, unit: OpenUnit) -> None:
     """Do what is due in a race: start the commit window, end racers' time, open reveals, read the outcome."""
     windows, height = market.windows_of(unit.record), market.height
     final = market.beacon.final_height()
-    current = rounds.leased(round_of(unit.record), height, final)
+    current = rounds.with_commit_window(round_of(unit.record), height, final)
     unit = OpenUnit(unit.id, replace(unit.record, round=current))
     if not current.closed_at:
         unit = _end_time(market, unit, windows)

@@ -94,7 +94,7 @@ def closed_by(current: Round, racers: tuple[Racer, ...], at: int) -> Round:
 
 def as_found(current: Round, racers: tuple[Racer, ...], windows: Windows, height: int, final_height: int) -> Round:
     """The round as block `height` will find it, if it refers to no newer final block: what clients are told."""
-    current = rounds.leased(current, height, final_height)
+    current = rounds.with_commit_window(current, height, final_height)
     last = latest_deadline(racers, current, windows)
     if not current.closed_at and last is not None and height > last:
         current = closed_by(current, racers, last)
