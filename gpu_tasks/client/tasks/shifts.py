@@ -37,7 +37,7 @@ from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.rpc import OddAnswerError, RpcError
 
-STATING = f"{TrainingMarket.__name__}.checkpoint"
+STATING = f"{TrainingMarket.__name__}.report_milestone"
 FINISHING = f"{TrainingMarket.__name__}.finish"
 ATTACHING = f"{Attestations.__name__}.attach"
 HOLDING = f"{TrainingMarket.__name__}.confirm_checkpoint"

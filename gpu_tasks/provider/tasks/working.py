@@ -460,6 +460,6 @@ def attested(
 
 
 def _stated(call: Call) -> Stated:
-    if call.name == f"{TrainingMarket.__name__}.checkpoint":
+    if call.name == f"{TrainingMarket.__name__}.report_milestone":
         return StatedMilestone(call.named_arguments["milestone"])
     return StatedResult(call.named_arguments["result"])
