@@ -407,7 +407,7 @@ class Market:
     """So many services, and what was seen of the parameter last; it notes what is stirred, since before which block."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, services: int, seen: Eased) -> None:
-        self.next_service, self.eased = Value(services), Value(seen)
+        self.next_service, self.lowered_bond_min = Value(services), Value(seen)
         self.stirred: list[tuple[int, int]] = []
         monkeypatch.setattr(sleepers, "stir", self._stir)
 
@@ -425,14 +425,14 @@ class Market:
 def test_a_bond_that_does_not_fall_wakes_nobody(monkeypatch: pytest.MonkeyPatch, bond_min: int) -> None:
     market = Market(monkeypatch, 3, Eased(10, 0, 0))
     market.step(7, bond_min, WeightMeter(PLENTY))
-    assert (market.stirred, market.eased.get()) == ([], Eased(bond_min, 0, 0))
-    assert market.eased.writes == (bond_min != 10), "an idle market writes nothing"
+    assert (market.stirred, market.lowered_bond_min.get()) == ([], Eased(bond_min, 0, 0))
+    assert market.lowered_bond_min.writes == (bond_min != 10), "an idle market writes nothing"
 
 
 def test_a_chain_that_begins_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     market = Market(monkeypatch, 3, NEVER_SEEN)
     market.step(1, 10, WeightMeter(PLENTY))
-    assert (market.stirred, market.eased.get()) == ([], Eased(10, 0, 0))
+    assert (market.stirred, market.lowered_bond_min.get()) == ([], Eased(10, 0, 0))
 
 
 def test_a_bond_that_falls_stirs_each_service_once_within_each_budget(
@@ -446,7 +446,7 @@ def test_a_bond_that_falls_stirs_each_service_once_within_each_budget(
         taken.append(budget.spent.ref_time // EASE_WEIGHT.ref_time)
     assert market.stirred == [(service, 20) for service in range(7)]
     assert taken == [3, 3, 1, 0, 0, 0]
-    assert market.eased.get() == Eased(9, 0, 0)
+    assert market.lowered_bond_min.get() == Eased(9, 0, 0)
 
 
 def test_one_that_falls_again_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:

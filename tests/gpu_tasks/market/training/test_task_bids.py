@@ -121,7 +121,7 @@ def test_a_bid_carries_its_providers_record_as_the_era_of_its_opening_sees_it() 
     reveal = signed(alice.provider, chain.reveal_call(alice, offer))
 
     def in_the_next_era(bound: Any) -> None:
-        bound[TrainingMarket].records[alice.stash] = TrackRecord(settled=16 * OGPU, failed=32 * OGPU, era=0)
+        bound[TrainingMarket].provider_records[alice.stash] = TrackRecord(settled=16 * OGPU, failed=32 * OGPU, era=0)
         bound[TrustStake].current_era.set(1)
         reveal(bound)
         bound[TrustStake].current_era.set(0)
