@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.processes import children, command_of
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.lifecycle import tail
 from devnet.launcher.processes import Process
 from genesis.spec import ChainSpec, to_json

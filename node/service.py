@@ -37,7 +37,7 @@ from node.loop import Loop
 from node.monitoring.metrics import Metrics
 from node.monitoring.monitoring import make_monitoring
 from node.monitoring.seat_figures import SeatFigures
-from node.p2p.core_time import CoreTime
+from node.p2p.meter import CoreTime
 from node.p2p.transport import PeerUp, TransportError
 from node.peers.network import open_network
 from node.pool.pools import make_pools

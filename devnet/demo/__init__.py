@@ -2,11 +2,8 @@
 
 In reading order:
 
-* `batch`: many requests in one unit
-* `training`: a training task beside the units
+* `steps`: the steps beside the units: a training task, a batch, a poll, an election
 * `container`: a program in a container beside both
-* `election`: stake that seats a fifth candidate
-* `poll`: one Snowflake poll
 * `summary`: tables, and whether every bar held
 * `__main__`: the order of all this
 """

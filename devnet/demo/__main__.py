@@ -16,11 +16,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devnet.demo import batch, container, election, poll, summary, training
+from devnet.demo import container, steps, summary
 from devnet.demo.container import DemoEngine
 from devnet.launcher import layout, lifecycle
-from devnet.launcher.errors import DevnetError
-from devnet.launcher.folder import chosen_folder
+from devnet.launcher.folder import DevnetError, chosen_folder
 from devnet.stage.actors import purchase
 from devnet.stage.network import Stage, fresh_network, same_blocks
 from devnet.stage.report import Narrator, Report, write
@@ -69,24 +68,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _show(stage: Stage, prompts: list[str], engine: DemoEngine, stay: bool) -> Report:
     """Everything after the network stands; the report."""
     tell = stage.tell
-    tell.step(f"Auction: {training.CUSTOMER} submits a training task; {' and '.join(training.BIDDERS)} bid, sealed")
-    task = training.DemoTask(stage)
+    tell.step(f"Auction: {steps.CUSTOMER} submits a training task; {' and '.join(steps.BIDDERS)} bid, sealed")
+    task = steps.DemoTask(stage)
     tell.step(f"Container: {container.CUSTOMER} sends a program with its image; {container.PROVIDER} runs it in Docker")
     program = container.DemoProgram(stage, engine)
     tell.step("Cheat: a fifth provider joins, and returns wrong results")
     stage.add_cheat(MODE, detach=stay)
     tell.step("Stake: an account puts oGPU behind the one who waits")
-    elected = election.DemoElection(stage)
+    elected = steps.DemoElection(stage)
     tell.step(f"Work: a customer posts {len(prompts)} units; providers race, attest, and are paid")
     units, book, wrong = purchase.trace(stage, purchase.buy(stage, prompts))
     slashed = summary.slashes(book)
     trained, ran = task.end(), program.end()
-    tell.step(f"Batch: the same customer puts {batch.REQUESTS} requests into one unit")
-    bought = batch.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, batch.REQUESTS))
+    tell.step(f"Batch: the same customer puts {steps.REQUESTS} requests into one unit")
+    bought = steps.buy_batch(stage, purchase.read_prompts(purchase.DEFAULT_PROMPTS, steps.REQUESTS))
     tell.step("Election: the one who waited takes a seat, and proposes a block")
     seated = elected.end()
     tell.step(f"Agreement: one poll, of {SAMPLE} units of stake")
-    shown = poll.show(stage)
+    shown = steps.show(stage)
     tell.step("Summary")
     summary.show_units(units, tell)
     summary.show_slashes(slashed, book, tell)

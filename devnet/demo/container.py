@@ -22,7 +22,7 @@ from docker.errors import DockerException
 
 from devnet.launcher import programs
 from devnet.launcher.dockerd import own_engine, why_no_engine
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.made_images import MadeImage, busybox_files
 from devnet.stage.actors import task_sale

@@ -2,9 +2,8 @@
 
 In reading order:
 
-* `errors`, `folder`, `free_ports`: what goes wrong, in words; where a devnet lies; ports that stay free
+* `folder`, `free_ports`: what goes wrong, in words; where a devnet lies; ports that stay free
 * `broker`: Mosquitto, where it is installed
-* `sales`: services of every workload, and policies that bid for tasks
 * `layout`: which nodes there are, their ports, files and commands; `devnet.json`
 * `processes`: start, watch, kill and end real processes
 * `dockerd`: a container engine of one's own

@@ -12,8 +12,7 @@ import click
 
 from cli.complaints import ProgramGroup
 from cli.deferred import add_deferred
-from devnet.launcher.errors import DevnetError
-from devnet.launcher.folder import DEFAULT_FOLDER, chosen_folder
+from devnet.launcher.folder import DEFAULT_FOLDER, DevnetError, chosen_folder
 from node.errors import NodeError
 from wallet.errors import harmless
 

@@ -20,8 +20,7 @@ from cli.tables import console_for
 from consensus.parameters import SAMPLE_UNITS_MIN
 from devnet.launcher import layout, processes, status
 from devnet.launcher import lifecycle as network
-from devnet.launcher.errors import DevnetError
-from devnet.launcher.folder import chosen_folder, named_command
+from devnet.launcher.folder import DevnetError, chosen_folder, named_command
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.processes import Process
 from devnet.launcher.status import MemberProcesses, StatusTable

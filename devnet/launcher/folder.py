@@ -10,6 +10,10 @@ DEFAULT_FOLDER = Path("out") / "devnet"
 FOLDER_VARIABLE = "OGPU_DEVNET"
 
 
+class DevnetError(Exception):
+    """Something that the person at the terminal can put right; the message says how."""
+
+
 def chosen_folder(given: Path | None) -> Path:
     """The devnet's folder: what was asked for, else what the environment names, else out/devnet."""
     return given or Path(os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER)

@@ -7,31 +7,90 @@ lies in that folder; each member has a folder, a log and a node key of its own; 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from consensus.parameters import SAMPLE_UNITS_MIN
-from devnet.launcher import sales
 from devnet.launcher.broker import broker_program
-from devnet.launcher.errors import DevnetError
-from devnet.launcher.folder import named_command
+from devnet.launcher.folder import DevnetError, named_command
 from devnet.launcher.free_ports import free_ports, one_free_port
 from genesis import dev_accounts
 from genesis.chain import genesis_block_header, genesis_state
 from genesis.preset_names import DEV_NAMES, VALIDATORS_MAX
-from genesis.presets import BLOB_PORT_FIRST, load_spec, preset, validator_names
+from genesis.presets import BLOB_PORT_FIRST, RATE_MAX, TEXTGEN_WORKLOAD, load_spec, preset, validator_names
 from genesis.spec import ChainSpec, to_json
+from gpu_tasks.provider.programs.means import CONTAINER_KIND, ProgramMeans
+from gpu_tasks.provider.tasks.policy import BidPolicy, price_of
+from gpu_tasks.provider.tasks.policy_file import write_policy
+from gpu_tasks.workloads.form import WorkloadForm
+from gpu_tasks.workloads.registry import FORMS, SALE_TERMS, USUAL_TERMS, SaleTerms
 from node.config import Paths
 from node.duty.keystore import SESSION, VRF, Keystore
 from node.p2p.identity import load_or_create
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
 from runtime.blocks.block import block_id
 from runtime.cryptography import ss58
+from wallet.private_file import make_folder
 
 CHAIN_ID = "devnet"
 FAST = "devnet-fast"
 PORT_TRIES = 200
+
+
+# The services and policies of a devnet: a service of every workload, and bids for every kind of task.
+#
+# Always: every form of the package has a service; service 0 is the preset's, and stays what it is.
+SELLERS = 3
+"""Providers of each further service: each starts a worker for it, and two race while others judge."""
+RAMP_BLOCKS, COMMIT_WINDOW_BLOCKS = 10, 60
+LEAST_PRICE = "0.1 oGPU/h"
+IMAGES = tuple(
+    f"docker.io/{name}"
+    for name in ("library/alpine", "library/busybox", "library/debian", "library/python", "library/ubuntu",
+                 "pytorch/pytorch")
+)  # fmt: skip
+"""Repositories with permitted images; every image sent as an archive is permitted too."""
+
+
+def add_services(patch: dict[str, Any], owner: str) -> None:
+    """Put a service of each other workload into a preset, offered by its first devices."""
+    market = patch["inferenceMarket"]
+    devices = [offer["device"] for offer in market["offers"]][:SELLERS]
+    for form in _others():
+        number, terms = len(market["services"]), SALE_TERMS.get(form.name, USUAL_TERMS)
+        market["services"].append(_service(form, owner, terms))
+        market["offers"] += [{"service": number, "device": device, "ask": terms.ask} for device in devices]
+
+
+def write_policies(homes: Sequence[Path]) -> None:
+    """Have the providers of these base paths bid for every kind of task, as far as their machine can do it."""
+    kinds = (*(form.name for form in FORMS if form.is_stepwise), CONTAINER_KIND)
+    containers = ProgramMeans(images=IMAGES, any_archive=True)
+    policy = BidPolicy(kinds=kinds, least_price=price_of(LEAST_PRICE), gangs=True, containers=containers)
+    for home in homes:
+        make_folder(home)
+        write_policy(home, policy)
+
+
+def _others() -> tuple[WorkloadForm, ...]:
+    """Return the workloads that no preset sells."""
+    return tuple(form for form in FORMS if form.workload_id != TEXTGEN_WORKLOAD)
+
+
+def _service(form: WorkloadForm, owner: str, terms: SaleTerms) -> dict[str, Any]:
+    return {
+        "owner": ss58.encode(dev_accounts.stash(owner)),
+        "name": form.name,
+        "workload": "0x" + form.workload_id.hex(),
+        "model": "0x" + form.model_id.hex(),
+        "price_min": terms.ask,
+        "price_max": RATE_MAX,
+        "ramp": RAMP_BLOCKS,
+        "commit_window": COMMIT_WINDOW_BLOCKS,
+        "tokens_max": terms.cost_max,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +243,8 @@ def create(
     spec = _spec(net, numbers or {}, seats, is_fast=is_fast)
     if sells_all:
         assert spec.patch is not None  # presets are for people
-        sales.add_services(spec.patch, names[0])
-        sales.write_policies([net.home(member) / "provider" for member in net.members])
+        add_services(spec.patch, names[0])
+        write_policies([net.home(member) / "provider" for member in net.members])
     net.chain_spec.write_text(to_json(spec), encoding="utf-8")
     save(net)
     return net

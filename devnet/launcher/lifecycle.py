@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, Guest, NodeLayout
 from devnet.launcher.processes import Process
 from devnet.launcher.status import MemberStatus, answers, ask_all

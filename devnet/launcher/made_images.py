@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from gpu_tasks.provider.execution.containers.spec import ImageArchive
 
 APPLETS = "sh ls cat id echo sleep dd yes mount env head find touch mkdir ln mkfifo seq stat wget ps kill tail chmod"

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import devnet
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from wallet.private_file import FOLDER_OWNER_ONLY, own_opener
 
 STOP_SECONDS = 20.0

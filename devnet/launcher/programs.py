@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from threading import Timer
 from typing import IO, Any
 
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.processes import source_path
 
 MODULES = {

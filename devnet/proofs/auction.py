@@ -15,7 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.actors import task_sale
 from devnet.stage.actors.purchase import name_of
 from devnet.stage.actors.task_sale import ASKS, EXAMPLES, RELAY, People, SaleRow, keyed, right_states

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.actors import purchase
 from devnet.stage.network import CUSTOMER_KEY, FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run

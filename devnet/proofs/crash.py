@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from devnet.launcher import layout, processes
 from devnet.launcher import lifecycle as network
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.proofs.crash_strikes import BACK_SECONDS, KINDS, Struck, deal
 from devnet.stage.measuring.final_blocks import Observed, blocks_of_all, lost_finals

@@ -19,7 +19,7 @@ from typing import Any
 
 from devnet.launcher import lifecycle as network
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout
 from devnet.launcher.lifecycle import node_process
 from devnet.launcher.status import ask_all

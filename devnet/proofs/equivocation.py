@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.lifecycle import all_processes, node_process, ready
 from devnet.stage.measuring.ledger import LedgerEvent, block_hash, final_blocks

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from devnet.launcher import programs
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.actors import purchase
 from devnet.stage.network import CUSTOMER, FreshDevnet, Stage
 from devnet.stage.scenario import LiveProof, ProofOption, Scenario, run

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from devnet.launcher import programs
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.stage.actors import purchase
 from devnet.stage.measuring.ledger import EventTrace

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from devnet.launcher import layout, lifecycle, processes, programs
 from devnet.launcher.broker import broker_program
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.free_ports import one_free_port
 from devnet.stage.actors import task_sale
 from devnet.stage.network import CUSTOMER_KEY, Stage

@@ -13,6 +13,5 @@ In reading order:
 * `gadgets`: finality gadgets alone, over two epochs
 * `twins`: one key has two of them
 * `scenario`: who misbehaves and which storm they meet; one run, judged
-* `report`: figures of many runs
 * `__main__`: many seeds of many scenarios
 """

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from devnet.launcher import layout, lifecycle, processes, programs
-from devnet.launcher.errors import DevnetError
-from devnet.launcher.folder import named_command
+from devnet.launcher.folder import DevnetError, named_command
 from devnet.launcher.layout import Devnet, Guest, NodeLayout, replace_guest
 from devnet.launcher.lifecycle import provider_process
 from devnet.launcher.processes import Process

@@ -12,7 +12,7 @@ import docker
 from docker.errors import APIError
 
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from gpu_tasks.provider.execution.containers.spec import ImageArchive
 
 START_SECONDS, ENGINE_SECONDS = 20.0, 60

@@ -19,7 +19,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from rich.table import Table
 
 from devnet.launcher import lifecycle
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.report import FOLDER, Narrator, Report, figures_of, write
 
 T = TypeVar("T")

@@ -4,7 +4,6 @@ In reading order:
 
 * `ids`: what things of the market are called on the chain
 * `weights`: what calls and hooks weigh: generated
-* `ages`: units in the order of their ages
 * `block_room`: what hooks leave of a block for those that come after them
 * `rounds`: when a drawn group may commit and when it may reveal
 * `devices`: who owns which GPU, what it is bonded with, what it works on

@@ -62,7 +62,7 @@ from gpu_tasks.provider.told_inventory import ToldInventory, claimed_policy
 from gpu_tasks.provider.tunnel.program_access import RunningPrograms
 from gpu_tasks.provider.tunnel.tunnel_server import TunnelServer
 from gpu_tasks.provider.utilisation import UTILISATION_FOLDER
-from gpu_tasks.provider.watching.watch import TaskWatch
+from gpu_tasks.provider.watching.broadcast import TaskWatch
 from wallet.amounts import format_amount
 
 LEFT = (

@@ -16,7 +16,6 @@ All of it is pure: texts and records in, records and texts out. In reading order
 * `task_kinds`: which kind a file is of, what all of them come to, and their JSON Schemas
 * `offers`: what is on offer, in rows
 * `offer_query`: which of them are asked for
-* `prices`: what units cost now
 * `bid_explanation`: why each bid of an auction won or lost
 * `task_check`: a task reckoned again out of the records of a chain
 * `replica_check`: the same of replicas: who was drawn, what most of them found

@@ -7,7 +7,6 @@ In reading order:
 * `figures`: what happens to blocks, as log lines and figures
 * `check_figures`: checks of batches and disputes of racers: how many wait for what, how they ended
 * `seat_figures`: what the own seat weighs, and which slots and votes of it are missing
-* `status_line`: what an operator reads in the log
 * `poll_log`: the last polls: who was asked, what each answered
 * `monitoring`: all of it, put together
 """

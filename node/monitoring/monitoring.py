@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +14,79 @@ from node.monitoring.figures import Figures
 from node.monitoring.metrics import Metrics
 from node.monitoring.metrics_server import MetricsServer
 from node.monitoring.poll_log import PollLog
-from node.monitoring.status_line import StatusLine
+
+# One line in the log every few seconds: what an operator asks first, and what is not as it should be.
+#
+# Always: a warning comes with every line, as long as its cause lasts: no peers, no new final block, a clock behind the
+# final block.
+INTERVAL_MS = 10_000
+LAG_SLOTS_MAX = 10
+"""Slots without a final block, beyond those that may stay empty, after which it is a warning."""
+_LOG = logging.getLogger("node")
+
+
+class StatusLine:
+    """Writes it when it is due."""
+
+    def __init__(self, view: NodeView, clock: Clock) -> None:
+        self._view = view
+        self._clock = clock
+        self._begun_ms = self._written_ms = clock.now_ms()
+
+    def write_if_due(self) -> None:
+        """Write the line, if the last one is long enough ago."""
+        now_ms = self._clock.now_ms()
+        if now_ms - self._written_ms >= INTERVAL_MS:
+            self._written_ms = now_ms
+            self._write(now_ms)
+
+    def _write(self, now_ms: int) -> None:
+        view = self._view
+        peers, queue = len(view.network.transport.peers()), view.pools.transactions.queue
+        lag, parameters = self._lag_slots(now_ms), view.chain.parameters
+        behind_ms = -final_age_ms(view, now_ms)
+        when = f"{lag} slots ago" if behind_ms <= parameters.skew_ms else f"{_seconds(behind_ms)} ahead of this clock"
+        _LOG.info(
+            "peers %d, best #%d, final #%d (%s), pool %d ready and %d waiting",
+            peers, view.machine.best.height, view.machine.final.height, when, queue.ready_count, queue.future_count,
+        )  # fmt: skip
+        if behind_ms > parameters.skew_ms:
+            _LOG.warning(
+                "this machine's clock is %s behind the last final block: until it catches up, this node makes no block "
+                "and takes none. Set the clock, and synchronise it by NTP. If the clock is right, wait",
+                _seconds(behind_ms),
+            )
+        proven = view.sync.sets_ahead.proven_height
+        if proven > view.machine.final.height:
+            _LOG.info("catching up: handoffs prove that #%d is final", proven)
+        if not peers and not self._is_alone():
+            _LOG.warning("no peers: this node hears of no block; check --bootnodes, the port and the firewall")
+        if lag > LAG_SLOTS_MAX + parameters.heartbeat_slots:
+            _LOG.warning("nothing became final for %d slots: %s", lag, self._why_not_final())
+
+    def _why_not_final(self) -> str:
+        checkpoint = self._view.chain.rules.checkpoint
+        if checkpoint is None or self._view.machine.final.height >= checkpoint.height:
+            return "too few validators are heard, or this node lags"
+        named = f"the checkpoint #{checkpoint.height} 0x{checkpoint.id.hex()}"
+        return (
+            f"{named} is not reached. Where this log says that peers sent another block than that, its hash may be "
+            "wrong: ask a second source; if it is right, those peers follow another history: give other --bootnodes"
+        )
+
+    def _lag_slots(self, now_ms: int) -> int:
+        """Slots since that of the last final block, or since the start of this node if that was later."""
+        slot_ms, final = self._view.chain.parameters.slot_ms, self._view.machine.final
+        return max(0, now_ms - max(final.slot * slot_ms, self._begun_ms)) // slot_ms
+
+    def _is_alone(self) -> bool:
+        """Whether this chain has one validator: then nobody is missing."""
+        epoch = self._view.chain.epochs(self._view.machine.gadget_round[0])
+        return epoch is not None and len(epoch.validators.members) == 1
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{-(-milliseconds // 1_000):,} s"
 
 
 # Figures that have a value at every moment: peers, what waits, what was refused.

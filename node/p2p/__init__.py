@@ -9,7 +9,6 @@ In reading order, from the socket up:
 * `yamux`: streams over a connection
 * `frames`: kinds of messages, and frames of many of them
 * `meter`: rates, as token buckets
-* `core_time`: the CPU that this process had, as a clock
 * `work`: what reading and serving each peer has cost, against its share
 * `connection`: all of these for one peer
 

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 import trio
 
-from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind, MessageClass, class_of
 from node.p2p.identity import PeerId
+from node.p2p.meter import Seconds
 from node.p2p.work import IsValidator, WorkAccounts
 
 

@@ -17,7 +17,6 @@ from node.p2p.address_book import WRONG_CHAIN_BACKOFF_SECONDS, AddressBook, Sour
 from node.p2p.addresses import Address, parse_address, parse_public_address
 from node.p2p.admission import Admission, AdmissionLimits, Ticket
 from node.p2p.connection import Connection
-from node.p2p.core_time import Seconds
 from node.p2p.discovery import Introductions, listen_address
 from node.p2p.frames import TRANSPORT_KINDS, FrameKind
 from node.p2p.handshake import HANDSHAKE_SECONDS, HandshakeFailed, Handshaker, OnHello, why_failed
@@ -27,7 +26,7 @@ from node.p2p.identity import NodeIdentity, PeerId
 from node.p2p.inbox import Inbox, nobody
 from node.p2p.link import PING_SECONDS, Link, LinkEnded, run_link, say_goodbye
 from node.p2p.listener import dialable_hosts, listen, serve
-from node.p2p.meter import RateLimits
+from node.p2p.meter import RateLimits, Seconds
 from node.p2p.outbox import Outbox
 from node.p2p.peer_table import PeerTable
 from node.p2p.transport import PeerDown, PeerEvent, PeerInfo, PeerUp, TransportError

@@ -17,10 +17,9 @@ from typing import Final
 
 import trio
 
-from node.p2p.core_time import Seconds
 from node.p2p.frames import MessageClass
 from node.p2p.identity import PeerId
-from node.p2p.meter import TokenBucket
+from node.p2p.meter import Seconds, TokenBucket
 
 PEER_SHARES: Final = {
     # A healthy peer: 400 messages a second at most (node/p2p/meter.py), nearly all far below 0.25 ms.

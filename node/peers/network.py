@@ -19,11 +19,11 @@ from node.config import Config, Paths
 from node.durable import write_durably
 from node.errors import as_bad_input
 from node.p2p.addresses import Address, AddressError, parse_address
-from node.p2p.core_time import Seconds
 from node.p2p.gossip import Gossip
 from node.p2p.hello import Role
 from node.p2p.identity import IdentityError, NodeIdentity, identity_from_seed, load_or_create
 from node.p2p.libp2p_transport import Libp2pTransport, TransportConfig
+from node.p2p.meter import Seconds
 from node.p2p.transport import TransportError
 from node.peers.peer_proof import IsSeated, PeerProofs
 from node.peers.peers import Peers

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-from node.p2p.core_time import Seconds
+from node.p2p.meter import Seconds
 from node.pool.arrivals import Arrival, Arrivals, Submission
 from node.pool.manners import Blame, Manners
 from node.pool.refusal import INVALID, UNDECODABLE, PoolRefusalError, Refusal

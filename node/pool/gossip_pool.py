@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
+from node.p2p.meter import Seconds
 from node.peers.peers import Peers
 from node.pool.manners import Blame, Manners
 from node.pool.refusal import INVALID, UNDECODABLE, ForgedError, PoolRefusalError
@@ -83,7 +83,7 @@ class Spreading:
     ) -> None:
         """`upon` names the block on whose state messages are judged; `blame` hears of peers that send forgeries.
 
-        `seconds` is the clock of the node's CPU (`node.p2p.core_time`), by which refused work is measured.
+        `seconds` is the clock of the node's CPU (`node.p2p.meter`), by which refused work is measured.
         """
         self._kind = kind
         self._peers = peers

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from node.ledger.chain import Chain, ExecutedBlock
 from node.ledger.listener import Listener
-from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind
 from node.p2p.gossip import Gossip
+from node.p2p.meter import Seconds
 from node.peers.peers import Peers
 from node.pool.gossip_pool import FailedChecks, Spreading, decoded
 from node.pool.judged_state import JudgedState

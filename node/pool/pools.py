@@ -13,7 +13,7 @@ import trio
 
 from node.clock import Clock
 from node.ledger.chain import Chain
-from node.p2p.core_time import Seconds
+from node.p2p.meter import Seconds
 from node.peers.network import new_gossip
 from node.peers.peers import Peers
 from node.pool.attestation_pool import AttestationPool

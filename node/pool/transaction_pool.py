@@ -18,8 +18,8 @@ from node.clock import Clock
 from node.errors import NodeError
 from node.ledger.chain import Chain, ExecutedBlock, Foreseen
 from node.ledger.listener import Listener
-from node.p2p.core_time import Seconds
 from node.p2p.frames import FrameKind
+from node.p2p.meter import Seconds
 from node.pool.arrivals import Arrival
 from node.pool.bans import BanList, brought_by
 from node.pool.entrance import BAD_PROOF, Entrance, Vetted

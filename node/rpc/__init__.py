@@ -11,7 +11,6 @@ In reading order:
 * `block_reads`: how parameters find blocks, and blocks as JSON
 * `runtime_calls`: the chain's runtime over the replica's states
 * `registry`: which methods exist, and their parameters
-* `pool_errors`: the node's refusals in Substrate's sentences
 * `questions`: who asks the node next
 * `long_calls`: what is worked out beside the loop that answers everybody
 * `methods`: the methods

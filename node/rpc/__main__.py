@@ -21,13 +21,11 @@ from node.rpc.access import origins_of
 from node.rpc.block_reads import BlockReads
 from node.rpc.freed_memory import map_large_pieces
 from node.rpc.long_calls import SWITCH_SECONDS, LongCalls
-from node.rpc.methods.author import AuthorMethods
+from node.rpc.methods.author import AuthorMethods, Payment
 from node.rpc.methods.chain import ChainMethods
 from node.rpc.methods.ogpu import Ogpu
-from node.rpc.methods.payment import Payment
-from node.rpc.methods.rpc import Rpc
 from node.rpc.methods.state import State
-from node.rpc.methods.system import SystemMethods
+from node.rpc.methods.system import Rpc, SystemMethods
 from node.rpc.questions import SUBMISSIONS_SECONDS, SUBMISSIONS_UNDER_WAY_MAX, Questions
 from node.rpc.registry import Registry
 from node.rpc.replica import Replica

@@ -35,7 +35,7 @@ from node.rpc.jsonrpc import (
     RequestLimits,
     RpcRequest,
 )
-from node.rpc.pool_errors import json_error
+from node.rpc.methods.author import json_error
 from node.rpc.questions import ASKING
 from node.rpc.registry import Registry, RpcMethod
 from node.rpc.subscriptions.shares import KEPT_BYTES_EACH, KEPT_BYTES_MAX, SubscriptionShares

@@ -4,7 +4,6 @@ In reading order:
 
 * `planted`: the list of mutants, as data: a file of `bugs/` for each room
 * `trial`: the tests that are meant to kill a mutant, run against it
-* `drawn`: mutants that a seed chooses, by the operators of Cosmic Ray
 * `operators`: those operators, run in an environment of their own
 * `campaign`: all of them, over as many processes as asked for
 """

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from gpu_tasks.market.ages import aged, unit_of
 from gpu_tasks.market.devices import run_queue
 from gpu_tasks.market.devices.device_work import RECALL_WEIGHT
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import COLLATERAL, DEVICES_PER_PROVIDER_MAX, QUEUE_MAX, DeviceClass
+from gpu_tasks.market.ids import aged, unit_of
 from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.catalogue import END_OFFER_WEIGHT
 from gpu_tasks.market.inference.inference import DRAW_BUDGET, TENDING_BUDGET, WAKE_BUDGET, InferenceMarket

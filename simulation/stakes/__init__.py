@@ -8,5 +8,4 @@ In reading order:
 * `leaving`: leaving while somebody offends, in every order around the edges
 * `seasons`: what comes of one chain, or of some interleavings
 * `crowds`: what steps cost with few and with many delegators behind one validator
-* `figures`: what a run has shown, what is missing for it to show anything, and how that is told
 """

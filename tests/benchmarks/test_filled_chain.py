@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.filled_chain import fill
 from benchmarks.funded import funded
 from benchmarks.ledger import Ledger
+from benchmarks.sync import fill
 from consensus.certificates import CERTIFICATE
 from consensus.headers import read_header
 from genesis.chain import genesis_state, runtime_of

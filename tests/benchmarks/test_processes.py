@@ -9,7 +9,7 @@ import pytest
 from benchmarks.node import pids_by_role, wait_for_line
 from benchmarks.processes import command_of, cpu_seconds_of, peak_mib, usage
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.processes import Process
 
 

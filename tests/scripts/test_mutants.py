@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.mutants import campaign, drawn, trial
+from scripts.mutants import __main__, campaign, trial
 from scripts.mutants.campaign import Campaign, open_campaign
 from scripts.mutants.planted import Mutant, MutantError, choose, read_list, require_applicable
 from scripts.mutants.trial import Verdict
@@ -163,9 +163,9 @@ def test_an_interruption_ends_what_runs_and_removes_the_copies(
 
 
 def test_the_tests_of_a_module_begin_with_its_mirror() -> None:
-    tests = drawn.tests_of(ROOT, "consensus/certificates.py")
+    tests = __main__.tests_of(ROOT, "consensus/certificates.py")
     assert tests[0] == "tests/consensus/test_certificates.py"
-    assert 1 < len(tests) == len({*tests}) <= drawn.TESTS_MAX
+    assert 1 < len(tests) == len({*tests}) <= __main__.TESTS_MAX
 
 
 def test_drawn_mutants_are_planted_by_their_whole_text(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,15 +174,15 @@ def test_drawn_mutants_are_planted_by_their_whole_text(tree: Path, monkeypatch: 
     (tree / "tests" / "room").mkdir(parents=True)
     (tree / "tests" / "room" / "test_small.py").write_text(TESTS)
     with pytest.raises(MutantError):
-        drawn.draw(tree, ["room"], 1, 3)  # no environment of Cosmic Ray
+        __main__.draw(tree, ["room"], 1, 3)  # no environment of Cosmic Ray
     words = tree / "operators.py"
     words.write_text(
         "import json, sys; asked = json.load(sys.stdin); file = next(iter(asked['files'])); text = open(file).read();"
         "print(json.dumps([dict(file=file, line=asked['seed'], operator='O', text=text.replace('>', '>='))]))"
     )
-    monkeypatch.setattr(drawn, "PYTHON", Path(sys.executable))
-    monkeypatch.setattr(drawn, "OPERATORS", words)
-    (found,) = drawn.draw(tree, ["room"], 1, 3)
+    monkeypatch.setattr(__main__, "PYTHON", Path(sys.executable))
+    monkeypatch.setattr(__main__, "OPERATORS", words)
+    (found,) = __main__.draw(tree, ["room"], 1, 3)
     assert (found.name, found.file, found.tests) == (
         "room/small.py:3 O",
         "room/small.py",
@@ -190,7 +190,7 @@ def test_drawn_mutants_are_planted_by_their_whole_text(tree: Path, monkeypatch: 
     )
     assert ">=" in found.applied(SOUND)
     with pytest.raises(MutantError):
-        drawn.draw(tree, ["tests"], 1, 3)  # nothing there has tests
+        __main__.draw(tree, ["tests"], 1, 3)  # nothing there has tests
 
 
 def test_lines_that_changed_after_a_commit_are_known(tree: Path) -> None:
@@ -199,7 +199,7 @@ def test_lines_that_changed_after_a_commit_are_known(tree: Path) -> None:
         subprocess.run([*git, *words], cwd=tree, check=True)
     lines = (tree / "small.py").read_text().splitlines()
     (tree / "small.py").write_text("\n".join(["first", *lines[:-1], "last", "more"]) + "\n")
-    assert drawn.changed_lines(tree, "small.py", "HEAD") == [1, len(lines) + 1, len(lines) + 2]
-    assert drawn.changed_lines(tree, "test_small.py", "HEAD") == []
+    assert __main__.changed_lines(tree, "small.py", "HEAD") == [1, len(lines) + 1, len(lines) + 2]
+    assert __main__.changed_lines(tree, "test_small.py", "HEAD") == []
     with pytest.raises(MutantError):
-        drawn.changed_lines(tree, "small.py", "nothing")
+        __main__.changed_lines(tree, "small.py", "nothing")

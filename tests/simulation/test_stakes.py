@@ -16,8 +16,8 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.books import BooksBroken
 from simulation.runs import Stretch, in_turn, stretches
 from simulation.stakes import __main__ as program
+from simulation.stakes.__main__ import LIVELY_FROM_STEPS, lacks, lacks_leaving, too_far_apart
 from simulation.stakes.crowds import STEPS, Backed, Compared, backed, compared, measure
-from simulation.stakes.figures import LIVELY_FROM_STEPS, lacks, lacks_leaving, too_far_apart
 from simulation.stakes.leaving import GRAINS_MAX, WAYS, Interleaving, Leaving, interleavings
 from simulation.stakes.naive import Naive
 from simulation.stakes.season import KINDS, Season

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from gpu_tasks.market.ages import aged
 from gpu_tasks.market.courts.benches import BenchKind
 from gpu_tasks.market.courts.courts import Courts
 from gpu_tasks.market.courts.opinions import Answered, Unanswerable
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.draws import BEACON_DELAY
+from gpu_tasks.market.ids import aged
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.inference import InferenceMarket

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import groupby, islice
 
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.proofs.cheats.batch_judgement import (
     SCENES,
     BatchCustomer,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.actors.task_sale import right_states
 from devnet.stage.cheating.races import ACCEPTED
 from devnet.stage.network import CHEAT

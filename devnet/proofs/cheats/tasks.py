@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from devnet.launcher import lifecycle, programs
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, Guest
 from devnet.launcher.processes import until
 from devnet.proofs.cheats import task_strangers

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from devnet.launcher.dockerd import own_engine
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.free_ports import one_free_port
 from devnet.launcher.made_images import MadeImage, busybox_files
 from devnet.proofs.containers.errands import ERRANDS, PORT, SERVE, Place, visit

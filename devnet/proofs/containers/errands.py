@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.actors.task_sale import EXAMPLES, files_of, record
 from devnet.stage.network import CUSTOMER_KEY, Stage
 from genesis import dev_accounts

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from devnet.launcher.dockerd import own_engine
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.proofs.escape import ground
 from devnet.proofs.escape.attempts import ATTEMPTS
 from devnet.proofs.escape.scene import (

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from devnet.launcher import processes
 from devnet.launcher.dockerd import why_no_engine
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 
 INSIDE = "OGPU_ESCAPE_GROUND"
 MACHINE_PUBLIC, WORLD_PUBLIC = "198.51.100.1", "198.51.100.2"

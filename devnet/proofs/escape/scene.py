@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import docker
 
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.made_images import ImageFile, MadeImage, busybox_files
 from devnet.launcher.processes import every_process, stat_fields
 from devnet.stage.registry import client_of, pushed, registry

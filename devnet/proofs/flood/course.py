@@ -20,7 +20,7 @@ from functools import partial
 import trio
 
 from devnet.launcher import layout, lifecycle, processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, genesis_hash
 from devnet.proofs.flood import measures, network
 from devnet.proofs.flood.attack import READY, Attack, AttackAccount, Door, Needs, victim_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import devnet
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.measuring import ledger
 from devnet.stage.measuring.ledger import DevnetLedger
 from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, Stage

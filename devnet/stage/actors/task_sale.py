@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import devnet
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.actors.purchase import name_of
 from devnet.stage.measuring.task_ledger import TaskLedger
 from devnet.stage.network import CUSTOMER_KEY, Stage

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
@@ -30,6 +30,7 @@ from gpu_tasks.client.offers.outlook import grains_of
 from gpu_tasks.data import market_reads
 from gpu_tasks.data.blob_client import BlobClient
 from gpu_tasks.data.proven_rates import proven_rates
+from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.events import ServiceCreated, UnitSettled
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.services import (
@@ -44,8 +45,7 @@ from gpu_tasks.market.inference.services import (
 from gpu_tasks.market.inference.units import Unit
 from gpu_tasks.market.training.reputation import PPM
 from gpu_tasks.tasks.offer_query import FIELDS, asks_for_claims, matching, parse_query
-from gpu_tasks.tasks.offers import OfferRow, rows_of
-from gpu_tasks.tasks.prices import PriceRow, SettledUnit, price_rows
+from gpu_tasks.tasks.offers import DeviceState, OfferRow, rows_of
 from runtime.cryptography import ss58
 from wallet.amounts import Grains, format_amount
 from wallet.client import ChainClient, Outcome
@@ -58,6 +58,64 @@ CREATED = (
     "datacenter_pace", "tokens_max", "input_share_percent", "unit_of_cost",
 )  # fmt: skip
 """Facts about a new service, in the order in which they are shown."""
+
+
+# What units cost now: for each service and class of devices the lowest ask, the median, and what was last paid.
+#
+# Always: an ask of a paused device counts for nothing; a median is an ask that somebody makes, of an even number the
+# lower of the two in the middle, so nothing is averaged or rounded.
+@dataclass(frozen=True, slots=True)
+class SettledUnit:
+    """A unit that was paid: by which kind of device, for how much, in which block."""
+
+    service: int
+    kind: DeviceClass
+    price: int
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRow:
+    """Prices of a service's units on a class of devices, in grains."""
+
+    service: int
+    workload: str | None
+    kind: DeviceClass
+    offers: int
+    """Of devices that are neither paused nor unproven."""
+    free: int
+    lowest: int | None
+    median: int | None
+    last: SettledUnit | None
+    """None: none of late."""
+
+
+def price_rows(offers: Iterable[OfferRow], settled: Sequence[SettledUnit]) -> list[PriceRow]:
+    """A row for each service and class that somebody offers or was paid for, in their order."""
+    groups: dict[tuple[int, DeviceClass], list[OfferRow]] = {(unit.service, unit.kind): [] for unit in settled}
+    workloads: dict[int, str | None] = {}
+    for offer in offers:
+        workloads[offer.service] = offer.workload
+        group = groups.setdefault((offer.service, offer.kind), [])
+        if offer.state in {DeviceState.FREE, DeviceState.WORKING}:
+            group.append(offer)
+    rows = []
+    for (service, kind), group in sorted(groups.items()):
+        asks = sorted(offer.price for offer in group)
+        paid = [unit for unit in settled if (unit.service, unit.kind) == (service, kind)]
+        rows.append(
+            PriceRow(
+                service=service,
+                workload=workloads.get(service),
+                kind=kind,
+                offers=len(group),
+                free=sum(offer.state is DeviceState.FREE for offer in group),
+                lowest=asks[0] if asks else None,
+                median=asks[(len(asks) - 1) // 2] if asks else None,
+                last=max(paid, key=lambda unit: unit.block, default=None),
+            )
+        )
+    return rows
 
 
 @click.command()

@@ -42,7 +42,7 @@ from gpu_tasks.market.inference.services import (
     ServiceTerms,
     terms_from_json,
 )
-from gpu_tasks.market.inference.sleeping import easing
+from gpu_tasks.market.inference.sleeping import sleepers
 from gpu_tasks.market.inference.slots import DRAW_WEIGHT
 from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.inference.turns import BEGIN_WEIGHT
@@ -247,7 +247,7 @@ class InferenceMarket(InferenceStorage, index=10):
         queue.draw(self, draws)  # after the races above have freed their slots
         queue.stir(self, stirs)
         queue.welcome(self, comers)
-        easing.step(self, comers)
+        sleepers.step(self, comers)
         woken = queue.wake(self, WeightMeter(WAKE_BUDGET))
         for unit_id in schedules.expired(self, expiries):
             settlement.forget(self, unit_id)

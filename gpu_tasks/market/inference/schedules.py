@@ -7,7 +7,7 @@ waits for anybody's transaction. A unit that ends is on no agenda any more. An a
 
 from collections.abc import Iterator
 
-from gpu_tasks.market.ages import aged, unit_of
+from gpu_tasks.market.ids import aged, unit_of
 from gpu_tasks.market.inference.storage import InferenceStorage
 from gpu_tasks.market.weights import WEIGHTS
 from runtime.frame.schedule import WeightMeter

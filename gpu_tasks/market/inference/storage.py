@@ -7,11 +7,10 @@ offers of each and of a device, are bounded, so that a draw never looks at more.
 from functools import cached_property
 from typing import Annotated
 
-from gpu_tasks.market.ages import AgedUnit
 from gpu_tasks.market.capacity.capacity import Capacity
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.market.ids import DeviceId, ServiceId, UnitId
+from gpu_tasks.market.ids import AgedUnit, DeviceId, ServiceId, UnitId
 from gpu_tasks.market.inference import classes, money, services
 from gpu_tasks.market.inference.events import UnknownService, UnknownUnit
 from gpu_tasks.market.inference.numbers import MarketNumbers

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from gpu_tasks.batches.requests import price_of, rate_of
-from gpu_tasks.market.ages import unit_of
 from gpu_tasks.market.devices.devices import Devices
 from gpu_tasks.market.devices.records import DeviceClass
+from gpu_tasks.market.ids import unit_of
 from gpu_tasks.market.inference import money
 from gpu_tasks.market.inference.classes import ALL_CLASSES, classes_of
 from gpu_tasks.market.inference.inference import InferenceMarket

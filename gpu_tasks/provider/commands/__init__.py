@@ -3,11 +3,9 @@
 In reading order:
 
 * `options`: what all commands share
-* `device_names`: which device a text means
 * `calls`: a call is tried, or made and waited for
 * `sandbox_option`: whether workers run within walls
 * `engine_option`: whether programs of customers run in containers
-* `broker_option`: which broker is told
 * `run`: `run`: the daemon
 * `doctor`: `doctor`
 * `inventory`: `inventory`

@@ -8,8 +8,14 @@ import click
 
 from cli.options import dry_run_option, yes_option
 from gpu_tasks.provider.commands.calls import make
-from gpu_tasks.provider.commands.device_names import device_named, devices_of
-from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, StashOptions, stash_option
+from gpu_tasks.provider.commands.options import (
+    ProviderError,
+    ProviderOptions,
+    StashOptions,
+    device_named,
+    devices_of,
+    stash_option,
+)
 from gpu_tasks.provider.registration import (
     Planned,
     key_balance_facts,

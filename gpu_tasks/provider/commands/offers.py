@@ -13,8 +13,7 @@ from gpu_tasks.market.devices.records import QUEUE_MAX
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.provider.commands.calls import make, only
-from gpu_tasks.provider.commands.device_names import device_named, own_devices
-from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions
+from gpu_tasks.provider.commands.options import ProviderError, ProviderOptions, device_named, own_devices
 from gpu_tasks.provider.commands.register import check_service
 from gpu_tasks.provider.duties.resumer import BY_OPERATOR, resuming_risk
 from gpu_tasks.provider.journal.journal import JournalError

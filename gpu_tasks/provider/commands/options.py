@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +13,8 @@ import click
 from cli.options import DEFAULT_FOLDER, KEYRING_VARIABLE, keyring_folder
 from cli.output import Output
 from cli.session import WalletSession
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.chain.live import LiveChain
 from gpu_tasks.provider.chain.port import ChainError, Identity
 from gpu_tasks.provider.daemon import JOURNAL_FILE, Daemon, Settings
@@ -27,6 +29,7 @@ from gpu_tasks.provider.journal.journal import JournalError
 from gpu_tasks.provider.keys import provider_key
 from gpu_tasks.provider.telemetry import Telemetry
 from wallet import private_file
+from wallet.client import ChainClient
 from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet.keyring import Keyring
@@ -36,6 +39,32 @@ from wallet.trust import Trust
 
 Body = Callable[[], Awaitable[None]]
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+async def devices_of(client: ChainClient, stash: bytes) -> list[DeviceStatus]:
+    """The devices of a stash."""
+    return list(await market_reads.devices_of(client, stash))
+
+
+async def own_devices(client: ChainClient, key: Keypair) -> list[DeviceStatus]:
+    """The devices that a provider key works for; ProviderError if it is nobody's."""
+    stash = await market_reads.stash_of(client, key.public_key)
+    if stash is None:
+        raise ProviderError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
+    return await devices_of(client, stash)
+
+
+def device_named(text: str, own: Sequence[DeviceStatus]) -> DeviceStatus:
+    """The device whose identifier begins so; ProviderError that lists the provider's own if none, or several, do."""
+    digits = text.lower().removeprefix("0x")
+    # `ogpu providers` and logs print identifiers shortened: a beginning that only one device has is enough.
+    found = [status for status in own if digits and status.id.hex().startswith(digits)]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join("0x" + status.id.hex() for status in (found or own)) or "none"
+    if found:
+        raise ProviderError(f"{text!r} is the beginning of several of your devices: {listed}")
+    raise ProviderError(f"{text!r} is none of your devices; they are: {listed}")
 
 
 class ProviderError(WalletError):

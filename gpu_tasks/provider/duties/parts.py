@@ -18,7 +18,7 @@ from gpu_tasks.provider.execution.workloads import UnknownWorkloadError
 from gpu_tasks.provider.journal.journal import Journal
 from gpu_tasks.provider.journal.pause_book import PauseBook
 from gpu_tasks.provider.telemetry import Telemetry
-from gpu_tasks.provider.watching.watch import TaskWatch
+from gpu_tasks.provider.watching.broadcast import TaskWatch
 from gpu_tasks.workloads.form import WorkloadForm
 
 PortT_co = TypeVar("PortT_co", covariant=True)

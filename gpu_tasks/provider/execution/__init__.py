@@ -16,7 +16,6 @@ In reading order:
 * `worker_start`: which backend computes on which hardware
 * `chain_worker`: the process that computes for roll calls, from inside
 * `chain_process`: the same, from outside
-* `measurement`: what this machine computes at roll calls, and the work for it
 * `device_times`: how long each device did what, or stood still, and why
 * `line`: who is next on a device: races before judgements
 * `worker_pool`: all devices side by side

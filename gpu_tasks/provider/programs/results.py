@@ -18,7 +18,7 @@ from gpu_tasks.market.training.tasks import Milestone, TaskResult
 from gpu_tasks.provider.duties.parts import Parts
 from gpu_tasks.provider.execution.containers.logs import ContainerLine, ContainerLog
 from gpu_tasks.provider.execution.containers.run import ContainerEnd
-from gpu_tasks.provider.watching.watch import TaskWatch
+from gpu_tasks.provider.watching.broadcast import TaskWatch
 from gpu_tasks.telemetry.notes import LINES_MAX, shortened_text
 from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import codec

@@ -2,7 +2,6 @@
 
 In reading order:
 
-* `watch`: what the duties tell, and the provider that nobody watches
 * `outbox`: notes that wait for the broker; bounded
 * `sender`: the connection to the broker, for as long as the daemon runs
 * `broadcast`: from what the duties tell to notes in the outbox; beats, and what the devices are at

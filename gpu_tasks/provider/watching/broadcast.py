@@ -18,7 +18,6 @@ from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.telemetry import Detail, shown
 from gpu_tasks.provider.watching.outbox import NoteOutbox, Subject, WaitingNote
 from gpu_tasks.provider.watching.sender import BrokerSender
-from gpu_tasks.provider.watching.watch import TaskWatch
 from gpu_tasks.telemetry.envelope import Channel, DeviceSubject, TaskSubject
 from gpu_tasks.telemetry.notes import (
     FIELDS_MAX,
@@ -42,6 +41,22 @@ BEAT_SAMPLES = 10
 """Beats and devices are told so many samples apart."""
 WATCHED_MAX = 256
 """Tasks at once: a machine works on as many as it has devices."""
+
+
+class TaskWatch:
+    """Takes what a task's customer may watch; this one keeps it to itself. None of it waits, or fails."""
+
+    def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:
+        """A slot of a task is worked on: its notes are sealed to `reader` (X25519). Saying it again changes nothing."""
+
+    def progress(self, task: bytes, done: int, total: int, step_us: int) -> None:
+        """So many of its steps are done."""
+
+    def lines(self, task: bytes, lines: Sequence[LogLine], left_out: int) -> None:
+        """Its program wrote these, and so many before them that are not told; at most what one note has room for."""
+
+    def end(self, task: bytes) -> None:
+        """Nothing more is told of it."""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ In reading order:
 * `backends`: which backends there are
 * `conformance`: fixed work whose hashes are published; a backend that misses one must not serve
 * `picture`: tiles to a picture, and that to a file; the state of a run
-* `run`: a run in steps, of which each is a row
 * `service`: `render-tile` as a `Workload` and a `StepwiseWorkload`, and checks of drawn pixels
 * `form`: `render-tile` as programs see it
 """

@@ -5,8 +5,6 @@ In reading order:
 * `chain`: blocks and headers
 * `state`: storage, runtime calls, metadata
 * `author`: handing in extrinsics, following them
-* `payment`: fees
 * `system`: which chain and node this is
 * `ogpu`: what no Substrate node has
-* `rpc`: the list of methods
 """

@@ -8,16 +8,77 @@ from collections.abc import AsyncIterator, Sequence
 from node.feed import messages as feed
 from node.feed.client import RequestRefusedError
 from node.rpc.block_reads import BlockReads, to_hex
-from node.rpc.jsonrpc import INVALID_PARAMS, Json, JsonRpcError
-from node.rpc.pool_errors import json_error
-from node.rpc.registry import Hex, Safety, method, subscription
+from node.rpc.jsonrpc import INVALID_PARAMS, INVALID_TRANSACTION, Json, JsonRpcError
+from node.rpc.long_calls import LongCalls
+from node.rpc.registry import HashParameter, Hex, Safety, method, subscription
+from node.rpc.runtime_calls import QUERY_FEE_DETAILS, QUERY_INFO, RuntimeCalls
 from runtime.cryptography.hashing import blake2_256
+from runtime.frame.errors import InvalidReason
 
 MAX_EXTRINSIC_BYTES = 512 * 1024
 FINISHED = frozenset({"finalized", "usurped", "dropped", "invalid"})
 IN_BLOCK_SECONDS = 0.5  # that a watcher is left with `inBlock` before it hears of `finalized`
 # As Substrate spells them; the node's own words are snake case.
 _SPELLING = {"in_block": "inBlock"}
+
+
+# As `sp_runtime::transaction_validity::InvalidTransaction` says them.
+SENTENCES = {
+    InvalidReason.CALL: "Transaction call is not expected",
+    InvalidReason.PAYMENT: "Inability to pay some fees (e.g. account balance too low)",
+    InvalidReason.FUTURE: "Transaction will be valid in the future",
+    InvalidReason.STALE: "Transaction is outdated",
+    InvalidReason.BAD_PROOF: "Transaction has a bad signature",
+    InvalidReason.ANCIENT_BIRTH_BLOCK: "Transaction has an ancient birth block",
+    InvalidReason.EXHAUSTS_RESOURCES: "Transaction would exhaust the block limits",
+    InvalidReason.CUSTOM: "InvalidTransaction custom error",
+    InvalidReason.BAD_MANDATORY: "A call was labelled as mandatory, but resulted in an Error.",
+    InvalidReason.MANDATORY_VALIDATION: "Transaction dispatch is mandatory; transactions must not be validated.",
+    InvalidReason.BAD_SIGNER: "Invalid signing address",
+}
+_BY_WORD = {reason.name.lower(): sentence for reason, sentence in SENTENCES.items()}
+
+
+def json_error(refusal: RequestRefusedError) -> JsonRpcError:
+    """What the client is told; the node's own detail stays behind the sentence."""
+    if refusal.code != INVALID_TRANSACTION:
+        return JsonRpcError(refusal.code, refusal.text, refusal.data or None)
+    word, _, detail = refusal.data.partition(": ")
+    sentence = _BY_WORD.get(word)
+    if sentence is None:
+        return JsonRpcError(refusal.code, refusal.text, refusal.data or None)
+    return JsonRpcError(refusal.code, refusal.text, f"{sentence}: {detail}" if detail else sentence)
+
+
+class Payment:
+    """Fees, by the runtime's own reckoning."""
+
+    def __init__(self, blocks: BlockReads, runtime: RuntimeCalls, long_calls: LongCalls) -> None:
+        """Executes with the chain's own runtime."""
+        self.blocks = blocks
+        self.runtime = runtime
+        self.long_calls = long_calls
+
+    @method("payment_queryInfo")
+    async def query_info(self, extrinsic: Hex, at: HashParameter | None) -> Json:
+        """Weight, class and fee of an extrinsic."""
+        asked = *await self.blocks.state_for_call(at), extrinsic
+        info = await self.long_calls.run(QUERY_INFO, len(extrinsic), lambda: self.runtime.fee_info(*asked))
+        weight = {"refTime": info.weight.ref_time, "proofSize": info.weight.proof_size}
+        names = ("normal", "operational", "mandatory")
+        return {"weight": weight, "class": names[info.class_], "partialFee": str(info.partial_fee)}
+
+    @method("payment_queryFeeDetails")
+    async def query_fee_details(self, extrinsic: Hex, at: HashParameter | None) -> Json:
+        """The parts of the fee."""
+        asked = *await self.blocks.state_for_call(at), extrinsic
+        size = len(extrinsic)
+        details = await self.long_calls.run(QUERY_FEE_DETAILS, size, lambda: self.runtime.fee_details(*asked))
+        fee = details.inclusion_fee
+        if fee is None:
+            return {"inclusionFee": None}
+        parts = {"baseFee": fee.base_fee, "lenFee": fee.len_fee, "adjustedWeightFee": fee.adjusted_weight_fee}
+        return {"inclusionFee": {name: hex(amount) for name, amount in parts.items()}}
 
 
 class AuthorMethods:

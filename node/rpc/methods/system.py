@@ -7,9 +7,22 @@ import json
 from node.feed import messages as feed
 from node.rpc.block_reads import BlockReads, to_hex
 from node.rpc.jsonrpc import CLIENT_ERROR, INVALID_PARAMS, Json, JsonRpcError
-from node.rpc.registry import method
+from node.rpc.registry import Registry, method
 from node.rpc.runtime_calls import RuntimeCalls
 from runtime.cryptography import ss58
+
+
+class Rpc:
+    """The list of methods."""
+
+    def __init__(self, registry: Registry) -> None:
+        """`registry` knows every method; it is asked anew for each call, so this one is listed too."""
+        self.registry = registry
+
+    @method("rpc_methods")
+    def methods(self) -> Json:
+        """Every method that may be called."""
+        return {"methods": self.registry.names()}
 
 
 class SystemMethods:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.gpu import batches
-from benchmarks.gpu.batches import batched
+from benchmarks.gpu import __main__
+from benchmarks.gpu.__main__ import batched
 from gpu_tasks.workloads.textgen_int8.integer_ops import Ints
 from gpu_tasks.workloads.textgen_int8.transformer import Loaded
 
@@ -18,12 +18,12 @@ def test_backends_decode_the_same_tokens_in_batches_and_have_a_rate_each() -> No
 
 
 def test_a_backend_that_decodes_another_token_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = batches._decoded
+    true = __main__._decoded
 
     def other(model: Loaded, prompts: Ints) -> tuple[Ints, float]:
         texts, seconds = true(model, prompts)
         return texts + (model.use.name == "reference"), seconds
 
-    monkeypatch.setattr(batches, "_decoded", other)
+    monkeypatch.setattr(__main__, "_decoded", other)
     _, wrong = batched(("numpy", "reference"), (2,))
     assert wrong == ["batch of 2: reference decodes other tokens than numpy"]

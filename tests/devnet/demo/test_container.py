@@ -13,7 +13,7 @@ import pytest
 
 from devnet.demo import container
 from devnet.demo.container import DemoEngine, DemoProgram, engine_for, write_task
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout, Ports
 from devnet.stage.actors import task_sale
 from devnet.stage.actors.task_sale import TaskSale

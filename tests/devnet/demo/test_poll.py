@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from devnet.demo import __main__ as demo
-from devnet.demo import container, poll
+from devnet.demo import container, steps
 from devnet.launcher import layout, lifecycle
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.network import Stage
 from devnet.stage.report import Narrator
 from genesis import dev_accounts
@@ -48,11 +48,11 @@ def told(
     async def inspected(_url: str) -> list[dict[str, Any]]:
         return list(polls)
 
-    monkeypatch.setattr(poll, "_inspect", inspected)
+    monkeypatch.setattr(steps, "_inspect", inspected)
     tell = Narrator(1)
     tell.console = Console(width=200)
     with tell.console.capture() as captured:
-        shown = poll.show(Stage(layout.create(folder, 2, any_ports=True), tell))
+        shown = steps.show(Stage(layout.create(folder, 2, any_ports=True), tell))
     text = captured.get()
     lines = [line.split("│")[1:-1] for line in text.splitlines() if line.startswith("│")]
     return shown, [[cell.strip() for cell in line] for line in lines], text

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from devnet.demo import training
-from devnet.launcher.errors import DevnetError
+from devnet.demo import steps
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout, Ports
 from devnet.stage.actors import task_sale
 from devnet.stage.actors.task_sale import TaskSale
@@ -46,12 +46,12 @@ def ended(
     def following(_: str) -> Iterator[TaskLedger]:
         yield ledger
 
-    monkeypatch.setattr(training, "following", following)
+    monkeypatch.setattr(steps, "following", following)
     monkeypatch.setattr(task_sale, "let_bid", lambda *_: None)
     monkeypatch.setattr(task_sale, "sell", sells or (lambda *_: TaskSale(TASK)))
     monkeypatch.setattr(task_sale, "ask", lambda *_, **__: CHECKS % is_right)
     net = Devnet(Path(), (NodeLayout("Alice", True, Ports(1, 2, 3, 4), ""),))
-    return training.DemoTask(Stage(net, Narrator(1))).end()
+    return steps.DemoTask(Stage(net, Narrator(1))).end()
 
 
 def test_a_task_that_went_well_is_told_with_what_it_paid(monkeypatch: pytest.MonkeyPatch) -> None:

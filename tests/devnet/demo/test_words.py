@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from devnet.demo import batch
+from devnet.demo import steps
 from devnet.launcher import layout, programs
 from devnet.proofs.liars import people
 from devnet.proofs.liars.lie import Program
@@ -30,7 +30,7 @@ def sold(stage: Stage) -> None:
 
 COMMANDS: dict[str, tuple[Callable[[Stage], Any], set[str]]] = {
     "prompts": (lambda stage: purchase.buy(stage, ["a"]), {"--yes", "--watch"}),
-    "batch": (lambda stage: batch.buy_batch(stage, ["a", "b"]), {"--yes", "--watch"}),
+    "batch": (lambda stage: steps.buy_batch(stage, ["a", "b"]), {"--yes", "--watch"}),
     "task": (sold, {"--yes", "--again", "--watch", "--accept"}),
     "market": (lambda stage: market.posted_and_followed(stage, 2, 3, 2, "0.5"), {"--yes", "--anyway", "--watch"}),
 }

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from devnet.launcher import commands, layout, lifecycle, processes, status
 from devnet.launcher.cli import ogpu_devnet
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.processes import Process
 from genesis.presets import load_spec

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from devnet.launcher import layout, processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.lifecycle import provider_process
 from genesis import dev_accounts
 from genesis.presets import ENDOWMENT, customer_names, load_spec

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from devnet.launcher import layout, lifecycle, processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet
 from devnet.launcher.status import MemberStatus
 from standing_member import ALICE

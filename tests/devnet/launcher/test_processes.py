@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from devnet.launcher import processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.processes import Process
 
 PROGRAM = """

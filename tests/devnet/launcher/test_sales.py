@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from devnet.launcher import layout, sales
+from devnet.launcher import layout
 from genesis import dev_accounts
 from genesis.chain import genesis_state
 from genesis.presets import RATE_MAX, load_spec
@@ -38,7 +38,7 @@ def test_every_workload_is_sold_by_several_providers(tmp_path: Path) -> None:
         assert bytes.fromhex(service["model"][2:]) == form.model_id
         assert (service["name"], service["owner"]) == (form.name, ss58.encode(dev_accounts.stash("Alice")))
         assert (service["price_min"], service["price_max"], service["tokens_max"]) == (ask, RATE_MAX, cost_max)
-        assert (service["ramp"], service["commit_window"]) == (sales.RAMP_BLOCKS, sales.COMMIT_WINDOW_BLOCKS)
+        assert (service["ramp"], service["commit_window"]) == (layout.RAMP_BLOCKS, layout.COMMIT_WINDOW_BLOCKS)
         assert {offer["ask"] for offer in sold["offers"] if offer["service"] == number} == {ask}
     assert tuple(USUAL_TERMS) == (OGPU // 100, 10_000)
     assert SALE_TERMS == {"render-tile": (OGPU // 1_000, 4_000_000_000)}
@@ -50,10 +50,10 @@ def test_its_providers_bid_for_every_kind_of_task(tmp_path: Path) -> None:
         policy = read_policy(net.home(member) / "provider", bidding_kinds())
         assert set(policy.kinds) == set(bidding_kinds())
         assert offers_containers(policy)
-        assert policy.least_price == price_of(sales.LEAST_PRICE)
+        assert policy.least_price == price_of(layout.LEAST_PRICE)
         assert policy.gangs
         assert policy.containers.any_archive
-        assert policy.containers.images == sales.IMAGES
+        assert policy.containers.images == layout.IMAGES
 
 
 def test_other_devnets_are_sold_what_their_own_programs_offer(tmp_path: Path) -> None:

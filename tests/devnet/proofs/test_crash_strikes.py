@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from devnet.launcher import lifecycle, processes
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.layout import Devnet, NodeLayout, Ports
 from devnet.launcher.processes import Process
 from devnet.proofs import crash, crash_strikes

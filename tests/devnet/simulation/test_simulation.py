@@ -15,9 +15,8 @@ from consensus.finality.gadget import Gadget
 from consensus.parameters import DEVNET
 from consensus.validators import ValidatorSet
 from devnet.simulation import scenario as scenarios
-from devnet.simulation.__main__ import catalogue, deal, main, parse, sampled
+from devnet.simulation.__main__ import catalogue, deal, kind_of, main, parse, sampled, summarise
 from devnet.simulation.node import SimulatedNode
-from devnet.simulation.report import kind_of, summarise
 from devnet.simulation.scenario import SimulatedScenario, run
 from inline_pool import InlinePool
 from nightly_but import nightly_but

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.report import as_json, figures_of
 from devnet.stage.scenario import LiveProof, ProofOption, ProofRun, Scenario, chosen_from, run
 

@@ -9,8 +9,8 @@ from blob_servers import serving
 from gpu_tasks.data.blob_client import BlobClient, BlobError
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.provider.chain.port import Identity
-from gpu_tasks.provider.commands.broker_option import BrokerOptions
 from gpu_tasks.provider.commands.options import ProviderError
+from gpu_tasks.provider.commands.run import BrokerOptions
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.worker_pool import WorkerPool
 from gpu_tasks.provider.execution.worker_start import workers_with

@@ -17,7 +17,7 @@ from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.market.inference.services import Service, ServiceTerms
 from gpu_tasks.provider.commands import doctor, offers, register
-from gpu_tasks.provider.commands.device_names import own_devices
+from gpu_tasks.provider.commands.options import own_devices
 from gpu_tasks.provider.execution.diagnoses import Diagnosis, bad
 from gpu_tasks.provider.registration import FIRST_ASK, Planned, Registration, check_device_bond, registration_calls
 from provider_runner import Operator

@@ -16,7 +16,7 @@ from genesis import dev_accounts
 from gpu_tasks.market.inference.gpu_tasks_api import DeviceStatus
 from gpu_tasks.provider.cli import main
 from gpu_tasks.provider.commands import inventory, leave
-from gpu_tasks.provider.commands.device_names import devices_of
+from gpu_tasks.provider.commands.options import devices_of
 from gpu_tasks.provider.programs.means import ProgramMeans
 from gpu_tasks.provider.tasks.policy import BidPolicy, price_of, price_text
 from provider_runner import Operator

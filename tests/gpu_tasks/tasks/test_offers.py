@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tasks.client.commands.services import PriceRow, SettledUnit, price_rows
 from gpu_tasks.market.capacity.standing import ProvenRates
 from gpu_tasks.market.devices.records import DeviceClass
 from gpu_tasks.tasks.offer_query import (
@@ -16,7 +17,6 @@ from gpu_tasks.tasks.offer_query import (
     parse_query,
 )
 from gpu_tasks.tasks.offers import DeviceState, OfferRow, rows_of
-from gpu_tasks.tasks.prices import PriceRow, SettledUnit, price_rows
 from gpu_tasks.workloads import registry
 from offered import OGPU, device, name, service
 from runtime.cryptography import ss58

@@ -18,9 +18,8 @@ from gpu_tasks.workloads.render_tile.backends import VectorBackend, backend_name
 from gpu_tasks.workloads.render_tile.form import TileForm
 from gpu_tasks.workloads.render_tile.reference import pixel_bytes
 from gpu_tasks.workloads.render_tile.request import COST_MAX, OUTPUT, REQUEST, decode_request, request_of
-from gpu_tasks.workloads.render_tile.run import TileRun
 from gpu_tasks.workloads.render_tile.scene_text import read_text
-from gpu_tasks.workloads.render_tile.service import TileRendering
+from gpu_tasks.workloads.render_tile.service import TileRendering, TileRun
 from gpu_tasks.workloads.segment_checks import convicts, segment_is_right, starts_wrong
 from gpu_tasks.workloads.stepwise import states, stepwise
 from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck

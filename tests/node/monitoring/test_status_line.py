@@ -11,7 +11,7 @@ import pytest
 from consensus.headers import TrustedBlock
 from node.clock import Clock
 from node.feed.view import final_age_ms
-from node.monitoring.status_line import INTERVAL_MS, LAG_SLOTS_MAX, StatusLine
+from node.monitoring.monitoring import INTERVAL_MS, LAG_SLOTS_MAX, StatusLine
 
 SLOT_MS = 1_000
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
-from node.p2p.core_time import CoreTime
 from node.p2p.frames import FrameKind, MessageClass
 from node.p2p.inbox import Inbox, InboxMessage
+from node.p2p.meter import CoreTime
 from node.p2p.work import BURST_SECONDS, STRANGERS_SHARES
 
 

@@ -10,7 +10,7 @@ import pytest
 from node.feed import messages as feed
 from node.feed.client import RequestRefusedError
 from node.rpc.methods import author
-from node.rpc.pool_errors import json_error
+from node.rpc.methods.author import json_error
 from played_node import PlayedNode, served
 from runtime.blocks.block import HEADER, Header, block_id
 from runtime.frame.errors import InvalidReason

@@ -3,5 +3,4 @@
 In reading order:
 
 * `sleepers`: units that could not be matched, until a slot of their service is freed or changed
-* `easing`: they are tried again where a parameter lets more be drawn
 """

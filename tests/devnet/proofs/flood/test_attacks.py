@@ -14,7 +14,7 @@ import trio.testing
 
 from consensus.wire import MESSAGE, Vote
 from devnet.launcher import layout
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.proofs.flood import __main__ as flood
 from devnet.proofs.flood import intruder as intruders
 from devnet.proofs.flood import network

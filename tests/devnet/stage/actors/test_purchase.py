@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.stage.actors import purchase
 
 

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from gpu_tasks.client.commands import services
-from gpu_tasks.client.commands.services import BLOCKS_LOOKED_AT, settled_of_late
+from gpu_tasks.client.commands.services import BLOCKS_LOOKED_AT, SettledUnit, settled_of_late
 from gpu_tasks.client.offers import listing
 from gpu_tasks.client.offers.listing import HeardInventories, heard_inventories, with_claims
 from gpu_tasks.data import market_reads
@@ -29,7 +29,6 @@ from gpu_tasks.provider.chain.port import Identity
 from gpu_tasks.provider.execution.gpu import all_hardware
 from gpu_tasks.provider.told_inventory import ToldInventory
 from gpu_tasks.tasks.offers import rows_of
-from gpu_tasks.tasks.prices import SettledUnit
 from offered import device, name, service
 from runtime.cryptography.signatures import Scheme
 from runtime.pallets.system import EventRecord

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpu_tasks.data.endpoint import EndpointError, parse_endpoint
-from gpu_tasks.market.devices.endpoints import is_store_address
+from gpu_tasks.market.devices.devices import is_store_address
 
 GOOD = (
     "http://gpu.example.org:9750", "https://GPU.Example.org", "http://203.0.113.7:80", "http://localhost:1",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from gpu_tasks.market.ages import aged
+from gpu_tasks.market.ids import aged
 from gpu_tasks.market.inference.schedules import EXPIRY_WEIGHT, STEP_WEIGHT, drawable, due, expired
 from runtime.encoding.types import Weight
 from runtime.frame.schedule import WeightMeter

@@ -13,8 +13,15 @@ from gpu_tasks.market.inference import inference, money
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.queue import WELCOME_WEIGHT
 from gpu_tasks.market.inference.sleeping import sleepers
-from gpu_tasks.market.inference.sleeping.easing import EASE_WEIGHT, step
-from gpu_tasks.market.inference.sleeping.sleepers import SLOTS_STIRRED_MAX, WAKES_PER_SLOT, lay_down, of_turn, stir
+from gpu_tasks.market.inference.sleeping.sleepers import (
+    EASE_WEIGHT,
+    SLOTS_STIRRED_MAX,
+    WAKES_PER_SLOT,
+    lay_down,
+    of_turn,
+    step,
+    stir,
+)
 from gpu_tasks.market.inference.storage import NEVER_SEEN, Eased
 from gpu_tasks.market.inference.units import UnitState
 from market_agents import Agent, Habit

@@ -8,12 +8,11 @@ from chain_computers import HereComputer
 from gpu_tasks.market.capacity.proofs import ROUNDS_MAX, ROWS_MIN, SIZE_MIN, WorkShape, is_sound, operations
 from gpu_tasks.market.capacity.roll_call import UNIT
 from gpu_tasks.market.devices.records import DeviceClass
-from gpu_tasks.provider.commands.bench import shape_of, text_of
+from gpu_tasks.provider.commands.bench import class_reached, measured_rate, shape_for, shape_of, text_of
 from gpu_tasks.provider.commands.options import ProviderError
 from gpu_tasks.provider.execution.chain_process import ChainProcess
 from gpu_tasks.provider.execution.chain_worker import ChainRows, ChainWork
 from gpu_tasks.provider.execution.executor import ExecutionError
-from gpu_tasks.provider.execution.measurement import class_reached, measured_rate, shape_for
 from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShape
 
 CHALLENGE = ChainChallenge(b"\7" * 32, ChainShape(16, 40, 3))

@@ -9,7 +9,7 @@ from gpu_tasks.data.program_left import LINE_BYTES_MAX, LogLine
 from gpu_tasks.provider.execution.containers.logs import ContainerLog
 from gpu_tasks.provider.programs import results as module
 from gpu_tasks.provider.programs.results import BEHIND_LINES_MAX, log_lines, tell_lines
-from gpu_tasks.provider.watching.watch import TaskWatch
+from gpu_tasks.provider.watching.broadcast import TaskWatch
 from gpu_tasks.telemetry.notes import LINES_MAX, NOTE, NOTE_BYTES_MAX, LogNote
 
 TASK = b"t" * 32

@@ -16,7 +16,7 @@ from gpu_tasks.market.training.replica_events import ReplicasCompared, Volunteer
 from gpu_tasks.market.training.tasks import Task, TaskState, panel
 from gpu_tasks.market.training.training_market import TrainingMarket
 from gpu_tasks.provider.execution.containers.refusals import ContainerError
-from gpu_tasks.provider.watching.watch import TaskWatch
+from gpu_tasks.provider.watching.broadcast import TaskWatch
 from gpu_tasks.tasks.container_order import container_hash
 from gpu_tasks.tasks.container_request import REQUEST, ContainerRequest
 from gpu_tasks.tunnel.multiplexer import TunnelError

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from devnet.launcher.dockerd import own_engine, why_no_engine
-from devnet.launcher.errors import DevnetError
+from devnet.launcher.folder import DevnetError
 from devnet.launcher.made_images import ImageFile, MadeImage, busybox_files
 
 docker = pytest.importorskip("docker", reason="the library docker is not installed")

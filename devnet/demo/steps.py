@@ -1,0 +1,228 @@
+"""The demo's steps beside its units: a training task, a batch of requests, a poll and an election.
+
+Providers run the training task, sold to sealed bids, beside the units, in a thread of its own. Always: what the thread
+fails at is a failure of the demo; what was paid is compared with the money table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from typing import Any
+
+from rich.table import Table
+
+from devnet.stage.actors import task_sale
+from devnet.stage.actors.purchase import MAX_TOKENS, SERVICE, name_of, post_words, write_prompts
+from devnet.stage.actors.task_sale import TaskSale
+from devnet.stage.measuring.latency import digest_of
+from devnet.stage.measuring.ledger import EventTrace, block_hash
+from devnet.stage.measuring.task_ledger import TaskLedger, following
+from devnet.stage.network import CUSTOMER_KEY, Stage
+from genesis import dev_accounts
+from gpu_tasks.client.units.results import winner_of
+from gpu_tasks.data import market_reads
+from gpu_tasks.market.training.events import MilestoneCounted, SlotSettled, TaskAwarded
+from runtime.blocks.digest import find_author
+from runtime.cryptography.ss58 import encode as ss58
+from runtime.pallets.staking.trust_stake import TrustStake
+from wallet.amounts import format_amount
+from wallet.client import ChainClient
+from wallet.rpc import RpcConnection
+
+CUSTOMER = "Dave"
+BIDDERS = ("Alice", "Bob")
+"""Two, so that enough others are left to race for units."""
+DONE = ("ON_TIME", "LATE")
+PATIENCE_SECONDS = 120.0
+
+
+# The same customer once more: many requests in one unit, decoded side by side and paid by their tokens.
+#
+# Always: every answer is shown by `ogpu`, which opens and checks it against the root that was paid for; the tokens are
+# those that the winner's attestation states and its root commits to.
+REQUESTS = 24
+
+
+SEATED_SECONDS = 90.0
+LIFT = "6000"
+"""oGPU, as people type it: more than what the candidate lacks to the least of those who sit."""
+
+
+class DemoElection:
+    """From the delegation on; `end` waits for the block."""
+
+    def __init__(self, stage: Stage) -> None:
+        """Put the stake behind whoever of the members waits."""
+        self._stage = stage
+        self.candidate = stage.net.members[-1].name
+        self._stash = dev_accounts.stash(self.candidate)
+        stage.wallet("delegate", ss58(self._stash), LIFT, "--from", CUSTOMER_KEY, "--yes")
+        rows = json.loads(stage.wallet("candidates", is_shown=False))
+        behind = next(row for row in rows if row["stash"] == ss58(self._stash))["total"]["ogpu"]
+        told = f"{self.candidate}, who waits for a seat, now has {behind} oGPU behind it: more than any who sits"
+        stage.tell.line(told)
+
+    def end(self) -> dict[str, Any]:
+        """Wait until a block by the candidate is final, and show it."""
+        return self._stage.ask(self._proposed)
+
+    async def _proposed(self, client: ChainClient) -> dict[str, Any]:
+        end = time.monotonic() + SEATED_SECONDS
+        async for header in await client.finalized_heads():
+            number = int(header["number"], 16)
+            if find_author(digest_of(header)) == self._stash:
+                return await self._told(client, number)
+            if time.monotonic() > end:
+                break
+        return {"candidate": self.candidate, "failures": [f"{self.candidate} was not elected, or proposed no block"]}
+
+    async def _told(self, client: ChainClient, number: int) -> dict[str, Any]:
+        at = await block_hash(client, number)
+        seats = await client.read(TrustStake.active_set, at=at)
+        since = await client.read(TrustStake.active_since, self._stash, at=at)
+        names = {dev_accounts.stash(member.name): member.name for member in self._stage.net.members}
+        sitting = [names.get(seat.stash, "?") for seat in seats]
+        self._stage.tell.line(
+            f"block {number} is {self.candidate}'s, who was elected for epoch {since}; now {', '.join(sitting)} sit"
+        )
+        return {"candidate": self.candidate, "block": number, "epoch": since, "sitting": sitting, "failures": []}
+
+
+def show(stage: Stage) -> dict[str, Any] | None:
+    """The newest poll that every asked validator answered; None if there is none."""
+    node, tell = stage.net.members[0], stage.tell
+    polls = asyncio.run(_inspect(node.rpc_url))
+    whole = [poll for poll in polls if poll["answered"] and poll["answered"] == poll["asked"]]
+    whole.sort(key=lambda poll: not poll["confidence"])  # those that led to an acceptance first
+    if not whole:
+        tell.line(f"{node.name} has no answered poll to show: {json.dumps(polls)[:200]}")
+        return None
+    poll: dict[str, Any] = whole[0]
+    tell.line(
+        f"{node.name} draws {poll['votes']} units of stake, and asks their holders for the preferred block at height "
+        f"{poll['height']}"
+    )
+    tell.console.print(_table(poll, node.name))
+    left_out = poll["validators"] - len(poll["drawn"])
+    tell.line(f"not drawn and not asked: {left_out} of {poll['validators']} validators; the next poll draws anew")
+    for condition in poll["confidence"]:
+        tell.line(
+            f"confidence: {condition['polls']} polls in a row with {condition['alpha']} of {poll['votes']} votes; "
+            f"{condition['beta']} accept a block"
+        )
+    accepted = poll["accepted_after_ms"]
+    end = f"accepted {accepted} ms after the question" if accepted is not None else "not accepted yet"
+    tell.line(f"{poll['agreed']} of {poll['answered']} agree with its preference {poll['block'][:12]}; {end}")
+    return poll
+
+
+def _table(poll: dict[str, Any], asker: str) -> Table:
+    """The drawn validators by stake, with their answers."""
+    table = Table("drawn", "of the stake", "votes", "prefers", "at that height", "after")
+    answers = {answer["validator"]: answer for answer in poll["answers"]}
+    for drawn in poll["drawn"]:
+        who = name_of(bytes.fromhex(drawn["validator"][2:]))
+        share = f"{drawn['stake'] * 100 / poll['stake']:.0f} %"
+        table.add_row(who, share, str(drawn["votes"]), *_answer(answers.get(drawn["validator"]), is_own=who == asker))
+    return table
+
+
+def _answer(answer: dict[str, Any] | None, *, is_own: bool) -> tuple[str, str, str]:
+    if answer is None or "after_ms" not in answer:
+        return ("-", "-", "its own vote" if is_own else "no answer")
+    return (answer["prefers"][:12], answer["at_height"][:12], f"{answer['after_ms']} ms")
+
+
+async def _inspect(url: str) -> list[dict[str, Any]]:
+    async with await RpcConnection.open(url) as rpc:
+        found: list[dict[str, Any]] = await rpc.call("ogpu_inspect", "polls")
+        return found
+
+
+def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
+    """Post the prompts as one unit, follow it, and fetch what each gave; with what failed."""
+    file, answers = write_prompts(stage, "batch", prompts), stage.net.folder / "batch.jsonl"
+    words = post_words(file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE)
+    ended = list(stage.ogpu_lines("post", *words, "--watch"))[-1]
+    if ended["state"] != "settled":
+        return {"failures": [f"the batch ended {ended['state']}: {ended['why']}"]}
+    stage.ogpu("result", ended["unit"], "--key", CUSTOMER_KEY, "--out", str(answers))
+    found = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
+    told = stage.ask(lambda chain: _told(chain, ended["unit"]))
+    stage.tell.line(
+        f"{len(found)} requests, {told['tokens']} tokens, in {told['blocks']} blocks from post to payment: "
+        f"{ended['cost_ogpu']} oGPU, {name_of(ended['payee'])} paid"
+    )
+    wrong = [] if [row["prompt"] for row in found] == prompts else ["the answers of the batch are to other prompts"]
+    wrong += [] if all(row["output"] is not None for row in found) else ["a request of the batch has no answer"]
+    return {"unit": ended["unit"], "requests": len(found), **told, "failures": wrong}
+
+
+async def _told(chain: ChainClient, unit_id: str) -> dict[str, int]:
+    """Return what the chain says of the unit: its tokens, and how many blocks it took."""
+    status = await market_reads.unit(chain, bytes.fromhex(unit_id[2:]))
+    assert status is not None, "its record is kept for hours"
+    winner = winner_of(status.unit)
+    assert winner is not None, "it is settled"
+    assert winner.reveal is not None, "a winner has revealed"
+    return {"tokens": winner.reveal.output_tokens, "blocks": status.unit.ended_at - status.unit.posted_at}
+
+
+class DemoTask:
+    """A task that is sold while something else goes on."""
+
+    def __init__(self, stage: Stage) -> None:
+        """Let some bid, and submit it; from here on it is followed in a thread."""
+        self._stage = stage
+        self._sale: TaskSale | None = None
+        self._book = TaskLedger(0)
+        self._problem = ""
+        task_sale.let_bid(stage, {name: task_sale.ASKS[name] for name in BIDDERS})
+        self._thread = threading.Thread(target=self._sell, daemon=True)
+        self._thread.start()
+
+    def _sell(self) -> None:
+        try:
+            with following(self._stage.url) as self._book:
+                self._sale = task_sale.sell(self._stage, task_sale.RELAY, f"//{CUSTOMER}")
+        except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
+            self._problem = str(error) or repr(error)
+
+    def end(self) -> dict[str, Any]:
+        """Wait for its end, and show what was paid; for the report."""
+        self._thread.join(PATIENCE_SECONDS)
+        sale = self._sale
+        if self._thread.is_alive() or sale is None:
+            return {"failures": [f"the training task has not ended as it should: {self._problem or 'it goes on'}"]}
+        trace = self._book.tasks[sale.task_id]
+        sums = self._book.sums[sale.task_id]
+        failures = [*([self._problem] if self._problem else []), *sums.wrong, *_unverified(self._stage, sale)]
+        failures += [f"a slot ended as {name}" for name in _outcomes(trace) if name not in DONE]
+        earned = {name: sums.of(stash) for name, stash in _winners(trace).items()}
+        for name, grains in earned.items():
+            self._stage.tell.line(f"{name} has earned {format_amount(grains)} oGPU with it, after the fee")
+        return {
+            "task": sale.name,
+            "milestones": len(trace.all(MilestoneCounted)),
+            "earned_grains": {name: str(grains) for name, grains in earned.items()},
+            "outcomes": _outcomes(trace),
+            "failures": failures,
+        }
+
+
+def _winners(trace: EventTrace) -> dict[str, bytes]:
+    return {name_of(event.provider): event.provider for _, event in trace.all(TaskAwarded)}
+
+
+def _outcomes(trace: EventTrace) -> list[str]:
+    return [event.outcome.name for _, event in trace.all(SlotSettled)]
+
+
+def _unverified(stage: Stage, sale: TaskSale) -> list[str]:
+    """Return what `ogpu verify` does not find to be by the rules."""
+    rows = task_sale.verified(stage, sale)
+    stage.tell.line(f"{sum(row['is_right'] is True for row in rows)} of {len(rows)} checks of `ogpu verify` hold")
+    return [f"`ogpu verify` does not confirm {row['what']}" for row in rows if row["is_right"] is not True]
