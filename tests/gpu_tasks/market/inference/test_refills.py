@@ -39,6 +39,7 @@ from simulation.chains.market_chain import (
     named_keys,
     per_thousand,
     refused,
+    root_of,
     signed,
     terms,
 )
@@ -482,6 +483,22 @@ def test_who_declined_a_good_input_pays_although_its_place_was_filled() -> None:
     }
     assert not list(chain.now()[Courts].cases.keys())
     assert not any(chain.device(who).secured for who in (declined, first, second))
+
+
+def test_who_declined_is_free_once_a_race_without_a_right_answer_is_drawn_again() -> None:
+    chain = MarketChain(named_keys(12))
+    unit_id, declined, _, (first, second) = refilled(chain)
+    third = root_of(b"T" * 32)
+    chain.block(commits(chain, first, unit_id, third), commits(chain, second, unit_id, WRONG))
+    unit = chain.unit(unit_id)
+    chain.block(attach(attestation(first, unit_id, unit, third), attestation(second, unit_id, unit, WRONG)))
+    assert chain.device(declined).secured > 0
+    judged(chain, unit_id, [Answered(RIGHT)] * 3)
+    while chain.unit(unit_id).state is UnitState.JUDGING:
+        chain.block()
+    assert chain.unit(unit_id).state is not UnitState.REFUNDED, "it is drawn again"
+    assert not chain.unit(unit_id).decliners
+    assert not chain.device(declined).secured
 
 
 def test_who_declined_and_was_replaced_is_out_of_the_race() -> None:
