@@ -42,7 +42,7 @@ demo: ## a network that mines real inference, catches a cheat and elects; PROMPT
 devnet: ## the same network, left running until `ogpu-devnet down`
 	@$(PY) -m devnet.demo --stay $(if $(PROMPTS),--prompts "$(PROMPTS)")
 
-test: ## the merge gate, 11 minutes on two cores: static checks beside unit tests, properties, short simulations, a real process of each program
+test: ## the merge gate, 9 minutes on two cores: static checks beside unit tests, properties, short simulations, a real process of each program
 	@$(MAKE) lint
 	@mkdir -p out; $(MAKE) types > out/types.log 2>&1 & types=$$!; \
 	$(PYTEST) --max-worker-restart 0 -m "not nightly"; tests=$$?; \
