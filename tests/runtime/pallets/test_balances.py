@@ -234,8 +234,9 @@ def test_an_account_can_list_every_reason_of_a_runtime() -> None:
     many = tuple(HoldReason(f"Reason{number}", "") for number in range(HOLD_REASONS_MAX))
     hoarder = type("Hoarder", (Pallet,), {"hold_reasons": many}, index=7)
     Runtime((System, Balances, hoarder), VERSION)
+    last = type("Last", (Pallet,), {"hold_reasons": (HoldReason("OneMore", ""),)}, index=9)
     with pytest.raises(ValueError, match="more reasons"):
-        Runtime((System, Balances, Landlord, hoarder), VERSION)
+        Runtime((System, Balances, hoarder, last), VERSION)
 
 
 # ---------------------------------------------------------------------------------------------------------- sequences
