@@ -97,7 +97,7 @@ class CheatCourse:
     def play(self, book: TaskLedger) -> None:
         """Submit the task, do what the scene says, and wait until the final chain has its end."""
         if self.scene.customer is TaskCustomer.SILENT:
-            self._began(json.loads(self._ogpu("submit", str(self.file), "--yes", *kept(self.stage)))["task"])
+            self._began(json.loads(self._ogpu("submit", str(self.file), "--yes", *kept(self.stage), "--again"))["task"])
         else:
             self._start(self._follow)
         if not until(
@@ -129,7 +129,7 @@ class CheatCourse:
 
     def _follow(self) -> None:
         """Submit, hold checkpoints, and decide about the result as the scene's customer does."""
-        words = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *kept(self.stage)]
+        words = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *kept(self.stage), "--again"]
         words += ["--accept"] if self.scene.customer is TaskCustomer.ACCEPTS else []
         try:
             for row in self.stage.ogpu_lines("submit", *words):
