@@ -42,7 +42,7 @@ class SendingOptions:
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """What a command plans its call with."""
+    """A command's means to plan its call: session, node, payer, options."""
 
     session: WalletSession
     client: ChainClient

@@ -24,7 +24,7 @@ HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 _UNIT = re.compile(rf"\s*{SYMBOL}$", re.IGNORECASE)
 """Amounts of options are in oGPU: whoever writes the unit says nothing else."""
 ALL = -1
-"""What an amount is that was given as `all`."""
+"""The value of an amount that the user gave as `all`."""
 
 
 class NodeUrl(click.ParamType[str]):

@@ -40,7 +40,7 @@ VISIBLE = f"{CUDA}:0"
 Report = dict[str, object]
 
 
-# What a device decodes when it works on several texts at once: tokens a second by batch, and the same tokens.
+# Decoding of several texts at once on a device: tokens a second by batch size, and equal tokens.
 #
 # Each text is decoded greedily behind a prompt of its own; the clock runs from the first step behind the prompts to the
 # logits of the last one on the CPU.

@@ -46,7 +46,7 @@ def bench_of(hardware: Hardware, backend: str) -> Bench:
 
 
 async def completed(bench: Bench, request: bytes) -> tuple[Execution, Reading]:
-    """What the device's worker gives for a request, and what the device consumed."""
+    """Return the worker's answer to a request, and the device's consumption."""
     return await bench.measured((await bench.worker(form())).run(request))
 
 

@@ -32,10 +32,10 @@ OUT = Path("out/peers.json")
 ANVIL = "node_modules/@foundry-rs/anvil-*/bin/anvil"
 
 
-# What runs in one process without a network: LiteSVM, py-evm, and beside them this node while it syncs.
+# Peers in one process without a network: LiteSVM, py-evm, and beside them this node while it syncs.
 #
 # They do different parts of a node's work (see docs/benchmarks.md), so they are reported and nothing is judged by them.
-# What is not installed is named, and the rest goes on.
+# The report names missing programs, and the others run.
 PROGRAMS = Path(__file__).parent / "libraries"
 LIBRARIES = {"LiteSVM": ("litesvm.py", "20000", "500"), "py-evm": ("py_evm.py", "4", "500")}
 """Each with its arguments: it runs some seconds."""

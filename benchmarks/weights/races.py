@@ -142,7 +142,7 @@ class MarketCases:
     races: Races
 
     def __post_init__(self) -> None:
-        """What a kind of cases begins with besides."""
+        """Prepare a kind of cases; this base has nothing to prepare."""
 
 
 def attach(attestations: Sequence[SignedAttestation]) -> Step:

@@ -1,4 +1,4 @@
-"""What the wallet says of locked money: its purpose, its end, what could take it. A row for each reason to hold money.
+"""The wallet's words for locked money: its purpose, its end, its risks. A row for each reason to hold money.
 
 A test names a reason of the chain's list that has no row.
 """
@@ -28,7 +28,7 @@ NOTHING_TAKES_IT = "nothing: all of it comes back"
 
 @dataclass(frozen=True, slots=True)
 class LockWords:
-    """What is said of money that is held for a reason."""
+    """The words for money that is held for one reason."""
 
     what: str
     until: str

@@ -1,4 +1,4 @@
-"""What every command about stake shows beside its call: what time it is on the chain, when money is free, the risks."""
+"""Facts beside every call about stake: the time on the chain, the block that frees the money, the risks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a validator says: its offer, its commission, its name; and that it stops."""
+"""Commands of a validator: offer, commission, profile, keys, withdrawal."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from devnet.proofs.cheats.task_judgement import (
 )
 from devnet.proofs.cheats.task_strangers import Attempt, Tries
 from devnet.proofs.cheats.units import Check, Finding
-from devnet.stage.actors.task_sale import KIND, People, SaleRow, kept, keyed
+from devnet.stage.actors.task_sale import KIND, People, SaleRow, keyed, submit_options
 from devnet.stage.measuring.ledger import EventTrace
 from devnet.stage.measuring.task_ledger import TaskLedger, TaskSums, following
 from devnet.stage.network import CUSTOMER, CUSTOMER_KEY, FreshDevnet, Stage
@@ -97,7 +97,7 @@ class CheatCourse:
     def play(self, book: TaskLedger) -> None:
         """Submit the task, do what the scene says, and wait until the final chain has its end."""
         if self.scene.customer is TaskCustomer.SILENT:
-            self._began(json.loads(self._ogpu("submit", str(self.file), "--yes", *kept(self.stage), "--again"))["task"])
+            self._began(json.loads(self._ogpu("submit", str(self.file), "--yes", *submit_options(self.stage)))["task"])
         else:
             self._start(self._follow)
         if not until(
@@ -129,7 +129,7 @@ class CheatCourse:
 
     def _follow(self) -> None:
         """Submit, hold checkpoints, and decide about the result as the scene's customer does."""
-        words = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *kept(self.stage), "--again"]
+        words = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *submit_options(self.stage)]
         words += ["--accept"] if self.scene.customer is TaskCustomer.ACCEPTS else []
         try:
             for row in self.stage.ogpu_lines("submit", *words):
@@ -281,7 +281,7 @@ class HonestSales:
         url = self.stage.net.member(sale.provider).rpc_url
         words = ["--url", url, "submit", str(path), "--key", secret(sale.provider), "--yes", "--watch", "--accept"]
         try:
-            for row in programs.lines("ogpu", *words, *kept(self.stage), keyring=self.stage.net.keyring):
+            for row in programs.lines("ogpu", *words, *submit_options(self.stage), keyring=self.stage.net.keyring):
                 sale.task_id = bytes.fromhex(row["task"][2:])
         except DevnetError as error:
             sale.problem = str(error)

@@ -83,17 +83,17 @@ def let_bid(stage: Stage, asks: Mapping[str, str]) -> None:
         stage.provider(name, "policy", "--kind", KIND, "--least-price", least_price, "--gangs")
 
 
-def kept(stage: Stage) -> list[str]:
-    """Return the options that name the customer's folders."""
+def submit_options(stage: Stage) -> list[str]:
+    """Return options for `ogpu submit`: the customer's folders, and a new purchase even of an equal file."""
     folder = stage.net.folder
-    return ["--postings", str(folder / "postings"), "--checkpoints", str(folder / "checkpoints")]
+    return ["--postings", str(folder / "postings"), "--checkpoints", str(folder / "checkpoints"), "--again"]
 
 
 def sell(
     stage: Stage, file: Path, key: str = CUSTOMER_KEY, on_row: Callable[[SaleRow], None] = lambda _: None
 ) -> TaskSale:
     """Submit the task of a file, and follow it until it has ended; `DevnetError` if it ended without a result."""
-    words = (str(file), "--key", key, "--watch", "--accept", "--yes", *kept(stage), "--again")
+    words = (str(file), "--key", key, "--watch", "--accept", "--yes", *submit_options(stage))
     sale: TaskSale | None = None
     for row in stage.ogpu_lines("submit", *words):
         sale = sale or TaskSale(bytes.fromhex(row["task"][2:]))

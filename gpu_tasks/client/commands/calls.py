@@ -1,4 +1,4 @@
-"""How a command of `ogpu` sends a call: as `cli/calls.py` does, shown, agreed to, and once.
+"""Calls of the commands of `ogpu`: shown, confirmed and sent once, as in `cli/calls.py`.
 
 And what it says when somebody interrupts it: what there is by then, and how to go on.
 """
