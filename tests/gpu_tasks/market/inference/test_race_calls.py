@@ -9,7 +9,7 @@ from gpu_tasks.market.attestations.attestations import Attestations, NotAdmissib
 from gpu_tasks.market.attestations.statement import SignedAttestation, signing_payload
 from gpu_tasks.market.courts.cases import AUDIT_POT, CaseStage
 from gpu_tasks.market.devices.devices import Devices
-from gpu_tasks.market.devices.events import DeviceBusy
+from gpu_tasks.market.devices.events import DeviceBusy, NotOwner
 from gpu_tasks.market.inference import events as ev
 from gpu_tasks.market.inference.inference import InferenceMarket
 from gpu_tasks.market.inference.numbers import DUTY_FEE
@@ -36,6 +36,8 @@ from simulation.chains.market_chain import (
     terms,
 )
 from unit_cases import RIGHT, committed, matched, revealed, wait_for_race
+
+MALLORY = Keys("mallory")
 
 
 def free(chain: MarketChain, account: bytes) -> int:
@@ -307,3 +309,39 @@ def test_a_device_that_secures_a_unit_cannot_leave() -> None:
     chain.blocks(6)  # until it is known that there is no audit
     chain.block(signed(racer.stash, leave))
     assert chain.now()[Devices].devices[racer.device] is None
+
+
+# ------------------------------------------------------------------------------------------------- wrong signers
+
+
+@pytest.mark.parametrize("key", ["stash", "provider", "session"])
+def test_a_queued_unit_is_cancelled_by_its_customer_alone(key: str) -> None:
+    chain = MarketChain(named_keys(2), [MALLORY])
+    chain.blocks(3)
+    (unit_id,) = chain.post(terms())
+    cancel = InferenceMarket.cancel(unit=unit_id)
+    others = [other.public(key) for other in (*chain.validators, MALLORY)]
+    chain.block(*(refused(other, cancel, ev.NotCustomer) for other in others), signed(CUSTOMER.stash, cancel))
+    assert chain.unit(unit_id).refund is Refund.CANCELLED
+
+
+def test_a_device_is_offered_and_withdrawn_by_its_owner_alone() -> None:
+    chain = MarketChain(named_keys(2), [MALLORY])
+    owner, rival = chain.validators
+    withdraw = InferenceMarket.withdraw_offer(device=owner.device, service=0)
+    offer = InferenceMarket.offer(device=owner.device, service=0, ask=OGPU)
+    others = (rival.stash, rival.provider, MALLORY.stash, CUSTOMER.stash, owner.public("session"))
+    chain.block(*(refused(other, withdraw, NotOwner) for other in others))
+    chain.block(signed(owner.provider, withdraw))
+    chain.block(*(refused(other, offer, NotOwner) for other in others))
+    chain.block(signed(owner.stash, offer))
+
+
+def test_only_a_racer_commits_and_declines() -> None:
+    chain = MarketChain(named_keys(3), [MALLORY])
+    unit_id, _, racers = matched(chain)
+    (outsider,) = [each for each in chain.validators if each not in racers]
+    commit_call = InferenceMarket.commit_result(unit=unit_id, attempt=1, commitment=b"c" * 32)
+    decline = InferenceMarket.decline(unit=unit_id, attempt=1)
+    for other in (outsider.stash, outsider.provider, CUSTOMER.stash, MALLORY.provider, racers[0].public("session")):
+        chain.block(refused(other, commit_call, ev.NotAssigned), refused(other, decline, ev.NotAssigned))
