@@ -374,7 +374,6 @@ class Devices(DeviceWork, index=9):
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
     def _drop_provider(self, stash: bytes) -> None:
-        ensure(stash in self.providers, NotProvider)
         ensure(self.device_count[stash] == 0, DeviceBusy)
         self._forget_provider(stash)
 

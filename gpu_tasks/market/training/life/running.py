@@ -189,7 +189,6 @@ def _take_over(market: TrainingStorage, task_id: bytes, task: Task, place: int, 
     standby = known(task.standby, NotSlotOwner)
     ensure(place == 0 and standby.provider == market.devices.operator(account), NotSlotOwner)
     device = known(market.devices.devices[standby.device], NotEligible)
-    ensure(device.owner == standby.provider, NotEligible)
     ensure(bidding.is_eligible(market, task, standby.device, device), NotEligible)
     market.lock.lock(standby.provider, purses.collateral_hold(task_id, task, standby.device), standby.collateral)
     market.devices.assign(standby.device, task_id)
