@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood escape liars auction ladder conformance house lock package clean weights
+.PHONY: alltests lint nightly types batchkills files market elections seats rollcall twins telemetry containers capacity help setup demo devnet test check static format quick bench peers clients simulate mutants replay economy stakes soak properties gpu crash cheats units equivocation courts flood prose escape liars auction ladder conformance house lock package clean weights
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -172,6 +172,9 @@ seats: ## an operator takes a seat on a real devnet, changes keys, moves to anot
 
 elections: ## six validators take turns on four seats of a real devnet, 30 epochs: every set reckoned anew; jail, an offence; seven minutes
 	@$(PY) -m devnet.proofs.elections
+
+prose: ## the clarity of help, messages and docstrings in figures; AGAINST=checkout puts another one beside it; out/prose.json
+	@$(PY) -m scripts.prose $(if $(AGAINST),--against "$(AGAINST)")
 
 house: ## the house in figures: lines, files, circles, class names; AGAINST=folder counts another beside it
 	@$(PY) -m scripts.house $(if $(AGAINST),--against "$(AGAINST)")
