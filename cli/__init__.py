@@ -2,7 +2,8 @@
 
 In reading order:
 
-* `complaints`: errors and notes on standard error, for people or for programs
+* `messages`: errors and notes on standard error, for people or for programs
+* `program`: a program as a group of commands: `--json` anywhere, errors, suggestions
 * `deferred`: commands that are imported when they are called
 * `prompts`: questions to the person at the terminal
 * `tables`, `output`: tables that fit where they are shown, or JSON

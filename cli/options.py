@@ -126,6 +126,7 @@ password_option = click.option(
     "--password-file", type=click.Path(path_type=Path), help="Read the password here instead of asking."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+json_errors_option = click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON objects.")
 genesis_option = click.option(
     "--genesis", type=BlockHash("genesis"), help="The chain's genesis hash: no other chain is accepted."
 )

@@ -1,7 +1,7 @@
 """What every command shares: which node, which keys, how results are shown, and how a call is made.
 
 Invariants: everything that is sent goes through `make`, which notes it first; every error is one sentence, without what
-a terminal would take for a command, whoever wrote it (`complaints`).
+a terminal would take for a command, whoever wrote it (`messages`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.complaints import complain
-from cli.complaints import note as note  # noqa: PLC0414  # part of what commands share
+from cli.messages import note as note  # noqa: PLC0414  # part of what commands share
+from cli.messages import report_error
 from cli.output import Output
 from cli.prompts import typed_secret
 from genesis.preset_names import CUSTOMER_NAMES, DEV_NAMES
@@ -243,11 +243,13 @@ def explained(action: Callable[[], Awaitable[None] | None]) -> None:
     try:
         action()
     except CallFailedError as error:
-        raise click.exceptions.Exit(complain(error, EXIT_FAILED)) from None
+        raise click.exceptions.Exit(report_error(error, EXIT_FAILED)) from None
     except (WalletError, NodeUnreachableError) as error:
-        raise click.exceptions.Exit(complain(error, EXIT_INPUT)) from None
+        raise click.exceptions.Exit(report_error(error, EXIT_INPUT)) from None
     except RpcError as error:
-        raise click.exceptions.Exit(complain(f"the node refused: {error}", EXIT_FAILED)) from None
+        raise click.exceptions.Exit(
+            report_error(error, EXIT_FAILED, code="node_refused", text=f"the node refused: {error}")
+        ) from None
 
 
 def _outcome_facts(call: Call, outcome: Outcome) -> dict[str, Any]:

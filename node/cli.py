@@ -6,21 +6,20 @@ What always holds: whatever goes wrong is one message that says what, why and wh
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from cli.complaints import ProgramGroup
 from cli.deferred import add_deferred
+from cli.options import HELP_NAMES, json_errors_option
+from cli.program import ProgramGroup
 from consensus.parameters import SAMPLE_UNITS_MAX, SAMPLE_UNITS_MIN
 from genesis.preset_names import DEV_NAMES
 from genesis.spec import SpecError
 from node.chain_options import chain_options
-from node.errors import BadInputError, NodeError
+from node.errors import BadInputError
 from node.ports import DEFAULT_PORT, DEFAULT_PROMETHEUS_PORT, DEFAULT_RPC_PORT
-from wallet.errors import harmless
 
 PORT = click.IntRange(0, 65535)
 ADDRESS_OPTIONS = ("--bootnodes", "--public-addr")
@@ -43,7 +42,16 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.group(cls=ProgramGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class NodeProgram(ProgramGroup):
+    """`ogpu-node`, which refuses a list of addresses behind one option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words."""
+        _refuse_lists(args)
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=NodeProgram, explained=(SpecError,), invoke_without_command=True, context_settings=HELP_NAMES)
 @chain_options
 @_account_options
 @click.option("--tmp", is_flag=True, help="Keep files in a temporary folder that goes with the node.")
@@ -87,6 +95,7 @@ def _account_options(function: Callable[..., Any]) -> Callable[..., Any]:
     metavar="HEIGHT:HASH",
     help="A final block known from a source that you trust: for a node that is new or was away for long.",
 )
+@json_errors_option
 @click.option("-l", "--log", default="info", metavar="LEVELS", help="A level, or target=level pairs, with commas.")
 @click.version_option(package_name="ogpu")
 @click.pass_context
@@ -115,15 +124,7 @@ def _refuse_lists(words: Sequence[str]) -> None:
 
 def main(words: Sequence[str] | None = None) -> None:
     """The `ogpu-node` program; `words` stand in for the command line."""
-    try:
-        _refuse_lists(sys.argv[1:] if words is None else words)
-        ogpu_node(words, prog_name="ogpu-node")
-    except SpecError as error:
-        click.echo(f"ogpu-node: the chain spec is not usable: {harmless(str(error))}", err=True)
-        sys.exit(BadInputError.exit_code)
-    except NodeError as error:
-        click.echo(f"ogpu-node: {harmless(str(error))}", err=True)  # a file of anybody's may have written it
-        sys.exit(error.exit_code)
+    ogpu_node(words, prog_name="ogpu-node")
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from wallet.errors import CodedError
+
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
-class NodeError(Exception):
+class NodeError(CodedError):
     """The node cannot go on; `exit_code` is what the process ends with."""
 
     exit_code = 1

@@ -115,7 +115,6 @@ def test_a_command_of_another_place_is_an_error_of_ours() -> None:
     [
         ("ogpu", "services", "--url"),
         ("ogpu-provider", "status", "--url"),
-        ("ogpu-provider", "status", "--json"),
     ],
 )
 def test_an_option_of_the_program_behind_its_command_is_shown_its_place(

@@ -1,8 +1,9 @@
-"""What a person can set right: every message of these is a sentence for the one who typed or stored the thing."""
+"""Errors that a person can correct, and the code that programs and tests read in place of an error's text."""
 
 import re
 
 REASON_LENGTH_MAX = 120
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PYTHON_BYTES = re.compile(r"""\bb(['"])(.*?)\1""")
 
 
@@ -33,8 +34,35 @@ def in_words(error: BaseException) -> str:
             return harmless(str(error))[:REASON_LENGTH_MAX] or "it cannot be read"
 
 
-class WalletError(Exception):
-    """Something that the user gave cannot be used; command lines print the message and end with code 2."""
+class CodedError(Exception):
+    """An error with a stable code, `invalid_amount` for example.
+
+    The text may change at any time. The code stays, so scripts and tests compare codes. Without an explicit code it
+    follows from the name of the class.
+    """
+
+    exit_code = 2
+    """The exit code of a program that this error ends."""
+
+    def __init__(self, text: str = "", *, code: str | None = None) -> None:
+        """`text`: what happened, why, and what to do next."""
+        super().__init__(text)
+        self.code = code or code_of_class(type(self))
+
+
+def code_of_class(error: type[BaseException]) -> str:
+    """Return the code of a class of errors: `key_file` for `KeyFileError`."""
+    return _WORD_START.sub("_", error.__name__.removesuffix("Error")).lower()
+
+
+def code_of(error: BaseException) -> str:
+    """Return the code of any error: its own, or that of its class."""
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) else code_of_class(type(error))
+
+
+class WalletError(CodedError):
+    """An input that the program cannot use."""
 
 
 class AmountError(WalletError):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import click
 
-from cli.complaints import JsonAnywhereGroup
 from cli.deferred import add_deferred
 from cli.options import HELP_NAMES, session_options
+from cli.program import ProgramGroup
 
 COMMANDS = {
     "new": ("keys:new", "Make a key and store it, encrypted, under NAME."),
@@ -98,7 +98,7 @@ SUBSTRATE_WORDS = {
 """Words of Substrate's wallets, and the commands here."""
 
 
-@click.group(cls=JsonAnywhereGroup, context_settings=HELP_NAMES, foreign_words=SUBSTRATE_WORDS)
+@click.group(cls=ProgramGroup, context_settings=HELP_NAMES, foreign_words=SUBSTRATE_WORDS)
 @session_options
 @click.version_option(package_name="ogpu")
 def main() -> None:

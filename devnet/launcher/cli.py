@@ -5,16 +5,14 @@ What always holds: whatever goes wrong is one message that says what, why and wh
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from cli.complaints import ProgramGroup
 from cli.deferred import add_deferred
-from devnet.launcher.folder import DEFAULT_FOLDER, DevnetError, chosen_folder
-from node.errors import NodeError
-from wallet.errors import harmless
+from cli.options import HELP_NAMES, json_errors_option
+from cli.program import ProgramGroup
+from devnet.launcher.folder import DEFAULT_FOLDER, chosen_folder
 
 COMMANDS = {
     "up": ("commands:up", "Start a new devnet, or the one in the folder again."),
@@ -32,12 +30,13 @@ COMMANDS = {
 }
 
 
-@click.group(cls=ProgramGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=ProgramGroup, context_settings=HELP_NAMES)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
     help=f"Where the devnet's files are.  [default: {DEFAULT_FOLDER}]",
 )
+@json_errors_option
 @click.version_option(package_name="ogpu")
 @click.pass_context
 def ogpu_devnet(context: click.Context, folder: Path | None) -> None:
@@ -53,11 +52,7 @@ add_deferred(ogpu_devnet, "devnet.launcher", COMMANDS)
 
 def main() -> None:
     """The `ogpu-devnet` program."""
-    try:
-        ogpu_devnet(prog_name="ogpu-devnet")
-    except (DevnetError, NodeError) as error:
-        click.echo(f"ogpu-devnet: {harmless(str(error))}", err=True)
-        sys.exit(2)
+    ogpu_devnet(prog_name="ogpu-devnet")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 from rich.live import Live
 
+from cli.messages import is_json_asked
 from cli.tables import console_for
 from consensus.parameters import SAMPLE_UNITS_MIN
 from devnet.launcher import layout, processes, status
@@ -118,13 +119,12 @@ def up(  # one for each option
 
 
 @click.command("status")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("-w", "--watch", is_flag=True, help="Go on showing it.")
 @click.pass_obj
-def show_status(folder: Path, as_json: bool, watch: bool) -> None:
+def show_status(folder: Path, watch: bool) -> None:
     """Heights, peers, pool and units of each node."""
     net = layout.load(folder)
-    if as_json:
+    if is_json_asked():
         standing = asyncio.run(status.ask_all(net))
         click.echo(json.dumps(status.as_json(standing, _processes(net)), indent=2))
     elif watch:

@@ -6,11 +6,13 @@ import os
 import shlex
 from pathlib import Path
 
+from wallet.errors import CodedError
+
 DEFAULT_FOLDER = Path("out") / "devnet"
 FOLDER_VARIABLE = "OGPU_DEVNET"
 
 
-class DevnetError(Exception):
+class DevnetError(CodedError):
     """Something that the person at the terminal can put right; the message says how."""
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import click
 
-from cli.complaints import JsonAnywhereGroup
 from cli.deferred import add_deferred
 from cli.options import HELP_NAMES, session_options
+from cli.program import ProgramGroup
 
 COMMANDS = {
     "post": ("post:post", "Post a request for each line of FILE."),
@@ -80,7 +80,7 @@ FOREIGN_WORDS = {
 
 
 @click.group(
-    cls=JsonAnywhereGroup, context_settings=HELP_NAMES, program_commands=("run", "shell"), foreign_words=FOREIGN_WORDS
+    cls=ProgramGroup, context_settings=HELP_NAMES, program_commands=("run", "shell"), foreign_words=FOREIGN_WORDS
 )
 @session_options
 @click.version_option(package_name="ogpu")

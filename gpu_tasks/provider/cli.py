@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from cli.complaints import ProgramGroup
 from cli.deferred import add_deferred
 from cli.options import HELP_NAMES, checkpoint_option, genesis_option, json_option, trust_option, url_option
+from cli.program import ProgramGroup
 from wallet.trust import Trust
 
 DEFAULT_BASE = Path("~/.ogpu/provider")

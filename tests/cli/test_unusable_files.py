@@ -15,7 +15,7 @@ from typing import Any
 import click
 import pytest
 
-from cli.complaints import EXIT_OUTPUT_LOST, EXIT_PIPE_CLOSED, EXIT_UNUSABLE, ProgramGroup
+from cli.program import EXIT_OUTPUT_LOST, EXIT_PIPE_CLOSED, EXIT_UNUSABLE, ProgramGroup
 from cli.wallet import program as wallet_cli
 from devnet.launcher import cli as devnet_cli
 from gpu_tasks.provider import cli as provider_cli

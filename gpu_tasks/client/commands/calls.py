@@ -15,8 +15,9 @@ from typing import Any
 import click
 
 from cli.calls import PlannedCall
-from cli.complaints import EXIT_ABORTED, complain
+from cli.messages import report_text
 from cli.output import Output
+from cli.program import EXIT_ABORTED
 from gpu_tasks.client.units.posting_once import DEFAULT_FOLDER
 from runtime.frame.call import Call
 from wallet.client import Outcome
@@ -51,7 +52,7 @@ def told_when_interrupted(said: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise click.exceptions.Exit(complain(f"interrupted: {said()}", EXIT_ABORTED)) from None
+        raise click.exceptions.Exit(report_text(f"interrupted: {said()}", EXIT_ABORTED, "interrupted")) from None
 
 
 def told_nothing_was_sent() -> AbstractContextManager[None]:

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def devnet(folder: Path, *words: str, status: int = 0) -> str:
     result = CliRunner().invoke(ogpu_devnet, ["--folder", str(folder), *words])
-    assert result.exit_code == status, result.output + str(result.exception)
+    assert result.exit_code == status, result.output + result.stderr
     return result.output
 
 
@@ -77,7 +77,7 @@ def test_a_killed_node_comes_back_and_a_late_one_reaches_the_same_root(folder: P
     specification = folder / "chain.json"
     specification.rename(folder / "elsewhere.json")
     result = CliRunner().invoke(ogpu_devnet, ["--folder", str(folder), "restart", "Bob"])
-    assert "Bob ended" in str(result.exception), "a node that dies at its start is not called started"
+    assert "Bob ended" in result.stderr, "a node that dies at its start is not called started"
     (folder / "elsewhere.json").rename(specification)
     assert "started Bob" in devnet(folder, "restart", "Bob")
     assert statuses(folder)["Bob"]["is_rpc_up"]
@@ -100,4 +100,4 @@ def test_a_killed_node_comes_back_and_a_late_one_reaches_the_same_root(folder: P
 
 def test_what_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
     result = CliRunner().invoke(ogpu_devnet, ["--folder", str(tmp_path), "status"])
-    assert "`ogpu-devnet up` makes one" in str(result.exception)
+    assert "`ogpu-devnet up` makes one" in result.stderr

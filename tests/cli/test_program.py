@@ -7,7 +7,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.complaints import JsonAnywhereGroup, note
+from cli.messages import note
+from cli.program import ProgramGroup
 from cli.wallet.program import SUBSTRATE_WORDS, main
 from gpu_tasks.client import cli as client_cli
 
@@ -82,7 +83,7 @@ def test_a_refusal_of_the_person_is_an_object_too() -> None:
     def stop() -> None:
         raise click.Abort
 
-    group = JsonAnywhereGroup(commands={"stop": stop}, params=[click.Option(["--json"], is_flag=True)])
+    group = ProgramGroup(commands={"stop": stop}, params=[click.Option(["--json"], is_flag=True)])
     group.callback = lambda json: None  # noqa: ARG005
     result = CliRunner().invoke(group, ["stop", "--json"])
     assert (result.exit_code, json.loads(result.stderr)["exit_code"]) == (1, 1)
@@ -101,7 +102,7 @@ def test_a_note_is_an_object_too(words: tuple[str, ...]) -> None:
     def tell() -> None:
         note("so")
 
-    group = JsonAnywhereGroup(commands={"tell": tell}, params=[click.Option(["--json"], is_flag=True)])
+    group = ProgramGroup(commands={"tell": tell}, params=[click.Option(["--json"], is_flag=True)])
     group.callback = lambda json: None  # noqa: ARG005
     said = CliRunner().invoke(group, words).stderr
     assert said == ('{"note": "so"}\n' if "--json" in words else "note: so\n")
@@ -124,7 +125,7 @@ def test_the_words_of_a_program_are_its_own(words: list[str], passed_on: tuple[s
         seen.append(args)
         raise click.UsageError("no")
 
-    group = JsonAnywhereGroup(
+    group = ProgramGroup(
         commands={"run": run_program, "fail": run_program},
         params=[click.Option(["--json"], is_flag=True)],
         program_commands=("run",),

@@ -1,0 +1,176 @@
+"""A whole program: its commands in sections, `--json` anywhere, and every error as one message with an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.messages import JSON_MARK, write
+from wallet.errors import CodedError, code_of, code_of_class
+
+JSON_WORD = "--json"
+END_WORD = "--"
+EXIT_ABORTED = 1
+EXIT_PIPE_CLOSED = 1
+EXIT_UNUSABLE = 2
+EXIT_OUTPUT_LOST = 74
+"""Standard output could not be written (EX_IOERR of sysexits.h); the command itself may have done its work."""
+NO_HOME = "Could not determine home directory."
+"""The message of `pathlib` for a user without a home folder, as in a container."""
+OUTPUT_LOST = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+Report = Callable[[str, int, str], int]
+"""Print a text with its exit code and its error code, and return the exit code."""
+
+
+class ProgramGroup(click.Group):
+    """The commands of a program.
+
+    `--json` may stand before or behind a command. What follows a lone `--`, or a command that passes words on to
+    another program, is left alone.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        foreign_words: Mapping[str, str] | None = None,
+        program_commands: Sequence[str] = (),
+        explained: tuple[type[Exception], ...] = (),
+        **kwargs: Any,
+    ) -> None:
+        """`foreign_words`: commands of other systems, and the command here that does the same.
+
+        `program_commands`: commands that pass words on to another program. `explained`: exceptions beside `CodedError`
+        whose text is a message for the user.
+        """
+        super().__init__(*args, **kwargs)
+        self._foreign_words = foreign_words or {}
+        self._ends = (END_WORD, *program_commands)
+        self._explained: tuple[type[Exception], ...] = (CodedError, *explained)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command. The error for an unknown one suggests the command that was meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            here = self._foreign_words.get(args[0]) or self._alike(args[0])
+            if here is None:
+                raise
+            raise click.UsageError(f"No such command {args[0]!r}. Use `{here}`.", error.ctx) from None
+
+    def _alike(self, word: str) -> str | None:
+        """Return the command whose name resembles `word`."""
+        names = {**dict.fromkeys(self.commands), **self._foreign_words}
+        alike = get_close_matches(word, names, n=1, cutoff=0.75)
+        return None if not alike else self._foreign_words.get(alike[0], f"{self.name} {alike[0]}")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words, with `--json` moved to the front, where the program's own options stand."""
+        options, rest = _split(args, self._ends)
+        if JSON_WORD in options:
+            ctx.meta[JSON_MARK] = True
+            args = [JSON_WORD, *(word for word in options if word != JSON_WORD), *rest]
+        return super().parse_args(ctx, args)
+
+    def main(self, args: Sequence[str] | None = None, *given: Any, **named: Any) -> Any:
+        """Run the program; an error becomes a message and an exit code."""
+        run: Callable[..., Any] = super().main
+        if not named.pop("standalone_mode", True):
+            return run(args, *given, standalone_mode=False, **named)
+        words = list(sys.argv[1:] if args is None else args)
+        is_json = JSON_WORD in _split(words, self._ends)[0]
+
+        def report(text: str, exit_code: int, code: str) -> int:
+            write("error", text, is_json=is_json, code=code, exit_code=exit_code)
+            return exit_code
+
+        with _file_errors(report):
+            try:
+                exit_code = run(args, *given, standalone_mode=False, **named)
+            except click.ClickException as error:
+                exit_code = error.exit_code
+                if is_json:
+                    report(error.format_message(), exit_code, code_of_class(type(error)))
+                else:
+                    error.show()
+            except click.Abort:
+                exit_code = report("aborted: not confirmed, or interrupted", EXIT_ABORTED, "aborted")
+            except self._explained as error:
+                exit_code = report(str(error), getattr(error, "exit_code", EXIT_UNUSABLE), code_of(error))
+        sys.exit(exit_code or 0)
+
+
+@contextmanager
+def _file_errors(report: Report) -> Iterator[None]:
+    """End the program with a message for an unusable path, or for standard output that cannot be written."""
+    if sys.stdout is None:  # it was closed: a program that shows nothing runs, any other one must notice
+        sys.stdout = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115  # as long as the program
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except RuntimeError as error:
+        if str(error) != NO_HOME:
+            raise
+        text = "this user has no home folder: give the path of the program's files in full"
+        sys.exit(report(text, EXIT_UNUSABLE, "no_home_folder"))
+    except (OSError, BaseExceptionGroup) as error:
+        cause = _file_error(error)
+        exit_code = None if cause is None else _exit_code_of(cause, report)
+        if exit_code is None:
+            raise
+        _discard_output()
+        sys.exit(exit_code)
+
+
+def _file_error(error: BaseException) -> OSError | None:
+    """Return the OSError, also from a group with nothing else."""
+    while isinstance(error, BaseExceptionGroup):
+        matched, rest = error.split(OSError)
+        if matched is None or rest is not None:
+            return None
+        error = matched.exceptions[0]
+    return error if isinstance(error, OSError) else None
+
+
+def _exit_code_of(error: OSError, report: Report) -> int | None:
+    """Report an error and return the exit code; None for an error without a file."""
+    exit_code: int | None = None
+    with suppress(OSError):  # standard error may be as full
+        if error.filename is not None:
+            exit_code = EXIT_UNUSABLE
+            report(f"{_named(error.filename)} cannot be used: {error.strerror}", exit_code, "file_unusable")
+        elif error.errno == errno.EPIPE:
+            exit_code = EXIT_PIPE_CLOSED
+        elif error.errno in OUTPUT_LOST:
+            exit_code = EXIT_OUTPUT_LOST
+            report(f"the output cannot be written: {error.strerror}; it is incomplete", exit_code, "output_lost")
+    return exit_code
+
+
+def _named(filename: object) -> str:
+    return os.fsdecode(filename) if isinstance(filename, str | bytes) else str(filename)
+
+
+def _discard_output() -> None:
+    """Drop the unwritten output, at which Python would fail again on exit."""
+    with suppress(OSError, ValueError):
+        lost = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(lost, sys.stdout.fileno())
+        os.close(lost)
+
+
+def _split(words: Sequence[str], ends: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split words at the first of `ends`, which belongs to the rest."""
+    place = next((number for number, word in enumerate(words) if word in ends), len(words))
+    return list(words[:place]), list(words[place:])
