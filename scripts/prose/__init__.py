@@ -3,6 +3,7 @@
 In reading order:
 
 * `texts`: the texts of a checkout, by kind
-* `figures`: the measures and their bars
+* `figures`: the measures of texts and their bars
+* `code`: comments and the length of names
 * `__main__`: `make prose`
 """

@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
+from scripts.house.tree import PACKAGES
+from scripts.prose.code import CodeFigures, measure_code
 from scripts.prose.figures import BARS, Figures, faults, measure
-from scripts.prose.texts import Kind, Text, read_texts
+from scripts.prose.texts import Kind, Text, read_texts, tracked_files
 
 ROOT = Path(__file__).parents[2]
 MEASURES = ("headless_per_1000", "sentence_words", "long_percent", "question_percent")
@@ -43,14 +45,25 @@ def main() -> int:
         print(line(name, figures))
         if before:
             print(line("  before", before[name]))
+    code = code_of_packages(ROOT, arguments.paths)
+    print(code_line("code of the packages", code))
+    if arguments.against:
+        print(code_line("  before", code_of_packages(arguments.against, arguments.paths)))
     out = ROOT / "out"
     out.mkdir(exist_ok=True)
     shown = {"prose": {name: asdict(figures) for name, figures in found.items()}}
+    shown["code"] = {"packages": asdict(code)}
     shown["against"] = {name: asdict(figures) for name, figures in before.items()}
     (out / "prose.json").write_text(json.dumps(shown, indent=2) + "\n", encoding="utf-8")
     wrong = problems(found)
     print("prose: " + ("; ".join(wrong) if wrong else "every bar holds"))
     return 1 if wrong else 0
+
+
+def code_of_packages(root: Path, beginnings: list[str]) -> CodeFigures:
+    """Return the figures of the packages' files whose path begins with one of `beginnings`."""
+    paths = (path for path in tracked_files(root) if path.split("/")[0] in PACKAGES)
+    return measure_code(root, (path for path in paths if not beginnings or path.startswith(tuple(beginnings))))
 
 
 def chosen(texts: list[Text], beginnings: list[str]) -> list[Text]:
@@ -82,6 +95,14 @@ def line(name: str, figures: Figures) -> str:
         f"{name:20} {figures.texts:6} texts {figures.words:7} words  headless {figures.headless_per_1000:5.2f}"
         f"  words a sentence {figures.sentence_words:4.1f}  long {figures.long_percent:5.2f} %"
         f"  question word {figures.question_percent:5.2f} %"
+    )
+
+
+def code_line(name: str, figures: CodeFigures) -> str:
+    """Return the figures of code as a line of a table."""
+    return (
+        f"{name:20} {figures.code_lines:6} lines  comments {figures.comments_per_100} per 100 lines"
+        f"  names {figures.name_letters} letters"
     )
 
 

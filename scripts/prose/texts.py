@@ -39,8 +39,8 @@ class Text:
 
 
 def read_texts(root: Path) -> list[Text]:
-    """Return the texts of every tracked Python file of a checkout, in the order of the files."""
-    return [text for path in tracked_files(root) for text in _texts_of(root, path)]
+    """Return the texts of every tracked Python file of a checkout, by file and line."""
+    return [text for path in tracked_files(root) for text in sorted(_texts_of(root, path), key=lambda text: text.line)]
 
 
 def tracked_files(root: Path) -> list[str]:
