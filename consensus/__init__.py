@@ -1,20 +1,20 @@
-"""How the nodes agree on one chain: Snowflake for speed, Simplex for finality; pure.
+"""Agreement of the nodes on one chain: Snowflake accepts blocks fast, Simplex makes them final. Pure code, no I/O.
 
-In reading order, from what is decided about to who decides:
+In reading order, from the numbers to the machine:
 
-* `parameters`: the named numbers, and what must hold between them
-* `validators`: who votes in an epoch, with what weight; who leads which round
-* `sets`: the sets of all epochs that are known, each written once
-* `certificates`: more than two thirds signed one ballot
-* `signstate`: what this validator may still sign
+* `parameters`: the named numbers, and the rules between them
+* `validators`: the voters of an epoch, their weights, and the leaders of its rounds
+* `sets`: the known sets of all epochs, each written once
+* `certificates`: the signatures of more than two thirds of the stake on one ballot
+* `signstate`: the signing rules of a validator
 * `wire`: the messages between peers
-* `events`: what goes into the machine and what comes out
+* `events`: the machine's input and output
 * `blocktree`: blocks above the final one
-* `neighbours`: who is connected, and who of them votes
+* `neighbours`: the connected peers, and the voters among them
 * `polling`: Snowflake, the soft and fast layer
 * `finality`: the Simplex gadget, the final layer
-* `fetches`: blocks that are missing
-* `headers`: which blocks may enter at all
-* `handoffs`: from one set to the next, proved by those who sit
-* `machine`: all of it together: events in, effects out
+* `fetches`: requests for missing blocks
+* `headers`: the rules that admit a block before its execution
+* `handoffs`: the proof of the next set, signed by the current one
+* `machine`: all parts together: events in, effects out
 """

@@ -1,8 +1,8 @@
-"""The blocks above the last final one, and who descends from whom.
+"""The blocks above the last final one, and their ancestry.
 
-Always: every block here descends from `final`, which is here too; children keep the order in
-which they were added. Bounded, because headers may run ahead of finality only so far, and a
-proposer has only so many headers in a slot.
+Invariant: every block here descends from `final`, which is here too. Children keep the order in which they were added.
+The size is bounded: headers run ahead of finality only so far (`final_lag_max`), and a proposer gets few headers per
+slot.
 """
 
 from collections.abc import Iterable
@@ -16,22 +16,22 @@ class BlockTree:
     """Facts by block id, and children by parent."""
 
     def __init__(self, final: BlockFacts) -> None:
-        """Start from a final block alone."""
+        """Start with a final block alone."""
         self.final = final
         self.blocks: dict[bytes, BlockFacts] = {final.id: final}
         self.children: dict[bytes, list[bytes]] = {final.id: []}
         self._past: dict[bytes, None] = {}
 
     def __contains__(self, block: bytes) -> bool:
-        """Whether the block is known and descends from the final one."""
+        """Return True if the block is known and descends from the final one."""
         return block in self.blocks
 
     def __getitem__(self, block: bytes) -> BlockFacts:
-        """Facts of a known block."""
+        """Return the facts of a known block."""
         return self.blocks[block]
 
     def add(self, facts: BlockFacts) -> bool:
-        """Add a block; False if it is known or does not descend from the final block."""
+        """Add a block. Return False if it is known or does not descend from the final block."""
         if facts.id in self.blocks or facts.parent not in self.blocks:
             return False
         self.blocks[facts.id] = facts
@@ -40,28 +40,28 @@ class BlockTree:
         return True
 
     def is_past(self, block: bytes) -> bool:
-        """Whether a block was here once and is now below the final one, or dead; recent ones only."""
+        """Return True if a recent block was known once and is either below the final one or dead."""
         return block in self._past
 
     def ancestor_at(self, block: bytes, height: int) -> bytes:
-        """The ancestor of a block at a height from `final`'s to its own."""
+        """Return the ancestor of a block at a height between the height of `final` and its own."""
         facts = self.blocks[block]
         while facts.height > height:
             facts = self.blocks[facts.parent]
         return facts.id
 
     def descends(self, block: bytes, ancestor: bytes) -> bool:
-        """Whether `block` is `ancestor` or one of its descendants; both are known."""
+        """Return True if `block` is `ancestor` or one of its descendants. Both are known."""
         return self.ancestor_at(block, self.blocks[ancestor].height) == ancestor
 
     def is_related(self, block: bytes, other: bytes) -> bool:
-        """Whether one of two known blocks descends from the other, or they are the same."""
+        """Return True if two known blocks are equal or one descends from the other."""
         if self.blocks[block].height >= self.blocks[other].height:
             return self.descends(block, other)
         return self.descends(other, block)
 
     def path(self, ancestor: bytes, block: bytes) -> tuple[bytes, ...]:
-        """Blocks after `ancestor` up to `block`, oldest first."""
+        """Return the blocks after `ancestor` up to `block`, oldest first."""
         found = []
         while block != ancestor:
             found.append(block)
@@ -69,7 +69,7 @@ class BlockTree:
         return tuple(reversed(found))
 
     def finalise(self, block: bytes) -> tuple[bytes, ...]:
-        """Make a known block final: its new final ancestry, oldest first, and all others dropped."""
+        """Make a known block final and drop all blocks that conflict. Return the newly final blocks, oldest first."""
         assert self.blocks[block].height >= self.final.height, "the final height fell"
         path = self.path(self.final.id, block)
         alive = [block]
@@ -83,7 +83,7 @@ class BlockTree:
         return path
 
     def _remember(self, gone: Iterable[bytes]) -> None:
-        # Peers go on speaking of these for a moment: without it every dead block would be fetched again.
+        # Peers still mention these blocks for a moment. Without this memory every dead block would be fetched again.
         self._past.update(dict.fromkeys(gone))
         for oldest in list(self._past)[: max(0, len(self._past) - PAST_MAX)]:
             del self._past[oldest]

@@ -1,7 +1,7 @@
-"""Certificates: more than two thirds of an epoch's stake signed one ballot.
+"""Certificates: the signatures of more than two thirds of an epoch's stake on one ballot.
 
-Always: a certificate that verifies carries distinct valid signatures of members of that epoch's
-set with weight > 2/3. `version` 1 is a bitmap with ed25519 signatures, in the set's order.
+Invariant: a certificate that verifies carries distinct valid signatures of members of that epoch's set with a weight
+above 2/3. `version` 1 is a bitmap with ed25519 signatures, in the set's order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ BITMAP_BYTES_MAX = ACTIVE_VALIDATORS_MAX // 8
 def verify_votes(
     evidence: DoubleProposal | DoubleBallot, members: ValidatorSet, genesis: bytes, verify: VerifyEd25519
 ) -> bool:
-    """Whether E2, E3 or E4 proves its accused at fault, a member of the set of the epoch that the statements name."""
+    """Return True if evidence E2, E3 or E4 convicts its accused, a member of the set of the statements' epoch."""
     if evidence.first.epoch != members.epoch or evidence.accused not in members.index:
         return False
     return are_signed(evidence, genesis, verify)
@@ -28,7 +28,7 @@ def verify_votes(
 
 @struct
 class Certificate:
-    """One ballot, who signed it (bit i of byte i // 8: the i-th member), and their signatures."""
+    """One ballot, its signers (bit i of byte i // 8: the i-th member), and their signatures."""
 
     version: U8
     ballot: Ballot
@@ -40,14 +40,14 @@ CERTIFICATE: Codec[Certificate] = codec(Certificate)
 
 
 def make_certificate(ballot: Ballot, members: ValidatorSet, signatures: Mapping[bytes, bytes]) -> Certificate:
-    """Assemble the certificate of a ballot from signatures by session key."""
+    """Return the certificate of a ballot, given signatures by session key."""
     indices = sorted(members.index[key] for key in signatures)
     ordered = tuple(signatures[members.members[index].session] for index in indices)
     return Certificate(VERSION_ED25519, ballot, make_bitmap(signatures, members), ordered)
 
 
 def make_bitmap(keys: Iterable[bytes], members: ValidatorSet) -> bytes:
-    """These members of the set: bit i of byte i // 8 is the i-th one."""
+    """Return the bitmap of these members: bit i of byte i // 8 is the i-th member."""
     bitmap = bytearray(-(-len(members.members) // 8))
     for index in (members.index[key] for key in keys):
         bitmap[index // 8] |= 1 << (index % 8)
@@ -55,23 +55,24 @@ def make_bitmap(keys: Iterable[bytes], members: ValidatorSet) -> bytes:
 
 
 def signers_of(certificate: Certificate, members: ValidatorSet) -> tuple[bytes, ...] | None:
-    """Session keys of those who signed, in order; None if the bitmap is not of this set."""
+    """Return the session keys of the signers, in order. Return None if the bitmap does not fit this set."""
     return read_bitmap(certificate.signers, members)
 
 
 def read_bitmap(bitmap: bytes, members: ValidatorSet) -> tuple[bytes, ...] | None:
-    """Session keys named by a bitmap, in order; None if the bitmap is not of this set."""
+    """Return the session keys that a bitmap names, in order. Return None if the bitmap does not fit this set."""
     count = len(members.members)
     if len(bitmap) != -(-count // 8):
         return None
     bits = int.from_bytes(bitmap, "little")
+    # Bits beyond the last member must be 0, so that a set of signers has exactly one encoding.
     if bits >> count:
         return None
     return tuple(member.session for place, member in enumerate(members.members) if bits >> place & 1)
 
 
 def verify_certificate(certificate: Certificate, members: ValidatorSet, genesis: bytes, verify: VerifyEd25519) -> bool:
-    """Whether more than two thirds of the set signed. Weight is checked before any signature."""
+    """Return True if more than two thirds of the set signed. Checks the weight before any signature, which costs more."""
     if certificate.version != VERSION_ED25519 or certificate.ballot.epoch != members.epoch:
         return False
     keys = signers_of(certificate, members)

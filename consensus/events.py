@@ -1,15 +1,14 @@
-"""What goes into the consensus machine and what comes out: the boundary to every shell.
+"""The events and effects of the consensus machine: the contract with every shell.
 
 The node and the simulator run the same `machine.Machine`:
 
     machine = Machine(parameters, genesis_hash, epochs, verify, session_of, randbelow)
-    effects = machine.restore(recovery, now_ms)    # once, with what the shell kept
+    effects = machine.restore(recovery, now_ms)    # once, with the shell's saved data
     effects = machine.step(event, now_ms)          # for each event; execute effects in order
     machine.deadline_ms                            # call step(Tick(), now) at this time
 
-`now_ms` is Unix time in milliseconds and never goes back. Always: a shell executes the effects
-of one step in order, before it passes the next event in; effects that name a block id refer to a
-block which the shell has.
+`now_ms` is Unix time in milliseconds and never decreases. Invariant: a shell executes the effects of one step in order,
+before it passes the next event in. The shell has every block that an effect names.
 """
 
 from collections.abc import Iterable
@@ -23,7 +22,7 @@ from runtime.blocks.evidence import DoubleBallot, DoubleProposal
 
 @dataclass(frozen=True, slots=True)
 class CertifiedRef:
-    """A final block that a header names, and the finalise-certificate that it carries."""
+    """A final block that a header names, and its finalise certificate."""
 
     height: int
     block: bytes
@@ -32,11 +31,11 @@ class CertifiedRef:
 
 @dataclass(frozen=True, slots=True)
 class BlockFacts:
-    """What consensus knows of a block; epoch and boundary follow from the height.
+    """The facts about a block that consensus uses. Its epoch and boundary follow from the height.
 
-    `author` is the session key. `referenced_height` is that of the newest final block named on the
-    ancestry, this block included (the runtime's `final_height` after it); `final_ref` is the one in
-    its own digest, None if there is none.
+    `author` is the session key. `final_ref` is the final block that the block's own digest names, None if it names
+    none. `referenced_height` is the greatest final height that the block or an ancestor names (the runtime's
+    `final_height` after this block).
     """
 
     id: bytes
@@ -53,23 +52,23 @@ class BlockFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """What a shell kept of the machine's last life; of a new chain the genesis block alone."""
+    """The saved data of the machine's last run. For a new chain: the genesis block alone."""
 
     final: BlockFacts
     """The newest final block."""
     certificate: Certificate | None = None
-    """What made it final; None for the genesis block."""
+    """The certificate of `final`, None for the genesis block."""
     blocks: Iterable[BlockFacts] = ()
-    """Those above it, parents first."""
+    """The blocks above `final`, parents first."""
     sign_state: SignState = EMPTY
     preference: bytes | None = None
     """The preferred tip (`PersistPreference`)."""
     boundaries: Iterable[Certificate] = ()
-    """Of the ends of past epochs, for peers that are behind."""
+    """The certificates of past epochs' last blocks, for peers that are behind."""
     open_rounds: Iterable[Certificate] = ()
-    """Those of `PersistCertificate` that no later round has settled."""
+    """The certificates of `PersistCertificate` that no later round has settled."""
     silent_below: int = 0
-    """The shell signs nothing before this height is final: it knows that its key has seen it final."""
+    """The height below which nothing is signed: an earlier run saw it final, or the operator trusts it."""
 
 
 # --- events
@@ -77,12 +76,12 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed; the shell sends one at `machine.deadline_ms` at the latest."""
+    """Time passed. The shell sends a tick at `machine.deadline_ms` at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerConnected:
-    """A connection is up, or its peer proved others. `keys` are the session keys that it proved."""
+    """A connection opened, or its peer proved other keys. `keys` are all session keys that the peer proved."""
 
     peer: bytes
     keys: tuple[bytes, ...]
@@ -97,7 +96,7 @@ class PeerLost:
 
 @dataclass(frozen=True, slots=True)
 class MessageReceived:
-    """A decoded consensus message came from a connected peer."""
+    """A connected peer sent a consensus message, which the shell decoded."""
 
     peer: bytes
     message: Message
@@ -105,21 +104,21 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True)
 class BlockImported:
-    """A block passed `headers.check_header` and was executed; its parent was imported before."""
+    """A block passed `headers.check_header` and was executed. Its parent was imported earlier."""
 
     facts: BlockFacts
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRejected:
-    """A block is invalid: do not ask for it again."""
+    """A block is invalid: do not request it again."""
 
     block: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class BlockWanted:
-    """The shell met a block id that it lacks, such as the unknown parent of a block it received."""
+    """The shell found a block id that it lacks, such as the unknown parent of a received block."""
 
     block: bytes
     peer: bytes
@@ -127,9 +126,9 @@ class BlockWanted:
 
 @dataclass(frozen=True, slots=True)
 class BlockBuilt:
-    """The answer to `Build`: own block, recorded as `HeaderRecord`, sealed, stored and executed.
+    """The answer to `Build`: an own block, recorded as `HeaderRecord`, sealed, stored and executed.
 
-    The record is checked with `signstate.after` and fsynced before the seal is made.
+    The shell checks the record with `signstate.after` and fsyncs it before it makes the seal.
     """
 
     facts: BlockFacts
@@ -169,17 +168,17 @@ class Broadcast:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Send the bytes of this block to every connected peer (own block, first time)."""
+    """Send the bytes of this own, new block to every connected peer."""
 
     block: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Build a block for `slot` on `parent`; `final_ref`, if given, goes into its digest.
+    """Build a block for `slot` on `parent`. A `final_ref` that is not None goes into its digest.
 
-    It is sealed with the key of its epoch. Without `heartbeat` an empty block may be left out; then nothing is
-    answered, or `BlockBuilt` comes later in the slot, when there is something to put in.
+    The key of the block's epoch seals it. Without `heartbeat` the shell may leave out an empty block: then it answers
+    nothing, or sends `BlockBuilt` later in the slot, once it has a transaction.
     """
 
     slot: int
@@ -194,8 +193,8 @@ class Build:
 class PersistThenSign:
     """Check the record with `signstate.after`, write and fsync the new state, sign, answer `RecordSigned`.
 
-    The key is that of the record's epoch; the signed bytes are `signstate.record_payload(genesis, record)`. For a
-    notarise ballot, the bytes of the block are synced first. If the sign-state refuses: alarm, and answer nothing.
+    Sign `signstate.record_payload(genesis, record)` with the key of the record's epoch. For a notarise ballot, sync the
+    bytes of the block first. If the sign-state refuses the record, raise an alarm and answer nothing.
     """
 
     record: SignedRecord
@@ -203,11 +202,11 @@ class PersistThenSign:
 
 @dataclass(frozen=True, slots=True)
 class PersistCertificate:
-    """Keep a notarise or skip certificate until a later round is final, and give it to `restore`.
+    """Keep a notarise or skip certificate until a later round is final, and pass it to `restore`.
 
-    It must be on disk (synced) before any later record is signed. A node that finalised a round
-    cannot skip it, and one that skipped it cannot finalise it: should the only node that holds the
-    round's certificate forget it, and Byzantine votes were part of it, nobody could ever go on.
+    Sync it to disk before signing any later record. A node that finalised a round cannot skip it, and a node that
+    skipped it cannot finalise it. Suppose the only holder of the round's certificate forgets it, and it contained
+    Byzantine votes. Then no node could ever leave the round.
     """
 
     certificate: Certificate
@@ -215,16 +214,16 @@ class PersistCertificate:
 
 @dataclass(frozen=True, slots=True)
 class PersistPreference:
-    """Write the preferred tip (no sync needed) before the effects that follow."""
+    """Write the preferred tip before the following effects. No sync is needed."""
 
     tip: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Ask `peer` for `block` and its ancestors above height `above`, oldest first, a bounded number.
+    """Request `block` and its ancestors above height `above` from `peer`, oldest first, a bounded number.
 
-    Import what comes. The machine asks again, elsewhere, if nothing comes.
+    Import the blocks that arrive. Without an answer the machine asks another peer.
     """
 
     block: bytes
@@ -234,9 +233,9 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class SendBoundary:
-    """Send a peer the certificate of the last block of an epoch long past, kept with that block for ever.
+    """Send a peer the certificate of the last block of a long past epoch.
 
-    Nothing is sent if this node has none.
+    The shell keeps the certificate with that block for ever. It sends nothing if it has none.
     """
 
     peer: bytes
@@ -245,7 +244,7 @@ class SendBoundary:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Snowflake accepted a block: soft, local; only `AcceptedReverted` takes it back."""
+    """Snowflake accepted a block: a soft, local decision, which only `AcceptedReverted` revokes."""
 
     block: bytes
     height: int
@@ -253,7 +252,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedReverted:
-    """Finality overruled an acceptance: blocks above their fork are no longer accepted. An alarm."""
+    """Finality overruled an acceptance: blocks above the fork are no longer accepted. The shell raises an alarm."""
 
     old: bytes
     new: bytes
@@ -261,17 +260,17 @@ class AcceptedReverted:
 
 @dataclass(frozen=True, slots=True)
 class PreferenceChanged:
-    """The tip to build on and to read pending state from is now another block."""
+    """The preferred tip changed: the block to build on and to read pending state from."""
 
     tip: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Finalise:
-    """These blocks, oldest first, are final; the certificate is for the last of them.
+    """These blocks, oldest first, are final. The certificate is for the last of them.
 
-    Blocks that do not descend from it are dead and may be dropped. Keep the certificate with the
-    block, and raise the floor of the sign-state file to its (epoch, round).
+    Blocks that do not descend from it are dead and may be dropped. Keep the certificate with the block, and raise the
+    floor of the sign-state file to its (epoch, round).
     """
 
     blocks: tuple[bytes, ...]
@@ -287,7 +286,7 @@ class ReportEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ReportDoubleHeader:
-    """Two imported headers of one author and slot (E1); the shell has their bytes."""
+    """One author sealed two imported headers in one slot (E1). The shell has their bytes."""
 
     author: bytes
     slot: int
@@ -297,7 +296,7 @@ class ReportDoubleHeader:
 
 @dataclass(frozen=True, slots=True)
 class Penalise:
-    """A peer sent what no honest peer sends, such as a bad signature."""
+    """A peer sent a message that no honest peer sends, such as one with a bad signature."""
 
     peer: bytes
     reason: str

@@ -1,9 +1,11 @@
-"""Blocks that this node lacks: asked from one peer after another until they come.
+"""Requests for missing blocks: one peer after another, until the block arrives.
 
-Always: what the gadget waits for is asked for at once, whatever else is wanted; the words of members and of strangers
-have a part of the list each, of which one peer fills at most `fetches_per_peer_max`, and less where others have less;
-each block is asked for at most `fetch_attempts_max` times, and an invalid block
-is not asked for again while it is remembered.
+Invariants:
+
+* A block that the gadget waits for is always requested, whatever else is wanted.
+* Members and strangers each have a part of the list. One peer fills at most `fetches_per_peer_max` of a part, and less
+  where other peers have less.
+* Each block is requested at most `fetch_attempts_max` times. An invalid block is not requested while it is remembered.
 """
 
 from collections import Counter
@@ -18,28 +20,28 @@ REJECTED_MAX = 1024
 
 @dataclass(slots=True)
 class _Wanted:
-    origin: bytes  # whose word it is that the block exists
-    peer: bytes  # who was asked last
-    rank: bool | None  # the word of a voter, of a stranger, or (None) what the gadget waits for
+    origin: bytes  # the peer that mentioned the block
+    peer: bytes  # the peer asked last
+    rank: bool | None  # mentioned by a voter, by a stranger, or (None) needed by the gadget
     attempts: int
     due_ms: int
 
 
 class Fetches:
-    """What is wanted and from whom it was last asked."""
+    """The wanted blocks, and the peer last asked for each."""
 
     def __init__(self, parameters: Parameters) -> None:
-        """Nothing wanted."""
+        """Start with no wanted block."""
         self._parameters = parameters
         self._wanted: dict[bytes, _Wanted] = {}
         self._rejected: dict[bytes, None] = {}
 
     def want(self, block: bytes, peer: bytes, now_ms: int, *, is_voter: bool) -> None:
-        """Ask `peer`, which spoke of a block, for it; after a moment in which it may come by itself."""
+        """Request a block from `peer`, which mentioned it, after a moment in which the block may arrive unasked."""
         if block in self._wanted or block in self._rejected:
             return
         counts = Counter(wanted.origin for wanted in self._wanted.values() if wanted.rank == is_voter)
-        # A peer may name ids that no block has: its word fills no more than its part of the list.
+        # A peer may name ids that no block has: its mentions fill only its share of the list.
         if counts[peer] >= self._parameters.fetches_per_peer_max:
             return
         most = self._parameters.fetches_by_voters_max if is_voter else self._parameters.fetches_by_strangers_max
@@ -48,16 +50,19 @@ class Fetches:
         self._add(block, peer, now_ms, is_voter)
 
     def need(self, block: bytes, now_ms: int) -> None:
-        """Ask anybody for a block that more than two thirds of the stake vouch for, or a leader; a few at a time."""
+        """Request a block from any peer: a leader or more than two thirds of the stake vouch for it.
+
+        The gadget needs only a few such blocks at a time, so the list needs no limit here.
+        """
         if block not in self._wanted and block not in self._rejected:
             self._add(block, b"", now_ms, None)
 
     def is_wanted(self, block: bytes) -> bool:
-        """Whether a block is being asked for."""
+        """Return True if the block is being requested."""
         return block in self._wanted
 
     def _make_room(self, counts: Counter[bytes], peer: bytes) -> bool:
-        """Drop the newest word of whoever has most of a full part, if that leaves it no less than the newcomer."""
+        """Drop the newest entry of the peer with the most entries, if that peer keeps at least as many as the newcomer."""
         ((largest, count),) = counts.most_common(1)
         if count <= counts[peer] + 1:
             return False
@@ -66,23 +71,23 @@ class Fetches:
         return True
 
     def _add(self, block: bytes, origin: bytes, now_ms: int, rank: bool | None) -> None:
-        # Mostly the block is on its way already: its author sends it to everybody.
+        # Usually the block is on its way already: its author sends it to every peer.
         due_ms = now_ms + self._parameters.fetch_grace_ms
         self._wanted[block] = _Wanted(origin, origin, rank, attempts=0, due_ms=due_ms)
 
     def settle(self, block: bytes) -> None:
-        """The block came."""
+        """Forget a block that arrived."""
         self._wanted.pop(block, None)
 
     def reject(self, block: bytes) -> None:
-        """The block is invalid."""
+        """Forget an invalid block, and do not request it again."""
         self.settle(block)
         self._rejected[block] = None
         if len(self._rejected) > REJECTED_MAX:
             del self._rejected[next(iter(self._rejected))]
 
     def due(self, peers: Sequence[bytes], above: int, now_ms: int) -> list[Fetch]:
-        """Questions to ask now: first to the peer that spoke of the block, then to others in turn."""
+        """Return the requests to send now: first to the peer that mentioned the block, then to others in turn."""
         asked = []
         for block, wanted in list(self._wanted.items()):
             if now_ms < wanted.due_ms or not peers:
@@ -90,7 +95,7 @@ class Fetches:
             if wanted.attempts >= self._parameters.fetch_attempts_max:
                 del self._wanted[block]
                 continue
-            # Who did not answer may never: blocks asked from a single peer stalled the prototype.
+            # A silent peer may stay silent: requests to a single peer stalled the prototype.
             if wanted.attempts > 0 or wanted.peer not in peers:
                 place = peers.index(wanted.peer) if wanted.peer in peers else -1
                 wanted.peer = peers[(place + 1) % len(peers)]
@@ -100,5 +105,5 @@ class Fetches:
         return asked
 
     def deadline_ms(self) -> int | None:
-        """When something is due next."""
+        """Return the time of the next request in ms, None without a wanted block."""
         return min((wanted.due_ms for wanted in self._wanted.values()), default=None)

@@ -1,10 +1,11 @@
-"""From one set to the next: what an epoch's last block says of who follows, proved by those who sit.
+"""Handoffs: the next validator set in an epoch's last header, signed by the current set.
 
-Whoever knows V_e and gets a handoff knows V_(e+1), and so on from the genesis to the tip: a node that joins, a wallet,
-a bridge. It needs no block of the epochs between, and trusts nobody but more than two thirds of each set in turn.
+A reader that knows the set V_e of epoch e and receives its handoff knows V_(e+1), and so on from the genesis to the
+tip. Joining nodes, wallets and bridges use it. They need no other block of these epochs, and trust only more than two
+thirds of each set in turn.
 
-Always: `follow` gives a set only if more than two thirds of V_e made the boundary's header final, and the header names
-these very seats.
+Invariant: `follow` returns a set only if more than two thirds of V_e made the boundary's header final, and the header
+names exactly these seats.
 """
 
 from typing import Annotated
@@ -21,12 +22,12 @@ from runtime.pallets.staking.stakers import Seat, Seats
 
 
 class InvalidHandoffError(Exception):
-    """It does not lead from this set to the next; the reason is its message."""
+    """The handoff does not lead from this set to the next. The message gives the reason."""
 
 
 @struct
 class Handoff:
-    """The header of an epoch's last block, what made it final, and the seats of the next epoch."""
+    """The header of an epoch's last block, its finalise certificate, and the seats of the next epoch."""
 
     header: Annotated[bytes, Bounded(HEADER_BYTES_MAX)]
     certificate: Certificate
@@ -38,19 +39,22 @@ _SEATS = codec(Seats)
 
 
 def seats_of(members: ValidatorSet) -> tuple[Seat, ...]:
-    """A set as the chain's state holds it."""
+    """Return a set in the form that the chain's state stores."""
     return tuple(Seat(member.stash, member.session, member.vrf, member.weight) for member in members.members)
 
 
 def seats_log(seats: tuple[Seat, ...]) -> NextValidators:
-    """What an epoch's last header says of the next epoch's seats."""
+    """Return the digest item of an epoch's last header for the next epoch's seats."""
     return NextValidators(blake2_256(_SEATS.encode(seats)))
 
 
 def follow(
     members: ValidatorSet, handoff: Handoff, parameters: Parameters, genesis: bytes, verify: VerifyEd25519
 ) -> ValidatorSet:
-    """The set after `members`, as their handoff proves it. InvalidHandoffError."""
+    """Return the set after `members`, as their handoff proves it.
+
+    Raise InvalidHandoffError if the handoff proves no set.
+    """
     try:
         header = HEADER.decode(handoff.header)
         named = [log for log in consensus_logs(header.digest) if isinstance(log, NextValidators)]

@@ -1,10 +1,15 @@
-"""Header rules: which blocks may enter the tree at all, before they are executed.
+"""Header rules: the conditions for a block to enter the tree, before its execution.
 
-Always: a header that passes has the slot's one proposer, a slot after its parent's and not in the
-future, the checkpoint's hash at its height, a final reference that is an ancestor with a certificate that verifies,
-the proof of its
-randomness, its author's seal, and, in the last block of an epoch only, a hash of the next validators (whose value
-execution checks). `check_facts` is the part that the simulator shares.
+Invariant: a header that passes has
+
+* the slot's one proposer as author, and its seal
+* a slot after its parent's, and not in the future
+* the checkpoint's hash at the checkpoint's height
+* a final reference only to an ancestor, with a certificate that verifies
+* a valid proof of its randomness
+* a hash of the next validators in the last block of an epoch only. Execution checks its value.
+
+The simulator shares `check_facts`.
 """
 
 from collections.abc import Callable
@@ -25,18 +30,18 @@ from runtime.cryptography.signing import domain
 from runtime.encoding.codec import DecodeError
 from runtime.frame.errors import InvalidBlock
 
-# Id of the checked block's ancestor at a height below its own, final blocks included; None if
+# Returns the id of the checked block's ancestor at a height below its own, final blocks included. None if
 # there is no such height.
 AncestorAt = Callable[[int], bytes | None]
 
 
 def slot_at(now_ms: int, slot_ms: int) -> int:
-    """The global slot of a moment, counted from the Unix epoch."""
+    """Return the global slot of a moment, counted from the Unix epoch."""
     return now_ms // slot_ms
 
 
 def proposer(epoch: Epoch, slot: int) -> bytes:
-    """Session key of the slot's only proposer."""
+    """Return the session key of the slot's only proposer."""
     members = epoch.validators
     return members.members[_draw(epoch.seed, slot, _weights(members))].session
 
@@ -52,20 +57,20 @@ def _draw(seed: bytes, slot: int, weights: tuple[int, ...]) -> int:
 
 
 class InvalidHeaderError(InvalidBlock):
-    """The header breaks a rule: the block is invalid for everybody, for ever."""
+    """The header breaks a rule: the block is invalid on every node, for ever."""
 
 
 class OtherCheckpointError(InvalidHeaderError):
-    """Another header than the checkpoint, at the checkpoint's height."""
+    """The header differs from the checkpoint at the checkpoint's height."""
 
 
 class NotYetError(Exception):
-    """The header cannot be judged yet: its slot is in the future, or its epoch undetermined here."""
+    """The header cannot be checked yet: its slot is in the future, or this node does not know its epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderParts:
-    """A header's digest, taken apart."""
+    """The items of a header's digest."""
 
     author: bytes  # the stash
     pre_digest: digest.PreDigest
@@ -76,7 +81,7 @@ class HeaderParts:
 
 @dataclass(frozen=True, slots=True)
 class TrustedBlock:
-    """A final block that whoever runs this node knows from a source it trusts: no other is valid at its height."""
+    """A final block that the node's operator trusts. No other block is valid at its height."""
 
     height: int
     id: bytes
@@ -93,7 +98,11 @@ class HeaderRules:
     checkpoint: TrustedBlock | None = None
 
     def check_header(self, header: Header, parent: BlockFacts, ancestor_at: AncestorAt, now_ms: int) -> BlockFacts:
-        """Everything about a header but its execution; its facts. InvalidHeaderError, NotYetError."""
+        """Check a whole header and return its facts.
+
+        Raise InvalidHeaderError if it breaks a rule, NotYetError if it cannot be checked yet. Execution checks the
+        rest.
+        """
         self._check_trusted(header)
         parts = read_header(header)
         number = self.parameters.epoch_of(header.number)
@@ -115,7 +124,7 @@ class HeaderRules:
             referenced,
             reference,
         )
-        # First what a stranger cannot make: the certificate below takes a hundred times as long to check.
+        # First the seal, which a stranger cannot forge: the certificate below costs a hundred times as much to check.
         payload = seal_payload(self.genesis, header)
         _require(self.verify(member.session, payload, parts.signature), "the seal does not verify")
         self.check_facts(facts, parent, ancestor_at, now_ms)
@@ -123,7 +132,10 @@ class HeaderRules:
         return facts
 
     def check_facts(self, facts: BlockFacts, parent: BlockFacts, ancestor_at: AncestorAt, now_ms: int) -> None:
-        """What consensus reads of a block. InvalidHeaderError, NotYetError."""
+        """Check the facts that consensus uses.
+
+        Raise InvalidHeaderError if they break a rule, NotYetError if they cannot be checked yet.
+        """
         parameters = self.parameters
         _require(facts.parent == parent.id and facts.height == parent.height + 1, "wrong parent or height")
         _require(facts.slot > parent.slot, "the slot is not after the parent's")
@@ -136,13 +148,13 @@ class HeaderRules:
         _require(proposer(self._epoch(number), facts.slot) == facts.author, "not the slot's proposer")
 
     def _check_trusted(self, header: Header) -> None:
-        """Where a checkpoint is known, its block and no other."""
+        """Refuse any other block than the checkpoint at its height."""
         checkpoint = self.checkpoint
         if checkpoint is not None and header.number == checkpoint.height and block_id(header) != checkpoint.id:
             raise OtherCheckpointError("another block than the checkpoint")
 
     def _check_final_ref(self, facts: BlockFacts, parent: BlockFacts, ancestor_at: AncestorAt) -> None:
-        """A final reference advances, names an ancestor, and is certified."""
+        """Check that a final reference advances, names an ancestor, and is certified."""
         reference = facts.final_ref
         if reference is None:
             _require(facts.referenced_height == parent.referenced_height, "wrong referenced height")
@@ -160,7 +172,7 @@ class HeaderRules:
         _require(is_certified, "the certificate does not verify")
 
     def _check_randomness(self, parts: HeaderParts, member: Validator, seed: bytes) -> None:
-        """What the slot's draw made of the author's secret."""
+        """Check the VRF output of the author for this slot."""
         pre_digest = parts.pre_digest
         output = vrf.verify(member.vrf, vrf_input(self.genesis, seed, pre_digest.slot), pre_digest.vrf_proof)
         _require(output == pre_digest.vrf_output, "the proof of randomness does not verify")
@@ -173,12 +185,15 @@ class HeaderRules:
 
 
 def vrf_input(genesis: bytes, seed: bytes, slot: int) -> bytes:
-    """What a proposer's random function is applied to in a slot."""
+    """Return the input of a proposer's VRF in a slot."""
     return domain(b"vrf", genesis, seed + slot.to_bytes(8, "little"))
 
 
 def read_header(header: Header) -> HeaderParts:
-    """Take the digest apart; InvalidHeaderError unless it holds exactly our items, in order."""
+    """Return the items of a header's digest.
+
+    Raise InvalidHeaderError unless the digest holds exactly author, slot and the consensus items, in order.
+    """
     try:
         unsealed, signature = digest.split_seal(header.digest)
         pre_digest = digest.find_pre_digest(unsealed)
@@ -210,7 +225,7 @@ def _read_final_ref(log: digest.FinalRef) -> CertifiedRef:
 
 
 def final_ref_log(reference: CertifiedRef) -> digest.FinalRef:
-    """The digest item that names a final block."""
+    """Return the digest item that names a final block."""
     return digest.FinalRef(reference.height, reference.block, CERTIFICATE.encode(reference.certificate))
 
 

@@ -1,12 +1,11 @@
 """The consensus of one node: events in, effects out, no clock, no socket, no disk.
 
-`Machine` owns all consensus state and ties the parts together: Snowflake polls over the tree of
-blocks (`topological`, `polls`), the finality gadget, the building of blocks in own slots, and the
-fetching of missing blocks. `events` says what a shell feeds in and carries out, and `restore`
-what it hands over at start. Docstrings there are the contract.
+`Machine` owns all consensus state and connects the parts: Snowflake polls over the tree of blocks (`topological`,
+`polls`), the finality gadget, building blocks in own slots, and fetching missing blocks. The docstrings of `events` are
+the contract for the shell: the events it passes in, the effects it carries out, and the saved data for `restore`.
 
-Always: every effect follows from the events alone (and from the injected `randbelow`), so that one
-seed replays one run; nothing is signed that `signstate` does not allow.
+Invariant: effects depend on the events (and the injected `randbelow`) alone, so that one seed replays one run. Nothing
+is signed that `signstate` refuses.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,26 +31,26 @@ from consensus.validators import Epoch, Epochs, SessionOf, ValidatorSet
 from consensus.wire import Certified, Chits, Message, NeedCerts, Propose, PullQuery, Vote
 from runtime.blocks.votes import NO_BLOCK, Ballot, Proposal, VerifyEd25519
 
-FINAL_AT_ONCE = 8  # blocks, while a node catches up
+FINAL_AT_ONCE = 8  # blocks per commit, while a node catches up
 
 
 # Headers by author and slot: an honest proposer seals one.
 #
-# Always: headers of slots at or below the final block's are forgotten.
+# Invariant: headers of slots at or below the final block's are forgotten.
 class Twins:
     """The headers of each author in each slot above the final one."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without headers."""
         self._known: dict[tuple[bytes, int], list[bytes]] = {}
         self._final_slot = -1
 
     def count(self, facts: BlockFacts) -> int:
-        """How many headers are known of a block's author in its slot."""
+        """Return the number of known headers of a block's author in its slot."""
         return len(self._known.get((facts.author, facts.slot), ()))
 
     def add(self, facts: BlockFacts) -> list[ReportDoubleHeader]:
-        """One more; the report of an offence, if it is one."""
+        """Add a header. Return the report of an offence if it is the author's second in the slot."""
         headers = self._known.setdefault((facts.author, facts.slot), [])
         headers.append(facts.id)
         if len(headers) == 1:
@@ -59,7 +58,7 @@ class Twins:
         return [ReportDoubleHeader(facts.author, facts.slot, headers[0], facts.id)]
 
     def forget_to(self, final_slot: int) -> None:
-        """Slots up to this one are settled."""
+        """Forget the headers of slots up to this one, which is final."""
         if final_slot > self._final_slot:
             self._final_slot = final_slot
             self._known = {key: ids for key, ids in self._known.items() if key[1] > final_slot}
@@ -67,21 +66,22 @@ class Twins:
 
 # Votes that this validator signed before a restart, sent again once their blocks are here.
 #
-# Always: a recorded vote is asked for again at most once, only in its own epoch, only while its round is not final, and
-# only when the block that it names is here: no validator vouches for a lost block.
+# Invariant: a recorded vote is requested again at most once, only in its own epoch, only while its round is not final,
+# and only if the named block is here: no validator vouches for a lost block.
 class Recall:
     """The votes of a sign-state that wait for their block."""
 
     def __init__(self, recorded: SignState) -> None:
-        """Everything that was signed waits."""
+        """Start with all recorded votes."""
         self._waiting: tuple[Proposal | Ballot, ...] = (*recorded.proposals, *recorded.ballots)
 
     def take(self, epoch: int, tree: BlockTree, signed: SignState) -> list[Proposal | Ballot]:
-        """Votes to send again now; `signed` is what still counts, the rest is forgotten."""
+        """Return the votes to sign and send again. Forget recorded votes that are no longer in `signed`."""
         if not self._waiting:
             return []
         waiting = [record for record in self._waiting if record in signed.proposals or record in signed.ballots]
-        # A node that asked for a vote on a block which it did not have could never start again.
+        # Without the check for the block, a restarted node asked for a vote on a block that it lacked, and never got
+        # started.
         ready = [record for record in waiting if record.epoch == epoch and _is_known(record, tree)]
         self._waiting = tuple(record for record in waiting if record not in ready)
         return ready
@@ -102,20 +102,20 @@ def plan_block(
     final: Certificate | None,
     boundary_of: Callable[[int], Certificate | None],
 ) -> Build | None:
-    """The block to build now on the preferred `tip`, if the slot is ours and a block may be valid.
+    """Return the request to build on the preferred `tip`, None if the slot is not ours or no block would be valid.
 
-    `built_slot` is the newest slot in which we built, `processing` counts the undecided blocks up
-    to the tip, `final` certifies the newest final block known (None for genesis), `boundary_of` the last one of an
-    epoch, if it is known.
+    `built_slot` is the newest slot in which this node built. `processing` counts the undecided blocks up to the tip.
+    `final` certifies the newest known final block (None for genesis). `boundary_of` returns the certificate of an
+    epoch's last block, None if unknown.
     """
     if slot <= built_slot or slot <= tip.slot or processing >= parameters.processing_max:
         return None
     height = tip.height + 1
     number = parameters.epoch_of(height)
-    # Blocks of an epoch are built before the one before it has ended: the key is that of the block's epoch.
+    # An epoch's first blocks are built while the previous epoch still votes: the key is that of the block's epoch.
     session = session_of(number)
     reference = choose_reference(parameters, tip, final, boundary_of)
-    # Headers refuse what runs further ahead of finality, or before the epoch's seed is final.
+    # `headers` refuses blocks too far ahead of finality, and blocks before the epoch's seed is final.
     if (tip.referenced_height if reference is None else reference.height) < parameters.referenced_min(height):
         return None
     epoch = epochs(number)
@@ -128,7 +128,10 @@ def plan_block(
 def choose_reference(
     parameters: Parameters, tip: BlockFacts, final: Certificate | None, boundary_of: Callable[[int], Certificate | None]
 ) -> CertifiedRef | None:
-    """The final block to name on a tip: the newest one, but no boundary is passed over; None if there is no news."""
+    """Return the final block to name on a tip, None if there is no newer one than its ancestry names.
+
+    It is the newest final block, but a boundary on the way must be named first.
+    """
     limit = parameters.reference_max(tip.referenced_height)
     if final is not None and final.ballot.height > limit:
         final = boundary_of(parameters.epoch_of(limit))
@@ -137,19 +140,19 @@ def choose_reference(
     return CertifiedRef(final.ballot.height, final.ballot.block, final)
 
 
-# The work that one peer may cause in a second; beyond it, the peer is penalised or ignored.
+# The work that one peer may cause per second. Beyond it, the peer is penalised or ignored.
 #
-# Always: counts are of the running second alone, and of peers that are connected.
+# Invariant: the counts are those of the current second, and of connected peers.
 class Allowance:
-    """So many of something a second for each peer."""
+    """A limit per second and peer."""
 
     def __init__(self) -> None:
-        """Nothing used."""
+        """Start with no use counted."""
         self._second = 0
         self._used: dict[bytes, int] = {}
 
     def is_used_up(self, peer: bytes, most: int, now_ms: int) -> bool:
-        """Count one more; whether that is more than `most` in this second."""
+        """Count one use. Return True if the peer now has more than `most` uses in this second."""
         second = now_ms // 1_000
         if second != self._second:
             self._second = second
@@ -159,7 +162,7 @@ class Allowance:
 
 
 class Machine:
-    """See the module. `session_of` gives this node's session key in an epoch: None where it only follows."""
+    """The consensus of one node. `session_of` returns its session key in an epoch, None if it only follows."""
 
     def __init__(
         self,
@@ -170,7 +173,7 @@ class Machine:
         session_of: SessionOf,
         randbelow: sampling.RandBelow,
     ) -> None:
-        """Call `restore` next."""
+        """Create an empty machine. Call `restore` next."""
         self._parameters = parameters
         self._genesis = genesis
         self._epochs = epochs
@@ -200,35 +203,35 @@ class Machine:
 
     @property
     def best(self) -> BlockFacts:
-        """The accepted tip: what the RPC calls best. It is the final block when nothing newer is."""
+        """The accepted tip, "best" in the RPC. It is the final block if no newer block is accepted."""
         return self._tree[self._chain.accepted]
 
     @property
     def tip(self) -> BlockFacts:
-        """The preferred tip, on which the next block would be built."""
+        """The preferred tip, on which this node builds its next block."""
         return self._tree[self._chain.preference]
 
     def facts_of(self, block: bytes) -> BlockFacts | None:
-        """Facts of a block from the final one upwards, None if it is not there."""
+        """Return the facts of a block from the final one upwards, None if it is unknown."""
         return self._tree.blocks.get(block)
 
     def ancestor_at(self, block: bytes, height: int) -> bytes | None:
-        """The ancestor of such a block, None if it is below the final one."""
+        """Return the ancestor of a known block at a height, None if that is below the final block."""
         return self._tree.ancestor_at(block, height) if height >= self.final.height else None
 
     def confidence(self, block: bytes) -> tuple[tuple[Condition, int], ...]:
-        """How sure the polls are of a preferred block: each condition, and the polls in a row that met it."""
+        """Return each condition of acceptance for a preferred block, and the polls in a row that met it."""
         return self._chain.confidence(block)
 
     def electorate(self, request: int) -> tuple[ValidatorSet, Mapping[bytes, int]]:
-        """The set that an open poll asks, and the votes by session key of those that it drew from it."""
+        """Return the set that an open poll samples, and the votes by session key of the sampled validators."""
         return self._gadget.members, self._poller.polls.weights(request)
 
     def is_welcome(self, facts: BlockFacts) -> bool:
-        """Whether to execute a block whose header is valid.
+        """Return True if a block with a valid header should be executed.
 
-        A proposer may seal any number of headers in its slot; beyond a few only those count that
-        somebody votes for.
+        A proposer may seal any number of headers in its slot. Beyond `headers_per_slot_max` only blocks that are wanted
+        count, because a voter mentioned them.
         """
         return self._twins.count(facts) < self._parameters.headers_per_slot_max or self._fetches.is_wanted(facts.id)
 
@@ -238,7 +241,7 @@ class Machine:
         return self._gadget.members.epoch, self._gadget.rounds.current
 
     def restore(self, recovery: Recovery, now_ms: int) -> list[Effect]:
-        """Start from what the shell kept."""
+        """Start with the shell's saved data. Raise ValueError if the epoch after the final block is unknown."""
         final, certificate, sign_state = recovery.final, recovery.certificate, recovery.sign_state
         self._now_ms = now_ms
         self._tree = BlockTree(final)
@@ -255,7 +258,7 @@ class Machine:
         self._catchup = CatchUp(self._parameters, self._gadget, recovery.boundaries, self._effects.append)
         if certificate is not None and self._parameters.is_boundary(final.height):
             self._catchup.end_epoch(certificate)
-        # The shell may have died between the commit of a final block and the note of it in the sign-state.
+        # The shell may have died after the commit of a final block and before the raised floor of the sign-state.
         if certificate is not None:
             sign_state = signstate.raise_floor(sign_state, certificate.ballot.epoch, certificate.ballot.round)
         self._gadget.sign_state = sign_state
@@ -263,7 +266,7 @@ class Machine:
         self._recall = Recall(sign_state)
         self._built_slot = sign_state.header.slot
         start = self._parameters.boundary(epoch.validators.epoch - 1)
-        # In the middle of an epoch its base is not needed: the newest final round is the parent.
+        # In the middle of an epoch the base is not needed: the newest final round is the parent.
         self._seat(epoch)
         self._gadget.begin(epoch, (start, final.id if final.height == start else NO_BLOCK))
         if certificate is not None:
@@ -279,13 +282,13 @@ class Machine:
         return self._settle(now_ms)
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
-        """Take in one event; what to do about it, in order."""
+        """Process one event. Return the effects, in order."""
         self._now_ms = now_ms
         match event:
             case ev.Tick():
                 pass
             case ev.MessageReceived(peer) if peer not in self._neighbours:
-                pass  # sent before the connection was lost
+                pass  # the connection ended meanwhile
             case ev.MessageReceived(peer, PullQuery() as query):
                 self._answer_query(peer, query)
             case ev.MessageReceived(peer, Chits() as chits):
@@ -332,7 +335,7 @@ class Machine:
         self._catchup.forget(peer)
 
     def _receive(self, peer: bytes, message: Message) -> None:
-        """Something for the gadget: it looks at what is news, and the sender answers for too much that is none."""
+        """Pass a message to the gadget, and penalise a peer that sends too many without news."""
         try:
             is_news = self._hear(peer, message)
         except InvalidVoteError as error:
@@ -340,7 +343,7 @@ class Machine:
             return
         self._is_gadget_due = self._is_gadget_due or is_news
         most = self._parameters.useless_most(len(self._gadget.members.members))
-        # Far rounds, old rounds, repeats: cheap to drop, but not by the ten thousand.
+        # Messages about far or old rounds, and repeats, are cheap to drop, but not by the ten thousand.
         if not is_news and self._useless.is_used_up(peer, most, self._now_ms):
             self._effects.append(ev.Penalise(peer, "a flood of votes that change nothing"))
 
@@ -367,12 +370,12 @@ class Machine:
                 return False  # see `step`
 
     def _answer_query(self, peer: bytes, query: PullQuery) -> None:
-        # An honest peer polls a few times a second; a flood must not make this node talk.
+        # An honest peer polls a few times a second. A flood must not make this node an amplifier.
         if self._queries.is_used_up(peer, self._parameters.queries_per_second_max, self._now_ms):
             return
         self._want(query.tip, peer)
         tip = self._chain.preference
-        # Written before it is said: acceptance was reverted where a restart forgot what others had counted.
+        # Saved before it is sent: acceptance was reverted where a restart forgot a preference that others had counted.
         if tip != self._persisted:
             self._persisted = tip
             self._effects.append(ev.PersistPreference(tip))
@@ -388,7 +391,7 @@ class Machine:
 
     def _take_chits(self, peer: bytes, chits: Chits) -> None:
         vote = (chits.tip, chits.at_height)
-        keys = self._neighbours.keys_of(peer)  # whoever proved none would vote as often as it connects
+        keys = self._neighbours.keys_of(peer)  # else a peer without keys would vote once per connection
         if not self._poller.answer(chits.request, keys, vote, self._now_ms):
             return
         if chits.final_height >= self.final.height:
@@ -409,14 +412,16 @@ class Machine:
             self._finalise_on_the_way(reference)
 
     def _finalise_on_the_way(self, reference: ev.CertifiedRef) -> None:
-        """While the newest final block is still to come: what a header's older certificate names, which its rules saw.
+        """Make a block final by the certificate in a header, while the newest final block is still missing.
 
-        An epoch of 1,800 full blocks became final all at once when its newest was here, and lay in memory until then.
+        Without this, an epoch of 1,800 full blocks stayed in memory until its newest block arrived, and became final at
+        once.
         """
         newest, ballot = self._gadget.pending_final, reference.certificate.ballot
-        # Its own height may be certified twice, and ends the epoch where it is the boundary: that is the gadget's.
+        # At the newest final height itself there may be two certificates, and the boundary ends the epoch: the gadget
+        # decides.
         is_below = newest is not None and ballot.height < newest.ballot.height
-        # Not each one: it is a synced write, which an empty block is quicker than.
+        # Not each block: making one final is a synced write, which takes longer than an empty block.
         is_worth_it = ballot.height >= self.final.height + FINAL_AT_ONCE
         if is_below and is_worth_it and ballot.epoch == self._gadget.members.epoch:
             self._gadget.make_final(reference.certificate)
@@ -459,7 +464,7 @@ class Machine:
         self._report()
 
     def _change_epoch(self) -> bool:
-        """When the boundary block is final, the next epoch's validators take over."""
+        """Start the next epoch if the boundary block is final. Return True if it started."""
         number = self._gadget.members.epoch
         final = self.final
         if final.height != self._parameters.boundary(number):
@@ -472,21 +477,21 @@ class Machine:
         self._catchup.end_epoch(ended)
         self._seat(following)
         self._gadget.begin(following, (final.height, final.id), ended)
-        self._poller.polls.abandon()  # the old set's answers say nothing under the new set's thresholds
+        self._poller.polls.abandon()  # the old set's votes mean nothing under the new thresholds
         self._chain.restart_confidence(*sampling.terms(self._parameters, following.validators))
         return True
 
     def _seat(self, epoch: Epoch) -> None:
-        """Another set votes, with other keys or the same."""
+        """Pass the epoch's voters and this node's key to the parts that track peers."""
         members = epoch.validators
         self._neighbours.begin(members, self._session_of(members.epoch))
         self._relay.begin(members, self._now_ms)
 
     def _report(self) -> None:
-        """Say what became accepted and which tip is preferred."""
+        """Report newly accepted blocks and a change of the preferred tip."""
         if self._accepted != self._chain.accepted:
             is_ahead = self._accepted in self._tree and self._tree.descends(self._chain.accepted, self._accepted)
-            # Where finality overruled an acceptance, the new branch is told from the final block on.
+            # If finality overruled an acceptance, report the new branch from the final block on.
             base = self._accepted if is_ahead else self.final.id
             path = self._tree.path(base, self._chain.accepted)
             self._effects.extend(ev.Accepted(block, self._tree[block].height) for block in path)
@@ -498,7 +503,7 @@ class Machine:
     # --- building
 
     def _build(self, now_ms: int) -> None:
-        """In an own slot, once, ask for a block on the preferred tip."""
+        """Request a block on the preferred tip, once in each own slot."""
         request = plan_block(
             self._parameters,
             self._epochs,

@@ -1,8 +1,8 @@
-"""Who is connected: peers, the session keys that they proved, and which of these vote in this epoch.
+"""The connected peers, their proven session keys, and the voters of this epoch among them.
 
-A peer may prove several keys: the one that it votes with now, and those of the epochs around.
+A peer may prove several keys: its current voting key, and those of the neighbouring epochs.
 
-Always: `voters` holds members of the epoch only, whatever keys strangers make for themselves; order is that of arrival.
+Invariant: `voters` holds members of the epoch only, however many keys strangers create. Peers are in order of arrival.
 """
 
 from consensus.validators import ValidatorSet
@@ -12,48 +12,48 @@ class Neighbours:
     """Connected peers of one node."""
 
     def __init__(self) -> None:
-        """Nobody is connected; call `begin` next."""
+        """Start without peers. Call `begin` next."""
         self._keys: dict[bytes, tuple[bytes, ...]] = {}
         self._peers_by_key: dict[bytes, bytes] = {}
         self._order: tuple[bytes, ...] = ()
         self.voters: dict[bytes, bytes] = {}
 
     def __contains__(self, peer: bytes) -> bool:
-        """Whether a peer is connected."""
+        """Return True if a peer is connected."""
         return peer in self._keys
 
     def begin(self, members: ValidatorSet, session: bytes | None) -> None:
-        """Another set votes; `session` is the own key in it, None for an observer."""
+        """Start an epoch with other voters. `session` is this node's key in it, None for an observer."""
         self._members = members
         self.session = session
         self._count_voters()
 
     def connect(self, peer: bytes, keys: tuple[bytes, ...]) -> None:
-        """A peer is there, with the session keys that it proved; or it proved others."""
+        """Add a peer with its proven session keys, or replace the keys of a known peer."""
         self._forget_keys(peer)
         self._keys[peer] = keys
         self._peers_by_key.update(dict.fromkeys(keys, peer))
         self._count_voters()
 
     def disconnect(self, peer: bytes) -> None:
-        """A peer is gone."""
+        """Remove a peer."""
         self._forget_keys(peer)
         self._count_voters()
 
     def keys_of(self, peer: bytes) -> tuple[bytes, ...]:
-        """The keys that a peer proved."""
+        """Return the proven keys of a peer."""
         return self._keys.get(peer, ())
 
     def is_voter(self, peer: bytes) -> bool:
-        """Whether a peer proved the key of a member."""
+        """Return True if a peer proved the key of a member."""
         return any(key in self._members.index for key in self.keys_of(peer))
 
     def in_order(self) -> tuple[bytes, ...]:
-        """Everybody, members first."""
+        """Return all peers, members first."""
         return self._order
 
     def linked(self) -> frozenset[bytes]:
-        """Members whose ballots reach this node without anybody's help, itself among them."""
+        """Return the members whose ballots reach this node without a relay, itself included."""
         linked = frozenset(self.voters)
         if self.session is None or self.session not in self._members.index:
             return linked
@@ -61,6 +61,7 @@ class Neighbours:
 
     def _forget_keys(self, peer: bytes) -> None:
         for key in self._keys.pop(peer, ()):
+            # Another peer may have proved the same key since: only the newest proof counts.
             if self._peers_by_key.get(key) == peer:
                 del self._peers_by_key[key]
 
@@ -68,6 +69,6 @@ class Neighbours:
         self.voters = {
             key: peer for key, peer in self._peers_by_key.items() if key in self._members.index and key != self.session
         }
-        # Kept, because every message asks for it: made anew each time it was most of the work of 128 members.
+        # Cached, because every message reads it. Rebuilding it per message was most of the CPU time with 128 members.
         members = dict.fromkeys(self.voters.values())
         self._order = (*members, *(peer for peer in self._keys if peer not in members))

@@ -1,7 +1,7 @@
-"""The named numbers of consensus, and the sentences that they must satisfy.
+"""The named numbers of consensus, and the rules between them.
 
-Always: a `Parameters` that exists has verified itself. Times are whole milliseconds, heights and
-epochs count blocks, weights are stake in grains.
+Invariant: every `Parameters` that exists satisfies its rules. Times are whole milliseconds, heights and epochs count
+blocks, weights are stake in grains.
 """
 
 from collections.abc import Iterator
@@ -12,37 +12,37 @@ from typing import NamedTuple
 FULL_POLL_VALIDATORS_MAX = 25
 ACTIVE_VALIDATORS_MAX = 128
 SAMPLE_UNITS_MIN = 3
-"""In a smaller sample only all votes are a majority."""
+"""A smaller sample has a majority only if all its units agree."""
 SAMPLE_UNITS_MAX = 256
 CHANCE_BITS = 20
 """An evenly split network passes each condition of a small sample with a chance of at most 2^-20."""
 
 
 class Condition(NamedTuple):
-    """Accept after `beta` successive polls in which at least `alpha` voted for one choice."""
+    """Acceptance after `beta` successive polls with at least `alpha` votes for one choice."""
 
     alpha: int
     beta: int
 
 
 class Thresholds(NamedTuple):
-    """What a poll is measured by: `preference` votes move the preference, conditions accept."""
+    """The thresholds of a poll: `preference` votes move the preference, and each condition can accept."""
 
     preference: int
     conditions: tuple[Condition, ...]
 
     @property
     def alpha_min(self) -> int:
-        """The fewest votes with which a poll still raises some confidence."""
+        """The fewest votes that raise some confidence."""
         return self.conditions[0].alpha
 
     @property
     def alpha_max(self) -> int:
-        """Votes above which a poll's outcome cannot improve."""
+        """The number of votes above which more votes change nothing."""
         return self.conditions[-1].alpha
 
 
-# Error-driven conditions for 20 sampled units: the clearer the polls, the fewer are needed.
+# Conditions for 20 sampled units, derived from one bound on the error: clearer polls, fewer of them.
 SAMPLED_THRESHOLDS_20 = Thresholds(
     13,
     (
@@ -53,14 +53,16 @@ SAMPLED_THRESHOLDS_20 = Thresholds(
 
 
 def full_poll_thresholds(total: int) -> Thresholds:
-    """Thresholds as fractions of the whole stake: > 1/2 to prefer, >= 3/4 or all to accept."""
+    """Return thresholds as fractions of the whole stake: > 1/2 to prefer, >= 3/4 or all to accept."""
     three_quarters = -(-3 * total // 4)
     conditions = (Condition(three_quarters, 4), Condition(total, 2))
+    # With a tiny stake three quarters round up to all of it. The stricter condition of four polls would then never
+    # count.
     return Thresholds(total // 2 + 1, conditions if three_quarters < total else conditions[1:])
 
 
 def sampled_thresholds(units: int) -> Thresholds:
-    """Thresholds for a poll of `units` sampled units of stake: those of a full poll, with more polls in a row."""
+    """Return the thresholds of a poll of `units` sampled units: those of a full poll, with more polls in a row."""
     if units == 20:
         return SAMPLED_THRESHOLDS_20
     full = full_poll_thresholds(units)
@@ -69,9 +71,10 @@ def sampled_thresholds(units: int) -> Thresholds:
 
 
 def polls_in_a_row(units: int, alpha: int) -> int:
-    """Return the fewest polls in a row that outweigh chance: two full polls, and many more of a small sample.
+    """Return the fewest polls in a row that chance passes with a probability of at most 2^-20.
 
-    The model draws `units` voters in each poll from a network split in halves; `alpha` or more are of one half.
+    A large full poll needs 2, a small sample many more. The model splits the network in halves and draws `units` voters
+    for each poll. A poll passes if one given half has `alpha` or more of them.
     """
     passing = sum(comb(units, votes) for votes in range(alpha, units + 1))
     polls = 1
@@ -82,7 +85,7 @@ def polls_in_a_row(units: int, alpha: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Devnet's values by default; `MAINNET` below holds the draft for a public network."""
+    """The numbers of one network: the defaults serve devnets, `MAINNET` below is the draft for a public network."""
 
     slot_ms: int = 1_000
     heartbeat_slots: int = 1
@@ -108,7 +111,8 @@ class Parameters:
     override_skips: int = 4
     resend_ms: int = 500
     rounds_ahead_max: int = 64
-    # Messages that change nothing, a second and peer: repeats after a storm, and votes that several neighbours bring.
+    # The most messages without effect, per second and peer: repeats after a storm, and votes that several neighbours
+    # forward.
     useless_per_second_max: int = 256
     useless_per_member_max: int = 16
     need_certs_ms: int = 100
@@ -119,17 +123,17 @@ class Parameters:
     fetches_by_strangers_max: int = 32
     fetches_per_peer_max: int = 8
     fetch_attempts_max: int = 6
-    # Epochs whose boundary certificate a machine keeps to help peers that are behind.
+    # Epochs whose boundary certificate a machine keeps for peers that are behind.
     boundaries_kept: int = 64
 
     def __post_init__(self) -> None:
-        """Refuse a set of numbers that breaks a rule."""
+        """Raise ValueError if the numbers break a rule."""
         broken = tuple(self.broken_rules())
         if broken:
             raise ValueError("; ".join(broken))
 
     def broken_rules(self) -> Iterator[str]:
-        """Each rule that does not hold, as a sentence."""
+        """Yield each broken rule as a sentence."""
         rules = (
             (self.skew_ms < self.slot_ms, "a clock may differ by less than a slot"),
             (self.heartbeat_slots >= 1, "a heartbeat comes at the earliest each slot"),
@@ -166,53 +170,54 @@ class Parameters:
         yield from (f"{field.name} is not negative" for field in fields(self) if getattr(self, field.name) < 0)
 
     def epoch_of(self, height: int) -> int:
-        """The epoch of a block: blocks 1 to `epoch_blocks` are epoch 0, and so on."""
+        """Return the epoch of a block: blocks 1 to `epoch_blocks` are epoch 0, and so on."""
         return (height - 1) // self.epoch_blocks if height > 0 else 0
 
     def boundary(self, epoch: int) -> int:
-        """Height of the last block of an epoch."""
+        """Return the height of the last block of an epoch."""
         return (epoch + 1) * self.epoch_blocks
 
     def is_boundary(self, height: int) -> bool:
-        """Whether the block at this height is the last of its epoch."""
+        """Return True if the block at this height is the last of its epoch."""
         return height > 0 and height % self.epoch_blocks == 0
 
     def settled_height(self, epoch: int) -> int:
-        """What must be final before an epoch's first block: two thirds of the epoch before it.
+        """Return the height that must be final before an epoch's first block: two thirds into the previous epoch.
 
-        The seed is made of them. 0 for the first epoch.
+        The seed is made of those two thirds. Return 0 for the first epoch.
         """
         if epoch == 0:
             return 0
         return self.boundary(epoch - 2) + 2 * self.epoch_blocks // 3
 
     def referenced_min(self, height: int) -> int:
-        """The least final height that a block of a height must know of, by its own reference or an ancestor's."""
+        """Return the lowest final height that a block at `height` must reference, itself or through an ancestor."""
         epoch = self.epoch_of(height)
-        # The next epoch's first block must name more of this one: it could not, if it had to name two boundaries.
+        # A reference cannot pass a boundary (`reference_max`). If a boundary block still owed the previous boundary,
+        # the next epoch's first block would have to reference two boundaries, which is impossible.
         named = self.boundary(epoch - 1) if self.is_boundary(height) else 0
         return max(height - self.final_lag_max, self.settled_height(epoch), named)
 
     def reference_max(self, referenced: int) -> int:
-        """The greatest final height that a header may name when its ancestry named `referenced`.
+        """Return the greatest final height that a header may name if its ancestry named `referenced`.
 
         No reference passes over a boundary, so that the headers alone carry every handoff from set to set.
         """
         return self.boundary(self.epoch_of(referenced + 1))
 
     def useless_most(self, members: int) -> int:
-        """How many messages that change nothing an honest peer may send in a second."""
+        """Return the most messages without effect that an honest peer sends in a second."""
         return self.useless_per_second_max + self.useless_per_member_max * members
 
     def round_timeout(self, skips: int) -> int:
-        """Timeout of a round after `skips` skipped ones: doubles, up to a low cap."""
-        # Without a cap rounds stood still for minutes after a partition had healed.
+        """Return the timeout in ms of a round after `skips` skipped ones: it doubles, up to a low cap."""
+        # Without a cap, rounds stalled for minutes after a partition had healed.
         return self.round_timeout_ms << min(skips, self.timeout_doublings_max)
 
 
 DEVNET = Parameters()
 DEVNET_FAST = replace(DEVNET, epoch_blocks=10)
-"""Where people want to see sets change while they wait, as Polkadot's fast-runtime."""
+"""A chain on which people watch sets change while they wait, like Polkadot's fast-runtime."""
 MAINNET = Parameters(
     slot_ms=2_000, heartbeat_slots=10, epoch_blocks=1_800, final_lag_max=1_800,
     poll_interval_ms=100, poll_idle_interval_ms=1_600, poll_soft_ms=500, poll_timeout_ms=2_000,

@@ -1,7 +1,7 @@
-"""The sets of all epochs that are known, each written once.
+"""The known validator sets of all epochs, each written once.
 
-Always: the answer for an epoch never changes; sets are known without gaps from the first one on; what an era's epochs
-share is kept once, with the first of them.
+Invariant: the answer for an epoch never changes, and known epochs have no gaps. Epochs of one era share their members,
+which are stored once, under the first of these epochs.
 """
 
 from bisect import bisect_right
@@ -11,26 +11,30 @@ from consensus.validators import Validator, ValidatorSet
 
 
 class SetChangedError(Exception):
-    """Two different sets for one epoch: whoever answered before, or now, is on another chain."""
+    """Two different sets for one epoch: one of the two sources follows another chain."""
 
 
 class SetTable:
-    """Members by the first epoch in which they sit."""
+    """Members by the first epoch in which they are active."""
 
     def __init__(self, first: ValidatorSet) -> None:
-        """Know one set: that of the genesis, or of a point that is trusted."""
+        """Start with one known set: the genesis set, or the set of a trusted block."""
         self._firsts = [first.epoch]
         self._members: list[tuple[Validator, ...]] = [first.members]
         self.newest = first
 
     @classmethod
     def of_runs(cls, runs: Sequence[tuple[int, tuple[Validator, ...]]], newest: int) -> "SetTable":
-        """The table whose `runs()` these are, known up to the epoch `newest`; ValueError if they are no table's."""
+        """Return the table of these `runs()`, known up to the epoch `newest`.
+
+        Raise ValueError if they are not in order or exceed `newest`.
+        """
         firsts = [first for first, _ in runs]
         if not runs or firsts != sorted(set(firsts)) or newest < firsts[-1]:
             raise ValueError("sets are known in order and up to the newest")
         table = cls(ValidatorSet(*runs[0]))
         for first, members in runs[1:]:
+            # Only for its checks: each stored set is as valid as one that `write` receives.
             ValidatorSet(first, members)
             table._firsts.append(first)
             table._members.append(members)
@@ -39,22 +43,25 @@ class SetTable:
 
     @property
     def first(self) -> int:
-        """The first epoch whose set is known."""
+        """The first known epoch."""
         return self._firsts[0]
 
     def runs(self) -> list[tuple[int, tuple[Validator, ...]]]:
-        """The different sets in order, each with the first epoch in which it sits."""
+        """Return the different sets in order, each with the first epoch in which it is active."""
         return list(zip(self._firsts, self._members, strict=True))
 
     def of(self, epoch: int) -> ValidatorSet | None:
-        """The set of an epoch, None where it is not known."""
+        """Return the set of an epoch, None if it is unknown."""
         place = bisect_right(self._firsts, epoch)
         if place == 0 or epoch > self.newest.epoch:
             return None
         return ValidatorSet(epoch, self._members[place - 1])
 
     def write(self, following: ValidatorSet) -> None:
-        """One more epoch's set, or a known one again; SetChangedError if it is not the same."""
+        """Add the set of the next epoch, or confirm a known one.
+
+        Raise SetChangedError if the epoch is known with another set.
+        """
         assert following.epoch <= self.newest.epoch + 1, "sets are known without gaps"
         if following.epoch <= self.newest.epoch:
             if self.of(following.epoch) != following:
@@ -66,7 +73,7 @@ class SetTable:
         self.newest = following
 
     def forget_before(self, epoch: int) -> None:
-        """Let go of the sets of epochs before this one, which is known."""
+        """Drop the sets before `epoch`, which must be known."""
         place = bisect_right(self._firsts, epoch) - 1
         assert place >= 0, "the sets of later epochs are kept"
         assert epoch <= self.newest.epoch, "the newest set is kept"
@@ -74,5 +81,5 @@ class SetTable:
         del self._members[:place]
 
     def count(self) -> int:
-        """How many different sets are kept."""
+        """Return the number of different sets."""
         return len(self._firsts)

@@ -1,8 +1,8 @@
-"""What this validator may sign, given everything that it has ever signed.
+"""The signing rules of a validator, given all its earlier signatures.
 
-Always: whatever `after` lets through is never evidence against its signer. The shell keeps the
-state in a file of its own, and writes and fsyncs the new state before it signs. Signing the same
-content again is allowed (ed25519 signatures are deterministic).
+Invariant: a record that `after` allows is never evidence against its signer. The shell keeps the state in a file of its
+own, and writes and fsyncs the new state before it signs. Signing the same content again is allowed, because ed25519
+signatures are deterministic.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ RECORDS_MAX = 65_536
 
 
 class SigningRefusedError(Exception):
-    """Signing this would contradict an earlier signature: the alarm of a copied or rolled back key."""
+    """A refused signature: it would contradict an earlier one. The alarm of a copied key or a restored old sign-state."""
 
 
 @struct
@@ -31,7 +31,7 @@ SignedRecord = HeaderRecord | Proposal | Ballot
 
 @struct
 class SignState:
-    """Newest header, and all votes above `floor` (epoch, round), below which nothing is signed."""
+    """The newest header, and all votes above `floor` (epoch, round). Nothing is signed at or below the floor."""
 
     header: HeaderRecord
     floor_epoch: U32
@@ -45,9 +45,15 @@ EMPTY = SignState(HeaderRecord(0, bytes(32)), 0, 0, (), ())
 
 
 def after(state: SignState, record: SignedRecord) -> SignState:
-    """The state after signing `record`; SigningRefusedError if that would contradict it."""
+    """Return the state after signing `record`.
+
+    Raise SigningRefusedError if the signature would contradict an earlier one.
+    """
     match record:
         case HeaderRecord(slot, _):
+            # The identical header may be signed again: ed25519 is deterministic, so no second signature comes into
+            # being.
+            # fsync.
             if slot < state.header.slot or (slot == state.header.slot and record != state.header):
                 raise SigningRefusedError("a header of this or a later slot is signed")
             return replace(state, header=record)
@@ -78,7 +84,7 @@ def _after_ballot(state: SignState, record: Ballot) -> SignState:
 
 
 def raise_floor(state: SignState, epoch: int, round_: int) -> SignState:
-    """Forget votes at or below (epoch, round), which is final, and never sign there again."""
+    """Return the state without votes at or below (epoch, round), which is final. Nothing is signed there again."""
     if (epoch, round_) <= (state.floor_epoch, state.floor_round):
         return state
     return replace(
@@ -91,7 +97,7 @@ def raise_floor(state: SignState, epoch: int, round_: int) -> SignState:
 
 
 def record_payload(genesis: bytes, record: Proposal | Ballot) -> bytes:
-    """The bytes to sign for a vote; a header's are its seal payload, which the shell builds."""
+    """Return the bytes to sign for a vote. The shell builds a header's bytes, its seal payload."""
     match record:
         case Proposal():
             return proposal_payload(genesis, record)
@@ -105,10 +111,10 @@ def _require_above_floor(state: SignState, epoch: int, round_: int) -> None:
 
 
 def _require_compatible(kind: BallotKind, signed: BallotKind) -> None:
-    """Refuse a kind that may not follow the one that is signed in the same round.
+    """Raise SigningRefusedError if `kind` excludes a ballot of kind `signed` in the same round.
 
-    A notarise ballot may be followed by one finalise or one skip, and by nothing else; a skip is
-    followed by nothing, so a node that gave up on a round takes no further part in it.
+    After a notarise ballot one finalise or one skip is allowed, and nothing else. After a skip nothing is allowed, so a
+    node that skips a round takes no further part in it.
     """
     if signed != BallotKind.NOTARISE or kind == BallotKind.NOTARISE:
         raise SigningRefusedError("a ballot of this round is signed that excludes this one")

@@ -1,7 +1,7 @@
-"""The validators of one epoch: who votes, with what weight, and who leads which round.
+"""The validators of one epoch, their weights, and the leaders of the epoch's rounds.
 
-Always: members are sorted by stash, weights are positive, session keys distinct. The set of an
-epoch never changes. Sets of different epochs may have nothing in common.
+Invariant: members are sorted by stash, weights are positive, session keys are distinct. The set of an epoch never
+changes. Sets of different epochs may have nothing in common.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from consensus.parameters import ACTIVE_VALIDATORS_MAX
 
 @dataclass(frozen=True, slots=True)
 class Validator:
-    """A stash, the keys it votes and proposes with, and its stake in grains."""
+    """A stash, its voting and proposing keys, and its stake in grains."""
 
     stash: bytes
     session: bytes
@@ -30,7 +30,7 @@ class ValidatorSet:
     index: dict[bytes, int] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Check the set and index it by session key."""
+        """Index the set by session key. Raise ValueError if the members break the invariant."""
         if not 1 <= len(self.members) <= ACTIVE_VALIDATORS_MAX:
             raise ValueError("a validator set has 1 to 128 members")
         if any(member.weight <= 0 for member in self.members):
@@ -44,43 +44,45 @@ class ValidatorSet:
         object.__setattr__(self, "total", sum(member.weight for member in self.members))
 
     def weight_of(self, session: bytes) -> int:
-        """Weight of a session key, 0 if it is no member."""
+        """Return the weight of a session key, 0 if it is no member."""
         place = self.index.get(session)
         return 0 if place is None else self.members[place].weight
 
     def is_quorum(self, weight: int) -> bool:
-        """More than two thirds of the stake."""
+        """Return True if `weight` is more than two thirds of the stake."""
         return 3 * weight > 2 * self.total
 
     def is_blocking(self, weight: int) -> bool:
-        """More than one third of the stake: at least one honest voter is among them."""
+        """Return True if `weight` is more than one third of the stake, so that it includes an honest voter."""
         return 3 * weight > self.total
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What an epoch is run by: its validators and the seed of its slots."""
+    """The validators of an epoch, and the seed of its slots."""
 
     validators: ValidatorSet
     seed: bytes
 
 
-# The epoch of a number, or None while the final chain does not determine it yet.
+# Returns an epoch by its number, or None while the final chain does not determine it yet.
 Epochs = Callable[[int], Epoch | None]
 
 
-# The session key with which this node votes and proposes in an epoch, or None while it has none for it.
+# Returns this node's session key for an epoch, or None if it has no key for that epoch.
 SessionOf = Callable[[int], bytes | None]
 
-LEADER_OFFSETS = 8  # turns of everybody among which the seed chooses where an epoch's leaders begin
+LEADER_OFFSETS = 8  # full turns from which the seed picks the epoch's first leader
 
 
 class Leaders:
-    """Who leads each round of an epoch: smooth weighted round-robin, begun where the epoch's seed says.
+    """The leader of each round of an epoch: smooth weighted round-robin from a place that the epoch's seed picks.
 
-    No run of rounds gives anyone much more than its share; independent draws would, and each round
-    of a silent leader costs a timeout. Begun at one place in every epoch, a silent leader of most stake
-    would cost each epoch its first round, and everybody would know a year ahead whom to attack when.
+    Independent draws could give one validator several rounds in a row, and each round of a silent leader costs a
+    timeout. Round-robin keeps every stretch of rounds close to the shares.
+
+    Without the seed, every epoch would start at the same place. A silent leader with the most stake would then cost
+    each epoch its first round, and an attacker would know the leaders a year ahead.
     """
 
     def __init__(self, epoch: Epoch) -> None:
@@ -92,7 +94,7 @@ class Leaders:
         self._offset = int.from_bytes(epoch.seed, "big") % (LEADER_OFFSETS * len(self._members))
 
     def leader(self, round_: int) -> bytes:
-        """Session key of the leader of a round, counted from 1."""
+        """Return the session key of the leader of a round, counted from 1."""
         place = self._offset + round_
         while len(self._sequence) < place:
             self._advance()

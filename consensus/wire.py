@@ -1,8 +1,7 @@
-"""The consensus messages that peers exchange, in SCALE, with a limit on everything.
+"""The consensus messages between peers, in SCALE, each with a size limit.
 
-Always: queries and chits are unsigned, because a preference may change honestly; they count for
-the validator that proved its session key on the connection. Everything else carries signatures
-and counts whoever brings it.
+Queries and chits are unsigned, because an honest preference may change. A chit counts for the validator that proved its
+session key on the connection. All other messages carry signatures and are valid from any peer.
 """
 
 from typing import Annotated
@@ -18,7 +17,7 @@ MESSAGE_BYTES_MAX = 512 * 1024
 
 @variant(0)
 class PullQuery:
-    """Which block do you prefer? Ours is `tip`; `height` asks for the preference there, too."""
+    """A request for the peer's preferred tip and its preference at `height`. `tip` is the sender's own preference."""
 
     request: U32
     tip: Hash
@@ -27,7 +26,7 @@ class PullQuery:
 
 @variant(1)
 class Chits:
-    """Answer to a query: preferred tip, preferred block at the asked height, and progress."""
+    """The answer to a query: preferred tip, preferred block at the requested height, and progress."""
 
     request: U32
     tip: Hash
@@ -46,7 +45,7 @@ class Propose:
 
 @variant(3)
 class Vote:
-    """A ballot; a notarise ballot brings the proposal along, for those who missed it."""
+    """A ballot. A notarise ballot includes the proposal, for peers that missed it."""
 
     vote: SignedBallot
     proposal: SignedProposal | None
@@ -54,17 +53,18 @@ class Vote:
 
 @variant(4)
 class Certified:
-    """Certificates, forwarded or asked for."""
+    """Certificates, forwarded or requested."""
 
     certificates: Annotated[tuple[Certificate, ...], Bounded(CERTIFICATES_PER_MESSAGE_MAX)]
 
 
 @variant(5)
 class NeedCerts:
-    """The sender is in (epoch, round), lacks nothing up to `parent_round`, knows `final_round` final.
+    """The sender's position: it is in (epoch, round), lacks nothing up to `parent_round`, and has `final_round` final.
 
-    `linked` names the members of the epoch that it is directly connected to (bit i of byte i // 8: the i-th member),
-    itself among them: the ballots of all others it needs from its peers. Empty: it says nothing of that.
+    `linked` names the members of the epoch that the sender is directly connected to, itself included (bit i of byte i
+    // 8: the i-th member). It needs the ballots of all other members from its peers. An empty bitmap says nothing about
+    links.
     """
 
     epoch: U32

@@ -3,8 +3,8 @@
 In reading order:
 
 * `rounds`: certificates of the gadget by round
-* `hearing`: what is said in one epoch: verified, counted, watched for offences
-* `relay`: ballots and certificates for those whom their makers do not reach
+* `hearing`: the proposals and votes of one epoch: verified, counted, watched for offences
+* `relay`: ballots and certificates for peers without a link to their signers
 * `gadget`: one epoch of the finality gadget
-* `catchup`: certificates for whoever is behind
+* `catchup`: certificates for peers that are behind
 """

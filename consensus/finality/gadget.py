@@ -1,12 +1,11 @@
 """The finality gadget: Simplex on checkpoints of the chain that Snowflake chooses.
 
-A round: its leader proposes a checkpoint; validators notarise it, or skip the round when its time
-is over; more than two thirds notarised: finalise, and enter the next round.
+A round: its leader proposes a checkpoint. Validators notarise it, or skip the round after a timeout. After more than
+two thirds notarised it, they vote to finalise it and enter the next round.
 
-Always (of an honest node): one notarise ballot a round; never a finalise and a skip in one round;
-a notarise ballot only for a block that descends from a notarised parent checkpoint, with every
-round between certified as skipped. Two final blocks therefore never conflict while less than a
-third of the stake is Byzantine, whatever the network does.
+Invariant (of an honest node): one notarise ballot a round. Never a finalise and a skip in one round. A notarise ballot
+only for a block that descends from a notarised parent checkpoint, with a skip certificate for every round between. Two
+final blocks therefore never conflict while less than a third of the stake is Byzantine, whatever the network does.
 """
 
 from itertools import islice
@@ -27,17 +26,17 @@ from runtime.blocks.votes import Ballot, BallotKind, Proposal, SignedBallot, Sig
 GAPS_REPEATED_MAX = 16
 
 
-# Which checkpoint a leader proposes, and which one deserves a notarise ballot.
+# The choice of the checkpoint that a leader proposes, and of the proposals that get a notarise ballot.
 #
-# Always: `is_linked` is the lock on which safety rests; everything else here only steers liveness, and how often
-# finality has to overrule what Snowflake accepted.
+# Invariant: safety rests on `is_linked` alone. The other rules here steer liveness, and how often finality
+# overrules Snowflake's acceptance.
 def choose_checkpoint(
     chain: Topological, parent: tuple[int, bytes], boundary: int, *, has_waited: bool
 ) -> bytes | None:
     """Return the block to propose on a parent checkpoint (height, block), up to the height of the epoch's end.
 
-    The accepted block; after a wait the preferred one; else the parent's own checkpoint again while
-    that is not final, because nothing above it may be proposed.
+    It is the accepted block, or after a wait the preferred one. If neither extends the parent, it is the parent's
+    checkpoint again while that is not final, because no block above it may be proposed.
     """
     tree = chain.tree
     parent_height, checkpoint = parent
@@ -52,7 +51,7 @@ def choose_checkpoint(
 
 
 def is_linked(tree: BlockTree, rounds: Rounds, proposal: Proposal) -> bool:
-    """Whether a proposal is on a notarised parent, every round between being certified as skipped."""
+    """Return True if a proposal builds on a notarised parent and every round between has a skip certificate."""
     if proposal.block not in tree or tree[proposal.block].height != proposal.height:
         return False
     if not rounds.links(proposal.parent_round, proposal.round):
@@ -62,11 +61,11 @@ def is_linked(tree: BlockTree, rounds: Rounds, proposal: Proposal) -> bool:
 
 
 def is_supported(chain: Topological, block: bytes, skips: int, *, has_waited: bool) -> bool:
-    """Whether Snowflake speaks for a known block, more loosely after skipped rounds."""
+    """Return True if Snowflake supports a known block. After skipped rounds a weaker support suffices."""
     if _is_on(chain.tree, block, chain.accepted):
         return True
-    # Own acceptance counts even then: voting against it at the first skips made finality overrule
-    # acceptance 43 times in 150 storms of four honest nodes; this rule left 8.
+    # Own acceptance counts even after skips. Voting against it at the first skips made finality overrule
+    # acceptance 43 times in 150 simulated storms of four honest nodes. This rule left 8.
     if skips > 0:
         return chain.tree.is_related(block, chain.accepted)
     return has_waited and _is_on(chain.tree, block, chain.preference)
@@ -76,29 +75,29 @@ def _is_on(tree: BlockTree, block: bytes, tip: bytes) -> bool:
     return tree[block].height <= tree[tip].height and tree.descends(tip, block)
 
 
-# The clock of a gadget round: since when there is something to make final, and when votes are repeated.
+# The clock of a gadget round: the time since it has work, and the next repetition of votes.
 #
-# Always: it stands while there is no work, so that an idle network neither skips rounds nor repeats votes.
+# Invariant: it is stopped while there is no work, so that an idle network neither skips rounds nor repeats votes.
 class RoundClock:
-    """Milliseconds of one round; `restart` begins the next."""
+    """The clock of one round, in ms. `restart` begins the next round."""
 
     def __init__(self, parameters: Parameters) -> None:
-        """Not running."""
+        """Start stopped."""
         self._parameters = parameters
         self.restart()
 
     def restart(self) -> None:
-        """A round is entered."""
+        """Reset the clock for a new round."""
         self._work_since_ms: int | None = None
         self._repeat_at_ms = 0
 
     @property
     def is_running(self) -> bool:
-        """Whether the round has something to make final."""
+        """True if the round has something to make final."""
         return self._work_since_ms is not None
 
     def keep(self, now_ms: int, *, has_work: bool) -> None:
-        """Run while there is work, stand while there is none."""
+        """Run the clock while there is work, stop it while there is none."""
         if not has_work:
             self.restart()
         elif self._work_since_ms is None:
@@ -106,62 +105,65 @@ class RoundClock:
             self._repeat_at_ms = now_ms + 2 * self._parameters.resend_ms
 
     def has_waited(self, now_ms: int, wait_ms: int) -> bool:
-        """Whether the round has had work for so long."""
+        """Return True if the round has had work for `wait_ms`."""
         return self._work_since_ms is not None and now_ms >= self._work_since_ms + wait_ms
 
     def postpone(self) -> None:
-        """A vote was just sent: repeat that much later."""
+        """Delay the next repetition by `resend_ms`, because a vote was just sent."""
         self._repeat_at_ms += self._parameters.resend_ms
 
     def is_time_to_repeat(self, now_ms: int) -> bool:
-        """Whether votes and questions are due to be sent again; then the next time is set."""
+        """Return True if votes and requests are due to be sent again, and set the next time."""
         if self._work_since_ms is None or now_ms < self._repeat_at_ms:
             return False
         self._repeat_at_ms = now_ms + self._parameters.resend_ms
         return True
 
     def deadline_ms(self, now_ms: int, timeout_ms: int) -> int | None:
-        """When the round has something to do next without an event."""
+        """Return the time of the round's next action without an event, None while the clock is stopped."""
         if self._work_since_ms is None:
             return None
         ends = [self._work_since_ms + wait for wait in (self._parameters.soft_wait_ms, timeout_ms)]
         return min([self._repeat_at_ms, *(end for end in ends if end > now_ms)])
 
 
-# Late messages of the epoch before: read for evidence alone.
+# Late messages of the previous epoch: checked for evidence alone.
 #
-# A vote that excludes an earlier one often comes late, and whoever offends does it best where sets change: before this,
-# all that an ended epoch's members said after its end was dropped unread.
+# An offender gains by a conflicting vote at the end of an epoch, when members change. Its second vote often arrives
+# only after that end, so these messages must not be dropped unread.
 #
-# Always: nothing is signed, sent or made final from here; rounds below the boundary's final one are settled and not
-# heard; an epoch longer ago is not heard at all.
+# Invariant: nothing is signed, sent or made final from here. Rounds below the boundary's final round are settled and
+# not checked. Earlier epochs are not checked at all.
 class EndedEpoch:
-    """The hearing of an ended epoch, from its final round up to the rounds that were in reach at its end."""
+    """The hearing of an ended epoch, from its final round to the highest round accepted at its end."""
 
     def __init__(self, hearing: EpochHearing, boundary: Certificate, round_max: int) -> None:
-        """`boundary` made the epoch's last block final."""
+        """Start with `boundary`, the certificate that made the epoch's last block final."""
         self._hearing = hearing
         self._rounds = range(boundary.ballot.round, round_max + 1)
         self._seen: set[Ballot] = {boundary.ballot}
 
     @property
     def epoch(self) -> int:
-        """The epoch that ended."""
+        """The ended epoch."""
         return self._hearing.members.epoch
 
     def proposal(self, signed: SignedProposal) -> bool:
-        """A proposal, whether it is news; InvalidVoteError as ever."""
+        """Check a proposal and return True if it is new. Raise InvalidVoteError if it is invalid."""
         return signed.proposal.round in self._rounds and self._hearing.proposal(signed)
 
     def vote(self, vote: SignedBallot) -> bool:
-        """A ballot, whether it is news; InvalidVoteError as ever."""
+        """Check a ballot and return True if it is new. Raise InvalidVoteError if it is invalid."""
         if vote.ballot.round not in self._rounds or not self._hearing.is_news(vote):
             return False
         self._hearing.count(vote)
         return True
 
     def certificate(self, certificate: Certificate) -> bool:
-        """A certificate, whether it is news; InvalidVoteError as ever. One that conflicts names who made it so."""
+        """Check a certificate and return True if it is new. Its ballots count one by one, for evidence.
+
+        Raise InvalidVoteError if it is invalid.
+        """
         if certificate.ballot.round not in self._rounds or certificate.ballot in self._seen:
             return False
         self._hearing.check(certificate)
@@ -172,7 +174,7 @@ class EndedEpoch:
 
 
 class Gadget:
-    """One epoch of the gadget at one validator, or at an observer (where `session_of` has no key for the epoch)."""
+    """One epoch of the gadget at a validator, or at an observer (if `session_of` returns no key for the epoch)."""
 
     def __init__(
         self,
@@ -184,7 +186,7 @@ class Gadget:
         emit: Emit,
         relay: BallotRelay,
     ) -> None:
-        """Call `begin` before anything else."""
+        """Create a gadget without an epoch. Call `begin` before any other method."""
         self._heard: EpochHearing
         self.rounds: Rounds
         self._parameters = parameters
@@ -200,8 +202,8 @@ class Gadget:
     def begin(self, epoch: Epoch, base: tuple[int, bytes], ended: Certificate | None = None) -> None:
         """Start an epoch above its base, the final boundary block of the epoch before.
 
-        `ended` is that block's certificate where this gadget went through the epoch before: its members are still
-        heard, for evidence alone.
+        `ended` is that block's certificate if this gadget went through the previous epoch. Messages of that epoch's
+        members are then still checked, for evidence alone.
         """
         before = None
         if ended is not None:
@@ -217,7 +219,7 @@ class Gadget:
     # --- what comes in
 
     def receive_proposal(self, signed: SignedProposal) -> bool:
-        """A leader's proposal, whether it is news; InvalidVoteError if it is not one."""
+        """Process a leader's proposal. Return True if it is new. Raise InvalidVoteError if it is invalid."""
         proposal = signed.proposal
         if self._ended is not None and proposal.epoch == self._ended.epoch:
             return self._ended.proposal(signed)
@@ -226,7 +228,10 @@ class Gadget:
         return self._heard.proposal(signed)
 
     def receive_vote(self, vote: SignedBallot, source: bytes) -> bool:
-        """A ballot, whether it is news; InvalidVoteError if it is malformed or not its voter's."""
+        """Process a ballot. Return True if it is new.
+
+        Raise InvalidVoteError if it is malformed or not signed by its voter.
+        """
         ballot = vote.ballot
         if self._ended is not None and ballot.epoch == self._ended.epoch:
             return self._ended.vote(vote)
@@ -239,7 +244,7 @@ class Gadget:
         return True
 
     def receive_certificate(self, certificate: Certificate) -> bool:
-        """A certificate, whether it is news; InvalidVoteError if it does not verify."""
+        """Process a certificate. Return True if it is new. Raise InvalidVoteError if it does not verify."""
         ballot = certificate.ballot
         if self._ended is not None and ballot.epoch == self._ended.epoch:
             return self._ended.certificate(certificate)
@@ -255,7 +260,7 @@ class Gadget:
         return True
 
     def signed(self, record: signstate.SignedRecord, signature: bytes) -> None:
-        """The shell persisted and signed what we asked for: count it and send it."""
+        """Count and send a vote that the shell persisted and signed at the gadget's request."""
         self._clock.postpone()
         match record:
             case Proposal():
@@ -264,9 +269,9 @@ class Gadget:
                     self._heard.proposals.setdefault(record.round, signed)
                 self._emit(Broadcast(Propose(signed)))
             case Ballot():
-                # The answer may come when the next epoch has begun, in which this node may have another key or none.
+                # The answer may arrive in the next epoch, in which this node may have another key or none.
                 session = self._session_of(record.epoch)
-                assert session is not None  # observers ask for no signature
+                assert session is not None  # an observer requests no signature
                 vote = SignedBallot(record, session, signature)
                 if record.epoch == self.members.epoch and record.round > self.rounds.floor:
                     self._count(vote)
@@ -275,13 +280,13 @@ class Gadget:
                 pass  # the shell seals headers itself
 
     def answer(self, need: NeedCerts) -> tuple[Certificate, ...]:
-        """Certificates that a node in `need`'s round of this epoch lacks, oldest first."""
+        """Return the certificates of this epoch that the sender of `need` lacks, oldest first, enough for one message."""
         return tuple(islice(self.rounds.lacked_by(need.parent_round, need.final_round), CERTIFICATES_PER_MESSAGE_MAX))
 
     # --- what follows from it
 
     def advance(self, now_ms: int) -> None:
-        """Do everything that is due. Called after each event."""
+        """Do everything that is due. Call it after each event."""
         self._finalise()
         self._enter_round()
         self._clock.keep(now_ms, has_work=self._has_work())
@@ -292,11 +297,11 @@ class Gadget:
         self._resend(now_ms)
 
     def deadline_ms(self, now_ms: int) -> int | None:
-        """When `advance` has something to do next without an event."""
+        """Return the time of the next action of `advance` without an event, None if there is none."""
         return self._clock.deadline_ms(now_ms, self._timeout_ms())
 
     def missing(self) -> tuple[bytes, ...]:
-        """Blocks that the gadget waits for."""
+        """Return the blocks that the gadget waits for."""
         wanted = []
         if self.pending_final is not None:
             wanted.append(self.pending_final.ballot.block)
@@ -324,7 +329,8 @@ class Gadget:
         for effect in self._relay.pass_certificate(certificate):
             self._emit(effect)
         ballot = certificate.ballot
-        # Forgotten by its only honest holder it could never be made again (docs/adr/0012, scenario `blackouts`).
+        # A certificate that its only honest holder forgets can never be made again (docs/adr/0012, scenario
+        # `blackouts`).
         if ballot.kind != BallotKind.FINALISE:
             self._emit(PersistCertificate(certificate))
         if ballot.kind == BallotKind.FINALISE and ballot.height > self._chain.tree.final.height:
@@ -341,7 +347,7 @@ class Gadget:
                 self.make_final(certificate)
 
     def make_final(self, certificate: Certificate) -> None:
-        """Make the certified block final, which is in the tree, and all below it."""
+        """Make the certified block and all its ancestors final. It must be in the tree."""
         before = self._chain.tree.final.height
         path, overruled = self._chain.finalise(certificate.ballot.block)
         if overruled is not None:
@@ -363,7 +369,7 @@ class Gadget:
             self._sign(Ballot(BallotKind.FINALISE, ballot.epoch, newest, ballot.height, ballot.block))
         was = self.rounds.current
         self.rounds.current = newest + 1
-        # After a jump over rounds this node can neither propose nor vote until it holds what is between.
+        # After a jump over rounds this node can neither propose nor vote until it holds the certificates between.
         if newest > was and self.rounds.gaps():
             self._emit(Broadcast(self.need()))
         self._clock.restart()
@@ -378,7 +384,7 @@ class Gadget:
         return min(tip, self._boundary()) > max(height, final) or height > final
 
     def _skips(self) -> int:
-        """How many rounds in a row were skipped before this one."""
+        """Return the number of rounds in a row that were skipped before this one."""
         parent = self.rounds.parent_round()
         return 0 if parent is None else self.rounds.current - 1 - parent
 
@@ -410,7 +416,7 @@ class Gadget:
 
     def _notarise(self, now_ms: int) -> None:
         signed = self._heard.proposals.get(self.rounds.current)
-        # Votes would part among the blocks of a leader that proposed twice: its round is skipped.
+        # Votes would split between the blocks of a leader that proposed twice, so its round is skipped.
         if signed is None or self.rounds.current in self._heard.equivocated:
             return
         proposal = signed.proposal
@@ -421,28 +427,31 @@ class Gadget:
             self._sign(Ballot(BallotKind.NOTARISE, *content))
 
     def _is_wanted(self, block: bytes, now_ms: int) -> bool:
-        """Whether a linked proposal is to be voted for; safety does not rest on it."""
+        """Return True if this node should vote for a linked proposal. Safety does not depend on it."""
         has_waited = self._clock.has_waited(now_ms, self._parameters.soft_wait_ms)
-        # Snowflake may be split for ever: after so many skips finality goes on without its word.
+        # Snowflake may be split for ever: after `override_skips` skips finality proceeds without its support.
         is_overdue = self._skips() >= self._parameters.override_skips
         return is_overdue or is_supported(self._chain, block, self._skips(), has_waited=has_waited)
 
     def _skip(self, now_ms: int) -> None:
         ballot = skip_ballot(self.members.epoch, self.rounds.current)
         is_over = self._clock.has_waited(now_ms, self._timeout_ms())
-        # Nobody votes for either proposal: to wait for the timeout stalled the prototype.
+        # No honest validator votes for either proposal: waiting for the timeout stalled the prototype.
         is_spoilt = self.rounds.current in self._heard.equivocated
-        # Brings timeouts that began apart together: without it the prototype stalled.
+        # Joins timeouts that began at different times: without it the prototype stalled.
         is_given_up = self.members.is_blocking(self._heard.box.weight(ballot))
         if is_over or is_spoilt or is_given_up:
             self._sign(ballot)
 
     def is_silent(self) -> bool:
-        """Whether the shell signs nothing yet: what it refused was never asked for again, and the round stood still."""
+        """Return True while the shell refuses to sign.
+
+        A refused record is never requested again and its round would stall, so the gadget requests nothing until then.
+        """
         return self._chain.tree.final.height < self.silent_below
 
     def _sign(self, record: Proposal | Ballot) -> None:
-        """Ask for a signature, once, if nothing signed before excludes it."""
+        """Request a signature, once, if no earlier signature excludes it."""
         if self._session not in self.members.index or self.is_silent():
             return
         try:
@@ -456,14 +465,14 @@ class Gadget:
     # --- repetition
 
     def _resend(self, now_ms: int) -> None:
-        """While a round lasts, repeat what may have been lost and ask for what we may lack."""
+        """While a round lasts, repeat messages that may be lost and request certificates that this node may lack."""
         if not self._clock.is_time_to_repeat(now_ms):
             return
         current = self.rounds.current
         parent = self.rounds.parent_round()
         if self._heard.leaders.leader(current) == self._session and current in self._heard.proposals:
             self._emit(Broadcast(Propose(self._heard.proposals[current])))
-        # Votes of rounds whose certificate nobody kept may make it once more.
+        # A round whose certificate no node kept may get one again from its votes.
         gaps = self.rounds.gaps()[:GAPS_REPEATED_MAX] if parent is None else [parent]
         for round_ in (*gaps, current):
             for vote in self._heard.box.votes(round_):
@@ -474,7 +483,7 @@ class Gadget:
         self._emit(Broadcast(self.need()))
 
     def need(self) -> NeedCerts:
-        """The question for certificates that this node may lack."""
+        """Return the request for certificates that this node may lack."""
         parent = self.rounds.parent_round()
         held = self.rounds.complete_to() if parent is None else parent
         return NeedCerts(self.members.epoch, self.rounds.current, held, self.rounds.floor, self._relay.bitmap())
@@ -484,7 +493,7 @@ class Gadget:
             self._emit(effect)
 
     def _vote_message(self, vote: SignedBallot) -> Vote:
-        # The proposal travels with the votes for it: whoever missed it could not join them, and rounds stalled.
+        # A peer that missed the proposal can vote only if the votes bring it along. Without it rounds stalled.
         is_notarise = vote.ballot.kind == BallotKind.NOTARISE
         return Vote(vote, self._heard.proposals.get(vote.ballot.round) if is_notarise else None)
 

@@ -1,7 +1,7 @@
-"""What is said in one epoch of the gadget: proposals and votes, verified with its set, counted, watched for offences.
+"""The proposals and votes of one epoch: verified with its set, counted, and checked for offences.
 
-Always: nothing counts whose signature by a member of this very epoch was not checked; of two statements that exclude
-each other the evidence is reported, once for each proposal's round and once for each voter.
+Invariant: only statements with a verified signature of a member of this epoch count. Two conflicting statements are
+reported as evidence, once for each round's proposals and once for each voter.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,28 +25,28 @@ from runtime.blocks.votes import (
 Emit = Callable[[Effect], None]
 
 
-# The ballots of one gadget epoch: counted into certificates, watched for offences.
+# The ballots of one gadget epoch: counted into certificates, checked for offences.
 #
-# Always: each voter counts once for a (round, kind), with its first ballot; a second, different one is evidence; rounds
-# below the newest final one are dropped and stay so. Bounded by members x kinds x the rounds that the gadget lets in.
+# Invariant: each voter counts once for a (round, kind), with its first ballot. A second, different one is evidence.
+# Votes of rounds below the newest final one are dropped for good. Bounded by members x kinds x accepted rounds.
 class BallotBox:
     """Ballots with verified signatures, by round and kind."""
 
     def __init__(self, members: ValidatorSet) -> None:
-        """Empty."""
+        """Start without ballots."""
         self._members = members
         self._first: dict[tuple[int, BallotKind], dict[bytes, SignedBallot]] = {}
         self._accused: set[bytes] = set()
         self._lowest = 0
 
     def has_no_use_for(self, ballot: Ballot, voter: bytes) -> bool:
-        """Whether a ballot is counted already, or would only prove again what is proved."""
-        # Asked before the signature is checked, which is what a repeated vote would cost.
+        """Return True if a ballot is counted already, or would only prove a proven offence again."""
+        # Called before the signature check, to save that check on a repeated vote.
         first = self._first.get((ballot.round, ballot.kind), {}).get(voter)
         return first is not None and (first.ballot == ballot or voter in self._accused)
 
     def add(self, vote: SignedBallot) -> DoubleBallot | None:
-        """Count a verified ballot. Returns evidence if it contradicts an earlier one of its voter."""
+        """Count a verified ballot. Return evidence if it contradicts an earlier ballot of its voter."""
         ballot = vote.ballot
         voter = vote.voter
         assert ballot.round >= self._lowest, "a vote for a round whose votes were dropped"
@@ -61,12 +61,12 @@ class BallotBox:
         return None
 
     def weight(self, ballot: Ballot) -> int:
-        """Stake that cast exactly this ballot."""
+        """Return the stake that cast exactly this ballot."""
         votes = self._first.get((ballot.round, ballot.kind), {})
         return sum(self._members.weight_of(key) for key, vote in votes.items() if vote.ballot == ballot)
 
     def certificate(self, ballot: Ballot) -> Certificate | None:
-        """The certificate of this ballot if more than two thirds cast it."""
+        """Return the certificate of this ballot, None unless more than two thirds cast it."""
         if not self._members.is_quorum(self.weight(ballot)):
             return None
         votes = self._first[(ballot.round, ballot.kind)]
@@ -85,14 +85,14 @@ class BallotBox:
 
 
 class InvalidVoteError(Exception):
-    """A message that no honest peer sends: wrong form, wrong signer, wrong signature."""
+    """A message that no honest peer sends: wrong form, wrong signer or wrong signature."""
 
 
 class EpochHearing:
-    """One epoch's statements. Whoever asks has seen that they are of this epoch, and of a round that counts."""
+    """The statements of one epoch. The caller has checked that they belong to this epoch and to an open round."""
 
     def __init__(self, parameters: Parameters, epoch: Epoch, genesis: bytes, verify: VerifyEd25519, emit: Emit) -> None:
-        """Nothing is said yet."""
+        """Start without statements."""
         self.members = epoch.validators
         self.leaders = Leaders(epoch)
         self.box = BallotBox(self.members)
@@ -105,11 +105,11 @@ class EpochHearing:
         self._emit = emit
 
     def proposal(self, signed: SignedProposal) -> bool:
-        """A leader's proposal, whether it is news; InvalidVoteError if it is not one."""
+        """Check and keep a leader's proposal. Return True if it is new. Raise InvalidVoteError if it is invalid."""
         proposal = signed.proposal
         round_ = proposal.round
         known = self.proposals.get(round_)
-        # Each notarise vote brings its proposal along: most arrive again, and need no second check.
+        # Each notarise vote includes its proposal: most arrive again, and need no second check.
         if known is not None and known.proposal == proposal:
             return False
         leader = self.leaders.leader(round_)
@@ -121,7 +121,7 @@ class EpochHearing:
             self.proposals[round_] = signed
         elif round_ not in self.equivocated:
             self.equivocated.add(round_)
-            # In one order, whichever came first, so that all nodes report the same evidence.
+            # Sorted, so that all nodes report the same evidence, whichever proposal reached them first.
             first, second = sorted((known, signed), key=lambda statement: statement.signature)
             self._emit(ReportEvidence(DoubleProposal(
                 leader, first.proposal, first.signature, second.proposal, second.signature
@@ -129,7 +129,7 @@ class EpochHearing:
         return True
 
     def is_news(self, vote: SignedBallot) -> bool:
-        """Whether a ballot is worth counting; InvalidVoteError if it is malformed or not its voter's."""
+        """Return True if a ballot is new. Raise InvalidVoteError if it is malformed or not signed by its voter."""
         ballot = vote.ballot
         if self.box.has_no_use_for(ballot, vote.voter):
             return False
@@ -140,37 +140,37 @@ class EpochHearing:
         return True
 
     def count(self, vote: SignedBallot) -> None:
-        """Count a verified ballot; say so if it contradicts an earlier one of its voter."""
+        """Count a verified ballot. Report evidence if it contradicts an earlier ballot of its voter."""
         evidence = self.box.add(vote)
         if evidence is not None:
             self._emit(ReportEvidence(evidence))
 
     def check(self, certificate: Certificate) -> None:
-        """InvalidVoteError unless more than two thirds of this set signed something of the right form."""
+        """Raise InvalidVoteError unless the certificate is well-formed and more than two thirds of this set signed."""
         if not self.is_well_formed(certificate.ballot):
             raise InvalidVoteError("a certificate of impossible form")
         if not verify_certificate(certificate, self.members, self._genesis, self._verify):
             raise InvalidVoteError("a certificate that does not verify")
 
     def votes_of(self, certificate: Certificate) -> Iterator[SignedBallot]:
-        """The ballots in a checked certificate.
+        """Yield the ballots in a checked certificate.
 
-        Counting them one by one finds those who also signed what excludes it. Should two certificates ever conflict,
-        this names more than a third of the stake.
+        Counting them one by one finds signers that also signed a conflicting ballot. If two certificates ever conflict,
+        this identifies more than a third of the stake.
         """
         keys = signers_of(certificate, self.members) or ()
         for key, signature in zip(keys, certificate.signatures, strict=True):
             yield SignedBallot(certificate.ballot, key, signature)
 
     def prune(self, below: int) -> None:
-        """A round is final: what was said of earlier ones is settled."""
+        """Drop statements about rounds below a final one."""
         self.box.prune(below)
-        # Of rounds since then a leader's second proposal is still an offence, and needs the first beside it.
+        # In later rounds a leader's second proposal is still an offence, and the evidence needs the first.
         self.proposals = {round_: held for round_, held in self.proposals.items() if round_ >= below}
         self.equivocated = {round_ for round_ in self.equivocated if round_ >= below}
 
     def is_well_formed(self, ballot: Ballot) -> bool:
-        """Whether a ballot is about a block of this epoch, or skips."""
+        """Return True if a ballot is for a height of this epoch, or a skip without a block."""
         if ballot.kind == BallotKind.SKIP:
             return (ballot.height, ballot.block) == (0, NO_BLOCK)
         return self._is_votable(ballot.height)

@@ -1,11 +1,11 @@
-"""Ballots and certificates for those whom their makers do not reach: any connected network agrees.
+"""Relay of ballots and certificates to peers without a link to their signers, so that any connected network agrees.
 
-Each node says, by a bitmap over the set, which members it is directly connected to (`NeedCerts.linked`). A verified
-ballot goes once to each peer whose bitmap lacks its voter; a certificate goes once, to a few peers that were not in
-reach of all its signers and have shown neither it nor a later round.
+Each node announces, by a bitmap over the set, the members that it is directly connected to (`NeedCerts.linked`). A
+verified ballot goes once to each peer whose bitmap lacks its voter. A certificate goes once, to a few peers without a
+link to all its signers, unless they have shown the certificate or a later round.
 
-Always: where everybody is connected to everybody this sends nothing; nothing is passed on that was not verified; peers
-that are no members get ballots only a few at a time, in turn, because anybody can be one.
+Invariant: in a fully connected network this sends nothing. Only verified messages are relayed. Peers that are not
+members get ballots only a few at a time, in turn, because anyone can connect as one.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,33 +18,33 @@ from consensus.validators import ValidatorSet
 from consensus.wire import Certified, NeedCerts, Vote
 from runtime.blocks.votes import Ballot, BallotKind, SignedBallot
 
-LINKS_DELAY_MS = 200  # links come and go in swarms, at a start above all
+LINKS_DELAY_MS = 200  # links change in bursts, above all at a start
 CERTIFICATE_PEERS_MAX = 8
-STRANGERS_MAX = 8  # of 128 members that is at most 0.3 MB a round, however many strangers are connected
+STRANGERS_MAX = 8  # with 128 members at most 0.3 MB a round, however many strangers connect
 
 
 @dataclass(slots=True)
 class _Standing:
-    """What a peer has shown, and what it was told."""
+    """A peer's announced links and position, and the links announced to it."""
 
-    linked: frozenset[bytes] | None = None  # None: it has not said
+    linked: frozenset[bytes] | None = None  # None: not announced
     told: frozenset[bytes] | None = None
-    entered: tuple[int, int] = (0, 0)  # (epoch, round): it holds the certificates of the rounds before
+    entered: tuple[int, int] = (0, 0)  # (epoch, round): it holds the certificates of earlier rounds
     final: tuple[int, int] = (0, 0)
 
 
 class BallotRelay:
-    """Who lacks what, among the neighbours of one node."""
+    """The ballots and certificates that the neighbours of one node lack."""
 
     def __init__(self, neighbours: Neighbours) -> None:
-        """Nobody is there yet; call `begin` next."""
+        """Start without peers. Call `begin` next."""
         self._neighbours = neighbours
         self._standings: dict[bytes, _Standing] = {}
-        self._unreached: dict[bytes, set[bytes]] = {}  # by member: peers that say they are not connected to it
+        self._unreached: dict[bytes, set[bytes]] = {}  # by member: peers that announced links, but none to it
         self._due_ms: int | None = None
 
     def begin(self, members: ValidatorSet, now_ms: int) -> None:
-        """Another set votes. Who was told of the same links between the same keys need not be told again."""
+        """Start an epoch with another set. Announce links again only to peers that do not know the same ones."""
         self._members = members
         self._unreached = {member.session: set() for member in members.members}
         for peer in self._standings:
@@ -54,30 +54,30 @@ class BallotRelay:
     # --- links
 
     def connect(self, peer: bytes, now_ms: int) -> None:
-        """A peer is there."""
+        """Add a peer."""
         self._standings[peer] = _Standing()
         self.change_links(now_ms)
 
     def disconnect(self, peer: bytes, now_ms: int) -> None:
-        """A peer is gone."""
+        """Remove a peer."""
         self._standings.pop(peer, None)
         self._count(peer)
         self.change_links(now_ms)
 
     def change_links(self, now_ms: int) -> None:
-        """Peers are to be told, in a moment."""
+        """Schedule an announcement of links to the peers, after `LINKS_DELAY_MS`."""
         if self._due_ms is None:
             self._due_ms = now_ms + LINKS_DELAY_MS
 
     def bitmap(self) -> bytes:
-        """Which members this node is directly connected to; empty, which says nothing, while that is changing."""
-        # Told half of the links at a start, peers passed on all ballots of the first round.
+        """Return the bitmap of directly connected members. It is empty, which says nothing, while links are changing."""
+        # With half of the links announced at a start, peers relayed all ballots of the first round.
         if self._due_ms is not None:
             return b""
         return make_bitmap(self._neighbours.linked(), self._members)
 
     def tell(self, need: Callable[[], NeedCerts], now_ms: int) -> list[Effect]:
-        """Tell those who know of other links."""
+        """Return the announcements of links that are due, to peers that know other ones."""
         if self._due_ms is None or now_ms < self._due_ms:
             return []
         self._due_ms = None
@@ -88,13 +88,13 @@ class BallotRelay:
         return [SendTo(peer, need()) for peer in behind]
 
     def deadline_ms(self) -> int | None:
-        """When peers are to be told."""
+        """Return the time of the next announcement in ms, None if there is none."""
         return self._due_ms if self._standings else None
 
     # --- what peers show
 
     def note_need(self, peer: bytes, need: NeedCerts) -> bool:
-        """A peer says where it is and whom it is connected to; whether that is news."""
+        """Note a peer's announced position and links. Return True if they are new."""
         standing = self._standings[peer]
         linked = read_bitmap(need.linked, self._members) if need.epoch == self._members.epoch else None
         before = (standing.linked, standing.entered, standing.final)
@@ -105,18 +105,18 @@ class BallotRelay:
         return before != (standing.linked, standing.entered, standing.final)
 
     def note_vote(self, peer: bytes, vote: SignedBallot) -> None:
-        """A peer brings a ballot; its own one shows the round that it is in."""
+        """Note a ballot from a peer: its own ballot shows its round."""
         if vote.voter in self._neighbours.keys_of(peer):
             ballot = vote.ballot
             self._note(peer, (ballot.epoch, ballot.round + (ballot.kind == BallotKind.FINALISE)), (0, 0))
 
     def note_certificate(self, peer: bytes, ballot: Ballot) -> None:
-        """A peer brings a certificate."""
+        """Note a certificate from a peer, which shows its round."""
         final = (ballot.epoch, ballot.round) if ballot.kind == BallotKind.FINALISE else (0, 0)
         self._note(peer, (ballot.epoch, ballot.round + 1), final)
 
     def _count(self, peer: bytes) -> None:
-        """A peer's links are other ones now, or it is gone."""
+        """Update the unreached peers of each member after a change of a peer's links, or its removal."""
         standing = self._standings.get(peer)
         linked = None if standing is None else standing.linked
         for member, unreached in self._unreached.items():
@@ -133,9 +133,9 @@ class BallotRelay:
     # --- passing on
 
     def pass_vote(self, message: Vote, source: bytes | None) -> list[Effect]:
-        """A verified ballot, to each peer that its voter does not reach."""
+        """Return the messages with a verified ballot, to each peer without a link to its voter."""
         unreached, round_ = self._unreached.get(message.vote.voter), message.vote.ballot.round
-        # The usual case, some 250 times a block with 128 members: a look at each peer cost more than the signature.
+        # The usual case, about 250 times a block with 128 members: a loop over the peers cost more than the signature.
         if not unreached:
             return []
         lacking = [
@@ -148,7 +148,7 @@ class BallotRelay:
         return [SendTo(peer, message) for peer in (*members, *strangers)]
 
     def pass_certificate(self, certificate: Certificate) -> list[Effect]:
-        """A certificate held for the first time, to a few who could not make it themselves."""
+        """Return the messages with a new certificate, to a few peers that cannot assemble it themselves."""
         signers = frozenset(read_bitmap(certificate.signers, self._members) or ())
         lacking = [
             peer
@@ -160,14 +160,14 @@ class BallotRelay:
 
 
 def _has(standing: _Standing, ballot: Ballot) -> bool:
-    """Whether a peer has shown the certificate of a ballot, or a round that it could enter only later."""
+    """Return True if a peer has shown the certificate of a ballot, or a round that it could enter only later."""
     if ballot.kind != BallotKind.FINALISE:
         return standing.entered > (ballot.epoch, ballot.round)
-    # Who voted to finalise is in the next round already, and knows nothing of the outcome.
+    # A voter for finalise is in the next round already, and does not know the outcome.
     return standing.final >= (ballot.epoch, ballot.round) or standing.entered > (ballot.epoch, ballot.round + 1)
 
 
 def _in_turn(peers: list[bytes], round_: int, most: int) -> Iterable[bytes]:
-    """At most so many of them, other ones in each round."""
+    """Return at most `most` of the peers, different ones in each round."""
     start = round_ * most % len(peers) if peers else 0
     return (peers[start:] + peers[:start])[:most]

@@ -1,10 +1,10 @@
-"""Snowflake: soft agreement by asking for preferences.
+"""Snowflake: soft agreement by polls about preferences.
 
 In reading order:
 
 * `snowflake`: the decision among the children of one block, bit by bit
 * `topological`: Snowflake along the tree of blocks; accepted and preferred blocks
-* `sampling`: whom a poll asks
-* `polls`: who answered, and when a poll has heard enough
+* `sampling`: the validators that a poll asks
+* `polls`: the answers to open polls, and the end of each poll
 * `poller`: polls over the tree
 """

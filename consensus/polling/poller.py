@@ -1,7 +1,7 @@
-"""Polling: whom to ask when, and what the answers do to the chain.
+"""Polling: when to ask which validators, and the effect of their answers on the chain.
 
-Always: polls run only while some block is undecided; a vote for an unknown block counts for the
-block that its voter prefers at the asked height, or not at all.
+Invariant: polls run only while some block is undecided. A vote for an unknown block counts for the block that its voter
+prefers at the requested height, or not at all.
 """
 
 from collections.abc import Iterable
@@ -17,17 +17,17 @@ from consensus.wire import PullQuery
 
 
 class Poller:
-    """Drives `Polls` over one chain."""
+    """The polls over one chain."""
 
     def __init__(self, parameters: Parameters, chain: Topological, randbelow: sampling.RandBelow) -> None:
-        """No polls yet."""
+        """Start without polls."""
         self._parameters = parameters
         self._chain = chain
         self._randbelow = randbelow
         self.polls = Polls(parameters)
 
     def start(self, members: ValidatorSet, neighbours: Neighbours, now_ms: int) -> list[SendTo]:
-        """Open a poll if one is due: the queries to send. The own vote is always at hand."""
+        """Open a poll if one is due, and return its queries. This node's own vote counts at once."""
         session, voters = neighbours.session, neighbours.voters
         chain = self._chain
         if not chain.is_processing or not self.polls.may_start(now_ms):
@@ -40,11 +40,11 @@ class Poller:
         return [SendTo(voters[voter], query) for voter in weights if voter in voters]
 
     def answer(self, request: int, keys: Iterable[bytes], vote: tuple[bytes, bytes], now_ms: int) -> bool:
-        """Take in chits of a peer with these keys: (tip, block at the asked height); False if nobody asked for them."""
+        """Count the chits (tip, block at the requested height) of a peer with these keys. Return False if unrequested."""
         return any([self.polls.answer(request, key, vote, now_ms) for key in keys])  # noqa: C419 - each seat votes
 
     def finish(self, now_ms: int) -> bool:
-        """Close the polls that have heard enough and apply them; whether there were any."""
+        """Close the polls with enough answers and apply them to the chain. Return True if there were any."""
         chain = self._chain
         finished = False
         for poll in self.polls.open():
@@ -55,6 +55,7 @@ class Poller:
             if is_due:
                 is_over = self.polls.is_over(poll, chain.support(votes), chain.thresholds, now_ms)
             else:
+                # Votes for unknown blocks may count for any block once those arrive: they are as open as missing ones.
                 unknown = sum(poll.weights[voter] for voter in poll.votes) - sum(weight for _, weight in votes)
                 is_over = chain.is_settled(votes, poll.missing() + unknown)
             if is_over:
@@ -64,11 +65,14 @@ class Poller:
         return finished
 
     def deadline_ms(self) -> int | None:
-        """When something is due next."""
+        """Return the time of the next action in ms, None if there is none."""
         return self.polls.deadline_ms(wanted=self._chain.is_processing)
 
     def _may_be_settled(self, poll: Poll) -> bool:
-        """Cheaply: whether what is missing is less than what the least threshold asks for, and an answer came."""
+        """Return True if a new answer came and the missing weight is below the preference threshold.
+
+        A cheap test before `is_settled`: with more weight missing, a poll cannot be settled.
+        """
         if not poll.is_new:
             return False
         poll.is_new = False
@@ -77,7 +81,7 @@ class Poller:
     def _resolve(self, poll: Poll) -> list[tuple[bytes, int]]:
         votes = []
         for voter, blocks in poll.votes.items():
-            # A tip that is not here yet is a vote for the block below it that is.
+            # A vote for an unknown tip counts for the known block below it.
             known = next((block for block in blocks if block in self._chain.tree), None)
             if known is not None:
                 votes.append((known, poll.weights[voter]))

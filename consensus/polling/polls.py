@@ -1,7 +1,7 @@
-"""Open polls: who was asked, who answered, and when a poll has heard enough.
+"""Open polls: the validators asked, their answers, and the end of each poll.
 
-Always: at most `polls_max` polls are open; each validator votes once in a poll, only if it was
-asked, and only over the connection on which it proved its key; a poll that ended takes no more answers.
+Invariant: at most `polls_max` polls are open. Each validator votes once in a poll, only if it was asked, and only over
+the connection on which it proved its key. A poll that ended accepts no more answers.
 """
 
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from consensus.parameters import Parameters, Thresholds
 
-RTT_WEIGHT = 8  # the average forgets one eighth of the past with each answer
+RTT_WEIGHT = 8  # each sample replaces one eighth of the average
 
 
 @dataclass(slots=True)
 class Poll:
-    """One question. Votes are (tip, block at the asked height) by session key."""
+    """One poll. Votes are (tip, block at the requested height) by session key."""
 
     request: int
     started_ms: int
@@ -22,12 +22,12 @@ class Poll:
     weights: Mapping[bytes, int]
     awaited: set[bytes]
     votes: dict[bytes, tuple[bytes, bytes]] = field(default_factory=dict)
-    is_new: bool = False  # answers came that nobody has looked at
+    is_new: bool = False  # answers came since the last look
     is_timed: bool = False
     has_ended: bool = False
 
     def missing(self) -> int:
-        """Weight that is still waited for."""
+        """Return the weight of the awaited voters."""
         return sum(self.weights[voter] for voter in self.awaited)
 
 
@@ -35,7 +35,7 @@ class Polls:
     """The open polls of a node, and how reliably each validator answers."""
 
     def __init__(self, parameters: Parameters) -> None:
-        """Nothing open."""
+        """Start without polls."""
         self._parameters = parameters
         self._open: dict[int, Poll] = {}
         self._failures: dict[bytes, int] = {}
@@ -45,15 +45,15 @@ class Polls:
         self._rtt_ms = 0
 
     def may_start(self, now_ms: int) -> bool:
-        """Whether another poll may be opened now."""
+        """Return True if another poll may be opened."""
         return len(self._open) < self._parameters.polls_max and now_ms >= self._next_start_ms
 
     def start(self, weights: Mapping[bytes, int], reachable: Mapping[bytes, bytes], now_ms: int) -> Poll:
-        """Open a poll over these voters; those unreachable or long silent are not waited for."""
-        # Slower links get longer, or their votes would never be in time.
+        """Open a poll over these voters. It waits only for reachable voters that answered lately."""
+        # Slower links get more time, or their votes would always be late.
         soft = min(max(self._parameters.poll_soft_ms, 2 * self._rtt_ms), self._parameters.poll_timeout_ms)
         limit = self._parameters.poll_failures_max
-        # A silent validator would cost every poll its timeout.
+        # Waiting for a silent validator would cost every poll its timeout.
         awaited = {voter for voter in weights if voter in reachable and self._failures.get(voter, 0) < limit}
         assert self._next_request not in self._open, "two open polls have one number"
         poll = Poll(self._next_request, now_ms, now_ms + soft, weights, awaited)
@@ -63,7 +63,7 @@ class Polls:
         return poll
 
     def answer(self, request: int, voter: bytes, vote: tuple[bytes, bytes], now_ms: int) -> bool:
-        """Count an answer; False if it answers nothing that we asked this voter, or a second time."""
+        """Count an answer. Return False if this poll did not ask this voter, or the voter answered already."""
         poll = self._open.get(request)
         if poll is None or voter not in poll.weights or voter in poll.votes:
             return False
@@ -76,9 +76,10 @@ class Polls:
         return True
 
     def _learn_rtt(self, poll: Poll, now_ms: int) -> None:
-        """One sample a poll: when two thirds of the weight had answered.
+        """Take one sample per poll: the time until two thirds of the weight had answered.
 
-        Of every answer a sample, a third that answers just before the deadline moved the deadline away for ever.
+        With one sample per answer, a third of the weight could move the deadline away for ever by answering just before
+        it.
         """
         answered = sum(poll.weights[voter] for voter in poll.votes)
         if not poll.is_timed and 3 * answered >= 2 * sum(poll.weights.values()):
@@ -86,29 +87,29 @@ class Polls:
             self._rtt_ms += (now_ms - poll.started_ms - self._rtt_ms) // RTT_WEIGHT
 
     def weights(self, request: int) -> Mapping[bytes, int]:
-        """Return the votes by session key in an open poll; empty once it has ended."""
+        """Return the votes by session key in an open poll, empty once it has ended."""
         poll = self._open.get(request)
         return {} if poll is None else poll.weights
 
     def open(self) -> list[Poll]:
-        """Polls that have not ended."""
+        """Return the polls that have not ended."""
         return list(self._open.values())
 
     def is_due(self, poll: Poll, now_ms: int) -> bool:
-        """Whether all awaited voters answered a poll, or its next deadline has come."""
+        """Return True if all awaited voters answered, or the poll's next deadline has passed."""
         return not poll.awaited or now_ms >= poll.deadline_ms
 
     def is_over(self, poll: Poll, support: int, thresholds: Thresholds, now_ms: int) -> bool:
-        """Whether a due poll ends with `support` for its best block, or waits for the timeout."""
+        """Return True if a due poll ends with `support` for its best block, False if it waits for the timeout."""
         timeout_ms = poll.started_ms + self._parameters.poll_timeout_ms
-        # At the soft deadline a poll without a useful outcome gets the rest of the time: an answer may still make it.
+        # A poll without a useful outcome waits past the soft deadline: an answer may still bring one.
         if not poll.awaited or now_ms >= timeout_ms or support >= thresholds.alpha_min:
             return True
         poll.deadline_ms = timeout_ms
         return False
 
     def close(self, poll: Poll, now_ms: int) -> None:
-        """Forget a poll; those who did not answer in their time have failed once more."""
+        """Forget a poll. Count a failure for each voter without a timely answer."""
         assert not poll.has_ended, "a poll ended twice"
         poll.has_ended = True
         del self._open[poll.request]
@@ -117,24 +118,24 @@ class Polls:
                 self._failures[voter] = self._failures.get(voter, 0) + 1
 
     def learn(self, *, successful: bool) -> None:
-        """Polls that bring nothing become rarer, down to the idle interval."""
+        """Set the interval to the next poll: polls without success become rarer, down to the idle interval."""
         if successful:
             self._interval_ms = self._parameters.poll_interval_ms
         else:
             self._interval_ms = min(self._interval_ms * 5 // 4 + 1, self._parameters.poll_idle_interval_ms)
 
     def forgive(self, voter: bytes) -> None:
-        """A validator connected: wait for its answers again."""
+        """Wait for a validator's answers again, because it has just connected."""
         self._failures.pop(voter, None)
 
     def abandon(self) -> None:
-        """Forget all open polls: the voters changed."""
+        """Forget all open polls, because the voters changed."""
         for poll in self._open.values():
             poll.has_ended = True
         self._open.clear()
 
     def deadline_ms(self, *, wanted: bool) -> int | None:
-        """When a poll is due next, or may be started if one is `wanted`."""
+        """Return when a poll is due next, or when the next may start if one is `wanted`. None if neither applies."""
         times = [poll.deadline_ms for poll in self._open.values()]
         if wanted and len(self._open) < self._parameters.polls_max:
             times.append(self._next_start_ms)

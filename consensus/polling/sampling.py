@@ -1,4 +1,4 @@
-"""Whom a poll asks: everybody in a small set, else units of stake drawn without replacement."""
+"""The validators that a poll asks: all of a small set, else units of stake drawn without replacement."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -13,38 +13,38 @@ from consensus.parameters import (
 )
 from consensus.validators import ValidatorSet
 
-# A uniform integer from 0 up to, not including, the argument: `secrets.randbelow` in a node.
+# Returns a uniform integer below the argument: `secrets.randbelow` in a node.
 RandBelow = Callable[[int], int]
 
 
 def is_full_poll(parameters: Parameters, members: ValidatorSet) -> bool:
-    """Whether each poll asks every validator."""
+    """Return True if each poll asks every validator."""
     return len(members.members) <= FULL_POLL_VALIDATORS_MAX and not parameters.force_sampling
 
 
 def compute_thresholds(parameters: Parameters, members: ValidatorSet) -> Thresholds:
-    """What the polls of this set are measured by."""
+    """Return the thresholds of this set's polls."""
     if is_full_poll(parameters, members):
         return full_poll_thresholds(members.total)
     size = sample_size(parameters, members)
-    # Stake of fewer units than a sample is drawn whole.
+    # A set with no more units than a sample is drawn whole, so chance plays no part.
     return full_poll_thresholds(size) if size == members.total else sampled_thresholds(size)
 
 
 def terms(parameters: Parameters, members: ValidatorSet) -> tuple[Thresholds, int]:
-    """What this set's polls are measured by, and the height up to which they decide."""
+    """Return the thresholds of this set's polls, and the greatest height that they decide."""
     return compute_thresholds(parameters, members), parameters.boundary(members.epoch)
 
 
 def sample_size(parameters: Parameters, members: ValidatorSet) -> int:
-    """Units in a sample; a set with less stake than that has no more units to give."""
+    """Return the number of units in a sample: `sample_units`, or the whole stake if that is less."""
     return min(parameters.sample_units, members.total)
 
 
 def draw(parameters: Parameters, members: ValidatorSet, randbelow: RandBelow) -> Mapping[bytes, int]:
-    """Votes by session key for one poll: the stake of each, or how many sampled units it holds.
+    """Return the votes by session key for one poll: the stake of each validator, or its number of sampled units.
 
-    Whom a node polls need not be equal between nodes, so its chance is its own.
+    Nodes need not sample the same validators, so each uses randomness of its own.
     """
     if is_full_poll(parameters, members):
         return {member.session: member.weight for member in members.members}

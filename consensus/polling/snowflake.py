@@ -1,12 +1,12 @@
 """Snowflake+ over sibling blocks: one binary decision for each bit of their ids.
 
-The ids under one parent form a binary trie. A `BitRun` is a stretch of bits that all its choices
-share, a `Fork` the bit where they part; each carries one counter for each acceptance condition.
-Flat voting among three siblings can leave nobody with a majority; a bit always has a majority side.
+The ids under one parent form a binary trie. A `BitRun` is a stretch of bits that all its choices share, a `Fork` the
+bit where they differ. Each has one counter per acceptance condition. A flat vote among three siblings may give none a
+majority. At a bit, one of the two sides always has it.
 
-Always: what is decided never changes; a counter counts successive polls that met its condition;
-a decision deeper in the trie has at most the confidence of the ones above it on the path. After
-avalanchego `snow/consensus/snowball/{tree,binary_snowflake}.go`.
+Invariant: a decision never changes. A counter counts successive polls that met its condition. A decision deeper in the
+trie has at most the confidence of those above it on the path. After avalanchego
+`snow/consensus/snowball/{tree,binary_snowflake}.go`.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ ID_BITS = 256
 
 @dataclass(slots=True)
 class Confidence:
-    """Counters, one for each condition in ascending order, and whether one reached its beta."""
+    """Counters, one for each condition in ascending order. `decided` is True once one has reached its beta."""
 
     counters: list[int]
     decided: bool = False
 
     def succeed(self, count: int, thresholds: Thresholds) -> None:
-        """A poll gave the current preference `count` votes, at least the preference threshold."""
+        """Count a poll with `count` votes for the current preference, at least the preference threshold."""
         for place, condition in enumerate(thresholds.conditions):
             if count < condition.alpha:
                 self.counters[place:] = [0] * (len(self.counters) - place)
@@ -35,29 +35,29 @@ class Confidence:
                 self.decided = True
 
     def reset(self) -> None:
-        """A poll failed, or the preference changed."""
+        """Set the counters to 0, because a poll failed or the preference changed."""
         self.counters = [0] * len(self.counters)
 
     def copy(self) -> "Confidence":
-        """The same confidence, to go on separately."""
+        """Return an independent copy."""
         return Confidence(list(self.counters), self.decided)
 
 
 @dataclass(slots=True)
 class BitRun:
-    """Bits [start, end) that all choices below share; `fork` follows unless `end` is the last."""
+    """Bits [start, end) that all choices below share. A `fork` follows unless `end` is the last bit."""
 
     start: int
     end: int
     choice: int
     confidence: Confidence
     fork: "Fork | None" = None
-    stale: bool = False  # counters below count as 0, because a poll passed this branch by
+    stale: bool = False  # a poll missed this branch: counters below count as 0
 
 
 @dataclass(slots=True)
 class Fork:
-    """The bit where choices part, and the side now preferred."""
+    """The bit where choices differ, and the preferred side."""
 
     preference: int
     confidence: Confidence
@@ -65,7 +65,7 @@ class Fork:
 
 
 def bit_of(choice: int, place: int) -> int:
-    """The bit of a 256-bit id at a place counted from the most significant one."""
+    """Return the bit of a 256-bit id at a place, counted from the most significant one."""
     return choice >> (ID_BITS - 1 - place) & 1
 
 
@@ -73,7 +73,7 @@ class Snowflake:
     """The decision among the children of one block."""
 
     def __init__(self, thresholds: Thresholds, choice: bytes) -> None:
-        """Begin with a first choice, which is preferred."""
+        """Start with a first choice, which is preferred."""
         self.thresholds = thresholds
         number = int.from_bytes(choice, "big")
         self._ids = {number: choice}
@@ -83,7 +83,7 @@ class Snowflake:
         return Confidence([0] * len(self.thresholds.conditions))
 
     def add(self, choice: bytes) -> bool:
-        """Add a choice; False if it is known, or already decided against."""
+        """Add a choice. Return False if it is known, or already decided against."""
         number = int.from_bytes(choice, "big")
         if number in self._ids:
             return False
@@ -94,7 +94,7 @@ class Snowflake:
             if place < run.end:
                 break
             fork = run.fork
-            assert fork is not None  # choices differ, so they part in a run or at a fork
+            assert fork is not None  # different choices part in a run or at a fork
             side = bit_of(number, run.end)
             if fork.confidence.decided and side != fork.preference:
                 return False
@@ -106,7 +106,7 @@ class Snowflake:
         return True
 
     def _split(self, run: BitRun, place: int, number: int) -> None:
-        """Part a run at `place`: its own side keeps the confidence, the new side starts at 0."""
+        """Split a run at `place`: its own side keeps the confidence, the new side starts at 0."""
         kept = BitRun(place + 1, run.end, run.choice, run.confidence.copy(), run.fork, run.stale)
         new = BitRun(place + 1, ID_BITS, number, self._fresh())
         side = bit_of(run.choice, place)
@@ -124,7 +124,7 @@ class Snowflake:
 
     @property
     def decided(self) -> bool:
-        """Whether every bit of the preference is decided."""
+        """True if every bit of the preference is decided."""
         run = self._root
         while True:
             if run.end > run.start and not run.confidence.decided:
@@ -137,7 +137,7 @@ class Snowflake:
 
     @property
     def confidence(self) -> tuple[int, ...]:
-        """For each condition the polls in a row that met it, at the least sure bit of the preference."""
+        """For each condition, the polls in a row that met it, at the least certain bit of the preference."""
         run = self._root
         counters = []
         while True:
@@ -150,11 +150,11 @@ class Snowflake:
             run = run.fork.sides[run.fork.preference]
 
     def falter(self) -> None:
-        """A poll did not reach these choices at all."""
+        """Mark that a poll did not reach these choices, so that their counters start at 0 again."""
         self._root.stale = True
 
     def record(self, votes: Mapping[bytes, int]) -> bool:
-        """Apply one poll: votes by choice. Returns whether it raised confidence in some bit."""
+        """Apply one poll: votes by choice. Return True if it raised confidence in some bit."""
         counted = {number: votes[choice] for number, choice in self._ids.items() if choice in votes}
         run = self._root
         successful = False
@@ -176,7 +176,7 @@ class Snowflake:
             run = fork.sides[side]
 
     def _record_fork(self, fork: Fork, place: int, counted: Mapping[int, int]) -> int | None:
-        """Let one bit learn the poll; the side that won, or None if the poll ends here."""
+        """Apply the poll to one bit. Return the winning side, or None if the poll ends here."""
         ones = sum(weight for number, weight in counted.items() if bit_of(number, place))
         weights = (sum(counted.values()) - ones, ones)
         winner = 0 if weights[0] >= self.thresholds.preference else 1
@@ -186,7 +186,7 @@ class Snowflake:
             fork.sides[winner].stale = True
             return None
         if winner != fork.preference:
-            # What is decided never changes, whatever later polls say.
+            # A decision never changes, however later polls vote.
             if fork.confidence.decided:
                 fork.sides[winner].stale = True
                 return None
@@ -197,7 +197,7 @@ class Snowflake:
 
 
 def _refresh(run: BitRun) -> None:
-    """Carry out the resets that earlier polls left for later."""
+    """Apply the resets that earlier polls deferred."""
     if run.stale:
         run.stale = False
         run.confidence.reset()

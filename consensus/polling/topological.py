@@ -1,10 +1,10 @@
 """Snowflake along a chain: one poll votes for a block and all its ancestors at once.
 
-Always: `accepted` descends from the final block and moves only forward, except when finality
-overrules it. `root` is the last block below which every decision is made, on the preferred
-branch; polls are about the blocks above it, up to `ceiling`: a later epoch's blocks wait for its
-set. The newest notarised checkpoint (`lock`) overrides votes: the preference always goes through
-it. After avalanchego `snowman/topological.go`.
+Invariant: `accepted` descends from the final block and moves only forward, except when finality overrules it.
+
+`root` is the last block on the preferred branch with all decisions below it made. Polls are about the blocks above it,
+up to the height `ceiling`: the blocks of a later epoch wait for that epoch's set. The newest notarised checkpoint
+(`lock`) overrides votes: the preference always descends from it. After avalanchego `snowman/topological.go`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ class Topological:
     """The soft state of the chain above the last final block."""
 
     def __init__(self, tree: BlockTree, thresholds: Thresholds, ceiling: int = NO_CEILING) -> None:
-        """Start at a final block, which is accepted too. Up to the height `ceiling` polls decide."""
+        """Start at a final block, which is accepted too. Polls decide up to the height `ceiling`."""
         self.tree = tree
         self.thresholds = thresholds
         self.ceiling = ceiling
@@ -34,19 +34,19 @@ class Topological:
 
     @property
     def is_processing(self) -> bool:
-        """Whether some block waits to be decided, and may be."""
+        """True if polls may decide about some undecided block."""
         return self.preference != self.root and self._is_open(self.root)
 
     def count_processing(self) -> int:
-        """How many blocks of the preferred branch are undecided."""
+        """Return the number of undecided blocks on the preferred branch."""
         return self.tree[self.preference].height - self.tree[self.root].height
 
     def preferred_at(self, height: int) -> bytes:
-        """The block of the preferred branch at a height, or its nearest end."""
+        """Return the block of the preferred branch at a height. Above its tip, return the tip."""
         return self.tree.ancestor_at(self.preference, height)
 
     def confidence(self, block: bytes) -> tuple[tuple[Condition, int], ...]:
-        """Each condition of acceptance and the polls in a row that met it for a preferred block; () for others."""
+        """Return each condition of acceptance, and the polls in a row that met it for a preferred block. () for others."""
         instance = self._instances.get(self.tree[block].parent) if block in self.tree else None
         if instance is None or instance.preference != block:
             return ()
@@ -55,7 +55,7 @@ class Topological:
     # --- what changes it
 
     def insert(self, facts: BlockFacts) -> bool:
-        """Add a block; False if it is known or dead."""
+        """Add a block. Return False if it is known or dead."""
         if not self.tree.add(facts):
             return False
         instance = self._instances.get(facts.parent)
@@ -68,7 +68,7 @@ class Topological:
         return True
 
     def record(self, votes: Iterable[tuple[bytes, int]]) -> bool:
-        """Apply a poll: (voted block, weight) pairs. Returns whether it raised confidence."""
+        """Apply a poll: (voted block, weight) pairs. Return True if it raised confidence."""
         weights = self._transitive(votes)
         successful = False
         parent = self.root
@@ -79,7 +79,7 @@ class Topological:
             children = {child: weights[child] for child in self.tree.children[parent] if child in weights}
             successful = instance.record(children) or successful
             winners = [child for child, weight in children.items() if weight >= self.thresholds.preference]
-            # "Polls in a row" means in a row: a branch that this poll passed by has no such polls any more.
+            # A poll that missed a branch interrupts that branch's polls in a row.
             for child in self.tree.children[parent]:
                 if child not in winners:
                     self._falter(child)
@@ -91,14 +91,14 @@ class Topological:
         return successful
 
     def support(self, votes: Iterable[tuple[bytes, int]]) -> int:
-        """The most weight that a child of the root has in these votes."""
+        """Return the greatest weight of a child of the root in these votes."""
         weights = self._transitive(votes)
         return max((weights.get(child, 0) for child in self.tree.children[self.root]), default=0)
 
     def is_settled(self, votes: Iterable[tuple[bytes, int]], missing: int) -> bool:
-        """Whether a poll's outcome is the same whatever votes of `missing` weight would still say.
+        """Return True if no further votes of `missing` weight can change a poll's outcome.
 
-        No sum of votes that any bit of any undecided decision can see may stand within `missing` below a threshold.
+        That holds if adding `missing` lifts no sum of votes over a threshold, at any bit of any undecided decision.
         """
         weights = self._transitive(votes)
         limits = (self.thresholds.preference, *(condition.alpha for condition in self.thresholds.conditions))
@@ -111,7 +111,7 @@ class Topological:
                 _can_cross(total, missing, limits) for total in _run_sums([weights.get(child, 0) for child in children])
             ):
                 return False
-            # What fewer than the preference vote for ends here, and nothing above it is looked at.
+            # The poll ends at a child below the preference threshold: nothing above that child counts.
             pending.extend(child for child in children if weights.get(child, 0) >= self.thresholds.preference)
         return True
 
@@ -130,10 +130,10 @@ class Topological:
     def finalise(self, block: bytes) -> tuple[tuple[bytes, ...], bytes | None]:
         """Make a known block final.
 
-        Returns the new final blocks, oldest first, and the accepted block if it is thereby overruled.
+        Return the new final blocks, oldest first, and the accepted block that finality thereby overrules, or None.
         """
         overruled = None
-        # Soft acceptance is not safe while the network is asynchronous: finality has the last word.
+        # Soft acceptance is not safe while the network is asynchronous, so finality overrules it.
         if not self.tree.is_related(self.accepted, block):
             overruled = self.accepted
         if overruled is not None or not self.tree.descends(self.accepted, block):
@@ -147,10 +147,10 @@ class Topological:
         return path, overruled
 
     def restart_confidence(self, thresholds: Thresholds, ceiling: int = NO_CEILING) -> None:
-        """Other validators vote from now on, up to another height: undecided blocks begin to collect anew."""
+        """Reset the confidence in undecided blocks, because other validators vote, up to another height."""
         self.thresholds = thresholds
         self.ceiling = ceiling
-        # What was decided stays so: accepted blocks are taken back by finality alone.
+        # Decisions stay: only finality reverts an accepted block.
         for parent, instance in list(self._instances.items()):
             if not instance.decided:
                 self._rebuild(parent, instance.preference)
@@ -159,12 +159,13 @@ class Topological:
     # --- the rules behind it
 
     def _is_open(self, parent: bytes) -> bool:
-        """Whether those who vote now have a say in which child of a block is accepted."""
-        # A set that is not in office yet, or is no more, would have its successor's blocks accepted by stake long gone.
+        """Return True if the current set decides which child of a block is accepted."""
+        # Otherwise a set that is not active yet, or no longer, could have its successor's blocks accepted by withdrawn
+        # stake.
         return self.tree[parent].height < self.ceiling
 
     def _transitive(self, votes: Iterable[tuple[bytes, int]]) -> Mapping[bytes, int]:
-        """Weights of the voted blocks above the root, each with its descendants' votes."""
+        """Return the weights of the voted blocks above the root, each including its descendants' votes."""
         base = self.tree[self.root].height
         direct: dict[bytes, int] = {}
         for block, weight in votes:
@@ -178,7 +179,7 @@ class Topological:
         return weights
 
     def _falter(self, block: bytes) -> None:
-        """A poll passed this block by: everything undecided above it begins anew."""
+        """Mark everything undecided above a block that a poll missed, so that its counters start at 0 again."""
         pending = [block]
         for parent in pending:
             instance = self._instances.get(parent)
@@ -191,7 +192,7 @@ class Topological:
             self._force(self.lock)
 
     def _force(self, block: bytes) -> None:
-        """Turn every decision between the final block and `block` towards it, confidence 0."""
+        """Turn every decision between the final block and `block` towards it, with confidence 0."""
         while block != self.tree.final.id:
             parent = self.tree[block].parent
             if self._instances[parent].preference != block:
@@ -205,7 +206,7 @@ class Topological:
         self._instances[parent] = instance
 
     def _settle(self) -> None:
-        """Follow the decisions up from the final block, then the preferences."""
+        """Update `accepted`, `root` and `preference`: follow the decisions from the final block, then the preferences."""
         block = self.tree.final.id
         while (instance := self._instances.get(block)) is not None and instance.decided:
             child = instance.preference
@@ -219,7 +220,10 @@ class Topological:
 
 
 def _run_sums(weights: Sequence[int]) -> set[int]:
-    """Sums over neighbours in the order of ids: whatever siblings share a prefix stand side by side. 0 among them."""
+    """Return the sums over consecutive children in the order of ids, 0 among them.
+
+    Siblings that share a prefix are consecutive, so these include every sum that a bit can count.
+    """
     sums = {0}
     for start in range(len(weights)):
         sums.update(accumulate(weights[start:]))
