@@ -72,7 +72,10 @@ def read_bitmap(bitmap: bytes, members: ValidatorSet) -> tuple[bytes, ...] | Non
 
 
 def verify_certificate(certificate: Certificate, members: ValidatorSet, genesis: bytes, verify: VerifyEd25519) -> bool:
-    """Return True if more than two thirds of the set signed. Checks the weight before any signature, which costs more."""
+    """Return True if more than two thirds of the set signed.
+
+    Checks the weight before any signature, which costs more.
+    """
     if certificate.version != VERSION_ED25519 or certificate.ballot.epoch != members.epoch:
         return False
     keys = signers_of(certificate, members)

@@ -62,7 +62,7 @@ class Fetches:
         return block in self._wanted
 
     def _make_room(self, counts: Counter[bytes], peer: bytes) -> bool:
-        """Drop the newest entry of the peer with the most entries, if that peer keeps at least as many as the newcomer."""
+        """Drop the newest entry of the peer with most entries, if that leaves it at least as many as the newcomer."""
         ((largest, count),) = counts.most_common(1)
         if count <= counts[peer] + 1:
             return False

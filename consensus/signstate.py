@@ -15,7 +15,7 @@ RECORDS_MAX = 65_536
 
 
 class SigningRefusedError(Exception):
-    """A refused signature: it would contradict an earlier one. The alarm of a copied key or a restored old sign-state."""
+    """A refused signature: it would contradict an earlier one, as after copying a key or restoring an old backup."""
 
 
 @struct

@@ -42,7 +42,7 @@ class CatchUp:
         self._answer_at_ms.pop(peer, None)
 
     def note_position(self, peer: bytes, epoch: int, round_: int, now_ms: int) -> None:
-        """Note the round of a peer's message: request certificates if it is ahead, help if it is in an earlier epoch."""
+        """Note the round of a peer's message: ask a peer that is ahead, help a peer in an earlier epoch."""
         own_epoch = self._gadget.members.epoch
         own_round = self._gadget.rounds.current
         # In every healthy round some peer is one round ahead for a moment.

@@ -280,7 +280,7 @@ class Gadget:
                 pass  # the shell seals headers itself
 
     def answer(self, need: NeedCerts) -> tuple[Certificate, ...]:
-        """Return the certificates of this epoch that the sender of `need` lacks, oldest first, enough for one message."""
+        """Return certificates of this epoch that the sender of `need` lacks, oldest first, for one message."""
         return tuple(islice(self.rounds.lacked_by(need.parent_round, need.final_round), CERTIFICATES_PER_MESSAGE_MAX))
 
     # --- what follows from it

@@ -70,7 +70,7 @@ class BallotRelay:
             self._due_ms = now_ms + LINKS_DELAY_MS
 
     def bitmap(self) -> bytes:
-        """Return the bitmap of directly connected members. It is empty, which says nothing, while links are changing."""
+        """Return the bitmap of directly connected members. While links are changing it is empty: no statement."""
         # With half of the links announced at a start, peers relayed all ballots of the first round.
         if self._due_ms is not None:
             return b""

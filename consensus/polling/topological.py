@@ -46,7 +46,7 @@ class Topological:
         return self.tree.ancestor_at(self.preference, height)
 
     def confidence(self, block: bytes) -> tuple[tuple[Condition, int], ...]:
-        """Return each condition of acceptance, and the polls in a row that met it for a preferred block. () for others."""
+        """Return each condition of acceptance, and the polls in a row that met it. () unless the block is preferred."""
         instance = self._instances.get(self.tree[block].parent) if block in self.tree else None
         if instance is None or instance.preference != block:
             return ()
@@ -206,7 +206,10 @@ class Topological:
         self._instances[parent] = instance
 
     def _settle(self) -> None:
-        """Update `accepted`, `root` and `preference`: follow the decisions from the final block, then the preferences."""
+        """Update `accepted`, `root` and `preference`.
+
+        Follow the decisions up from the final block, then the preferences.
+        """
         block = self.tree.final.id
         while (instance := self._instances.get(block)) is not None and instance.decided:
             child = instance.preference
