@@ -1,4 +1,4 @@
-"""Runtime APIs: the typed questions that one may ask a state, by `state_call` and from inside the node.
+"""Runtime APIs: typed queries of a state, by `state_call` and from inside the node.
 
     class AccountNonceApi(RuntimeApi, version=1):
         @query
@@ -6,7 +6,7 @@
             '''The next nonce of an account.'''
             return self.bound[System].account[account].nonce
 
-Signatures give codec and metadata. An API reads; what it writes is thrown away.
+Signatures give codec and metadata. An API only reads: its writes are discarded.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def query(function: F) -> F:
 
 
 class RuntimeApi:
-    """A family of questions. An instance answers over one state, with `block_hash` the block it belongs to."""
+    """A family of queries. An instance answers over one state, that of the block `block_hash`."""
 
     api_version: ClassVar[int]
     queries: ClassVar[dict[str, Callable[..., Any]]] = {}
@@ -49,7 +49,7 @@ class RuntimeApi:
         cls.queries = {name: value for name, value in vars(cls).items() if getattr(value, "is_query", False)}
 
     def __init__(self, apis: "Apis", reader: StateReader, block_hash: bytes, verify: VerifySignature) -> None:
-        """For the state `reader` after the block `block_hash`."""
+        """Create the API over the state `reader`, which follows the block `block_hash`."""
         self.apis = apis
         self.runtime = apis.runtime
         self.reader = reader
@@ -63,7 +63,7 @@ class RuntimeApi:
 
     @classmethod
     def identifier(cls) -> bytes:
-        """The eight bytes that a runtime's version lists it by."""
+        """Return the eight bytes under which a runtime's version lists it."""
         return hashlib.blake2b(cls.__name__.encode(), digest_size=8).digest()
 
 
@@ -80,7 +80,7 @@ class ApiMethod:
 
     @property
     def docs(self) -> tuple[str, ...]:
-        """Its documentation."""
+        """The query's documentation."""
         return sentences(self.function.__doc__)
 
 
@@ -105,7 +105,10 @@ class Apis:
         data: bytes,
         verify: VerifySignature = verify_signature,
     ) -> bytes:
-        """Answer `method` (`Family_name`) with encoded arguments; UnknownApi, or DecodeError for wrong arguments."""
+        """Return the encoded answer of `method` (`Family_name`) to encoded arguments.
+
+        Raise UnknownApi for an unknown method, DecodeError for malformed arguments.
+        """
         asked = self.methods.get(method)
         if asked is None:
             raise UnknownApi(method)
@@ -114,7 +117,7 @@ class Apis:
 
 
 def with_apis(version: RuntimeVersion, families: tuple[type[RuntimeApi], ...]) -> RuntimeVersion:
-    """A version that lists these APIs; clients choose what to call by that list."""
+    """Return the version with these APIs listed. Clients choose their calls by that list."""
     return replace(version, apis=tuple((api.identifier(), api.api_version) for api in families))
 
 

@@ -1,4 +1,4 @@
-"""Calls: one method declares what a transaction may ask for, how it is encoded and how it is executed.
+"""Calls: one method declares a transaction's arguments, their encoding and their execution.
 
     @call(index=3, weight=Weight(200_000_000))
     def transfer_keep_alive(self, origin: Signed, dest: MultiAddress, value: CompactBalance) -> None: ...
@@ -6,8 +6,8 @@
     Balances.transfer_keep_alive(dest=bob, value=5)                     # read off the class: a `Call`, data
     balances.transfer_keep_alive(Signed(alice), dest=bob, value=5)      # read off an instance: execution
 
-The annotation of `origin` says who may call: an account, Root, the author, or what a pallet declares. Both readings are
-typed by the method's signature.
+The annotation of `origin` lists the allowed senders: an account, Root, the author, or an origin that a pallet declares.
+Both forms have the types of the method's signature.
 """
 
 from collections.abc import Callable
@@ -27,55 +27,55 @@ R = TypeVar("R")
 O_contra = TypeVar("O_contra", bound=Origin, contravariant=True)
 
 CALL_DEPTH_MAX = 4
-"""How deep calls may hold calls (a batch of batches has depth 2). Decoding refuses more."""
+"""The greatest nesting of calls inside calls (a batch of batches has depth 2). Decoding refuses more."""
 CHAIN_ORIGINS: tuple[type[Any], ...] = (Signed, Root, Unsigned)
-"""Those of every chain; pallets may declare more."""
+"""The origins of every chain. Pallets may declare more."""
 DEFAULT_WEIGHT = Weight(100_000_000, 0)
 
 
 @record
 class PostDispatch:
-    """What a call may return to correct the bill: whether the fee stands, and what it really weighed."""
+    """A call's correction of its cost: whether the sender pays the fee, and the weight actually used."""
 
     pays_fee: bool = True
     actual_weight: Weight | None = None
 
 
 FREE = PostDispatch(pays_fee=False)
-"""Returned by a duty call that succeeded: the fee that was taken comes back."""
+"""Returned by a duty call that succeeded: the sender gets the fee back."""
 
 
-@dataclass(slots=True, unsafe_hash=True)  # a `record`, whose field mypy would read as the descriptor that it holds
+@dataclass(slots=True, unsafe_hash=True)  # not a `record`: mypy would read its field as the descriptor that it holds
 class Call:
-    """A call as data: which method, and its arguments in order."""
+    """A call as data: the method, and its arguments in order."""
 
     method: "CallMethod[Any, Any, Any]"
     arguments: tuple[Any, ...]
 
     @property
     def name(self) -> str:
-        """`Balances.transfer_keep_alive`."""
+        """The full name, such as `Balances.transfer_keep_alive`."""
         return f"{self.method.pallet.__name__}.{self.method.name}"
 
     @property
     def named_arguments(self) -> dict[str, Any]:
-        """Arguments by name."""
+        """The arguments by name."""
         return dict(zip(self.method.parameters, self.arguments, strict=True))
 
     @property
     def weight(self) -> Weight:
-        """What executing it may take at most."""
+        """The greatest weight of executing it."""
         weight = self.method.weight
         return weight(*self.arguments) if callable(weight) else weight
 
     def __repr__(self) -> str:
-        """As it would be written."""
+        """Return the call as source code."""
         inner = ", ".join(f"{name}={value!r}" for name, value in self.named_arguments.items())
         return f"{self.name}({inner})"
 
 
 class CallMethod(Generic[O_contra, P, R]):
-    """The descriptor that `@call` makes of a method."""
+    """The descriptor that `@call` creates from a method."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class CallMethod(Generic[O_contra, P, R]):
         weight: Weight | Callable[..., Weight],
         dispatch_class: DispatchClass,
     ) -> None:
-        """Take the parameters' names from `function`; annotations are read later, by the runtime."""
+        """Take the parameters' names from `function`. The runtime reads the annotations later."""
         self.function = function
         self.index = index
         self.weight = weight
@@ -93,7 +93,7 @@ class CallMethod(Generic[O_contra, P, R]):
         self.docs = sentences(function.__doc__)
         self.pallet: type[Any]
         self.origins: tuple[type[Any], ...] = ()
-        self.is_inherent = False  # whether only the author of a block may make this call
+        self.is_inherent = False  # True if only the author of a block may make this call
         self.parameters = tuple(signature(function).parameters)[2:]
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
@@ -104,7 +104,7 @@ class CallMethod(Generic[O_contra, P, R]):
     @overload
     def __get__(self, pallet: object, owner: type[Any]) -> Callable[Concatenate[O_contra, P], R]: ...
     def __get__(self, pallet: object | None, owner: type[Any]) -> Callable[..., Any]:
-        """A builder of calls on the class, the bound method on an instance."""
+        """Return a builder of calls on the class, the bound method on an instance."""
         if pallet is None:
             return self._build
         return self.function.__get__(pallet, owner)  # type: ignore[no-any-return]
@@ -113,7 +113,10 @@ class CallMethod(Generic[O_contra, P, R]):
         return Call(self, signature(self.function).bind(None, None, *args, **kwargs).args[2:])
 
     def hints(self) -> dict[str, Any]:
-        """The annotations of origin and parameters; also settles which origins may call."""
+        """Return the annotations of the parameters, and set the origins that may call.
+
+        Raise TypeError if an annotation is missing, or that of the origin is not an origin.
+        """
         hints = get_type_hints(self.function, include_extras=True)
         _self, first, *_ = signature(self.function).parameters
         bare = [name for name in (first, *self.parameters) if name not in hints]
@@ -129,18 +132,18 @@ class CallMethod(Generic[O_contra, P, R]):
         return {name: hints[name] for name in self.parameters}
 
     def accepts(self, origin: Origin) -> bool:
-        """Whether such an origin may call; `PalletOrigin` in an annotation stands for those of all pallets."""
+        """Return True if this origin may call. `PalletOrigin` in the annotation allows the origins of all pallets."""
         return type(origin) in self.origins or (isinstance(origin, PalletOrigin) and PalletOrigin in self.origins)
 
     def wire(self, codecs: Codecs) -> Wire:
-        """Encoding of pallet index, call index and arguments; decoding of the arguments alone."""
+        """Return the wire: it encodes pallet index, call index and arguments, and decodes the arguments alone."""
         hints = self.hints().values()
         parts = [(f"value.arguments[{number}]", codecs.of(hint).wire) for number, hint in enumerate(hints)]
         prefix = bytes((self.pallet.index, self.index))
         return struct_wire(parts, lambda *values: Call(self, values), prefix)
 
     def variant(self, codecs: Codecs) -> VariantInfo:
-        """This call as one alternative of its pallet's call type in metadata."""
+        """Return this call as one alternative of its pallet's call type in metadata."""
         fields = []
         for name, hint in self.hints().items():
             argument = codecs.of(hint)
@@ -156,7 +159,8 @@ def call(
 ) -> Callable[[Callable[Concatenate[Any, O_contra, P], R]], CallMethod[O_contra, P, R]]:
     """Declare a call: `index` is its tag, `weight` the most it takes (or a function of the arguments).
 
-    An `origin: Unsigned` makes it an inherent: placed by authors, of mandatory class, never in the pool.
+    The annotation `origin: Unsigned` declares an inherent: authors add it to blocks, it has the mandatory class and
+    never enters the pool.
     """
 
     def wrap(function: Callable[Concatenate[Any, O_contra, P], R]) -> CallMethod[O_contra, P, R]:

@@ -1,7 +1,7 @@
-"""One execution as its pallets see it: where they write, what they tell, and how a call reaches its pallet.
+"""The environment of one execution: overlay, events, and the dispatch of calls to pallets.
 
-`runtime.frame.runtime.Bound` is an execution with the pallets in it. It stands above the pallets' form, this below it,
-so that neither needs to know the other.
+`runtime.frame.runtime.Bound` is an execution with its pallets. That class imports `runtime.frame.pallet`, and `pallet`
+imports this module, so that neither needs to import the other.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from runtime.state.overlay import Overlay, StateReader
 _SUCCESS = PostDispatch()
 
 BaseFilter = Callable[["ExecutionContext", Call], bool]
-"""Whether a chain takes a call in this state, of whoever is neither Root nor the author of the block."""
+"""Returns True if the chain accepts a call in this state. Not used for Root and a block's author."""
 
 
 class ExecutionContext:
@@ -27,21 +27,21 @@ class ExecutionContext:
     parameters: ParameterBook
 
     def __init__(self, reader: StateReader, event_codec: Codec[Any], base_filter: BaseFilter | None) -> None:
-        """Begin over the state `reader`, without pallets; `event_codec` is that of any pallet's event."""
+        """Start over the state `reader`, without pallets. `event_codec` encodes any pallet's event."""
         self.overlay = Overlay(reader)
         self.base_filter = base_filter
         self.event_codec = event_codec
         self.phase: ApplyExtrinsic | Finalization | Initialization = Initialization()
         self.members: dict[type[Any], Any] = {}
         self.mandatory_left = MANDATORY_MAX.ref_time
-        """Reference time that hooks and inherents of the block may still take."""
+        """The reference time left to hooks and inherents of the block."""
 
     def emit(self, happened: Any) -> None:
-        """Put an event into the block, with the phase of execution it happened in."""
+        """Add an event to the block, with the current phase of execution."""
         self.overlay.events.append((self.phase, happened))
 
     def dispatch(self, call: Call, origin: Origin) -> PostDispatch:
-        """Execute a call; DispatchError if it fails, and then the caller undoes its writes."""
+        """Execute a call. Raise DispatchError if it fails. The caller must then undo its writes."""
         method = call.method
         if self.base_filter is not None or (type(origin) is Signed and origin.filters):
             self._filter(call, origin)
@@ -51,7 +51,7 @@ class ExecutionContext:
         return result if isinstance(result, PostDispatch) else _SUCCESS
 
     def _filter(self, call: Call, origin: Origin) -> None:
-        """CallFiltered unless the chain and all that the origin is narrowed to allow the call. Root is not asked."""
+        """Raise CallFiltered unless the chain and all filters of the origin allow the call. Root is not filtered."""
         if isinstance(origin, Root | Unsigned):
             return
         ensure(self.base_filter is None or self.base_filter(self, call), CallFiltered)

@@ -1,8 +1,9 @@
-"""The four ways in which input can be invalid. Any other exception is a mistake of ours.
+"""The four kinds of invalid input. Any other exception is a bug in this program.
 
-`DecodeError` (runtime.encoding.scale): bytes that encode nothing. `InvalidTransaction`: an extrinsic that
-may not enter a block. `DispatchError`: a call that entered, failed, and changed nothing but fee and nonce.
-`InvalidBlock`: a block that nobody may build on.
+* `DecodeError` (runtime.encoding.scale): bytes that encode nothing
+* `InvalidTransaction`: an extrinsic that may not enter a block
+* `DispatchError`: a call that entered a block and failed. It changed only the sender's fee and nonce
+* `InvalidBlock`: a block that no node may build on
 """
 
 from dataclasses import dataclass
@@ -48,28 +49,28 @@ _DETAILS = {
 
 @dataclass(frozen=True, slots=True)
 class ErrorValue:
-    """`sp_runtime::DispatchError` as events carry it: the kind, and what the kind adds."""
+    """`sp_runtime::DispatchError` as events encode it: the kind, and the detail of that kind."""
 
     kind: int
     detail: bytes = b""
 
     @property
     def name(self) -> str:
-        """The kind, and for token and arithmetic errors which one."""
+        """The name of the kind. Token, arithmetic and transactional errors append the detail's name."""
         if self.kind in _DETAILS:
             return f"{_KINDS[self.kind]}.{_DETAILS[self.kind][1].split()[self.detail[0]]}"
         return _KINDS[self.kind]
 
 
 class DispatchError(Exception):
-    """A call cannot do what it asks for. Subclasses listed in a pallet's `errors` are its own.
+    """A call that cannot be carried out. A pallet owns the subclasses that its `errors` list.
 
-    The class is the error: it carries no text, since only its number reaches the chain.
+    The class alone is the error. It has no text, because only its number reaches the chain.
     """
 
     value: ClassVar[ErrorValue] = ErrorValue(0)
     place: ClassVar[int | None] = None
-    """Its number in its pallet, where the position in the pallet's `errors` is not to give it."""
+    """The number in the pallet, where it differs from the position in the pallet's `errors`."""
 
 
 class CannotLookup(DispatchError):
@@ -79,15 +80,15 @@ class CannotLookup(DispatchError):
 
 
 class BadOrigin(DispatchError):
-    """This caller may not make this call."""
+    """This origin may not make this call."""
 
     value = ErrorValue(2)
 
 
 class CallFiltered(DispatchError):
-    """The chain does not take this call now, or whoever lent the origin does not allow it."""
+    """The chain, or a filter of the origin, does not allow this call at present."""
 
-    place = 5  # that of the SDK's System, whose error this is
+    place = 5  # the SDK's number of this error in System
 
 
 class FundsUnavailable(DispatchError):
@@ -97,19 +98,19 @@ class FundsUnavailable(DispatchError):
 
 
 class BelowMinimum(DispatchError):
-    """The receiving account would hold less than the existential deposit."""
+    """The receiving account would own less than the existential deposit."""
 
     value = ErrorValue(7, b"\2")
 
 
 class Frozen(DispatchError):
-    """The balance is there, but frozen."""
+    """The balance suffices, but it is frozen."""
 
     value = ErrorValue(7, b"\5")
 
 
 class NotExpendable(DispatchError):
-    """The payment would end an account that must live on."""
+    """The payment would remove an account that must stay alive."""
 
     value = ErrorValue(7, b"\x08")
 
@@ -121,7 +122,7 @@ class Overflow(DispatchError):
 
 
 class Exhausted(DispatchError):
-    """The call would go beyond a limit of the chain."""
+    """The call would exceed a limit of the chain."""
 
     value = ErrorValue(10)
 
@@ -133,7 +134,7 @@ class RootNotAllowed(DispatchError):
 
 
 class InvalidReason(IntEnum):
-    """Why a transaction is not valid, numbered as `sp_runtime::InvalidTransaction`."""
+    """The reasons why a transaction is invalid, numbered as in `sp_runtime::InvalidTransaction`."""
 
     CALL = 0
     PAYMENT = 1
@@ -149,22 +150,22 @@ class InvalidReason(IntEnum):
 
 
 class InvalidTransaction(Exception):
-    """This extrinsic may not enter a block on this state."""
+    """An extrinsic that may not enter a block on this state."""
 
     def __init__(self, reason: InvalidReason, detail: str = "") -> None:
-        """`detail` is for people; only `reason` is encoded."""
+        """Create the error with a `reason`, which is encoded, and a `detail` for people only."""
         super().__init__(reason, detail)
         self.reason = reason
         self.detail = detail
 
     def __str__(self) -> str:
-        """The reason, and the detail where there is one."""
+        """Return the reason, and the detail if there is one."""
         reason = self.reason.name.lower()  # deterministic: ASCII, and for people only
         return f"{reason}: {self.detail}" if self.detail else reason
 
 
 class InvalidBlock(Exception):
-    """This block breaks a rule; nothing may be built on it."""
+    """A block that breaks a rule. No node may build on it."""
 
 
 def ensure(condition: bool, error: type[DispatchError]) -> None:
@@ -174,7 +175,7 @@ def ensure(condition: bool, error: type[DispatchError]) -> None:
 
 
 def known(value: T | None, error: type[DispatchError]) -> T:
-    """`value`, which is not None; else raises `error`."""
+    """Return `value`. Raise `error` if it is None."""
     if value is None:
         raise error
     return value
@@ -197,7 +198,7 @@ def _decode(data: bytes, start: int) -> tuple[ErrorValue, int]:
 
 
 def _detail_bytes(kind: int) -> int:
-    """How much follows the kind: pallet and error of a module's error, or the number of a detail."""
+    """Return the bytes after the kind: pallet and error of a module's error, or the number of a detail."""
     if kind == 3:
         return 5
     return 1 if kind in _DETAILS or kind == 14 else 0
@@ -241,4 +242,4 @@ DISPATCH_RESULT = Codec(*result(ERROR_VALUE.wire), _RESULT_INFO, "DispatchResult
 
 DispatchErrorField = Annotated[ErrorValue, ERROR_VALUE]
 DispatchResultField = Annotated[ErrorValue | None, DISPATCH_RESULT]
-"""What a nested call came to: None, or its error."""
+"""The result of a nested call: None, or its error."""

@@ -1,7 +1,7 @@
-"""What an extrinsic costs, in grains: base + length + multiplier x weight, and a tip on top.
+"""The fee of an extrinsic, in grains: base + length + multiplier x weight, and a tip on top.
 
-The multiplier is a fixed-point number of 18 decimals. It moves by at most an eighth from block to block: up when a
-block is fuller than half of what it may hold, down to one otherwise (the rule of EIP-1559, on weight and length).
+The multiplier is a fixed-point number of 18 decimals. It changes by at most an eighth from block to block: up if a
+block is more than half full, otherwise down to one at least. This is the rule of EIP-1559, on weight and length.
 """
 
 from runtime.encoding.codec import struct
@@ -17,7 +17,7 @@ MULTIPLIER_MAX = 10**6 * MULTIPLIER_ONE
 CHANGE_DIVISOR = 8
 MILLIONTHS = 1_000_000
 TARGET_FULLNESS = MILLIONTHS // 2
-# Looked up once: building the limits anew for every transaction in the pool took 2 us of its 90.
+# Cached: building the limits for every transaction in the pool took 2 us of its 90.
 _NORMAL = class_limit(DispatchClass.Normal)
 _NORMAL_TIME = _NORMAL.ref_time if _NORMAL else 1
 _NORMAL_LENGTH = length_limit(DispatchClass.Normal)
@@ -25,7 +25,7 @@ _NORMAL_LENGTH = length_limit(DispatchClass.Normal)
 
 @record
 class FeePrices:
-    """What the parts of a fee are worth: parameters of the chain, read once in a block."""
+    """The prices of the parts of a fee: parameters of the chain, read once in a block."""
 
     base: int = BASE_FEE
     byte: int = BYTE_FEE
@@ -42,46 +42,47 @@ class InclusionFee:
 
     @property
     def total(self) -> int:
-        """All parts."""
+        """The sum of all parts."""
         return self.base_fee + self.len_fee + self.adjusted_weight_fee
 
 
 def inclusion_fee(prices: FeePrices, length: int, weight: Weight, multiplier: int) -> InclusionFee:
-    """The fee of an extrinsic of `length` bytes whose call weighs `weight`."""
+    """Return the fee of an extrinsic of `length` bytes, for a call of weight `weight`."""
     weight_fee = weight.ref_time // prices.picoseconds_per_grain * multiplier // MULTIPLIER_ONE
     return InclusionFee(prices.base, prices.byte * length, weight_fee)
 
 
 def total_fee(prices: FeePrices, length: int, weight: Weight, multiplier: int) -> int:
-    """`inclusion_fee(...).total`, without its parts: every transaction asks for it."""
+    """Return `inclusion_fee(...).total`, without creating its parts: every transaction calls this."""
     weighed = weight.ref_time // prices.picoseconds_per_grain * multiplier // MULTIPLIER_ONE
     return prices.base + prices.byte * length + weighed
 
 
 def fullness(weight: Weight, length: int) -> int:
-    """How full a block is of ordinary extrinsics, in millionths: the fuller of time and length."""
+    """Return the share of a block that ordinary extrinsics fill, in millionths: the greater of time and length."""
     by_time = weight.ref_time * MILLIONTHS // _NORMAL_TIME
     by_length = length * MILLIONTHS // _NORMAL_LENGTH
     return min(max(by_time, by_length), MILLIONTHS)
 
 
 def next_multiplier(multiplier: int, full: int) -> int:
-    """The multiplier after a block that was `full` millionths full."""
+    """Return the multiplier after a block that was `full` millionths full."""
     change = multiplier * (full - TARGET_FULLNESS) // TARGET_FULLNESS // CHANGE_DIVISOR
     return min(max(multiplier + change, MULTIPLIER_ONE), MULTIPLIER_MAX)
 
 
 def priority(tip: int, length: int, weight: Weight) -> int:
-    """The order of transactions in the pool: the tip for each share of a block that is taken, as a u64."""
+    """Return a transaction's rank in the pool: the tip per share of a block that it fills, as a u64."""
     fitting = min(_NORMAL_TIME // (weight.ref_time or 1), _NORMAL_LENGTH // (length or 1))
+    # Without the 1 all transactions without a tip would rank equal, whatever room they take.
     return min((tip + 1) * (fitting or 1), U64_MAX)
 
 
 def least_fee(prices: FeePrices, length: int) -> int:
-    """What an extrinsic of `length` bytes costs at least, whatever its call weighs and the multiplier is."""
+    """Return the least fee of an extrinsic of `length` bytes, for any call and multiplier."""
     return prices.base + prices.byte * length
 
 
 def highest_priority(tip: int, length: int) -> int:
-    """The `priority` of an extrinsic whose call weighs nothing: no call gives it a higher one."""
+    """Return the highest `priority` of an extrinsic of `length` bytes: that of a call without weight."""
     return min((tip + 1) * (min(_NORMAL_TIME, _NORMAL_LENGTH // (length or 1)) or 1), U64_MAX)

@@ -1,12 +1,13 @@
-"""What money is held for: reasons that pallets declare, and cases by which each hold is told from every other.
+"""Holds: the reasons for which pallets hold money, and the cases that tell holds apart.
 
     UNIT_MONEY = HoldReason("UnitMoney", "Price, witness fee and bond; the case is the unit.")
 
     class InferenceMarket(Pallet, index=10):
         hold_reasons = (UNIT_MONEY,)
 
-Always: a reason belongs to one pallet, which numbers it by its place as it does errors; its encoding is that of the
-SDK's `RuntimeHoldReason`, the pallet's index and the place; new pallets bring their own, and no list names all.
+Invariant: a reason belongs to one pallet and is numbered by its position in that pallet's list, like an error. Its
+encoding is that of the SDK's `RuntimeHoldReason`: the pallet's index, then the position. No central list names all
+reasons.
 """
 
 from collections.abc import Sequence
@@ -21,16 +22,16 @@ from runtime.encoding.type_info import TypeInfo, pallet_path, rust_path
 
 CASE_BYTES = 32
 HOLD_REASONS_MAX = 64
-"""Of a runtime: an account's holds are listed by reason, and every change of one reads the list."""
+"""The most reasons of a runtime. An account's holds are a list by reason, and every change of one reads the list."""
 
 CaseId = Annotated[bytes, Fixed(CASE_BYTES)]
 
 
 class HoldReason:
-    """Why a pallet holds money. Declared once; the pallet that lists it in `hold_reasons` gives its tag."""
+    """A reason to hold money. The pallet that lists it in `hold_reasons` sets its tag."""
 
     def __init__(self, name: str, doc: str, *, is_deposit: bool = False) -> None:
-        """A deposit comes back whole: nothing that happens takes a part of it."""
+        """Declare a reason. A deposit (`is_deposit`) is always returned in full."""
         self.name = name
         self.doc = doc
         self.is_deposit = is_deposit
@@ -41,7 +42,7 @@ class HoldReason:
         return f"{self.pallet}.{self.name}"
 
     def belong_to(self, pallet: str, index: int, place: int) -> None:
-        """Be this pallet's, for good: TypeError if another has it."""
+        """Set the pallet that owns the reason, for good. Raise TypeError if it has one already."""
         if self.tag:
             raise TypeError(f"{self} is a reason of another pallet already")
         self.pallet, self.tag = pallet, bytes((index, place))
@@ -49,7 +50,7 @@ class HoldReason:
 
 @struct
 class Hold:
-    """What some money of an account is held for. No other case is ever paid from it."""
+    """The purpose of held money: a reason and a case. No payment for another case may use it."""
 
     reason: HoldReason
     case: CaseId
@@ -57,26 +58,26 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class HoldEnd:
-    """When money that is held comes back, as far as the state says."""
+    """The end of a hold, as far as the state determines it."""
 
     block: int | None = None
-    """The block that frees it."""
+    """The block that releases the money, None if unknown."""
     stays: int = 0
-    """For so many blocks it stays after the event that ends its case."""
+    """The blocks for which the money stays held after the event that ends its case."""
 
 
 def numbered_case(number: int) -> CaseId:
-    """The case of something that has a number."""
+    """Return the case of a numbered thing."""
     return number.to_bytes(CASE_BYTES, "big")
 
 
 def reason_codec(reasons: Sequence[HoldReason]) -> Codec[HoldReason]:
-    """The codec of the reasons of a runtime, as an enum of the pallets' enums."""
+    """Return the codec of the reasons of a runtime: an enum of the pallets' enums."""
     wires: dict[int, dict[int, scale.Wire]] = {}
     members: dict[str, list[info.VariantInfo]] = {}
     for reason in reasons:
         index, place = reason.tag
-        # the tag is written by the inner encoder, as scale.tagged has it
+        # The inner encoder writes the tag, as `scale.tagged` requires.
         wires.setdefault(index, {})[place] = struct_wire([], lambda reason=reason: reason, reason.tag)
         members.setdefault(reason.pallet, []).append(info.VariantInfo(reason.name, place, (), (reason.doc,)))
     inner = {index: scale.tagged(places, lambda reason: reason.tag[1]) for index, places in wires.items()}

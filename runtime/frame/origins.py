@@ -1,4 +1,4 @@
-"""Who makes a call, as one value: the chain's three origins and those that pallets declare, in one outer enum.
+"""The origin of a call as one value: the chain's three origins and those of pallets, in one outer enum.
 
     @origin
     class Approved(PalletOrigin):
@@ -11,8 +11,8 @@
         @call(index=0)
         def spend(self, origin: Approved | Root, ...)    # any pallet's call may ask for them
 
-As in the SDK the enum is `OriginCaller`: the pallet's index, then the origin's place among the pallet's; below System's
-index lies `RawOrigin`. Who stores an origin, or takes one as an argument, writes `RuntimeOrigin`.
+As in the SDK the enum is `OriginCaller`: the pallet's index, then the origin's position in that pallet's list. System's
+index holds `RawOrigin`. Use the annotation `RuntimeOrigin` to store an origin or take one as an argument.
 """
 
 from collections.abc import Sequence
@@ -26,21 +26,24 @@ from runtime.encoding.type_info import TypeInfo, pallet_path, rust_path
 from runtime.encoding.types import AccountId, Origin, PalletOrigin, Root, Signed, Unsigned
 
 SYSTEM_INDEX = 0
-"""The index of System, whose are the origins of every chain."""
+"""The index of System, which owns the origins of every chain."""
 RuntimeOrigin = Annotated[Origin, TypeName("OriginCaller")]
-"""An origin of whatever kind, stored or as an argument; the runtime gives its codec."""
+"""An origin of any kind, stored or as an argument. The runtime provides its codec."""
 _ROOT, _SIGNED, _UNSIGNED = range(3)
 
 
 class Originating(Protocol):
-    """A pallet, as far as it matters here."""
+    """The attributes of a pallet that this module uses."""
 
     index: ClassVar[int]
     origins: ClassVar[tuple[type[PalletOrigin], ...]]
 
 
 def origin_codec(pallets: Sequence[type[Originating]], codecs: Codecs) -> Codec[Origin]:
-    """The codec of `RuntimeOrigin`; ValueError where two pallets declare one origin, or one lies at System's index."""
+    """Return the codec of `RuntimeOrigin`.
+
+    Raise ValueError if two pallets declare one origin, or a pallet with origins has System's index.
+    """
     account = codec(AccountId)
     wires = {SYSTEM_INDEX: _raw_wire(account)}
     encoders: dict[type[Any], scale.Encode] = dict.fromkeys((Signed, Root, Unsigned), wires[SYSTEM_INDEX][0])
@@ -64,7 +67,7 @@ def origin_codec(pallets: Sequence[type[Originating]], codecs: Codecs) -> Codec[
 
 
 def _raw_wire(account: Codec[bytes]) -> scale.Wire:
-    """`RawOrigin`, behind System's index. What a signed origin is narrowed to stays behind, as in the SDK."""
+    """Return the wire of `RawOrigin` under System's index. As in the SDK, it leaves out an origin's filters."""
     members = {
         _ROOT: struct_wire([], Root, bytes((SYSTEM_INDEX, _ROOT))),
         _SIGNED: struct_wire([("value.account", account.wire)], Signed, bytes((SYSTEM_INDEX, _SIGNED))),

@@ -1,4 +1,4 @@
-"""The form of a pallet: one class with its storage, calls, events, errors, numbers, reasons to hold money, and hooks.
+"""The form of a pallet: one class with its storage, calls, events, errors, numbers, hold reasons and hooks.
 
     class Balances(Pallet, index=2):
         system: System                                             # another pallet, listed before this one
@@ -12,18 +12,17 @@
         @call(index=0)
         def transfer(self, origin: Signed, dest: MultiAddress, value: CompactBalance) -> None: ...
 
-Adding a pallet touches this class and the list in `genesis/chain.py`, nothing else: codec, metadata
-and builders of calls are derived. A pallet changes state through storage items only, and is made
-anew for every execution: plain attributes would not survive, so it must not have any.
+To add a pallet, write this class and list it in `genesis/chain.py`. Codec, metadata and builders of calls are derived.
+A pallet changes state through storage items only. It is created for every execution, so plain attributes would not
+survive, and setting one raises TypeError.
 
-A large pallet derives from a storage base: a class below it that declares storage, numbers and used pallets, without
-an index.
+A large pallet derives from a storage base: a class that declares storage, numbers and used pallets, without an index.
 
     class StakeLedger(Pallet): ...                  # modules with the pallet's work import this
     class TrustStake(StakeLedger, index=7): ...     # calls, events, errors and hooks; imports those modules
 
-What the base declares is the pallet's: it lies under the pallet's name, in the order of declaration, before what the
-pallet declares itself. A base carries one pallet, since two could not both own its storage.
+The pallet owns the declarations of its base. They are stored under the pallet's name, in the order of declaration,
+before the pallet's own. A base has exactly one pallet, since two could not both own its storage.
 """
 
 from collections.abc import Callable
@@ -89,7 +88,7 @@ _BY_POSITION = -1
 
 
 class Constant(Generic[T]):
-    """What a chain never changes, shown in metadata. The value here is the default; chains give their own."""
+    """A number that a chain never changes, shown in metadata. The value here is the default. Chains set their own."""
 
     def __init__(self, default: T, *, name: str = "", doc: str = "") -> None:
         self.default = default
@@ -106,7 +105,7 @@ class Constant(Generic[T]):
     @overload
     def __get__(self, pallet: object, owner: type) -> T: ...
     def __get__(self, pallet: Any, owner: type) -> Any:
-        """The declaration on the class, the chain's value on an instance."""
+        """Return the declaration on the class, the chain's value on an instance."""
         if pallet is None:
             return self
         value = pallet.__dict__[self.attribute] = pallet.chain_constants.get(self.attribute, self.default)
@@ -119,7 +118,7 @@ def event(cls: type[T], /) -> type[T]: ...
 def event(index: int, /) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True)
 def event(cls: Any, /) -> Any:
-    """Declare an event, with its tag if the position in the pallet's `events` is not to give it."""
+    """Declare an event. `index` is its tag if that differs from the position in the pallet's `events`."""
     if isinstance(cls, int):
         return variant(cls)
     return variant(_BY_POSITION)(cls)
@@ -127,12 +126,12 @@ def event(cls: Any, /) -> Any:
 
 @dataclass_transform(frozen_default=True)
 def origin(cls: type[T], /) -> type[T]:
-    """Declare an origin of a pallet, a `PalletOrigin`; its position in the pallet's `origins` is its tag."""
+    """Declare an origin of a pallet, a `PalletOrigin`. Its tag is its position in the pallet's `origins`."""
     return variant(_BY_POSITION)(cls)
 
 
 class Pallet:
-    """One part of the state transition. Subclasses are declarations; instances execute one block."""
+    """One part of the state transition. Subclasses are declarations. Instances execute one block."""
 
     index: ClassVar[int]
     events: ClassVar[tuple[type[Any], ...]] = ()
@@ -140,9 +139,9 @@ class Pallet:
     hold_reasons: ClassVar[tuple[HoldReason, ...]] = ()
     origins: ClassVar[tuple[type[PalletOrigin], ...]] = ()
     variants: ClassVar[tuple[type[Any], ...]] = ()
-    """Its alternatives of open unions (`runtime.encoding.marks.Tagged`)."""
+    """The pallet's alternatives of open unions (`runtime.encoding.marks.Tagged`)."""
     storage_version: ClassVar[int] = 0
-    """The form of what it stores (`runtime.frame.storage_version`); 0 is the first."""
+    """The version of its storage (`runtime.frame.storage_version`). 0 is the first."""
     methods: ClassVar[tuple[CallMethod[Any, Any, Any], ...]] = ()
     items: ClassVar[dict[str, StorageItem]] = {}
     schedules: ClassVar[dict[str, ScheduleItem[Any]]] = {}
@@ -155,7 +154,7 @@ class Pallet:
     chain_constants: dict[str, Any]
 
     def __init_subclass__(cls, *, index: int | None = None) -> None:
-        """Collect the declarations of a new pallet; without an index, only look that it is fit to be a storage base."""
+        """Collect the declarations of a new pallet. Without an index, check that it qualifies as a storage base."""
         super().__init_subclass__()
         cls.methods = tuple(value for value in vars(cls).values() if isinstance(value, CallMethod))
         cls.constants = cls._declared(Constant)
@@ -178,7 +177,7 @@ class Pallet:
 
     @classmethod
     def _declared(cls, kind: type[D]) -> dict[str, D]:
-        """The declarations of a kind by attribute, the storage base's before the class's own."""
+        """Return the declarations of a kind by attribute, the storage base's before the class's own."""
         declared = {}
         for owner in reversed(cls.__mro__):
             declared.update({name: value for name, value in vars(owner).items() if isinstance(value, kind)})
@@ -186,7 +185,7 @@ class Pallet:
 
     @classmethod
     def _storage(cls) -> dict[str, StorageItem]:
-        """The storage items by attribute, those of schedules among them, in the order of declaration."""
+        """Return the storage items by attribute, those of schedules included, in the order of declaration."""
         items: dict[str, StorageItem] = {}
         for owner in reversed(cls.__mro__):
             for name, value in vars(owner).items():
@@ -198,7 +197,7 @@ class Pallet:
 
     @classmethod
     def _number_declarations(cls) -> None:
-        """Errors, hold reasons and parameters learn pallet and position, events and origins their position."""
+        """Give errors, hold reasons and parameters their pallet and position, events and origins their position."""
         calls: dict[int, str] = {}
         for method in cls.methods:
             other = calls.setdefault(method.index, method.name)
@@ -227,7 +226,7 @@ class Pallet:
 
     @classmethod
     def hints(cls) -> dict[str, Any]:
-        """The annotations of the storage base and of the class, resolved."""
+        """Return the annotations of the storage base and of the class, resolved."""
         hints: dict[str, Any] = {}
         for owner in reversed(cls.__mro__[: cls.__mro__.index(Pallet)]):
             hints.update(get_annotations(owner, eval_str=True))
@@ -236,7 +235,7 @@ class Pallet:
         return hints
 
     def __init__(self, context: ExecutionContext, items: dict[str, StorageItem], constants: dict[str, Any]) -> None:
-        """For the runtime only: bind to one execution."""
+        """Bind the pallet to one execution. For the runtime only."""
         own = self.__dict__
         own["context"] = context
         own["overlay"] = context.overlay
@@ -244,43 +243,43 @@ class Pallet:
         own["chain_constants"] = constants
 
     def __setattr__(self, name: str, value: object) -> None:
-        """TypeError: what a pallet keeps lies in storage, where a failed call undoes it and the next block finds it."""
+        """Raise TypeError. Only writes to storage are undone after a failed call and present in the next block."""
         raise TypeError(f"{type(self).__name__}.{name}: a pallet keeps what it knows in storage items only")
 
     def on_initialize(self) -> Weight | None:
-        """Called before the first extrinsic, in the order of the pallets.
+        """Run before the first extrinsic, in the order of the pallets.
 
-        What it weighed takes from the room for extrinsics; None where what every block is charged covers it.
+        The returned weight reduces the room for extrinsics. None means that the block's base weight covers it.
         """
         return None
 
     def on_finalize(self) -> None:
-        """Called after the last extrinsic, in the order of the pallets."""
+        """Run after the last extrinsic, in the order of the pallets."""
 
     def migrate(self, found: int) -> Weight:
-        """Bring storage of an older version into the form of now, at the beginning of a block; what that weighed."""
+        """Convert storage of version `found` into the current form, at the start of a block. Return the weight."""
         raise NotImplementedError(f"{type(self).__name__}: nothing leads from storage version {found} to the present")
 
     def hold_end(self, hold: Hold) -> HoldEnd:
-        """When this pallet frees what it holds for a case; without an override, by an event alone."""
+        """Return when this pallet releases a hold. Without an override, only an event does."""
         return HoldEnd()
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Write the state of block 0 from this pallet's part of the chain specification (JSON values)."""
 
     def bound_item(self, attribute: str) -> StorageItem:
-        """A new binding of a storage item to this execution's state."""
+        """Return a new binding of a storage item to this execution's state."""
         return self.compiled_items[attribute].bound(self.overlay)
 
     def emit(self, happened: Any) -> None:
-        """Put an event of this pallet into the block."""
+        """Add an event of this pallet to the block."""
         self.context.emit(happened)
 
     def transactional(self) -> Transaction:
-        """A layer of writes and events that is undone if the body raises."""
+        """Return a layer of writes and events that is undone if the body raises."""
         return self.overlay.transaction()
 
     def dispatch(self, call: Call, origin: Origin) -> PostDispatch:
-        """Execute another call in a layer of its own; DispatchError leaves nothing behind."""
+        """Execute another call in a layer of its own. A DispatchError leaves no writes."""
         with self.overlay.transaction():
             return self.context.dispatch(call, origin)

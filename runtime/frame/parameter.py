@@ -1,4 +1,4 @@
-"""Parameters: numbers that a chain goes by and may change, in its state, each with its unit, bounds and reason.
+"""Parameters: numbers in the state that steer the chain, each with unit, bounds and reason.
 
     base_fee: Parameter[Balance] = Parameter(2_000, unit="grains", least=0, greatest=10**8, doc="Of any extrinsic.")
     settlement_fee_max: Parameter[U32] = Parameter(50_000, unit="ppm", is_frozen=True, doc="...")
@@ -6,9 +6,9 @@
     self.base_fee                       # on an instance: the value in force, an int, read once in a block
     TransactionPayment.base_fee.item    # on the class: the storage item, for whoever reads a state
 
-A `Constant` is part of the code, a parameter of the state, under its pallet. Always: a block goes by the values that
-its parent's state has, so a change holds from the next block on, whatever else is in its block; a value lies within the
-bounds; a frozen parameter has one value, which no origin changes.
+A `Constant` is part of the code. A parameter is part of the state, under its pallet. Invariant: a block uses the values
+of its parent's state, so a change takes effect with the next block. A value lies within the bounds. A frozen parameter
+has one value, which no origin changes.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Parameter(Generic[T]):
-    """A number in the state. The value here is the default; chains give their own, and change it."""
+    """A number in the state. The value here is the default. Chains set their own, and change it."""
 
     def __init__(
         self,
@@ -37,7 +37,10 @@ class Parameter(Generic[T]):
         greatest: int | None = None,
         is_frozen: bool = False,
     ) -> None:
-        """`doc` is the reason. Bounds are needed, both included, unless the parameter is frozen at its default."""
+        """Declare a parameter. `doc` is the reason for it.
+
+        `least` and `greatest` are inclusive. Raise TypeError unless it has both bounds or is frozen at its default.
+        """
         if is_frozen != (least is None) or is_frozen != (greatest is None):
             raise TypeError("a parameter has both bounds, or is frozen")
         self.default = default
@@ -63,15 +66,15 @@ class Parameter(Generic[T]):
 
     @property
     def name(self) -> str:
-        """`TransactionPayment.base_fee`."""
+        """The full name, such as `TransactionPayment.base_fee`."""
         return f"{self.pallet}.{self.attribute}"
 
     def holds(self, value: int) -> bool:
-        """Whether `value` lies within the bounds."""
+        """Return True if `value` lies within the bounds."""
         return self.least <= value <= self.greatest
 
     def belong_to(self, pallet: str, index: int, place: int) -> None:
-        """Be this pallet's, for good: TypeError if another has it."""
+        """Set the pallet that owns the parameter, for good. Raise TypeError if it has one already."""
         if self.tag:
             raise TypeError(f"{self.name} is a parameter of another pallet already")
         self.pallet, self.tag = pallet, bytes((index, place))
@@ -81,11 +84,11 @@ class Parameter(Generic[T]):
     @overload
     def __get__(self, pallet: object, owner: type) -> T: ...
     def __get__(self, pallet: Any, owner: type) -> Any:
-        """The declaration on the class; on an instance the value in force, kept as an attribute of it."""
+        """Return the declaration on the class, the value in force on an instance, cached as its attribute."""
         if pallet is None:
             return self
         item = pallet.compiled_items[self.attribute]
-        # Of the parent's state: else a call could change what the calls after it, or what undoes it, go by.
+        # Read from the parent's state: otherwise a call could change the value that later steps of its block use.
         value = pallet.overlay.before(item.prefix, item.decode)
         value = pallet.__dict__[self.attribute] = item.default if value is None else value
         return value
@@ -93,14 +96,14 @@ class Parameter(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ParameterChange:
-    """A parameter and the value that it shall have: the argument of the call that changes one."""
+    """A parameter and its new value: the argument of the call that changes one."""
 
     parameter: Parameter[Any]
     value: int
 
 
 def change_codec(pallets: Sequence[type[Any]]) -> Codec[ParameterChange]:
-    """The codec of a change of any parameter of these pallets: an enum of their enums, each value of its type."""
+    """Return the codec of a change of any parameter: an enum of the pallets' enums, each value of its type."""
     codecs, wires, variants = Codecs(), {}, []
     for pallet in pallets:
         hints, places, members = pallet.hints(), {}, []
@@ -120,7 +123,7 @@ def change_codec(pallets: Sequence[type[Any]]) -> Codec[ParameterChange]:
 
 
 def _change_wire(parameter: Parameter[Any], codec: Codec[Any]) -> scale.Wire:
-    """The encoder writes both tags, as `scale.tagged` has it."""
+    """Return the wire of one parameter's change. The encoder writes both tags, as `scale.tagged` requires."""
     encode, decode = codec.wire
 
     def encode_change(change: ParameterChange) -> bytes:

@@ -1,7 +1,7 @@
-"""All parameters of a runtime together: by name, at genesis, and as a state has them.
+"""All parameters of a runtime together: by name, at genesis, and in a state.
 
-Always: what a book changes stays within bounds and breaks no relation; `changed` values are those after the block under
-execution, which its pallets do not go by yet.
+Invariant: changes by a book stay within bounds and break no relation. `changed` values include the block under
+execution, whose pallets still use the old ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,16 +16,16 @@ from runtime.state.overlay import Overlay
 
 @dataclass(frozen=True, slots=True)
 class ParameterTable:
-    """The parameters of a runtime with their compiled items, and what holds between them and its constants."""
+    """The parameters of a runtime with their compiled items, and the relations between them and its constants."""
 
     parameters: Mapping[str, Parameter[Any]]
     items: Mapping[str, StorageValue[Any]]
     fixed: Mapping[str, int]
-    """Constants that are numbers, and numbers of consensus: what relations may name besides parameters."""
+    """The other numbers that relations may name: numeric constants, and numbers of consensus."""
     relations: Sequence[Relation] = ()
 
     def __post_init__(self) -> None:
-        """ValueError for a value beyond bounds, or for a relation about a number that nobody declares."""
+        """Raise ValueError for a default out of bounds, or a relation about an undeclared number."""
         for name, item in self.items.items():
             self._check(name, item.default)
         known = {**self.items, **self.fixed}
@@ -36,7 +36,10 @@ class ParameterTable:
             raise ValueError(f"no such number: {'; '.join(unknown)}")
 
     def values_at_genesis(self, given: Mapping[str, int]) -> dict[str, int]:
-        """Every parameter by name: as `given`, else the chain's default. ValueError for what does not fit."""
+        """Return every parameter by name: as `given`, else the chain's default.
+
+        Raise ValueError for an unknown name or a value out of bounds.
+        """
         unknown = [name for name in given if name not in self.parameters]
         if unknown:
             named = (f"{name}, which is a constant" if name in self.fixed else name for name in unknown)
@@ -46,13 +49,13 @@ class ParameterTable:
         return {name: given.get(name, item.default) for name, item in self.items.items()}
 
     def genesis(self, given: Mapping[str, int]) -> dict[bytes, bytes]:
-        """The entries of block 0; ValueError where a value is beyond its bounds or breaks a relation."""
+        """Return the entries of block 0. Raise ValueError if a value is out of bounds or breaks a relation."""
         values = self.values_at_genesis(given)
         self.check(values)
         return {self.items[name].prefix: self.items[name].value_codec.encode(value) for name, value in values.items()}
 
     def check(self, values: Mapping[str, int]) -> None:
-        """ValueError for a value beyond its bounds, and for the relations that do not hold, with their numbers."""
+        """Raise ValueError for a value out of bounds, and for broken relations, with their numbers."""
         for name, value in values.items():
             self._check(name, value)
         broken = self.broken(values)
@@ -61,7 +64,7 @@ class ParameterTable:
             raise ValueError("; ".join(f"{relation.explained(known)}, which must hold" for relation in broken))
 
     def broken(self, values: Mapping[str, int]) -> tuple[Relation, ...]:
-        """The relations that these values of the parameters do not keep to."""
+        """Return the relations that these values of the parameters break."""
         known = {**self.fixed, **values}
         return tuple(relation for relation in self.relations if not relation.holds(known))
 
@@ -82,15 +85,15 @@ class ParameterBook:
         self._overlay = overlay
 
     def changed(self) -> dict[str, int]:
-        """Every value by name, with the changes of this block."""
+        """Return every value by name, with the changes of this block."""
         return {name: self._stored(item) for name, item in self._table.items.items()}
 
     def broken_by(self, parameter: Parameter[Any], value: int) -> tuple[Relation, ...]:
-        """The relations that would not hold if a parameter had this value beside what this block changed before."""
+        """Return the relations that would break if a parameter had this value, beside this block's earlier changes."""
         return self._table.broken({**self.changed(), parameter.name: value})
 
     def change(self, parameter: Parameter[Any], value: int) -> int:
-        """Write a value, which holds from the next block on; the value before."""
+        """Write a value, which takes effect with the next block. Return the previous value."""
         assert parameter.holds(value), "a value lies within its bounds"
         assert not parameter.is_frozen, "a frozen parameter has one value"
         item = self._table.items[parameter.name]

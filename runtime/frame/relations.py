@@ -2,8 +2,8 @@
 
     Relation("unbonding outlasts evidence", ("TrustStake.unbonding_epochs",), ("TrustStake.evidence_epochs", 2), "why")
 
-says that the sum on the left is at least the sum on the right. A term is a number, the name of a parameter or constant,
-or a product of such: `(("Courts.seats", "Courts.judge_fee"), 3)`. Which relations a chain has is said in `genesis`.
+means that the sum on the left is at least the sum on the right. A term is a number, the name of a parameter or
+constant, or a product of these: `(("Courts.seats", "Courts.judge_fee"), 3)`. `genesis` lists a chain's relations.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Terms = tuple[Term, ...]
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """`greater` is at least `less`, because of `reason`."""
+    """An inequality: `greater` is at least `less`, because of `reason`."""
 
     name: str
     greater: Terms
@@ -24,20 +24,20 @@ class Relation:
     reason: str
 
     def names(self) -> tuple[str, ...]:
-        """The parameters and constants that it is about."""
+        """Return the names of its parameters and constants."""
         factors = (factor for term in (*self.greater, *self.less) for factor in _factors(term))
         return tuple(factor for factor in factors if isinstance(factor, str))
 
     def holds(self, values: Mapping[str, int]) -> bool:
-        """Whether these values, by name, keep to it."""
+        """Return True if these values, by name, satisfy it."""
         return _sum(self.greater, values) >= _sum(self.less, values)
 
     def formula(self) -> str:
-        """The inequality, by names."""
+        """Return the inequality with names."""
         return f"{_written(self.greater)} >= {_written(self.less)}"
 
     def explained(self, values: Mapping[str, int]) -> str:
-        """The inequality with both of its numbers, for people."""
+        """Return the inequality with the values of both sides, for people."""
         return f"{self.name}: {self.formula()} is {_sum(self.greater, values)} >= {_sum(self.less, values)}"
 
 

@@ -1,7 +1,7 @@
-"""A runtime: pallets put together, and bound to a state to execute upon.
+"""A runtime: a list of pallets, and its binding to a state for execution.
 
-`Runtime` is immutable and made once for a chain; it owns everything that is derived from the
-pallets' declarations. `Runtime.at(reader)` gives a `Bound`: fresh pallets over a fresh overlay.
+`Runtime` is immutable and created once for a chain. It owns everything derived from the pallets' declarations.
+`Runtime.at(reader)` returns a `Bound`: new pallets over a new overlay.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from runtime.state.overlay import Changes, Memory, StateReader
 P = TypeVar("P", bound=Pallet)
 I = TypeVar("I", bound=StorageItem)  # noqa: E741 - an item
 RESERVED_INDICES = (0x6F,)
-"""Pallet indices that no pallet may have: signing domains begin with this byte (runtime.cryptography.signing)."""
+"""Reserved pallet indices: signing domains begin with this byte (runtime.cryptography.signing)."""
 
 
 class Runtime:
@@ -40,10 +40,12 @@ class Runtime:
         relations: Sequence[Relation] = (),
         base_filter: BaseFilter | None = None,
     ) -> None:
-        """`numbers` replaces defaults of constants and parameters: `{"Balances.existential_deposit": 1}`.
+        """Compile the pallets' declarations.
 
-        `outside` are numbers that `relations` name and no pallet declares. `base_filter` says which calls the chain
-        takes now, batched ones too; Root and the authors of blocks are not asked. ValueError if anything does not fit.
+        `numbers` replaces defaults of constants and parameters: `{"Balances.existential_deposit": 1}`. `outside` are
+        numbers that `relations` name and no pallet declares. `base_filter` returns True for the calls that the chain
+        accepts at present, those in batches included. Root and the authors of blocks are not filtered. Raise ValueError
+        if the declarations contradict each other.
         """
         self.pallets = tuple(pallets)
         self.base_filter = base_filter
@@ -59,19 +61,19 @@ class Runtime:
         self.parameters = self._parameter_table(dict(outside or {}), relations)
 
     def at(self, reader: StateReader) -> "Bound":
-        """The pallets over this state; nothing is written to `reader`."""
+        """Return the pallets over this state. Nothing is written to `reader`."""
         return Bound(self, reader)
 
     def genesis(self, config: Mapping[str, dict[str, Any]], parameters: Mapping[str, int] | None = None) -> Changes:
-        """The state of block 0: the parameters, then every pallet's `genesis`, in order.
+        """Return the state of block 0: the parameters, then every pallet's `genesis`, in order.
 
-        ValueError for a pallet that there is not, and for `parameters` (by name) that do not fit.
+        Raise ValueError for an unknown pallet or parameter, and for `parameters` (by name) out of bounds.
         """
         unknown = set(config) - {pallet.__name__ for pallet in self.pallets}
         if unknown:
             raise ValueError(f"no such pallet: {', '.join(sorted(unknown))}")
         numbers = self.parameters.genesis(parameters or {})
-        bound = self.at(Memory(numbers))  # below the rest: pallets go by what their parent's state says
+        bound = self.at(Memory(numbers))  # as the parent's state, because pallets read parameters from there
         for pallet in self.pallets:
             bound[pallet].genesis(config.get(pallet.__name__, {}))
         versions = {
@@ -82,7 +84,7 @@ class Runtime:
         return dict(sorted({**numbers, **versions, **bound.overlay.changes()}.items()))
 
     def item(self, declaration: I) -> I:
-        """A storage item with its codecs, unbound: for storage keys and values outside of execution."""
+        """Return a storage item with its codecs, unbound: for storage keys and values outside execution."""
         for items in self.items.values():
             item = items.get(declaration.attribute)
             if item is not None and item.prefix == declaration.prefix:
@@ -90,7 +92,7 @@ class Runtime:
         raise KeyError(declaration.attribute)
 
     def method(self, pallet: str, name: str) -> CallMethod[Any, Any, Any]:
-        """A call by its names; KeyError where there is none."""
+        """Return a call by its names. Raise KeyError if there is none."""
         for declared in self.pallets:
             if declared.__name__ == pallet:
                 return {method.name: method for method in declared.methods}[name]
@@ -108,12 +110,12 @@ class Runtime:
                     f"pallet indices must be distinct: {first.__name__} and {second.__name__} have {first.index}"
                 )
         for pallet in self.pallets:
-            # A signed call must not look like a message of consensus, nor such a message like a call.
+            # A signed call must not look like a consensus message, nor such a message like a call.
             if pallet.index in RESERVED_INDICES:
                 raise ValueError(f"{pallet.__name__}: pallet index {pallet.index:#x} is reserved")
 
     def _check_origins(self) -> None:
-        """ValueError for a call that nobody could make: its origin is that of no pallet here."""
+        """Raise ValueError for a call that no sender could make: its origin belongs to no listed pallet."""
         declared = {*CHAIN_ORIGINS, PalletOrigin, *(kind for pallet in self.pallets for kind in pallet.origins)}
         for pallet in self.pallets:
             for method in pallet.methods:
@@ -156,13 +158,13 @@ class Runtime:
         return {name: given[full] for name, full in names.items() if full in given}
 
     def _linked(self, pallet: type[Pallet]) -> dict[str, type[Pallet]]:
-        """The pallets that this one uses: annotations without a value, of pallets listed before it."""
+        """Return the pallets that this one uses: annotations without a value, of pallets listed before it."""
         before = self.pallets[: self.pallets.index(pallet)]
         links = {}
         for name, hint in pallet.hints().items():
             if not isinstance(hint, type) or not issubclass(hint, Pallet):
                 continue
-            # Hooks and genesis run in this order: a pallet that comes later would be found half prepared.
+            # Hooks and genesis run in list order: a later pallet would be only half prepared.
             if hint not in before:
                 raise ValueError(f"{pallet.__name__}.{name}: {hint.__name__} is not listed before it")
             links[name] = hint
@@ -173,7 +175,7 @@ class Bound(ExecutionContext):
     """One execution: every pallet, over one overlay."""
 
     def __init__(self, runtime: Runtime, reader: StateReader) -> None:
-        """For `Runtime.at`."""
+        """Create the pallets over a state. Use `Runtime.at`."""
         super().__init__(reader, runtime.event_codec, runtime.base_filter)
         self.runtime = runtime
         self.parameters = ParameterBook(runtime.parameters, self.overlay)
@@ -185,7 +187,7 @@ class Bound(ExecutionContext):
             self.members[pallet] = made
 
     def __getitem__(self, pallet: type[P]) -> P:
-        """The pallet of this class."""
+        """Return the pallet of this class."""
         return self.members[pallet]  # type: ignore[no-any-return]
 
     @property
@@ -195,5 +197,5 @@ class Bound(ExecutionContext):
 
 
 def constant_value(pallet: type[Pallet], declaration: Constant[Any], runtime: Runtime) -> Any:
-    """What a constant is on this chain."""
+    """Return the value of a constant on this chain."""
     return runtime.constants[pallet].get(declaration.attribute, declaration.default)

@@ -1,4 +1,4 @@
-"""The codecs that a list of pallets gives: calls, events, origins, hold reasons and parameter changes of any pallet."""
+"""The codecs of a list of pallets: calls, events, origins, hold reasons and parameter changes."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -18,15 +18,15 @@ PALLET_LISTS_MAX = 64
 
 
 class RuntimeEvent:
-    """Stands for "an event of any pallet" in annotations; the runtime gives its codec."""
+    """A placeholder for "an event of any pallet" in annotations. The runtime provides its codec."""
 
 
 @lru_cache(maxsize=PALLET_LISTS_MAX)
 def runtime_codecs(pallets: tuple[type[Pallet], ...]) -> tuple[Codecs, Codec[Call]]:
     """Return the codecs of all types and of calls. Chains that differ in numbers alone share them.
 
-    There is one call codec for each level of nesting: the innermost level knows no calls inside calls.
-    ValueError for two events with one tag, for an event of two pallets, and for too many hold reasons.
+    There is one call codec for each level of nesting. The innermost level knows no calls inside calls. Raise ValueError
+    for two events with one tag, an event of two pallets, or too many hold reasons.
     """
     reasons = {HoldReason: _reason_codec(pallets)}
     event_wire = _event_wire(pallets, Codecs(reasons))
@@ -61,7 +61,7 @@ def _call_wire(pallets: Sequence[type[Pallet]], codecs: Codecs) -> scale.Wire:
 
 
 def _event_wire(pallets: Sequence[type[Pallet]], codecs: Codecs) -> scale.Wire:
-    """Encoding goes by the event's class, so that it takes one look-up; decoding by the two tags."""
+    """Return the wire of events. It encodes by the event's class, a single look-up, and decodes by the two tags."""
     encoders = _Declared()
     decoders = {}
     for pallet in pallets:
@@ -76,7 +76,7 @@ def _event_wire(pallets: Sequence[type[Pallet]], codecs: Codecs) -> scale.Wire:
 
 
 class _Declared(dict[type[Any], scale.Encode]):
-    """Encoders of events by class; TypeError, which says so, for one that no pallet lists."""
+    """Encoders of events by class. An event that no pallet lists raises a TypeError that names it."""
 
     def __missing__(self, kind: type[Any]) -> scale.Encode:
         raise TypeError(f"{kind.__name__} is among the events of no pallet")

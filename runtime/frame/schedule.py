@@ -1,10 +1,14 @@
-"""What a pallet has to come back to: items that wait for a height, and the work that a block may spend on them.
+"""Schedules: items that wait for a height, and the work that a block may spend on them.
 
-A pallet declares a `ScheduleItem`; its hook takes what is due, within a `WeightMeter`.
+A pallet declares a `ScheduleItem`. Its hook takes the due items within a `WeightMeter`.
 
-Always: an item waits at one height of a schedule at most, and is dropped when its case ends, so what is over costs no
-block anything; what a block has no room for stays where it is, in order, so a backlog of any length costs no block more
-than any other. Cursors only rise, and nothing is ever put behind one.
+Invariants:
+
+* An item waits at one height of a schedule at most. It is dropped when its case ends, so that finished cases cost no
+  block any time.
+* Items that a block has no room for stay in place, in order. A backlog of any length therefore costs each block the
+  same.
+* Cursors only rise, and no item is ever put behind one.
 """
 
 from collections.abc import Iterator
@@ -22,7 +26,7 @@ TAKE_WEIGHT = work(reads=1, writes=2)
 
 
 class ScheduleItem(Generic[K]):
-    """Items that wait for heights, as one declaration of three storage items.
+    """Items that wait for heights: one declaration of three storage items.
 
         heights: ScheduleItem[TaskId] = ScheduleItem("height", doc="Tasks to look at in a block.")
 
@@ -30,7 +34,10 @@ class ScheduleItem(Generic[K]):
     """
 
     def __init__(self, singular: str = "", *, doc: str, hasher: Hasher = Hasher.BLAKE2_128_CONCAT) -> None:
-        """`singular` is used in the names of places and cursor instead of the attribute; `hasher` is the items'."""
+        """Declare a schedule: `singular` replaces the attribute in the names of places and cursor.
+
+        `hasher` hashes the items.
+        """
         self.singular = singular
         self.attribute = ""
         hashers = (Hasher.TWOX_64_CONCAT, hasher)
@@ -44,10 +51,10 @@ class ScheduleItem(Generic[K]):
             item.__set_name__(owner, name)
 
     def __get__(self, pallet: Any, owner: type) -> Self:
-        """The declaration on the class; on an instance the schedule over its state, made once."""
+        """Return the declaration on the class, the schedule over its state on an instance, made once."""
         if pallet is None:
             return self
-        bound = object.__new__(type(self))  # as in `StorageItem.bound`: every block binds each schedule
+        bound = object.__new__(type(self))  # fast copy, as in `StorageItem.bound`: every block binds each schedule
         bound.__dict__.update(self.__dict__)
         waiting, places, cursor = (pallet.bound_item(name) for name in self.parts)
         bound.waiting, bound.places, bound.cursor = waiting, places, cursor
@@ -61,7 +68,7 @@ class ScheduleItem(Generic[K]):
         return {self.attribute: self.waiting, f"{stem}_place": self.places, f"{stem}_cursor": self.cursor}
 
     def annotations(self, annotation: Any) -> dict[str, Any]:
-        """The annotations of the three items, from the schedule's own."""
+        """Return the annotations of the three items, derived from the schedule's own."""
         (key,) = get_args(annotation)
         waiting: Any = StorageDoubleMap
         places: Any = StorageMap
@@ -69,7 +76,7 @@ class ScheduleItem(Generic[K]):
         return dict(zip(self.parts, kinds, strict=True))
 
     def put(self, height: int, item: K) -> None:
-        """Have the item taken at `height`, which has not been reached, and nowhere else."""
+        """Schedule the item at `height`, which must be above the cursor, and at no other height."""
         assert height > self.cursor.get(), "what lies behind the cursor is never taken"
         before = self.places[item]
         if before == height:
@@ -80,29 +87,30 @@ class ScheduleItem(Generic[K]):
         self.places[item] = height
 
     def drop(self, item: K) -> None:
-        """Have the item taken nowhere."""
+        """Remove the item from the schedule."""
         before = self.places[item]
-        # an entry that outlived its case used up a step: units posted and cancelled for 29 oGPU jammed the market
+        # An entry that outlived its case used up a step: units posted and cancelled for 29 oGPU jammed the market.
         if before:
             del self.waiting[before, item]
             del self.places[item]
 
     def take(self, limit: int, budget: "WeightMeter", each: Weight = NOTHING) -> Iterator[K]:
-        """The items of the heights after the cursor up to `limit`, while the budget lasts; the rest stays.
+        """Yield the items of the heights after the cursor up to `limit`, while the budget lasts. The rest stays.
 
-        Each is charged what taking it costs, and `each`; whoever works on it may charge the same budget with more.
+        Each item charges the budget with the cost of taking it and `each`. The caller may charge further work to the
+        same budget.
         """
         done = self.cursor.get()
         assert done <= limit, "a cursor only rises, and never above the height that has been reached"
         price, end = each + TAKE_WEIGHT, min(limit, done + HEIGHTS_PER_BLOCK_MAX)
         while done < end:
             for item, is_there in self.waiting.under(done + 1):
-                # Carried over to the next block in a list, a backlog would be copied by every block: units posted and
+                # A list of leftovers would be copied by every block: units posted and
                 # cancelled for some 20 oGPU in fees would stop the chain.
                 if budget.is_spent:
                     self.cursor.set(done)
                     return
-                if is_there:  # it may have been dropped by the work on an item before it
+                if is_there:  # the work on an earlier item may have dropped it
                     budget.spend(price)
                     del self.waiting[done + 1, item]
                     del self.places[item]
@@ -112,23 +120,23 @@ class ScheduleItem(Generic[K]):
 
 
 class WeightMeter:
-    """The reference time that one kind of work may take in one block, and what of it is gone."""
+    """The reference time that one kind of work may take in one block, and the part already spent."""
 
     def __init__(self, limit: Weight) -> None:
-        """Begin with all of it."""
+        """Start with nothing spent."""
         self._limit = limit.ref_time
         self._spent = 0
 
     def spend(self, weight: Weight) -> None:
-        """Note work that was done."""
+        """Charge work."""
         self._spent += weight.ref_time
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing more may be begun."""
+        """True if no more work may start."""
         return self._spent >= self._limit
 
     @property
     def spent(self) -> Weight:
-        """What was done: the last piece may have gone beyond the limit."""
+        """The charged work. The last piece may exceed the limit."""
         return Weight(self._spent, 0)

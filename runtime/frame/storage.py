@@ -5,9 +5,9 @@
         locks: StorageMap[AccountId, Locks] = StorageMap(default=())
         owner: StorageMap[Hash, AccountId | None] = StorageMap()       # None where there is no entry
 
-An item whose annotation allows None is absent until written ("Optional" in metadata); any other
-needs a default, which reads give while nothing is stored. Writing always stores, even the default;
-removing is a verb of its own. Values are immutable; changing one means writing another.
+An item with None in its annotation is absent until written ("Optional" in metadata). Any other item needs a default,
+which reads return while nothing is stored. Writing always stores, even the default. Only `remove` and `del` remove.
+Values are immutable: to change one, write another.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ _ABSENT: Any = object()
 
 
 class Hasher(Enum):
-    """How a key is spread in the tree: (number in metadata, bytes before the key, function)."""
+    """The hash of a key in the trie: (number in metadata, bytes before the key, function)."""
 
     BLAKE2_128_CONCAT = (2, 16, blake2_128_concat)
     TWOX_64_CONCAT = (5, 8, twox_64_concat)
@@ -44,14 +44,14 @@ class Hasher(Enum):
 
 
 class StateCorrupted(Exception):
-    """A stored value does not decode: the database or a migration is at fault, never a peer."""
+    """A stored value that does not decode. The database or a migration is at fault, never a peer."""
 
 
 class StorageItem:
-    """What all items share: where they lie, and how values become bytes.
+    """The base of all items: their storage keys, and the encoding of their values.
 
-    The same object is first a declaration (class attribute), then compiled for a runtime, then
-    bound to an overlay; each step is a copy.
+    The same object is first a declaration (class attribute), then compiled for a runtime, then bound to an overlay.
+    Each step makes a copy.
     """
 
     hashers: tuple[Hasher, ...] = ()
@@ -73,31 +73,34 @@ class StorageItem:
         self.name = self.name or camel_case(attribute)
 
     def lie_under(self, pallet: str) -> None:
-        """Belong to the pallet of this name, for good: TypeError if another has it."""
+        """Set the pallet that owns the item, for good. Raise TypeError if it has one already."""
         if self.prefix:
             raise TypeError(f"{self.attribute} lies under another pallet already")
         self.prefix = storage_prefix(pallet, self.name)
 
     def __get__(self, pallet: Any, owner: type) -> Self:
-        """The declaration on the class; on an instance the item bound to its state, made once."""
+        """Return the declaration on the class, the item bound to its state on an instance, made once."""
         if pallet is None:
             return self
         bound = pallet.__dict__[self.attribute] = pallet.bound_item(self.attribute)
         return bound  # type: ignore[no-any-return]
 
     def bound(self, overlay: Overlay) -> Self:
-        """A copy of a compiled item that reads and writes through `overlay`."""
-        made = object.__new__(type(self))  # a block binds over a hundred: `copy` takes five times as long
+        """Return a copy of a compiled item that reads and writes through `overlay`."""
+        made = object.__new__(type(self))  # a block binds over a hundred items, and `copy` takes five times as long
         made.__dict__.update(self.__dict__)
         made.prepare(overlay)
         return made
 
     def prepare(self, overlay: Overlay) -> None:
-        """Read and write through `overlay` from now on."""
+        """Set the overlay for reads and writes."""
         self._overlay = overlay
 
     def compiled(self, annotation: Any, codecs: Codecs) -> Self:
-        """This declaration with the codecs of its annotation, such as `StorageMap[K, V]`."""
+        """Return this declaration with the codecs of its annotation, such as `StorageMap[K, V]`.
+
+        Raise TypeError unless it has either a default or None in its annotation.
+        """
         *keys, value = get_args(annotation)
         made = copy(self)
         stored = [part for part in get_args(value) if part is not NoneType]
@@ -112,18 +115,18 @@ class StorageItem:
         return made
 
     def default_bytes(self) -> bytes:
-        """The default as metadata shows it; one zero byte for an optional item."""
+        """Return the encoded default for metadata, one zero byte for an optional item."""
         return b"\0" if self.is_optional else self.value_codec.encode(self.default)
 
     def decode(self, raw: bytes) -> Any:
-        """A stored value; StateCorrupted if it does not decode."""
+        """Decode a stored value. Raise StateCorrupted if it does not decode."""
         try:
             return self.value_codec.decode(raw)
         except DecodeError as error:
             raise StateCorrupted(f"{self.attribute}: {error}") from error
 
     def put(self, storage_key: bytes, value: Any) -> None:
-        """Write `value`; encoded now, so that one out of range fails here, unless the item asked otherwise."""
+        """Write `value`, encoded at once unless `encode_late` is set, so that a value out of range fails here."""
         encode = self.value_codec.encode
         self._overlay.store(storage_key, encode if self.encode_late else encode(value), value)
 
@@ -132,13 +135,13 @@ class StorageItem:
         return self.prefix + b"".join([hasher.function(codec.encode(key)) for hasher, codec, key in parts])
 
     def _unhashed(self, storage_key: bytes, begin: int, position: int) -> tuple[Any, int]:
-        """The key number `position` that lies at `begin` in a storage key, and where it ends."""
+        """Return the key number `position` at offset `begin` of a storage key, and its end."""
         begin += self.hashers[position].prefix_bytes
         key, end = self.key_codecs[position].decode_prefix(storage_key[begin:])
         return key, begin + end
 
     def _entries(self, known: tuple[Any, ...], behind: bytes = b"") -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """What lies under the first keys `known`: (the keys that follow, value), in the order of the storage keys."""
+        """Yield the entries under the first keys `known`: (remaining keys, value), in the order of the storage keys."""
         prefix = self._hashed(known)
         for storage_key in self._overlay.keys(prefix, behind):
             keys, end = [], len(prefix)
@@ -156,15 +159,15 @@ class StorageValue(StorageItem, Generic[T]):
     """One value."""
 
     def __init__(self, *, default: T = _ABSENT, name: str = "", doc: str = "") -> None:
-        """`name` replaces the CamelCase of the attribute's name."""
+        """Declare a value. `name` replaces the CamelCase of the attribute's name."""
         super().__init__(default, name, doc)
 
     def key(self) -> bytes:
-        """The storage key."""
+        """Return the storage key."""
         return self.prefix
 
     def get(self) -> T:
-        """The value, or the default."""
+        """Return the value, or the default."""
         value = self._overlay.load(self.prefix, self.decode)
         return self.default if value is None else value  # type: ignore[no-any-return]
 
@@ -173,11 +176,11 @@ class StorageValue(StorageItem, Generic[T]):
         self.put(self.prefix, value)
 
     def remove(self) -> None:
-        """Forget the value."""
+        """Remove the value."""
         self._overlay.store(self.prefix, None, None)
 
     def exists(self) -> bool:
-        """Whether a value is stored."""
+        """Return True if a value is stored."""
         return self._overlay.load(self.prefix, self.decode) is not None
 
 
@@ -193,10 +196,10 @@ class StorageMap(StorageItem, Generic[K, V]):
         doc: str = "",
         encode_late: bool = False,
     ) -> None:
-        """`hasher` may be TWOX_64_CONCAT where nobody can choose the keys.
+        """Declare a map. `hasher` may be TWOX_64_CONCAT if nobody can choose the keys.
 
-        `encode_late` encodes each entry once, at the end of the block: for entries that are written by almost every
-        transaction, and only where their writer makes sure that every value fits.
+        `encode_late` encodes each entry once, at the end of the block. Use it for entries that almost every transaction
+        writes, and only if the writer ensures that every value fits its type.
         """
         super().__init__(default, name, doc)
         self.hashers = (hasher,)
@@ -204,12 +207,12 @@ class StorageMap(StorageItem, Generic[K, V]):
         self._keys: dict[K, bytes]
 
     def prepare(self, overlay: Overlay) -> None:
-        """Every binding has a cache of hashed keys of its own."""
+        """Set the overlay, and create this binding's own cache of hashed keys."""
         super().prepare(overlay)
         self._keys = {}
 
     def key(self, key: K) -> bytes:
-        """The storage key of `key`."""
+        """Return the storage key of `key`."""
         return self.prefix + self.hashers[0].function(self.key_codecs[0].encode(key))
 
     def _at(self, key: K) -> bytes:
@@ -219,14 +222,14 @@ class StorageMap(StorageItem, Generic[K, V]):
         return known
 
     def __getitem__(self, key: K) -> V:
-        """The value under `key`, or the default."""
-        # Every transaction reads the same few accounts several times: a key that is hashed already costs no call.
+        """Return the value under `key`, or the default."""
+        # Every transaction reads the same few accounts several times, so a cached key costs no method call.
         value = self._overlay.load(self._keys.get(key) or self._at(key), self.decode)
         return self.default if value is None else value  # type: ignore[no-any-return]
 
     def __setitem__(self, key: K, value: V) -> None:
         """Store `value` under `key`."""
-        # `put` of a key that is hashed already, without the calls: a transfer writes three times.
+        # `put` inlined for cached keys: a transfer writes three times.
         encode = self.value_codec.encode
         self._overlay.store(self._keys.get(key) or self._at(key), encode if self.encode_late else encode(value), value)
 
@@ -235,22 +238,22 @@ class StorageMap(StorageItem, Generic[K, V]):
         self._overlay.store(self._at(key), None, None)
 
     def __contains__(self, key: K) -> bool:
-        """Whether an entry is stored under `key`."""
+        """Return True if an entry is stored under `key`."""
         return self._overlay.load(self._at(key), self.decode) is not None
 
     def keys(self, *, behind: K | None = None) -> Iterator[K]:
-        """Every key, in the order of the storage keys (which looks random, and is the same everywhere).
+        """Yield every key, in the order of the storage keys (which looks random, and is the same on every node).
 
-        With `behind`, which need not be there, those that come after it.
+        With `behind`, yield only the keys after it. `behind` need not exist.
         """
         for storage_key in self._overlay.keys(self.prefix, b"" if behind is None else self._at(behind)):
             yield self._unhashed(storage_key, len(self.prefix), 0)[0]
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Every entry, in the order of `keys`."""
+        """Yield every entry, in the order of `keys`."""
         for storage_key in self._overlay.keys(self.prefix):
             key = self._unhashed(storage_key, len(self.prefix), 0)[0]
-            self._keys[key] = storage_key  # not to be hashed anew: an era's turn lists thousands
+            self._keys[key] = storage_key  # saves hashing it again: the end of an era lists thousands
             yield key, self[key]
 
 
@@ -265,16 +268,16 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
         name: str = "",
         doc: str = "",
     ) -> None:
-        """`hashers` are those of the first and the second key."""
+        """Declare a map. `hashers` are for the first and the second key."""
         super().__init__(default, name, doc)
         self.hashers = hashers
 
     def key(self, keys: tuple[K1, K2]) -> bytes:
-        """The storage key of a pair."""
+        """Return the storage key of a pair."""
         return self._hashed(keys)
 
     def __getitem__(self, keys: tuple[K1, K2]) -> V:
-        """The value under both keys, or the default."""
+        """Return the value under both keys, or the default."""
         return self._value(self.key(keys))  # type: ignore[no-any-return]
 
     def __setitem__(self, keys: tuple[K1, K2], value: V) -> None:
@@ -286,13 +289,13 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
         self._overlay.store(self.key(keys), None, None)
 
     def __contains__(self, keys: tuple[K1, K2]) -> bool:
-        """Whether an entry is stored under both keys."""
+        """Return True if an entry is stored under both keys."""
         return self._overlay.load(self.key(keys), self.decode) is not None
 
     def under(self, first: K1, *, behind: K2 | None = None) -> Iterator[tuple[K2, V]]:
-        """The entries of one first key: (second key, value), in the order of the storage keys.
+        """Return the entries of one first key: (second key, value), in the order of the storage keys.
 
-        With `behind`, a second key that need not be there, those that come after it.
+        With `behind`, return only those after this second key, which need not exist.
         """
         start = b"" if behind is None else self.key((first, behind))
         return ((second, value) for (second,), value in self._entries((first,), start))
@@ -305,8 +308,8 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
 class StorageTripleMap(StorageItem, Generic[K1, K2, K3, V]):
     """Values by three keys, listable by the first one or two: `item[first, second, third]`.
 
-    Keys and metadata are those of the SDK's `StorageNMap`: the hashed keys one after the other, a tuple with a hasher
-    for each of them.
+    Keys and metadata are those of the SDK's `StorageNMap`: the hashed keys one after the other, and a tuple with a
+    hasher for each of them.
     """
 
     def __init__(
@@ -317,16 +320,16 @@ class StorageTripleMap(StorageItem, Generic[K1, K2, K3, V]):
         name: str = "",
         doc: str = "",
     ) -> None:
-        """`hashers` are those of the three keys, in order."""
+        """Declare a map. `hashers` are for the three keys, in order."""
         super().__init__(default, name, doc)
         self.hashers = hashers
 
     def key(self, keys: tuple[K1, K2, K3]) -> bytes:
-        """The storage key of a triple."""
+        """Return the storage key of a triple."""
         return self._hashed(keys)
 
     def __getitem__(self, keys: tuple[K1, K2, K3]) -> V:
-        """The value under the three keys, or the default."""
+        """Return the value under the three keys, or the default."""
         return self._value(self.key(keys))  # type: ignore[no-any-return]
 
     def __setitem__(self, keys: tuple[K1, K2, K3], value: V) -> None:
@@ -338,7 +341,7 @@ class StorageTripleMap(StorageItem, Generic[K1, K2, K3, V]):
         self._overlay.store(self.key(keys), None, None)
 
     def __contains__(self, keys: tuple[K1, K2, K3]) -> bool:
-        """Whether an entry is stored under the three keys."""
+        """Return True if an entry is stored under the three keys."""
         return self._overlay.load(self.key(keys), self.decode) is not None
 
     @overload
@@ -346,7 +349,7 @@ class StorageTripleMap(StorageItem, Generic[K1, K2, K3, V]):
     @overload
     def under(self, first: K1, second: K2, /) -> Iterator[tuple[K3, V]]: ...
     def under(self, *known: Any) -> Iterator[Any]:
-        """The entries of a first key: ((second, third), value); of a first and a second key: (third, value)."""
+        """Return the entries of a first key: ((second, third), value), or of a first and second key: (third, value)."""
         if len(known) == 1:
             return self._entries(known)
         return ((third, value) for (third,), value in self._entries(known))
@@ -357,10 +360,10 @@ class StorageTripleMap(StorageItem, Generic[K1, K2, K3, V]):
 
 
 def camel_case(attribute: str) -> str:
-    """`total_issuance` as `TotalIssuance`, the form of names in metadata and storage keys."""
+    """Return an attribute's name in the form of metadata and storage keys: `total_issuance` as `TotalIssuance`."""
     return "".join(part.capitalize() for part in attribute.split("_"))  # deterministic: our own names
 
 
 def storage_prefix(pallet: str, item: str) -> bytes:
-    """The 32 bytes that every storage key of an item begins with."""
+    """Return the first 32 bytes of every storage key of an item."""
     return twox_128(pallet.encode()) + twox_128(item.encode())

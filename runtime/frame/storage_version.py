@@ -1,8 +1,8 @@
-"""Which form a pallet's storage has, as the SDK writes it, and what brings an older one into the form of now.
+"""The version of a pallet's storage, as the SDK stores it, and the migration from older versions.
 
-A program that stores something otherwise than the one before declares a higher `storage_version` and says in `migrate`
-what becomes of what it finds. The first block that it executes on an older state begins with that, before any hook; a
-chain begins with the versions of its program. So nodes change programs at a height that they agree on.
+A release that changes the form of stored values declares a higher `storage_version`, and converts the old form in
+`migrate`. The first block that it executes on an older state starts with that migration, before any hook. A new chain
+starts with the versions of its program. Nodes thereby change programs at an agreed height.
 """
 
 from collections.abc import Iterable
@@ -18,30 +18,30 @@ _ITEM = b":__STORAGE_VERSION__:"
 
 
 class Versioned(Protocol):
-    """A pallet, as far as it matters here."""
+    """The attributes of a pallet that this module uses."""
 
     storage_version: ClassVar[int]
     overlay: Overlay
 
     def migrate(self, found: int) -> Weight:
-        """Bring storage of an older version into the form of now."""
+        """Convert storage of an older version into the current form. Return the weight."""
         ...
 
 
 def version_key(pallet: str) -> bytes:
-    """Where the version of a pallet's storage lies."""
+    """Return the storage key of a pallet's storage version."""
     return twox_128(pallet.encode()) + twox_128(_ITEM)
 
 
 def version_value(version: int) -> bytes:
-    """A version as it is stored."""
+    """Return a version as stored bytes."""
     return version.to_bytes(VERSION_BYTES, "little")
 
 
 def migrate(pallets: Iterable[Versioned]) -> Weight | None:
-    """Bring the storage of each pallet into the form that it declares; what that weighed, None where nothing was to do.
+    """Convert the storage of each pallet into its declared form. Return the weight, None if nothing changed.
 
-    StateCorrupted where a newer program has written it.
+    Raise StateCorrupted if a newer program has written the storage.
     """
     spent = None
     for pallet in pallets:

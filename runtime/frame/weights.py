@@ -1,15 +1,17 @@
-"""How much a block may hold: weights, lengths, and the constants that clients read about them.
+"""The limits of a block: weights, lengths, and the constants that clients read about them.
 
 One unit of reference time is a picosecond on the reference machine, which verifies an ed25519 signature in `SIGNATURE`
 (one core of a 2024 server, CPython 3.11). Weights are measured in signatures of the same run (`make weights`), so that
-the tables do not depend on the machine. `EXTRINSIC_BASE` is everything that is not the call: opening and checking the
+the tables do not depend on the machine. `EXTRINSIC_BASE` covers everything but the call: decoding and checking the
 extrinsic, fee and nonce, its events, its share of both roots and of the disk.
 
-A block weighs what it takes the one thread of a node that executes blocks, and `BLOCK_MAX` is three quarters of the
-shortest slot: the rest is for the block to travel, and for votes. Signatures are no part of that: a worker process
-checks them, mostly before the block is there, and `EXTRINSICS_PER_BLOCK_MAX` bounds what that takes to half a slot. Who
-withholds what he puts into a full block has it executed by others up to so much later, and loses by it what he would by
-missing his slot.
+A block's weight is the time of the one thread of a node that executes blocks. `BLOCK_MAX` is three quarters of the
+shortest slot. The rest is for the block's way to the other nodes, and for votes. Signatures are not part of the weight:
+a worker process checks them, mostly before the block arrives, and `EXTRINSICS_PER_BLOCK_MAX` bounds that time to half a
+slot.
+
+An author that withholds the transactions of a full block prevents this early check. Other nodes then execute the block
+up to half a slot later, which costs the author as much as a missed slot.
 """
 
 from runtime.encoding.codec import U32, U64, struct
@@ -18,45 +20,47 @@ from runtime.frame.block_weights import WEIGHTS
 
 MICROSECOND = 1_000_000
 SIGNATURE = Weight(40 * MICROSECOND, 0)
-"""One ed25519 signature verified: what the reference machine is."""
+"""The verification of one ed25519 signature, which defines the reference machine."""
 BLOCK_MAX = Weight(750_000 * MICROSECOND, 16 * 1024 * 1024)
-"""Hooks, inherents and extrinsics of a block together: 0.75 of a slot of a second."""
+"""The most weight of a block's hooks, inherents and extrinsics together: 0.75 of a one-second slot."""
 MANDATORY_MAX = Weight(600_000 * MICROSECOND, 0)
-"""Hooks and inherents of a block: extrinsics have a fifth of it, whatever happens. Hooks keep to it by their
-budgets, and an inherent whose author chooses its length by refusing what there is no room for."""
+"""The most weight of a block's hooks and inherents, so that a fifth always remains for extrinsics. Weight meters keep
+hooks within it. An inherent of a length that its author chooses is refused if there is no room for it."""
 NORMAL_LENGTH_PERCENT = 75
 BLOCK_BASE = WEIGHTS["block"]
-"""An empty block: header, time, the hooks that always do the same, roots, disk."""
+"""The weight of an empty block: header, time, hooks of constant cost, roots, disk."""
 EXTRINSIC_BASE = WEIGHTS["extrinsic"]
 BLOCK_LENGTH_MAX_BYTES = 5 * 1024 * 1024
 EXTRINSIC_LENGTH_MAX_BYTES = 512 * 1024
-"""Of an inherent; attestations are the long one."""
+"""The most bytes of an inherent. Attestations are the long one."""
 SIGNED_LENGTH_MAX_BYTES = 128 * 1024
-"""Of a signed extrinsic: anybody may send one, and calls inside calls take up to a microsecond for every two bytes."""
+"""The most bytes of a signed extrinsic. Anyone may send one, and nested calls take up to a microsecond for every two
+bytes."""
 EXTRINSICS_PER_BLOCK_MAX = 12_000
-"""Checking the signatures of so many takes a worker half a slot: 12,000 x 40 us."""
+"""The most extrinsics of a block. A worker checks their signatures in half a slot: 12,000 x 40 us."""
 
 
 def work(reads: int = 0, writes: int = 0, microseconds: int = 0) -> Weight:
-    """The weight of a call that touches so many entries and computes so long besides."""
+    """Return the weight of a call with these reads and writes of entries, and this much other computation."""
     time = reads * DB_WEIGHT.read + writes * DB_WEIGHT.write + microseconds * MICROSECOND
     return Weight(time, 0)
 
 
 def class_limit(kind: DispatchClass) -> Weight | None:
-    """What all extrinsics of a class may weigh together with the others; None: no limit."""
+    """Return the weight up to which an extrinsic of a class fits, other classes included. None means no limit."""
     return None if kind is DispatchClass.Mandatory else BLOCK_MAX
 
 
 def length_limit(kind: DispatchClass) -> int:
-    """Bytes of extrinsics up to which one of this class may be added."""
+    """Return the total bytes of extrinsics up to which one of this class may be added."""
+    # Ordinary transactions leave a quarter of the bytes to other classes, attestations above all.
     share = NORMAL_LENGTH_PERCENT if kind is DispatchClass.Normal else 100
     return BLOCK_LENGTH_MAX_BYTES * share // 100
 
 
 @struct(path="sp_weights::RuntimeDbWeight")
 class DbWeight:
-    """Reference time of one read and of one write."""
+    """The reference time of one read and of one write."""
 
     read: U64
     write: U64
@@ -83,7 +87,7 @@ class WeightsOfClasses:
 
 @struct(path="frame_system::limits::BlockWeights")
 class BlockWeights:
-    """What a block may weigh."""
+    """The weight limits of a block."""
 
     base_block: Weight
     max_block: Weight
@@ -92,7 +96,7 @@ class BlockWeights:
 
 @struct(path="frame_support::dispatch::PerDispatchClass", params={"T": U32})
 class LengthsOfClasses:
-    """Bytes that a block may hold when one of each class is added."""
+    """The most bytes of a block for adding one extrinsic of each class."""
 
     normal: U32
     operational: U32
@@ -101,7 +105,7 @@ class LengthsOfClasses:
 
 @struct(path="frame_system::limits::BlockLength")
 class BlockLength:
-    """How many bytes of extrinsics a block may hold."""
+    """The most bytes of extrinsics of a block."""
 
     max: LengthsOfClasses
 
