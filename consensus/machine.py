@@ -194,7 +194,7 @@ class Machine:
         self._now_ms = 0
         self.deadline_ms = 0
 
-    # --- the shell's side
+    # --- interface for the shell
 
     @property
     def final(self) -> BlockFacts:

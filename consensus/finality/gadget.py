@@ -216,7 +216,7 @@ class Gadget:
         self.pending_final: Certificate | None = None
         self._clock = RoundClock(self._parameters)
 
-    # --- what comes in
+    # --- input
 
     def receive_proposal(self, signed: SignedProposal) -> bool:
         """Process a leader's proposal. Return True if it is new. Raise InvalidVoteError if it is invalid."""
@@ -283,7 +283,7 @@ class Gadget:
         """Return certificates of this epoch that the sender of `need` lacks, oldest first, for one message."""
         return tuple(islice(self.rounds.lacked_by(need.parent_round, need.final_round), CERTIFICATES_PER_MESSAGE_MAX))
 
-    # --- what follows from it
+    # --- actions
 
     def advance(self, now_ms: int) -> None:
         """Do everything that is due. Call it after each event."""

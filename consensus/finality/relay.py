@@ -91,7 +91,7 @@ class BallotRelay:
         """Return the time of the next announcement in ms, None if there is none."""
         return self._due_ms if self._standings else None
 
-    # --- what peers show
+    # --- state of peers
 
     def note_need(self, peer: bytes, need: NeedCerts) -> bool:
         """Note a peer's announced position and links. Return True if they are new."""
@@ -130,7 +130,7 @@ class BallotRelay:
         standing.entered = max(standing.entered, entered)
         standing.final = max(standing.final, final)
 
-    # --- passing on
+    # --- relaying
 
     def pass_vote(self, message: Vote, source: bytes | None) -> list[Effect]:
         """Return the messages with a verified ballot, to each peer without a link to its voter."""

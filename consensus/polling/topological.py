@@ -30,7 +30,7 @@ class Topological:
         self.lock: bytes | None = None
         self._instances: dict[bytes, Snowflake] = {}
 
-    # --- what others ask
+    # --- queries
 
     @property
     def is_processing(self) -> bool:
@@ -52,7 +52,7 @@ class Topological:
             return ()
         return tuple(zip(self.thresholds.conditions, instance.confidence, strict=True))
 
-    # --- what changes it
+    # --- changes
 
     def insert(self, facts: BlockFacts) -> bool:
         """Add a block. Return False if it is known or dead."""
@@ -156,7 +156,7 @@ class Topological:
                 self._rebuild(parent, instance.preference)
         self._settle()
 
-    # --- the rules behind it
+    # --- rules
 
     def _is_open(self, parent: bytes) -> bool:
         """Return True if the current set decides which child of a block is accepted."""

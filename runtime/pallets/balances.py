@@ -1,12 +1,14 @@
-"""Who owns how many grains, and how they move.
+"""The ledger: the grains of each account, and their transfers.
 
-Invariant: all accounts' `free + reserved` add up to `total_issuance`, and with `burned` to what was
-issued at genesis. Nothing issues grains afterwards; `retire` is the one way in which they end.
-What is reserved is held for a case of a reason, all of it: for each account `reserved` is the sum of its `holds`, and
-these of its `held_cases`. A case pays from what it holds, never from what another does.
-The maps of locks, named reserves and freezes stay empty: clients of a Substrate chain look for them.
-An account lives while it owns the existential deposit or anything reserved, or another pallet sustains it; what is left
-below is burned as dust. Reserved grains are held by pallets (bonds, escrow); frozen ones are merely not spendable.
+Invariant: all accounts' `free + reserved` add up to `total_issuance`, and with `burned` to the issuance at genesis.
+Nothing issues grains afterwards. Only `retire` destroys them. Every reserved grain is held for a case of a reason: an
+account's `reserved` is the sum of its `holds`, which are the sums of its `held_cases`. A case pays from its own holds
+only.
+
+The maps of locks, named reserves and freezes stay empty, but clients of a Substrate chain look for them.
+
+An account lives while it owns the existential deposit or anything reserved, or another pallet sustains it. A smaller
+rest is burned as dust. Reserved grains are held by pallets (bonds, escrow). Frozen grains are merely not spendable.
 """
 
 from collections.abc import Sequence
@@ -34,10 +36,10 @@ from runtime.pallets.hold_book import AccountHolds, HoldBook
 from runtime.pallets.system import AccountData, AccountInfo, KilledAccount, NewAccount, System
 from runtime.pallets.weights import WEIGHTS
 
-# What `pallet_balances` of the SDK keeps besides balances and holds, in its layout: here nothing is ever kept in it.
+# The maps of the SDK's `pallet_balances` besides balances and holds, in its layout. They are always empty.
 #
-# Wallets, explorers and exchanges read these maps before they say what an account may spend; an empty one is an answer,
-# one that is missing is an error to them.
+# Wallets, explorers and exchanges read these maps to compute a spendable balance. To them an empty map is an
+# answer, and a missing one an error.
 LOCKS_MAX = 50
 
 LockIdentifier = Annotated[bytes, Fixed(8)]
@@ -45,7 +47,7 @@ LockIdentifier = Annotated[bytes, Fixed(8)]
 
 @named("pallet_balances::types::Reasons")
 class LockReasons(IntEnum):
-    """What locked grains may not be used for."""
+    """The forbidden uses of locked grains."""
 
     Fee = 0
     Misc = 1
@@ -54,7 +56,7 @@ class LockReasons(IntEnum):
 
 @struct(path="pallet_balances::types::BalanceLock", params={"Balance": Balance})
 class BalanceLock:
-    """Grains that may not be spent; there are none."""
+    """Grains that may not be spent. There are none."""
 
     id: LockIdentifier
     amount: Balance
@@ -63,7 +65,7 @@ class BalanceLock:
 
 @struct(path="pallet_balances::types::ReserveData", params={"ReserveIdentifier": LockIdentifier, "Balance": Balance})
 class ReserveData:
-    """Grains reserved under a name; there are none."""
+    """Grains reserved under a name. There are none."""
 
     id: LockIdentifier
     amount: Balance
@@ -71,12 +73,12 @@ class ReserveData:
 
 @named("ogpu_runtime::RuntimeFreezeReason")
 class RuntimeFreezeReason(IntEnum):
-    """Why grains are frozen by this pallet: nobody asks it to."""
+    """The reasons of this pallet to freeze grains. There are none."""
 
 
 @struct(path="frame_support::traits::tokens::misc::IdAmount", params={"Id": RuntimeFreezeReason, "Balance": Balance})
 class FrozenAmount:
-    """Grains frozen for a reason; there are none."""
+    """Grains frozen for a reason. There are none."""
 
     id: RuntimeFreezeReason
     amount: Balance
@@ -89,7 +91,7 @@ AccountFreezes = Annotated[tuple[FrozenAmount, ...], Bounded(LOCKS_MAX)]
 
 @named("frame_support::traits::tokens::misc::BalanceStatus")
 class BalanceStatus(IntEnum):
-    """Which part of an account receives."""
+    """The part of an account that receives."""
 
     Free = 0
     Reserved = 1
@@ -105,7 +107,7 @@ class Endowed:
 
 @event(1)
 class DustLost:
-    """What an account had left was too little to live on, and was burned."""
+    """The rest of an account was below the existential deposit and was burned."""
 
     account: AccountId
     amount: Balance
@@ -113,7 +115,7 @@ class DustLost:
 
 @event(2)
 class Transfer:
-    """Grains moved."""
+    """Grains were transferred."""
 
     from_: AccountId
     to: AccountId
@@ -122,7 +124,7 @@ class Transfer:
 
 @event(4)
 class Reserved:
-    """Free grains were put aside for a purpose."""
+    """Free grains were reserved for a purpose."""
 
     who: AccountId
     amount: Balance
@@ -138,7 +140,7 @@ class Unreserved:
 
 @event(6)
 class ReserveRepatriated:
-    """Reserved grains went to another account."""
+    """Reserved grains were transferred to another account."""
 
     from_: AccountId
     to: AccountId
@@ -148,7 +150,7 @@ class ReserveRepatriated:
 
 @event(7)
 class Deposit:
-    """Grains came in, such as a returned fee."""
+    """An account received grains, such as a returned fee."""
 
     who: AccountId
     amount: Balance
@@ -156,7 +158,7 @@ class Deposit:
 
 @event(8)
 class Withdraw:
-    """Grains were taken, such as a fee."""
+    """Grains were taken from an account, such as a fee."""
 
     who: AccountId
     amount: Balance
@@ -179,7 +181,7 @@ class Burned:
 
 
 class Balances(Pallet, index=2):
-    """The ledger. Other pallets move value through its verbs, never by writing accounts."""
+    """The ledger. Other pallets move value through its methods, never by writing accounts."""
 
     system: System
 
@@ -221,48 +223,48 @@ class Balances(Pallet, index=2):
 
     @call(index=0, weight=WEIGHTS["Balances.transfer_allow_death"])
     def transfer_allow_death(self, origin: Signed, dest: MultiAddress, value: CompactBalance) -> None:
-        """Send `value`; the sender's account may end by it."""
+        """Send `value` grains. This may end the sender's account."""
         self.transfer(origin.account, dest, value, keep_alive=False)
 
     @call(index=3, weight=WEIGHTS["Balances.transfer_keep_alive"])
     def transfer_keep_alive(self, origin: Signed, dest: MultiAddress, value: CompactBalance) -> None:
-        """Send `value`, but nothing that the sender's account needs to live on."""
+        """Send `value` grains, unless that would end the sender's account."""
         self.transfer(origin.account, dest, value, keep_alive=True)
 
     @call(index=4, weight=WEIGHTS["Balances.transfer_all"])
     def transfer_all(self, origin: Signed, dest: MultiAddress, keep_alive: bool) -> None:
-        """Send everything that may be sent."""
+        """Send the whole spendable balance."""
         self.transfer(origin.account, dest, self.spendable_balance(origin.account, keep_alive), keep_alive)
 
     @call(index=10, weight=WEIGHTS["Balances.burn"])
     def burn(self, origin: Signed, value: CompactBalance, keep_alive: bool) -> None:
-        """Destroy `value` of the signer's own grains."""
+        """Destroy `value` grains of the signer."""
         self.debit(origin.account, value, keep_alive)
         self.retire(value)
         self.emit(Burned(origin.account, value))
 
     def free_balance(self, who: bytes) -> int:
-        """Grains of `who` that are not reserved."""
+        """Return the grains of `who` that are not reserved."""
         return self.system.account[who].data.free
 
     def reserved_balance(self, who: bytes) -> int:
-        """Grains of `who` that are put aside."""
+        """Return the reserved grains of `who`."""
         return self.system.account[who].data.reserved
 
     def spendable_balance(self, who: bytes, keep_alive: bool = False) -> int:
-        """How much `who` can pay now."""
+        """Return the grains that `who` can pay."""
         info = self.system.account[who]
         return self.spendable_of(info.data, keep_alive and not info.sufficients)
 
     def spendable_of(self, data: AccountData, keep_alive: bool = False) -> int:
-        """How much an account with this balance can pay."""
+        """Return the grains that an account with this balance can pay."""
         spendable = _unfrozen(data)
         if keep_alive:
             spendable = min(spendable, data.free + data.reserved - self.existential_deposit)
         return max(0, spendable)
 
     def transfer(self, source: bytes, target: bytes, amount: int, keep_alive: bool = False) -> None:
-        """Move free grains; FundsUnavailable, NotExpendable or BelowMinimum if they cannot."""
+        """Transfer free grains. Raise FundsUnavailable, NotExpendable or BelowMinimum if that is impossible."""
         if source == target:
             ensure(amount <= self.spendable_balance(source, keep_alive), FundsUnavailable)
         else:
@@ -282,7 +284,7 @@ class Balances(Pallet, index=2):
         self._write(who, info, data.free - amount, data.reserved, data.frozen)
 
     def credit(self, who: bytes, amount: int) -> None:
-        """Put grains that were debited into an account; too few to open an account with are burned."""
+        """Add debited grains to an account. Burn them if they are too few to create it."""
         if amount == 0:
             return
         info = self.system.account[who]
@@ -293,12 +295,12 @@ class Balances(Pallet, index=2):
         self._write(who, info, info.data.free + amount, info.data.reserved, info.data.frozen)
 
     def retire(self, amount: int) -> None:
-        """End grains that were debited: the issuance falls."""
+        """Burn debited grains: the issuance falls."""
         self.total_issuance.set(self.total_issuance.get() - amount)
         self.burned.set(self.burned.get() + amount)
 
     def begin_transaction(self, who: bytes, fee: int) -> None:
-        """Use up the account's next nonce and take `fee`: one write, since every transaction does both."""
+        """Use the account's next nonce and take `fee`, in one write, because every transaction does both."""
         info = self.system.account[who]
         data = info.data
         ensure(fee <= _unfrozen(data), FundsUnavailable)
@@ -306,18 +308,18 @@ class Balances(Pallet, index=2):
         self.emit(Withdraw(who, fee))
 
     def deposit(self, who: bytes, amount: int) -> None:
-        """`credit` with its event, for fees and rewards."""
+        """Call `credit` and emit its event, for fees and rewards."""
         self.credit(who, amount)
         self.emit(Deposit(who, amount))
 
     # ------------------------------------------------------------------------------------------------------- holds
 
     def held(self, who: bytes, hold: Hold) -> int:
-        """What an account holds for a case."""
+        """Return an account's hold for a case, in grains."""
         return self.held_cases[who, hold]
 
     def hold(self, who: bytes, hold: Hold, amount: int) -> None:
-        """Hold free grains for a case; FundsUnavailable if there are too few. Frozen grains may be held."""
+        """Hold free grains for a case. Frozen grains may be held. Raise FundsUnavailable if there are too few."""
         info = self.system.account[who]
         ensure(amount <= info.data.free, FundsUnavailable)
         if amount:
@@ -325,11 +327,11 @@ class Balances(Pallet, index=2):
             self.emit(Reserved(who, amount))
 
     def release(self, who: bytes, hold: Hold, amount: int) -> None:
-        """Give grains that are held for a case back to their owner."""
+        """Return held grains of a case to their owner."""
         self.pay_held(who, hold, ((who, amount),))
 
     def pay_held(self, who: bytes, hold: Hold, shares: Sequence[tuple[bytes | None, int]]) -> None:
-        """Pay (payee, amount) from what `who` holds for a case: its own part becomes free, what nobody gets burns."""
+        """Pay (payee, amount) from the hold of `who` for a case. Its own share becomes free, a share of None burns."""
         own = sum(amount for payee, amount in shares if payee == who)
         paid = sum(amount for _, amount in shares)
         if not paid:
@@ -347,7 +349,7 @@ class Balances(Pallet, index=2):
                 self.credit(payee, amount)
 
     def rededicate(self, who: bytes, source: Hold, target: Hold, amount: int) -> None:
-        """Hold for the case `target` what was held for `source`."""
+        """Move `amount` of a hold from the case `source` to the case `target`."""
         if amount:
             info = self.system.account[who]
             self.book.change(who, source, -amount)
@@ -355,30 +357,30 @@ class Balances(Pallet, index=2):
             assert held == info.data.reserved, "what is reserved is held for a case"
 
     def check_ended(self, hold: Hold) -> None:
-        """Where a case ends: nobody holds anything for it."""
+        """Assert that no account holds anything for an ended case."""
         assert not self.case_totals[hold], "nothing is held for a case that has ended"
 
     @cached_property
     def book(self) -> HoldBook:
-        """Where holds are written down."""
+        """The record of holds."""
         return HoldBook(self.holds, self.held_cases, self.case_totals)
 
     def _hold(self, who: bytes, info: AccountInfo, hold: Hold, delta: int, *, free: int) -> None:
         reserved = info.data.reserved + delta
         held = self.book.change(who, hold, delta)
-        # one grain that is reserved for nothing, or held and not reserved, stops here
+        # Catches a grain that is reserved without a hold, or held and not reserved.
         assert held == reserved, "what is reserved is held for a case"
         self._write(who, info, free, reserved, info.data.frozen)
 
     def entrust(self, who: bytes, keeper: bytes, hold: Hold, amount: int) -> None:
-        """Have an account of the chain's own hold an account's free grains for a case; FundsUnavailable if too few."""
+        """Move free grains to an account of the chain, held there for a case. Raise FundsUnavailable if too few."""
         self.debit(who, amount)
         self.credit(keeper, amount)
         self.emit(Transfer(who, keeper, amount))
         self.hold(keeper, hold, amount)
 
     def sustain(self, who: bytes, reasons: int) -> None:
-        """Add to the reasons for which an account lives whatever it owns, or end some; after the last, dust ends."""
+        """Add or remove reasons for which an account lives without a deposit. After the last, dust is burned."""
         info = self.system.account[who]
         sufficients = info.sufficients + reasons
         assert sufficients >= 0, "a reason to live ends once"
@@ -386,12 +388,12 @@ class Balances(Pallet, index=2):
         self._write(who, changed, info.data.free, info.data.reserved, info.data.frozen)
 
     def set_frozen(self, who: bytes, amount: int) -> None:
-        """Keep the last `amount` of what `who` owns from being spent; reserved grains count towards it."""
+        """Freeze the last `amount` grains of `who`. Reserved grains count towards it."""
         info = self.system.account[who]
         self._write(who, info, info.data.free, info.data.reserved, amount)
 
     def genesis(self, config: dict[str, Any]) -> None:
-        """`{"balances": [[address or hex, grains], ...]}`: the allocations, which are the whole issuance."""
+        """Allocate `{"balances": [[address or hex, grains], ...]}`, which is the whole issuance."""
         for text, amount in config.get("balances", []):
             who = account_from_text(text)
             if who in self.system.account or amount < self.existential_deposit:
@@ -405,12 +407,12 @@ class Balances(Pallet, index=2):
     def _write(
         self, who: bytes, info: AccountInfo, free: int, reserved: int, frozen: int, *, uses_nonce: bool = False
     ) -> None:
-        """Replace the balance in `info`: the one place where one is written. Opens and ends accounts."""
+        """Replace the balance in `info`, and create or end the account. All balances are written here."""
         dust = free if not reserved and free < self.existential_deposit and not info.sufficients else 0
         alive = 1 if free - dust or reserved or info.sufficients else 0
         data = AccountData(free - dust, reserved, frozen if alive else 0, info.data.flags)
         consumers = 1 if reserved or data.frozen else 0
-        # The record outlives the balance: with its nonce gone, old immortal transactions could be replayed (ADR 11).
+        # The record outlives the balance: without its nonce, old immortal transactions could be replayed (ADR 11).
         self.system.account[who] = AccountInfo(info.nonce + uses_nonce, consumers, alive, info.sufficients, data)
         if alive > info.providers:
             self.emit(NewAccount(who))
@@ -423,6 +425,6 @@ class Balances(Pallet, index=2):
 
 
 def _unfrozen(data: AccountData) -> int:
-    """What may be spent of a balance: reserved grains count towards the frozen ones."""
-    # Every transfer asks several times: `max` would take longer than all the rest.
+    """Return the spendable part of a balance. Reserved grains count towards the frozen ones."""
+    # Every transfer calls this several times: `max` would take longer than all the rest.
     return data.free if data.frozen <= data.reserved else data.free - (data.frozen - data.reserved)

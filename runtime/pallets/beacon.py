@@ -1,12 +1,12 @@
-"""Epochs, randomness and the newest final block, as far as the chain itself must know them.
+"""Epochs, randomness and the newest final block, as far as the chain itself needs them.
 
-The value of block h is `H(value of h-1 || VRF output of h)`. Whoever needs chance for something recorded at height b
-takes `value_at(b + 2)`, in the first block whose `final_height()` is at least b + 2: by then nobody can change it, and
-at b nobody knew it. Header rules (consensus) have checked the VRF proof and the certificate; here is checked what
-execution alone can see. `final_height` counts this block's own reference, since hooks run before extrinsics.
+The value of block h is `H(value of h-1 || VRF output of h)`. To draw for a record of height b, a pallet takes
+`value_at(b + 2)`, in the first block with `final_height()` of at least b + 2. At b nobody knew the value, and from then
+on nobody can change it. Header rules (consensus) have checked the VRF proof and the certificate. This pallet checks
+only what needs the state. `final_height` includes this block's own reference, since hooks run before extrinsics.
 
-The seed of an epoch is the chain of hashes over the seed before it and the VRF outputs in the first two thirds of
-the epoch before it, in the order of blocks; the first block of an epoch must refer to a final block that covers them.
+The seed of an epoch is a chain of hashes over the previous seed and the VRF outputs in the first two thirds of the
+previous epoch, in the order of blocks. The first block of an epoch must refer to a final block that covers them.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from runtime.frame.pallet import Constant, Hasher, Pallet, StorageMap, StorageVa
 from runtime.pallets.system import BLOCK_HASH_COUNT, NO_HASH, System
 
 WINDOW_BLOCKS = BLOCK_HASH_COUNT
-"""How long the values of blocks are kept."""
+"""The number of blocks for which values are kept."""
 
 
 @struct
@@ -33,7 +33,7 @@ class FinalBlock:
 
 
 class Beacon(Pallet, index=6):
-    """What chance and finality look like from inside a block."""
+    """Randomness and finality inside a block."""
 
     system: System
 
@@ -67,27 +67,27 @@ class Beacon(Pallet, index=6):
         self._extend(pre_digest.vrf_output)
 
     def value_at(self, height: int) -> bytes | None:
-        """The beacon's value at a height; None if it lies ahead or was dropped."""
+        """Return the beacon's value at a height, None if it lies ahead or was dropped."""
         return self.values[height]
 
     def final_height(self) -> int:
-        """The height of the newest final block that the chain knows of."""
+        """Return the height of the newest final block that the chain knows."""
         return self.final.get().height
 
     def epoch(self) -> int:
-        """The epoch of this block: block 1 is the first of epoch 0."""
+        """Return the epoch of this block. Block 1 is the first of epoch 0."""
         return self.epoch_of(self.system.number.get())
 
     def epoch_of(self, height: int) -> int:
-        """The epoch of a height."""
+        """Return the epoch of a height."""
         return max(height - 1, 0) // self.epoch_blocks
 
     def seed(self) -> bytes:
-        """The seed of this block's epoch."""
+        """Return the seed of this block's epoch."""
         return self.epoch_seed.get()
 
     def seed_of(self, epoch: int) -> bytes | None:
-        """The seed of this epoch, or of the next one when its outputs are all in; None otherwise."""
+        """Return the seed of this epoch, or of the next one once all its outputs are in. None otherwise."""
         number = self.system.number.get()
         if epoch == self.epoch():
             return self.epoch_seed.get()
@@ -95,15 +95,15 @@ class Beacon(Pallet, index=6):
         return self.next_seed.get() if epoch == self.epoch() + 1 and covered else None
 
     def is_epoch_end(self, height: int) -> bool:
-        """Whether the block at a height is the last of its epoch."""
+        """Return True if the block at a height is the last of its epoch."""
         return height > 0 and height % self.epoch_blocks == 0
 
     def is_epoch_start(self, height: int) -> bool:
-        """Whether the block at a height is the first of its epoch."""
+        """Return True if the block at a height is the first of its epoch."""
         return height > 0 and (height - 1) % self.epoch_blocks == 0
 
     def genesis(self, config: dict[str, Any]) -> None:
-        """`{"seed": hex}`: the seed of epoch 0, from which everything else follows."""
+        """Start with the seed of epoch 0, `{"seed": hex}`, from which all others follow."""
         seed = bytes.fromhex(str(config.get("seed", NO_HASH.hex())).removeprefix("0x"))
         for item in (self.current, self.epoch_seed, self.next_seed):
             item.set(seed)
@@ -137,7 +137,7 @@ class Beacon(Pallet, index=6):
         epoch = self.epoch()
         if epoch == 0:
             return
-        # The seed draws the proposers of this epoch: it must not rest on outputs that can still be reverted.
+        # The seed draws the proposers of this epoch, so it must not depend on outputs that can still be reverted.
         if self.final_height() < (epoch - 1) * self.epoch_blocks + self._seeding_blocks():
             raise InvalidBlock("the outputs that make the epoch's seed are not final yet")
         self.epoch_seed.set(self.next_seed.get())

@@ -1,7 +1,8 @@
-"""ChainParameters: the one call that changes a number which the chain goes by.
+"""ChainParameters: the only call that changes a parameter.
 
-The numbers themselves lie under the pallets that declare them (`runtime.frame.parameter`). Always: a change is Root's,
-lies within the bounds, touches no frozen parameter and keeps every relation; it holds from the next block on.
+The parameters are stored under the pallets that declare them (`runtime.frame.parameter`). Invariant: only Root changes
+them, within the bounds, never a frozen one, and every relation keeps holding. A change takes effect with the next
+block.
 """
 
 from typing import Annotated
@@ -19,7 +20,7 @@ ParameterName = Annotated[str, Bounded(NAME_BYTES_MAX)]
 
 @event
 class ParameterSet:
-    """A parameter, such as `TransactionPayment.base_fee`, has another value from the next block on."""
+    """A parameter, such as `TransactionPayment.base_fee`, was changed from the next block on."""
 
     parameter: ParameterName
     old: Balance
@@ -31,22 +32,22 @@ class FrozenParameter(DispatchError):
 
 
 class OutOfBounds(DispatchError):
-    """The value lies beyond the parameter's bounds."""
+    """The value is out of the parameter's bounds."""
 
 
 class RelationBroken(DispatchError):
-    """With this value an inequality between the chain's numbers would not hold."""
+    """The value breaks a relation between the chain's numbers."""
 
 
 class ChainParameters(Pallet, index=13):
-    """Changes what the chain goes by."""
+    """Changes of parameters."""
 
     events = (ParameterSet,)
     errors = (FrozenParameter, OutOfBounds, RelationBroken)
 
     @call(index=0, weight=WEIGHTS["ChainParameters.set_parameter"])
     def set_parameter(self, origin: Root, change: ParameterChange) -> None:
-        """Give a parameter another value, from the next block on; nothing that is under way goes by it."""
+        """Set a parameter from the next block on. It does not affect work in progress."""
         parameter, value, book = change.parameter, change.value, self.context.parameters
         ensure(not parameter.is_frozen, FrozenParameter)
         ensure(parameter.holds(value), OutOfBounds)

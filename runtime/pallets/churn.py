@@ -1,25 +1,26 @@
-"""How much one election may change the set in office: the cut, a function of weights alone.
+"""The churn limit: the most that one election may change the active set, as a function of weights alone.
 
-From the old set, without the tombstoned, leavers go and joiners come, in order, as far as the bounds let them:
+From the old set, without its tombstoned members, leavers leave and joiners join, in order, within these bounds:
 
-- those who go weigh at most an eighth of the old set, or are one; those who come the same, and at most a quarter of the
-  new set together, for which one that comes alone may have to weigh less than its stake
-- whoever stays weighs its stake, and at most nine eighths of what it weighed
-- who should leave and may not yet keeps its seat and its weight
-- never fewer than four sit, or as many as did
+* Leavers weigh at most an eighth of the old set together, or are a single member.
+* Joiners weigh at most an eighth of the old set together, or are a single member. They also weigh at most a quarter of
+  the new set, for which a single joiner may have to weigh less than its stake.
+* A staying member weighs its stake, but at most nine eighths of its previous weight.
+* A member that should leave and may not yet keeps its seat and its weight.
+* At least four members remain, or as many as there were.
 
-So whoever has just entered cannot stop the next set, and, but where one heavy member leaves, seven eighths of each set
-are in the next one.
+New members therefore cannot block the next set. Unless a single heavy member leaves, seven eighths of each set are in
+the next one.
 
-Always: the same on every node; tombstoned members sit on only where nobody else is left.
+Invariant: the result is the same on every node. Tombstoned members stay only if nobody else is left.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-SHARE = 8  # one part in so many of the old set may go, and come
-COMERS_SHARE = 3  # who comes weighs at most one part in so many of those who stay: a quarter of the new set
-SEATS_LEAST = 4  # below them no member may fail
+SHARE = 8  # divides the old set's weight: the most that may leave, and join
+COMERS_SHARE = 3  # divides the staying weight: the most of the joiners, a quarter of the new set
+SEATS_LEAST = 4  # a smaller set tolerates no failed member
 
 Weights = Mapping[bytes, int]
 """Weights by stash, positive."""
@@ -33,13 +34,14 @@ def cut(
     leaving: Mapping[bytes, int] = MappingProxyType({}),
     waiting: Mapping[bytes, int] = MappingProxyType({}),
 ) -> dict[bytes, int]:
-    """The next set, from the one in office and all candidates, best first, of whom `seats` are elected.
+    """Return the next set, from the active set and all candidates, best first, of which `seats` are elected.
 
-    Whoever of the old set is no candidate (chilled, jailed, absent) goes first: who has waited for that since the first
-    epoch that `leaving` names before who waits for a shorter time, so that nobody is kept by others who come and leave
-    again and again; of those who do not wait yet the heaviest, because nobody else does what they leave undone. Then
-    who was out-ranked, the last one first. Of those who come, who has waited for room since the first epoch that
-    `waiting` names goes first, then the best of those who do not wait yet.
+    Members that do not stand for election (chilled, jailed, absent) leave first. Among them the longest wait goes
+    first, counted from the epoch in `leaving`, so that others that join and leave repeatedly cannot keep a member in.
+    Without a wait the heaviest goes first, because nobody does its work meanwhile. Then out-ranked members leave, the
+    last-ranked first.
+
+    Joiners with the longest wait for room come first, counted from the epoch in `waiting`, then the best-ranked.
     """
     base = {stash: weight for stash, weight in old.items() if stash not in tombstoned}
     if not base:
@@ -78,7 +80,7 @@ def _in_order_of_coming(base: Weights, elected: Sequence[bytes], waiting: Mappin
 
 
 def _how_many(weights: Iterable[int], room: int) -> int:
-    """How many of them, in order, weigh no more than `room` together; one always may."""
+    """Return the number of first weights that add up to at most `room`, and one at least."""
     count = total = 0
     for weight in weights:
         total += weight
@@ -89,12 +91,12 @@ def _how_many(weights: Iterable[int], room: int) -> int:
 
 
 def _weight(old: int, stake: int) -> int:
-    """What a member that stays weighs: stake that arrives at once does not decide at once."""
+    """Return the weight of a staying member. New stake raises it slowly, so that it cannot decide at once."""
     return min(stake, old + old // SHARE)
 
 
 def _come(comers: Weights, staying: Weights, old_total: int, seats: int) -> dict[bytes, int]:
-    """Those of the elected who may enter, in their order, with their weights."""
+    """Return the elected joiners that may enter, in their order, with their weights."""
     least = sum(staying.values()) // COMERS_SHARE
     count = min(_how_many(comers.values(), min(old_total // SHARE, least)), max(0, seats - len(staying)))
     entering = {stash: min(comers[stash], least) for stash in list(comers)[:count]}

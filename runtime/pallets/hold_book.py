@@ -1,8 +1,8 @@
-"""The book of what is held: by account and case, with its sums by account and reason, and by case.
+"""The book of holds: by account and case, with sums by account and reason, and by case.
 
-Always: for each account, what it holds for the cases of a reason adds up to its entry for that reason; for each case,
-what all accounts hold adds up to its total; no entry is zero. A change reads and writes four entries, however many
-cases an account has and however many accounts a case: a provider may have thousands of open units.
+Invariant: an account's holds for the cases of a reason add up to its entry for that reason. All accounts' holds for a
+case add up to the case's total. No entry is zero. A change reads and writes four entries, however many cases an account
+or accounts a case has: a provider may have thousands of open units.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from runtime.frame.storage import StorageDoubleMap, StorageMap
 
 @struct(path="frame_support::traits::tokens::misc::IdAmount", params={"Id": HoldReason, "Balance": Balance})
 class HeldAmount:
-    """Grains held for a reason: for all its cases together."""
+    """Grains held for a reason, over all its cases."""
 
     id: HoldReason
     amount: Balance
@@ -27,16 +27,16 @@ AccountHolds = Annotated[tuple[HeldAmount, ...], Bounded(HOLD_REASONS_MAX)]
 
 @dataclass(frozen=True, slots=True)
 class HoldBook:
-    """Writes down what is held. It moves no money: Balances does, and says so here."""
+    """The record of holds. It moves no money: Balances does, and reports here."""
 
     by_reason: StorageMap[AccountId, AccountHolds]
     by_case: StorageDoubleMap[AccountId, Hold, Balance]
     totals: StorageMap[Hold, Balance]
 
     def change(self, who: bytes, hold: Hold, delta: int) -> int:
-        """Hold so much more or less of an account for a case; what is held of the account for all there is."""
+        """Change an account's hold for a case by `delta` grains. Return the sum of all its holds."""
         amount = self.by_case[who, hold] + delta
-        # not a DispatchError: whoever pays knows what the case holds, so a shortage is a mistake of ours
+        # Not a DispatchError: the paying pallet knows what the case holds, so a shortage is a bug.
         assert amount >= 0, "a case pays from what it holds itself, and no more"
         if amount:
             self.by_case[who, hold] = amount

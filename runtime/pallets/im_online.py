@@ -1,10 +1,11 @@
-"""Heartbeats: how somebody without a seat shows that it is on line, as an inherent of any author.
+"""Heartbeats: signs of life of candidates without a seat, as an inherent of any author.
 
-A node signs, once an epoch, the number and the hash of a block that is final for it: one of that epoch, or the last one
-before, with which it began. Nobody could have said that sooner, and there is such a block also where finality comes
-once an epoch, with its last block. Always: a heartbeat counts for the epoch that was open after its block, and for the
-stash that it names, once; a block whose heartbeats break a rule is invalid; one `problem` decides for authors,
-importers and pools.
+Once an epoch, a node signs the number and hash of a block that it sees as final: a block of that epoch, or the last
+block before it. Nobody could sign that hash before the block existed. Such a block exists even if finality comes only
+once an epoch, with the epoch's last block.
+
+Invariant: a heartbeat counts once, for its stash, for the epoch that was open after its block. A block with an invalid
+heartbeat is invalid. Authors, importers and pools all decide by `problem`.
 """
 
 from itertools import pairwise
@@ -23,13 +24,13 @@ from runtime.pallets.system import System
 from runtime.pallets.weights import WEIGHTS
 
 HEARTBEATS_MAX = 64
-"""Of a block: an epoch of 60 blocks has room for nearly as many as there may be candidates."""
+"""The most heartbeats of a block: an epoch of 60 blocks has room for nearly every possible candidate."""
 KIND = b"beat"
 
 
 @struct
 class SeenFinal:
-    """What is signed: who saw which block, of that number, as final."""
+    """The signed statement: `stash` sees the block with this number and hash as final."""
 
     stash: AccountId
     number: BlockNumber
@@ -38,7 +39,7 @@ class SeenFinal:
 
 @struct
 class Heartbeat:
-    """That a candidate's node is there and follows the chain, signed with the session key that it registered."""
+    """A candidate's statement that its node follows the chain, signed with its registered session key."""
 
     seen: SeenFinal
     signature: Signature
@@ -48,7 +49,7 @@ Heartbeats = Annotated[tuple[Heartbeat, ...], Bounded(HEARTBEATS_MAX)]
 
 
 def heartbeat_payload(genesis: bytes, seen: SeenFinal) -> bytes:
-    """The bytes that are signed; `genesis` is the hash of block 0 (32 bytes)."""
+    """Return the bytes to sign. `genesis` is the hash of block 0 (32 bytes)."""
     return domain(KIND, genesis, codec(SeenFinal).encode(seen))
 
 
@@ -64,7 +65,7 @@ class HeartbeatReceived:
 
 
 class ImOnline(Pallet, index=17):
-    """The inherent, and what makes a heartbeat good. The SDK's name; nobody is punished here."""
+    """The inherent, and the check of heartbeats. The SDK's name, but absence has no punishment here."""
 
     system: System
     beacon: Beacon
@@ -74,9 +75,10 @@ class ImOnline(Pallet, index=17):
 
     @call(index=0, weight=_attach_weight)
     def attach(self, origin: Unsigned, heartbeats: Heartbeats) -> PostDispatch:
-        """Put the heartbeats that the author has into the block. InvalidBlock if one is not good."""
+        """Attach the author's heartbeats to the block. Raises InvalidBlock if one is invalid."""
         if not heartbeats:
             raise InvalidBlock("no heartbeats")
+        # One order, so that a set of heartbeats has exactly one encoding and no stash appears twice.
         if any(low.seen.stash >= high.seen.stash for low, high in pairwise(heartbeats)):
             raise InvalidBlock("heartbeats are out of order, or one is there twice")
         weight = _attach_weight(heartbeats)
@@ -92,11 +94,11 @@ class ImOnline(Pallet, index=17):
         return PostDispatch(actual_weight=weight)
 
     def room(self) -> Weight:
-        """What the heartbeats of the block under construction may weigh."""
+        """Return the weight left for heartbeats in the block under construction."""
         return Weight(max(0, self.context.mandatory_left), 0)
 
     def problem(self, heartbeat: Heartbeat) -> str:
-        """Why it may not be attached now; empty if it may. Cheap checks come before the signature."""
+        """Return why a heartbeat may not be attached, empty if it may. Cheap checks come before the signature."""
         seen = heartbeat.seen
         candidate = self.stake.candidates[seen.stash]
         if candidate is None:

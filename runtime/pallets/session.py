@@ -1,4 +1,4 @@
-"""Who validates, in the form that explorers read, with the SDK's names: a mirror of what TrustStake elected.
+"""The active set in the form that explorers read, with the SDK's names: a mirror of TrustStake's elections.
 
 A session is an epoch.
 """
@@ -20,19 +20,19 @@ Validators = Annotated[tuple[AccountId, ...], Bounded(VALIDATORS_MAX)]
 
 @event(0)
 class NewSession:
-    """A session began; sessions are epochs."""
+    """A session began. Sessions are epochs."""
 
     session_index: U32
 
 
 class NoAssociatedValidator(DispatchError):
-    """The account does not offer to validate: `TrustStake.validate` takes the first keys."""
+    """The account is no candidate. Register its first keys with `TrustStake.validate`."""
 
 
 class Session(Pallet, index=5):
-    """The validators in office, and the call by which they change their keys.
+    """The active set, and the call that changes a validator's keys.
 
-    There is no `purge_keys` as in the SDK: a candidate has keys, and stops to be one with `TrustStake.chill`.
+    The SDK's `purge_keys` is missing: a candidate always has keys, and withdraws with `TrustStake.chill`.
     """
 
     beacon: Beacon
@@ -49,9 +49,9 @@ class Session(Pallet, index=5):
 
     @call(index=0, weight=WEIGHTS["Session.set_keys"])
     def set_keys(self, origin: Signed, keys: SessionKeys, proof: KeysProof) -> None:
-        """Replace the session and VRF key of the signer's node; the next set that is elected has the new ones.
+        """Replace the session and VRF key of the signer's node, from the next elected set on.
 
-        Until then the old ones go on; a session key that has sat belongs to the signer for ever.
+        Until then the old keys stay in use. A session key that was in an active set belongs to the signer for ever.
         """
         stash = origin.account
         candidate = known(self.stake.candidates[stash], NoAssociatedValidator)
@@ -61,12 +61,12 @@ class Session(Pallet, index=5):
         self.stake.set_candidate(stash, changed)
 
     def on_initialize(self) -> None:
-        """Begin the session with its epoch; in the block that elects, say whether the next has other validators."""
+        """Begin a session with its epoch, and note whether the next one has other validators."""
         if self.beacon.is_epoch_start(self.stake.system.number.get()):
             self._begin(self.beacon.epoch())
 
     def genesis(self, config: dict[str, Any]) -> None:
-        """Session 0, with the validators of the chain specification, whom TrustStake has seated."""
+        """Start session 0 with the validators of the chain specification, which TrustStake has seated."""
         self._begin(0)
 
     def _begin(self, epoch: int) -> None:

@@ -1,7 +1,7 @@
-"""The keys of a validator's machine, and the proof that whoever registers them holds their secrets.
+"""The keys of a validator's node, and the proof that their registrant holds the secrets.
 
-Without the proof anybody could register a key that somebody else has shown, and keep its owner out. The proof names the
-stash, so it is no use to whoever reads it, in the pool or in a block.
+Without the proof anyone could register a key that another validator has shown, and keep its owner out. The proof names
+the stash, so a copy from the pool or a block is useless to others.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ STASH_BYTES = 32
 
 @struct
 class SessionKeys:
-    """What a validator signs blocks and votes with, and what draws its slots. The SDK's name and use."""
+    """The keys that sign a validator's blocks and votes, and draw its slots. The SDK's name and use."""
 
     session: _Key
     vrf: _Key
@@ -29,14 +29,14 @@ class SessionKeys:
 
 @struct
 class KeysProof:
-    """One statement by each of the two keys over `proof_payload`."""
+    """A signature of `proof_payload` by each of the two keys."""
 
     session: Signature
     vrf: Annotated[bytes, Fixed(vrf.PROOF_BYTES)]
 
 
 def proof_payload(genesis: bytes, stash: bytes, keys: SessionKeys) -> bytes:
-    """What both keys state: on this chain, the account `stash` (32 bytes) may register the two of them."""
+    """Return the statement that both keys sign: on this chain, `stash` (32 bytes) may register the two of them."""
     if len(stash) != STASH_BYTES:
         raise ValueError(f"a stash has {STASH_BYTES} bytes, not {len(stash)}")
     return domain(KIND, genesis, stash + codec(SessionKeys).encode(keys))
@@ -45,16 +45,17 @@ def proof_payload(genesis: bytes, stash: bytes, keys: SessionKeys) -> bytes:
 def prove_keys(
     genesis: bytes, stash: bytes, keys: SessionKeys, sign: Callable[[bytes], bytes], vrf_seed: bytes
 ) -> KeysProof:
-    """The proof, where the secrets are: `sign` is the session key's ed25519 (64 bytes), `vrf_seed` has 32 bytes."""
+    """Return the proof. `sign` is the session key's ed25519 (64 bytes), `vrf_seed` has 32 bytes."""
     payload = proof_payload(genesis, stash, keys)
     _, proof = vrf.prove(vrf_seed, payload)
     return KeysProof(sign(payload), proof)
 
 
 def verify_keys(genesis: bytes, stash: bytes, keys: SessionKeys, proof: KeysProof) -> bool:
-    """Whether the holder of both secrets lets `stash` register the keys. About 360 us, and less for most that do not.
+    """Return True if the holder of both secrets allows `stash` to register the keys.
 
-    A key of small order proves nothing: anybody can sign for one.
+    It takes about 360 us, and less for most invalid proofs. A key of small order proves nothing: anyone can sign for
+    it.
     """
     payload = proof_payload(genesis, stash, keys)
     return (

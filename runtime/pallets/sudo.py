@@ -1,4 +1,4 @@
-"""One account with the powers of Root, on development chains only (`genesis` leaves it out of all others)."""
+"""One account with the powers of Root, on development chains only: `genesis` leaves it out of all others."""
 
 from typing import Any
 
@@ -23,25 +23,25 @@ from runtime.pallets.weights import WEIGHTS
 
 @event(0)
 class Sudid:
-    """The key made a call as Root."""
+    """The holder of the key made a call as Root."""
 
     sudo_result: DispatchResultField
 
 
 @event(1)
 class KeyChanged:
-    """Another account holds the key."""
+    """Another account received the key."""
 
     old: AccountId | None
     new: AccountId
 
 
 class RequireSudo(DispatchError):
-    """Only the holder of the key may do this."""
+    """Only the holder of the key may make this call."""
 
 
 class Sudo(Pallet, index=12):
-    """The key, and what it may do."""
+    """The key, and the calls of its holder."""
 
     key: StorageValue[AccountId | None] = StorageValue(doc="The account with the powers of Root.")
 
@@ -50,7 +50,7 @@ class Sudo(Pallet, index=12):
 
     @call(index=0, weight=lambda call: call.weight + WEIGHTS["Sudo.sudo"])
     def sudo(self, origin: Signed, call: Call) -> PostDispatch:
-        """Make a call as Root. It is free, and succeeds whatever the call comes to."""
+        """Make a call as Root. It is free, and succeeds even if the inner call fails."""
         self._require(origin)
         try:
             self.dispatch(call, Root())
@@ -81,7 +81,7 @@ class Sudo(Pallet, index=12):
         return FREE
 
     def genesis(self, config: dict[str, Any]) -> None:
-        """`{"key": address}`."""
+        """Set the key to `{"key": address}`, if given."""
         if "key" in config:
             self.key.set(account_from_text(config["key"]))
 

@@ -1,7 +1,7 @@
-"""The block under execution, and what the chain knows of every account.
+"""The block under execution, and the chain's record of every account.
 
-SDK layout: clients read `Account`, `Events`, `BlockHash`, `Number` and `ParentHash` by these names.
-An account's nonce only rises, also when its balance ends: an old transaction is never valid again.
+SDK layout: clients read `Account`, `Events`, `BlockHash`, `Number` and `ParentHash` by these names. An account's nonce
+only rises, even after its balance ends, so an old transaction never becomes valid again.
 """
 
 from typing import Annotated, Any
@@ -29,13 +29,13 @@ from runtime.frame.weights import BLOCK_LENGTH, BLOCK_WEIGHTS, DB_WEIGHT, BlockL
 from runtime.pallets.weights import WEIGHTS
 
 BLOCK_HASH_COUNT = 2400
-"""How many block hashes are kept: the longest life of a mortal transaction."""
+"""The number of stored block hashes, which is the longest life of a mortal transaction."""
 REMARK_BYTES_MAX = 64 * 1024
 EVENTS_PER_BLOCK_MAX = 1_000_000
 KIBIBYTE = 1_024
 TOPICS_MAX = 16
 NEW_ACCOUNT_FLAGS = 1 << 127
-"""Set in every account by current SDKs: balances use holds and freezes rather than old locks."""
+"""Set in every account by current SDKs: balances use holds and freezes instead of old locks."""
 NO_HASH = bytes(32)
 CODE_KEY = b":code"
 
@@ -45,7 +45,7 @@ Remark = Annotated[bytes, Bounded(REMARK_BYTES_MAX)]
 
 @struct(path="pallet_balances::types::AccountData", params={"Balance": Balance})
 class AccountData:
-    """What Balances keeps of an account: `free` and `reserved` are what it owns; `frozen` may not be spent."""
+    """The balance of an account: it owns `free` and `reserved`, and may not spend `frozen`."""
 
     free: Balance = 0
     reserved: Balance = 0
@@ -66,7 +66,7 @@ class AccountInfo:
 
 @struct(path="frame_system::EventRecord", params={"E": RuntimeEvent, "T": Hash})
 class EventRecord:
-    """An event, and when in the block it happened."""
+    """An event, and the phase of the block in which it happened."""
 
     phase: Phase
     event: RuntimeEvent
@@ -78,7 +78,7 @@ EventRecords = Annotated[tuple[EventRecord, ...], Bounded(EVENTS_PER_BLOCK_MAX)]
 
 @struct(path="frame_system::LastRuntimeUpgradeInfo")
 class LastRuntimeUpgradeInfo:
-    """Which rules executed the last block."""
+    """The version of the rules that executed the last block."""
 
     spec_version: CompactU32
     spec_name: Annotated[str, Bounded(64)]
@@ -86,7 +86,7 @@ class LastRuntimeUpgradeInfo:
 
 @struct(path="frame_support::dispatch::PerDispatchClass", params={"T": Weight})
 class ConsumedWeight:
-    """What the block's extrinsics weigh so far, by class."""
+    """The weight of the block's extrinsics so far, by class."""
 
     normal: Weight = Weight()
     operational: Weight = Weight()
@@ -95,14 +95,14 @@ class ConsumedWeight:
 
 @event(0)
 class ExtrinsicSuccess:
-    """An extrinsic did what it asked for."""
+    """An extrinsic succeeded."""
 
     dispatch_info: DispatchInfo
 
 
 @event(1)
 class ExtrinsicFailed:
-    """An extrinsic failed; only its fee and its nonce remain."""
+    """An extrinsic failed. Only its fee and its nonce remain."""
 
     dispatch_error: DispatchErrorField
     dispatch_info: DispatchInfo
@@ -110,21 +110,21 @@ class ExtrinsicFailed:
 
 @event(3)
 class NewAccount:
-    """An account came to own something."""
+    """An account was created."""
 
     account: AccountId
 
 
 @event(4)
 class KilledAccount:
-    """An account owns nothing any more."""
+    """An account ended: it owns nothing."""
 
     account: AccountId
 
 
 @event(5)
 class Remarked:
-    """Somebody noted something."""
+    """An account put a remark on the chain."""
 
     sender: AccountId
     hash: Hash
@@ -135,7 +135,7 @@ def _remark_weight(name: str, remark: bytes) -> Weight:
 
 
 class System(Pallet, index=0):
-    """The ground that every other pallet stands on."""
+    """The base of every other pallet."""
 
     account: StorageMap[AccountId, AccountInfo] = StorageMap(
         default=AccountInfo(), doc="Every account.", encode_late=True
@@ -179,35 +179,35 @@ class System(Pallet, index=0):
         self.emit(Remarked(origin.account, blake2_256(remark)))
 
     def initialize(self, number: int, parent_hash: bytes, digest: Digest) -> None:
-        """Begin block `number` on `parent_hash`; `digest` is the header's, without seal."""
+        """Begin block `number` on `parent_hash`. `digest` is the header's, without seal."""
         self.number.set(number)
         self.parent_hash.set(parent_hash)
         self.digest.set(digest)
         self.block_hash[number - 1] = parent_hash
         expired = number - 1 - self.block_hash_count
-        if expired > 0:  # the hash of block 0 stays: every transaction is checked against it
+        if expired > 0:  # block 0's hash stays: every transaction is checked against it
             del self.block_hash[expired]
         self._note_upgrade()
 
     def finalize(self) -> None:
-        """End the block: store its events, forget what only mattered inside."""
+        """End the block: store its events, and drop values that matter only within the block."""
         self._store_events()
         self.extrinsic_count.remove()
         self.all_extrinsics_len.remove()
 
     def note_extrinsics(self, count: int, length: int, weight: ConsumedWeight) -> None:
-        """How many extrinsics the block has, how many bytes they take, and what they weigh."""
+        """Store the number of extrinsics in the block, their bytes and their weight."""
         self.extrinsic_count.set(count)
         self.all_extrinsics_len.set(length)
         self.block_weight.set(weight)
 
     def genesis(self, config: dict[str, Any]) -> None:
-        """Nothing to configure: block 0 has no digest and no events."""
+        """Start with height 0. Block 0 has no configuration, no digest and no events."""
         self.number.set(0)
         self._note_upgrade()
 
     def _store_events(self) -> None:
-        """Encode the events straight from the log: the same bytes as `EventRecords`, at a third of the time."""
+        """Encode the events directly from the log: the same bytes as `EventRecords`, in a third of the time."""
         events = self.overlay.events
         self.event_count.set(len(events))
         encode_event = self.context.event_codec.encode
@@ -216,14 +216,14 @@ class System(Pallet, index=0):
         seen = success = None
         phase_bytes = success_bytes = b""
         for phase, emitted in events:
-            # All events of an extrinsic share one phase object: it is encoded once for them.
+            # All events of an extrinsic share one phase object, which is encoded once.
             if phase is not seen:
                 seen = phase
                 phase_bytes = _PHASE.encode(phase)
             if type(emitted) is not ExtrinsicSuccess:
                 parts.append(phase_bytes + encode_event(emitted) + no_topics)
                 continue
-            # Most extrinsics end alike, and then share their last event.
+            # Most extrinsics end with the same success event, which is also encoded once.
             if emitted is not success:
                 success = emitted
                 success_bytes = encode_event(emitted) + no_topics
@@ -231,7 +231,7 @@ class System(Pallet, index=0):
         self.overlay.store_raw(self.event_records.key(), b"".join(parts))
 
     def _note_upgrade(self) -> None:
-        """Keep what clients watch: `:code` must change with the rules, and there is no code to keep there."""
+        """Update `:code` with the rules, because clients watch it. This chain has no code there, only the version."""
         now = LastRuntimeUpgradeInfo(self.version.spec_version, self.version.spec_name)
         if self.last_runtime_upgrade.get() != now:
             self.last_runtime_upgrade.set(now)

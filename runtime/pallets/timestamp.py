@@ -1,4 +1,4 @@
-"""The time of a block: the first inherent of every block sets it to the start of the block's slot, exactly."""
+"""The time of a block: the first inherent of every block sets it to the exact start of the block's slot."""
 
 from runtime.blocks.digest import find_pre_digest
 from runtime.encoding.scale import DecodeError
@@ -10,7 +10,7 @@ from runtime.pallets.weights import WEIGHTS
 
 
 class Timestamp(Pallet, index=1):
-    """When this block is. SDK names, so that explorers show it."""
+    """The time of the block. SDK names, so that explorers show it."""
 
     system: System
 
@@ -21,7 +21,7 @@ class Timestamp(Pallet, index=1):
 
     @call(index=0, weight=WEIGHTS["Timestamp.set"])
     def set(self, origin: Unsigned, now: CompactMoment) -> None:
-        """Set the time of the block; InvalidBlock unless it is the start of the slot that the header names."""
+        """Set the time of the block. Raises InvalidBlock unless it is the start of the header's slot."""
         if self.did_update.get():
             raise InvalidBlock("the time was set twice")
         if now != self.slot_start():
@@ -30,17 +30,17 @@ class Timestamp(Pallet, index=1):
         self.did_update.set(True)
 
     def on_finalize(self) -> None:
-        """InvalidBlock if the time was not set."""
+        """Raise InvalidBlock if the time was not set."""
         if not self.did_update.get():
             raise InvalidBlock("the time was not set")
         self.did_update.remove()
 
     def slot_duration(self) -> int:
-        """Milliseconds of a slot."""
+        """Return the length of a slot in ms."""
         return 2 * self.minimum_period
 
     def slot_start(self) -> int:
-        """When the block's slot begins; slots are counted from the Unix epoch."""
+        """Return the start of the block's slot in Unix ms. Slots are counted from the Unix epoch."""
         try:
             pre_digest = find_pre_digest(self.system.digest.get())
         except DecodeError as error:

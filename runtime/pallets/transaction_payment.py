@@ -1,7 +1,7 @@
-"""Fees: taken before a call, corrected after it, burned at the end of the block; tips go to the author.
+"""Fees: taken before a call, corrected after it, burned at the end of the block. Tips go to the author.
 
-A fee is withdrawn for the declared weight and returned as far as the call turned out lighter, or wholly
-when it was a duty that succeeded. Between the extrinsics of a block the fees taken wait in `collected`.
+The fee for the declared weight is withdrawn first. The call returns the part for unused weight, or all of it after a
+duty that succeeded. Between the extrinsics of a block, collected fees wait in `collected`.
 """
 
 from functools import cached_property
@@ -32,7 +32,7 @@ Multiplier = Annotated[int, UInt(16), Named("sp_arithmetic::fixed_point::FixedU1
 
 @event(0)
 class TransactionFeePaid:
-    """What an extrinsic cost its signer in the end; `actual_fee` includes the tip."""
+    """An extrinsic's final fee was settled. `actual_fee` includes the tip."""
 
     who: AccountId
     actual_fee: Balance
@@ -40,7 +40,7 @@ class TransactionFeePaid:
 
 
 class TransactionPayment(Pallet, index=3):
-    """Who pays what for being in a block."""
+    """The fees of the extrinsics in a block."""
 
     system: System
     balances: Balances
@@ -74,23 +74,23 @@ class TransactionPayment(Pallet, index=3):
 
     @cached_property
     def prices(self) -> FeePrices:
-        """What fees are reckoned by in this block."""
+        """The prices of fees in this block."""
         return FeePrices(self.base_fee, self.byte_fee, self.weight_price)
 
     def fee(self, length: int, weight: Weight) -> InclusionFee:
-        """The fee of an extrinsic in this block, tip apart."""
+        """Return the fee of an extrinsic in this block, without tip."""
         return inclusion_fee(self.prices, length, weight, self.next_fee_multiplier.get())
 
     def total_fee(self, length: int, weight: Weight) -> int:
-        """The sum of the parts of `fee`."""
+        """Return the sum of the parts of `fee`."""
         return total_fee(self.prices, length, weight, self.next_fee_multiplier.get())
 
     def least_fee(self, length: int) -> int:
-        """What an extrinsic of `length` bytes costs at least, before anybody looks at its call."""
+        """Return the least fee of an extrinsic of `length` bytes, for any call."""
         return least_fee(self.prices, length)
 
     def settle(self, who: bytes, withdrawn: int, due: int, tip: int) -> None:
-        """After a call: return what was withdrawn beyond `due` (which includes the tip), pass on the rest."""
+        """Settle the fee after a call: refund the excess over `due` (which includes the tip), pass on the rest."""
         if withdrawn > due:
             self.balances.deposit(who, withdrawn - due)
         author = find_author(self.system.digest.get()) if tip else None
@@ -108,5 +108,5 @@ class TransactionPayment(Pallet, index=3):
         self.next_fee_multiplier.set(next_multiplier(self.next_fee_multiplier.get(), full))
 
     def genesis(self, config: dict[str, Any]) -> None:
-        """Begin with a multiplier of one."""
+        """Start with a multiplier of one."""
         self.next_fee_multiplier.set(MULTIPLIER_ONE)

@@ -1,4 +1,4 @@
-"""Several calls in one transaction: as many as succeed, all or none, or whichever succeed."""
+"""Several calls in one transaction: up to the first failure, all or none, or each on its own."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ Calls = Annotated[tuple[Call, ...], Bounded(BATCHED_CALLS_MAX)]
 
 
 def batch_weight(name: str, calls: tuple[Call, ...]) -> Weight:
-    """The weight of all calls, and a little for each."""
+    """Return the weight of all calls, plus a little for each."""
     total = WEIGHTS[name] + times(len(calls), WEIGHTS[f"{name} call"])
     for inner in calls:
         total += inner.weight
@@ -35,7 +35,7 @@ def batch_weight(name: str, calls: tuple[Call, ...]) -> Weight:
 
 @event(0)
 class BatchInterrupted:
-    """A call of a batch failed; those before it stand, those after it were not made."""
+    """A call of a batch failed. Earlier calls keep their effect, later ones were not made."""
 
     index: U32
     error: DispatchErrorField
@@ -58,16 +58,16 @@ class ItemCompleted:
 
 @event(4)
 class ItemFailed:
-    """One call of a batch failed and left nothing behind."""
+    """One call of a batch failed and changed nothing."""
 
     error: DispatchErrorField
 
 
 class _OutsideBatchAll:
-    """Every call but `Utility.batch_all`."""
+    """The filter of all calls but `Utility.batch_all`."""
 
     def allows(self, call: Call) -> bool:
-        """Whether it is another one."""
+        """Return True for any other call."""
         return call.name != "Utility.batch_all"
 
 
@@ -75,7 +75,7 @@ _OUTSIDE_BATCH_ALL = _OutsideBatchAll()
 
 
 class Utility(Pallet, index=4):
-    """Batches. Calls inside pay the fees of their weights; a duty inside a batch is not free."""
+    """Batches. The calls inside pay the fees of their weights. A duty inside a batch is not free."""
 
     batched_calls_limit: Constant[U32] = Constant(
         BATCHED_CALLS_MAX, name="batched_calls_limit", doc="How many calls a batch may hold."
@@ -85,7 +85,7 @@ class Utility(Pallet, index=4):
 
     @call(index=0, weight=lambda calls: batch_weight("Utility.batch", calls))
     def batch(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> PostDispatch:
-        """Make the calls until one fails; what came before it stands."""
+        """Make the calls until one fails. Earlier calls keep their effect."""
         for position, inner in enumerate(calls):
             try:
                 self.dispatch(inner, origin)
@@ -98,8 +98,8 @@ class Utility(Pallet, index=4):
 
     @call(index=2, weight=lambda calls: batch_weight("Utility.batch_all", calls))
     def batch_all(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> None:
-        """Make all calls, or none: the first failure is the batch's. It holds no other `batch_all`, at any depth."""
-        # as in the SDK, where Root may too
+        """Make all calls, or none: the first failure fails the batch. It may contain no `batch_all`, at any depth."""
+        # As in the SDK, where Root may nest them.
         inside = origin.within(_OUTSIDE_BATCH_ALL) if isinstance(origin, Signed) else origin
         for inner in calls:
             self.dispatch(inner, inside)
@@ -108,7 +108,7 @@ class Utility(Pallet, index=4):
 
     @call(index=4, weight=lambda calls: batch_weight("Utility.force_batch", calls))
     def force_batch(self, origin: Signed | Root | PalletOrigin, calls: Calls) -> None:
-        """Make all calls, whichever of them succeed."""
+        """Make all calls, even if some fail."""
         failed = False
         for inner in calls:
             try:

@@ -1,14 +1,16 @@
 """A delegator's position in a validator's pool, and the rewards of all positions, without ever listing them.
 
-`Pool.index` is what one share has earned since the pool began. An era's reward raises it once; a position takes the
-difference since it was last touched. A share earns in the eras that it stood for from beginning to end: what joined in
-an era is told apart until the position is next touched, and what the era paid by share is kept (`EraPosting`).
+`Pool.index` is the total earned by one share since the pool began. An era's reward raises it once. A position earns the
+difference since it was last touched. A share earns only in eras that it was in from start to end. Shares that joined in
+an era are therefore counted apart until the position is next touched, and the era's reward per share is kept
+(`EraPosting`).
 
-Always:
-* A pool's `shares` are the sum of its positions' shares, its `delegators` those that have any.
-* What positions may claim, with what they will have when touched, is at most the pool's `owed`; the rest of it, less
-  than a grain for each time that a position was touched, is dust, and swept when the last share goes.
-* Shares that came from another validator are marked with their answer, and those without one leave first.
+Invariants:
+
+* A pool's `shares` are the sum of its positions' shares, and its `delegators` the number of positions with shares.
+* The claims of all positions, brought up to date, are at most the pool's `owed`. The rest, less than a grain for each
+  time a position was touched, is dust. It is swept when the last share leaves.
+* Shares that came from another validator are marked with their answer. Shares without an answer leave first.
 """
 
 from dataclasses import dataclass, replace
@@ -22,37 +24,38 @@ from runtime.pallets.staking.slash_factors import Factors, Liability, left_of
 from runtime.pallets.staking.stakers import EraIndex
 
 INDEX_SCALE = 10**24
-"""Of `Pool.index`: a million shares to a grain, so that all grains there are lose less than one to its rounding."""
+"""The scale of `Pool.index`. With a million shares to a grain, its rounding loses less than one of all existing grains.
+"""
 MOVED_MAX = 8
-"""Moves that a position remembers; each is forgotten when evidence against the validator it came from is too old."""
+"""The most remembered moves of a position. A move is dropped once evidence against the old validator is too old."""
 
 
 @struct
 class Pool:
-    """What others have behind a validator, and what it has earned them."""
+    """The delegated stake behind a validator, and its rewards."""
 
     stake: SharePool = SharePool()
     joined: U128 = 0
-    """Of the shares, those that came in `joined_era`: they earn from the next era on."""
+    """The shares that came in `joined_era`: they earn from the next era on."""
     joined_era: EraIndex = 0
     index: U128 = 0
     owed: Balance = 0
-    """Earned and not yet paid."""
+    """The grains earned and not yet paid."""
     delegators: U32 = 0
 
 
 @struct
 class EraPosting:
-    """What an era paid for each share, kept for those that joined in it and did not earn."""
+    """An era's reward per share, kept for shares that joined in it and did not earn."""
 
     increment: U128 = 0
     shares: U128 = 0
-    """Of positions that were not touched since."""
+    """The shares of positions that were not touched since."""
 
 
 @struct
 class MovedShares:
-    """Shares that came from another validator, and bear its slashes still."""
+    """Shares that came from another validator, and still bear its slashes."""
 
     shares: U128
     answer: Liability
@@ -60,14 +63,14 @@ class MovedShares:
 
 @struct
 class Position:
-    """What an account has behind a validator."""
+    """An account's stake behind a validator."""
 
     shares: U128 = 0
     joined: U128 = 0
-    """Of the shares, those that came in `era`."""
+    """The shares that came in `era`."""
     era: EraIndex = 0
     index: U128 = 0
-    """The pool's, when the position was last touched."""
+    """The pool's index when the position was last touched."""
     owed: Balance = 0
     moved: Annotated[tuple[MovedShares, ...], Bounded(MOVED_MAX)] = ()
 
@@ -82,7 +85,7 @@ class PoolStep:
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """After shares left: `amount` goes with those without an answer and those with each, `dust` to nobody."""
+    """The result of leaving: the amount of the shares without an answer and of those with each answer, and dust."""
 
     pool: Pool
     position: Position
@@ -91,7 +94,10 @@ class Departed:
 
 
 def post(pool: Pool, reward: int, era: int) -> tuple[Pool, EraPosting | None, int]:
-    """Share an ended era's reward; the posting to keep if there is one, and what nobody is there to earn."""
+    """Pay an ended era's reward to a pool's shares.
+
+    Return the pool, the posting to keep if there is one, and the reward that no share was there to earn.
+    """
     joined = pool.joined if pool.joined_era == era else 0
     standing = pool.stake.shares - joined
     if not standing:
@@ -102,16 +108,16 @@ def post(pool: Pool, reward: int, era: int) -> tuple[Pool, EraPosting | None, in
 
 
 def earned(pool: Pool, position: Position, posting: EraPosting) -> int:
-    """What a position earned since it was last touched; `posting` is of the era in which its newest shares came."""
+    """Return a position's earnings since it was last touched. `posting` is for the era of its newest shares."""
     every = position.shares * (pool.index - position.index)
     return (every - position.joined * posting.increment) // INDEX_SCALE
 
 
 def touched(pool: Pool, position: Position, posting: EraPosting, era: int) -> tuple[Position, EraPosting]:
-    """Bring a position up to date, before anything else is done to it."""
+    """Bring a position up to date, before any other change."""
     owed = position.owed + earned(pool, position, posting)
     joined = position.joined if position.era == era else 0
-    # A posting is of an ended era: who joined in this one waits for another.
+    # A posting is for an ended era: shares that joined in the current one wait for its own posting.
     settled = position.joined - joined if posting.shares else 0
     return (
         replace(position, joined=joined, era=era, index=pool.index, owed=owed),
@@ -122,7 +128,10 @@ def touched(pool: Pool, position: Position, posting: EraPosting, era: int) -> tu
 def enter(
     pool: Pool, position: Position, amount: int, era: int, answered: Liability | None = None
 ) -> tuple[PoolStep, int]:
-    """Add `amount` to a position that is up to date, marked if it comes from another validator; and the dust."""
+    """Add `amount` to an up-to-date position, marked if `answered` is given. Also return the dust.
+
+    `answered` is the answer of stake that comes from another validator.
+    """
     joined = share_pool.join(pool.stake, amount)
     new_pool = replace(
         pool,
@@ -139,12 +148,12 @@ def enter(
 
 
 def free_shares(position: Position) -> int:
-    """The shares that answer for no other validator."""
+    """Return the number of shares that answer for no other validator."""
     return position.shares - sum(move.shares for move in position.moved)
 
 
 def depart(pool: Pool, position: Position, shares: int, era: int) -> Departed:
-    """Take shares out of a position that is up to date: those that answer for nobody first, then the oldest moves."""
+    """Take shares out of an up-to-date position: those without an answer first, then the oldest moves."""
     left = share_pool.leave(pool.stake, shares)
     rest, parts, moved = shares, [], []
     for share_count, answered in (
@@ -158,7 +167,7 @@ def depart(pool: Pool, position: Position, shares: int, era: int) -> Departed:
         if answered is not None and taken < share_count:
             moved.append(MovedShares(share_count - taken, answered))
     assert not rest, "a position has the shares that it gives up"
-    # Each part by itself, rounded down: what answers for an offence is no more than came to it.
+    # Each part is rounded down on its own: stake with an answer gets no more than its own shares are worth.
     amounts = tuple((answered, share_pool.worth(pool.stake, part)) for answered, part in parts)
     dust = left.dust + left.amount - sum(amount for _, amount in amounts)
     standing = _without(replace(pool, stake=left.pool), replace(position, moved=tuple(moved)), shares, era)
@@ -166,7 +175,7 @@ def depart(pool: Pool, position: Position, shares: int, era: int) -> Departed:
 
 
 def charge(pool: Pool, position: Position, place: int, factors: Factors, era: int) -> Departed:
-    """Take from the shares of one move what its old validator's offences took since."""
+    """Charge the shares of one move with the slashes of its old validator since they were last charged."""
     move = position.moved[place]
     kept = left_of(move.shares, move.answer, factors)
     left = share_pool.leave(pool.stake, move.shares - kept)
@@ -177,7 +186,7 @@ def charge(pool: Pool, position: Position, place: int, factors: Factors, era: in
 
 
 def pay(pool: Pool, position: Position) -> tuple[PoolStep, int]:
-    """Take out what a position that is up to date was owed."""
+    """Take the owed reward out of an up-to-date position."""
     paid = position.owed
     assert paid <= pool.owed, "positions claim no more than their pool earned"
     return PoolStep(replace(pool, owed=pool.owed - paid), replace(position, owed=0)), paid
@@ -191,7 +200,7 @@ def _with_moved(moves: tuple[MovedShares, ...], added: MovedShares) -> tuple[Mov
 
 
 def _without(pool: Pool, position: Position, shares: int, era: int) -> PoolStep:
-    """Less so many shares, which left the pool's stake already; what joined last goes first: it earns nothing yet."""
+    """Remove shares that have left the pool's stake. The newest go first, because they earn nothing yet."""
     unearned = min(shares, position.joined)
     remaining = position.shares - shares
     in_era = unearned if pool.joined_era == era else 0

@@ -1,7 +1,7 @@
 """Offence E1: two sealed headers of one author in one slot.
 
-Always: two headers and the keys that their author had in the epochs which they name prove it, whoever brings them, and
-wherever the author is since; one that signs once for a slot cannot be accused.
+Invariant: two headers and their author's keys in the epochs of these headers prove it, from any reporter, and wherever
+the author is since. An author that signs once for a slot cannot be accused.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from runtime.encoding.codec import DecodeError, codec
 
 @dataclass(frozen=True, slots=True)
 class ProvenDoubleHeader:
-    """Who proposed twice, for which slot, and the later epoch that its headers name."""
+    """The author that proposed twice, the slot, and the later epoch of its headers."""
 
     author: bytes
     slot: int
@@ -24,7 +24,7 @@ class ProvenDoubleHeader:
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """One sealed header, read."""
+    """A decoded sealed header."""
 
     id: bytes
     author: bytes
@@ -36,10 +36,10 @@ class _Statement:
 def double_proposal(
     first: bytes, second: bytes, genesis: bytes, session_key: Callable[[bytes, int], bytes | None]
 ) -> ProvenDoubleHeader | None:
-    """The offence that two encoded headers prove; None if they prove none.
+    """Return the offence that two encoded headers prove, None if they prove none.
 
-    `session_key` gives the key of an author's stash in an epoch, None if it had no seat. The two headers may be of two
-    epochs, at their edge, and bear two keys of one validator.
+    `session_key` returns the key of an author's stash in an epoch, None if it had no seat. The headers may belong to
+    two epochs, at their edge, and carry two keys of one validator.
     """
     left = _read(first)
     right = _read(second)
@@ -55,7 +55,7 @@ def double_proposal(
 
 
 def named_epochs(first: bytes, second: bytes) -> tuple[int, ...]:
-    """The epochs that two encoded headers name; none where one of them is no header of a slot."""
+    """Return the epochs of two encoded headers, () if one of them is malformed or without a slot."""
     left = _read(first)
     right = _read(second)
     return () if left is None or right is None else (left.epoch, right.epoch)

@@ -1,9 +1,9 @@
-"""The election: from the set in office, the candidates and what stands behind them, to the set of the next era.
+"""The election: from the active set, the candidates and their stake, to the set of the next era.
 
-How far one election may change the set is `churn.cut`'s; here is who stands for election, and what is written of the
-result. The same reading answers whoever asks who waits, and why (`outlook`).
+`churn.cut` limits the change of the set. This module decides who stands for election, and records the result. The same
+code answers why a candidate waits (`outlook`).
 
-Always: what is elected makes a set (1 to 128 members, each with weight, no key twice); else the old one goes on.
+Invariant: an elected set is valid (1 to 128 members, each with weight, no key twice). Otherwise the old set stays.
 """
 
 from collections.abc import Mapping
@@ -19,30 +19,30 @@ from runtime.pallets.staking.stakers import VALIDATORS_MAX, Seat, Seats, Waiter,
 from runtime.pallets.staking.staking_events import Jailed, SetElected
 
 JAIL_SHARE = 3
-"""Less than one part in so many of a set's weight is in jail: a failing network must not lock itself up."""
+"""Less than this fraction of a set's weight may be in jail: a failing network must not lock itself up."""
 
 
 @struct
 class Chance:
-    """How a candidate, or who sits, would fare in an election now."""
+    """The result of an election now, for a candidate or an active validator."""
 
     stash: AccountId
     stake: Balance
     weight: Balance
-    """In the set that would be elected; 0 for who is not in it."""
+    """Its weight in the elected set, 0 outside of it."""
     why: Why
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Who stands for election, best first, and who does not, with the reason."""
+    """The eligible candidates, best first, and the ineligible ones with the reason."""
 
     ranked: dict[bytes, int]
     unable: dict[bytes, Why]
 
 
 def elect(stake: StakeLedger, first: int) -> None:
-    """Elect those who sit from epoch `first` on, for an era: in the first block of the epoch before."""
+    """Elect the set from epoch `first` on, for an era, in the first block of the previous epoch."""
     old = stake.validators(first - 1)
     following = old
     if stake.elections_enabled:
@@ -61,13 +61,13 @@ def elect(stake: StakeLedger, first: int) -> None:
 
 
 def _elected(stake: StakeLedger, old: Seats, contest: Contest) -> Seats:
-    """The set that follows `old`, of those who stand for election; `old` where that makes none."""
+    """Return the set after `old`, from the eligible candidates. Return `old` if they make no valid set."""
     following = _next_set(stake, old, _cut(stake, old, contest))
     return following if _is_set(following) else old
 
 
 def outlook(stake: StakeLedger, ended: int) -> tuple[Chance, ...]:
-    """How everybody would fare if the next election were now, by rank, and then those who cannot be elected.
+    """Return the result of an election now for everybody, by rank, ineligible ones last.
 
     `ended` is the epoch in which they must have been on line.
     """
@@ -101,7 +101,7 @@ def _contest(stake: StakeLedger, ended: int) -> Contest:
 
 
 def why_not(stake: StakeLedger, stash: bytes, ended: int) -> Why | None:
-    """Return why a stash does not stand for election; None where it does.
+    """Return why a stash does not stand for election, None if it does.
 
     `ended` is the epoch in which it must have been on line.
     """
@@ -125,7 +125,7 @@ def _cut(stake: StakeLedger, old: tuple[Seat, ...], contest: Contest) -> dict[by
 
 
 def _next_set(stake: StakeLedger, old: tuple[Seat, ...], weights: Mapping[bytes, int]) -> tuple[Seat, ...]:
-    """The seats with the keys that are registered now; who only stays because it must keeps those that it has."""
+    """Return the seats with the registered keys. A member that is no candidate and must stay keeps its old keys."""
     before = {seat.stash: seat for seat in old}
     seats = []
     for stash, weight in sorted(weights.items()):
@@ -143,7 +143,7 @@ def _is_set(seats: tuple[Seat, ...]) -> bool:
 
 
 def seat(stake: StakeLedger, first: int, seats: Seats) -> None:
-    """Write a set, from epoch `first` on; its keys belong to their stashes for ever."""
+    """Store a set from epoch `first` on. Its keys belong to their stashes for ever."""
     stake.validator_sets[first] = seats
     stake.validator_set_starts.set((*stake.validator_set_starts.get(), first))
     for each in seats:
@@ -159,7 +159,7 @@ def _note_newcomers(stake: StakeLedger, first: int, old: Seats, following: Seats
 
 
 def _note_leavers(stake: StakeLedger, first: int, old: Seats, following: Seats, contest: Contest) -> None:
-    """Since when somebody sits only because it must: who waits longest goes first."""
+    """Record since when a member stays only because it must: the longest wait leaves first."""
     staying = {each.stash for each in following if each.stash not in contest.ranked}
     for each in old:
         if each.stash not in staying:
@@ -169,7 +169,7 @@ def _note_leavers(stake: StakeLedger, first: int, old: Seats, following: Seats, 
 
 
 def _note_waiters(stake: StakeLedger, first: int, following: Seats, contest: Contest) -> None:
-    """Since when somebody was elected at each election and had no room: who waits longest comes first."""
+    """Record since when an elected candidate has had no room: the longest wait joins first."""
     since = {waiter.stash: waiter.since for waiter in stake.waiting_validators.get()}
     sitting = {each.stash for each in following}
     elected = list(contest.ranked)[: stake.validator_count]
@@ -179,9 +179,9 @@ def _note_waiters(stake: StakeLedger, first: int, following: Seats, contest: Con
 
 
 def _jail_the_absent(stake: StakeLedger, old: tuple[Seat, ...], ended: int) -> None:
-    """Whoever of the set gave no sign for too long goes to jail, while those in jail weigh less than a third of it.
+    """Jail members without a sign of life for too long, while those in jail weigh less than a third of the set.
 
-    Who has been away longest goes first: so whoever is only just too late is not locked up in place of somebody else.
+    The longest absence goes first, so that a member that is just too late is not jailed in place of another.
     """
     total = sum(each.weight for each in old)
     inside = sum(each.weight for each in old if each.stash in stake.jailed)
@@ -198,23 +198,23 @@ def _jail_the_absent(stake: StakeLedger, old: tuple[Seat, ...], ended: int) -> N
 
 
 def _note_overhangs(stake: StakeLedger, first: int, seats: tuple[Seat, ...]) -> None:
-    """Who sits with more weight than what is behind it: its stake of then stays, and answers, as long as the seat."""
+    """Record seats that weigh more than the stake behind them. Their stake of that time answers as long as the seat."""
     era = first // stake.era_epochs
     for each in seats:
-        # An offender's stake has lost what it can lose: nobody waits for its seat to end.
+        # An offender's stake has lost all it can lose, so nobody needs to wait for its seat to end.
         if each.weight <= stake.behind(each.stash) or each.stash in stake.tombstones:
             continue
         kept = stake.excess_weights[each.stash]
         if kept and kept[-1].last == era - 1:
             kept = (*kept[:-1], Overhang(kept[-1].since, kept[-1].first, era))
         else:
-            # What its seat of the era before stood for was there when that one was elected.
+            # The stake behind its seat of the previous era was there when that seat was elected.
             kept = (*kept, Overhang(stake.answering_era(each.stash, era - 1), era, era))
         stake.excess_weights[each.stash] = kept[-OVERHANGS_MAX:]
 
 
 def _forget(stake: StakeLedger, epoch: int) -> None:
-    """Drop the sets of which no epoch can be judged any more."""
+    """Drop sets whose epochs are too old for evidence."""
     starts = stake.validator_set_starts.get()
     oldest = epoch - stake.evidence_epochs - 1
     while len(starts) > 1 and starts[1] <= oldest:

@@ -1,8 +1,8 @@
-"""Eras: at each one's start the last is paid for; an epoch ahead of it its set is elected.
+"""Eras: at its start the previous era is paid. Its set is elected an epoch earlier.
 
-Always: emission moves grains from the reserve to the pots and makes none; what nobody is there to earn stays in the
-reserve; the work at an era's start is bounded by the number of candidates, and at any other block by the validators in
-office: never by that of delegators.
+Invariant: emission moves grains from the reserve to the pots and creates none. A reward that nobody is there to earn
+stays in the reserve. The work at an era's start is bounded by the number of candidates, and in any other block by the
+number of active validators, never by that of delegators.
 """
 
 from typing import Any
@@ -24,15 +24,15 @@ from runtime.pallets.weights import WEIGHTS
 
 BLOCK_POINTS = 20
 TURN_MAX = work(microseconds=350_000)
-"""What an era's turn weighs at most, with as many candidates and elected as there can be."""
+"""The greatest weight of an era's start, with the most candidates and elected validators."""
 COMMISSION_DEFAULT_PPM = 50_000
 GENESIS_ERAS = 2
-"""The first eras belong to the set of the genesis: an election looks at what an epoch before it was like."""
+"""The first eras keep the genesis set: an election needs the signs of life of a whole epoch before it."""
 
 
 @struct
 class Emission:
-    """How an era's emission is divided; the three parts add up to it."""
+    """The parts of an era's emission. The three add up to it."""
 
     validators: Balance
     providers: Balance
@@ -40,14 +40,14 @@ class Emission:
 
 
 def emission(reserve: int, divisor: int, validators_ppm: int, providers_ppm: int) -> Emission:
-    """`reserve // divisor`: parts to validators and delegators, and to providers, the rest to the treasury."""
+    """Return the parts of `reserve // divisor`: validators and delegators, providers, and the rest for the treasury."""
     amount = reserve // divisor
     validators, providers = part(amount, validators_ppm), part(amount, providers_ppm)
     return Emission(validators, providers, amount - validators - providers)
 
 
 def check_next_validators(stake: StakeLedger) -> None:
-    """The header names the next epoch's validators in an epoch's last block, once, and nowhere else; InvalidBlock."""
+    """Raise InvalidBlock unless the header names the next validators in an epoch's last block only, once."""
     due = stake.next_validators(stake.system.number.get())
     said = [log for log in consensus_logs(stake.system.digest.get()) if isinstance(log, NextValidators)]
     if said != ([] if due is None else [due]):
@@ -55,9 +55,9 @@ def check_next_validators(stake: StakeLedger) -> None:
 
 
 def enter(stake: StakeLedger) -> Weight | None:
-    """In an epoch's first block seat its set, begin its era and elect; in every block note who works.
+    """Activate the set, start the era and elect in an epoch's first block. Record the author in every block.
 
-    What the turn of an epoch weighed; None in every other block.
+    Return the weight of the epoch's start, None in every other block.
     """
     is_start = stake.beacon.is_epoch_start(stake.system.number.get())
     spent = _turn_epoch(stake, stake.beacon.epoch()) if is_start else None
@@ -69,20 +69,20 @@ def enter(stake: StakeLedger) -> Weight | None:
 
 
 def turn_weight(candidates: int, elected: int = VALIDATORS_MAX) -> Weight:
-    """What an era's turn and an election weigh together: who stands for it, and who of the last era is paid."""
+    """Return the weight of an era's start with an election: candidates, and paid validators of the last era."""
     row = "TrustStake.on_initialize"
     return WEIGHTS[f"{row} era"] + times(elected, WEIGHTS[f"{row} elected"]) + election_weight(candidates)
 
 
 def election_weight(candidates: int) -> Weight:
-    """What an election weighs, with so many candidates."""
+    """Return the weight of an election with this many candidates."""
     return times(candidates, WEIGHTS["TrustStake.on_initialize candidate"])
 
 
 def seat_genesis(stake: StakeLedger, validators: list[dict[str, Any]]) -> None:
-    """Bond and link the first candidates, and seat those with the greatest bonds.
+    """Bond and register the first candidates, and seat those with the greatest bonds.
 
-    ValueError for a specification that does not hold together.
+    Raise ValueError for an inconsistent specification.
     """
     offered = []
     for validator in validators:
@@ -136,7 +136,10 @@ def _turn_era(stake: StakeLedger, era: int) -> Weight:
 
 
 def _pay_for(stake: StakeLedger, era: int) -> tuple[int, int]:
-    """Move an ended era's emission out of the reserve, and share it; the grains that left, and among how many."""
+    """Move an ended era's emission out of the reserve, and share it.
+
+    Return the grains that left, and the number of paid validators.
+    """
     left_over = stake.balances.free_balance(PROVIDER_REWARDS)
     stake.pay_from(PROVIDER_REWARDS, RESERVE, left_over)
     reserve, parts_ppm = stake.balances.free_balance(RESERVE), (stake.emission_validators, stake.emission_providers)
@@ -149,7 +152,7 @@ def _pay_for(stake: StakeLedger, era: int) -> tuple[int, int]:
 
 
 def _share(stake: StakeLedger, era: int, amount: int) -> tuple[int, int]:
-    """Share an era's reward among those who made its blocks, by points; what they earned, and how many they are."""
+    """Share an era's reward among the authors of its blocks, by points. Return the grains earned, and their number."""
     entries = stake.eras_reward_points[era]
     total, earned = sum(entry.points for entry in entries), 0
     for entry in entries:
@@ -170,7 +173,7 @@ def _share(stake: StakeLedger, era: int, amount: int) -> tuple[int, int]:
 
 
 def _forget(stake: StakeLedger, era: int) -> None:
-    """Drop the era that leaves the history; what was earned in it can be claimed for ever."""
+    """Drop the oldest era of the history. Its rewards can be claimed for ever."""
     old = era - stake.history_eras - 1
     if old < 0:
         return
@@ -182,9 +185,9 @@ def _forget(stake: StakeLedger, era: int) -> None:
 
 
 def _expose(stake: StakeLedger, era: int) -> None:
-    """Note how much is behind each of the era's set, and who of it still offers: those are paid for their blocks.
+    """Record the stake behind each member of the era's set, and the members that are still candidates.
 
-    Announced commissions hold.
+    Only those are paid for their blocks. Announced commissions take effect.
     """
     found = []
     for seat in stake.active_set.get():
@@ -196,7 +199,7 @@ def _expose(stake: StakeLedger, era: int) -> None:
 
 
 def _commission(stake: StakeLedger, stash: bytes) -> int:
-    """What a seated stash asks; who stopped to offer and had to stay asks what it did."""
+    """Return the commission of a member. A former candidate that had to stay keeps its last one."""
     asked = stake.commission_of(stash)
     return asked if asked is not None else stake.last_commission[stash] or 0
 

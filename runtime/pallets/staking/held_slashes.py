@@ -1,7 +1,7 @@
-"""Slashes between their proof and their taking: held for an era, in which nothing leaves the offender.
+"""Unapplied slashes: held for an era between proof and taking. Meanwhile no stake leaves the offender.
 
-Always: slashes are taken in the order in which they were proven, one in a block; `frozen[v]` is how many of a validator
-wait. What is cancelled was never taken, so nothing has to be given back.
+Invariant: slashes are taken in the order of their proof, one in a block. `pending_slash_counts[v]` is the number of a
+validator's unapplied slashes. A cancelled slash was never taken, so nothing needs to be returned.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from runtime.pallets.staking.staking_events import SlashCancelled, SlashHeld, Sl
 
 
 def hold_back(stake: StakeLedger, offender: bytes, era: int, step: SlashStep, reporter: bytes | None) -> int:
-    """Hold a slash until the next era; what it would take of the bond and the pool now."""
+    """Hold a slash until the next era. Return its current size: the loss of the bond and the pool."""
     number, take_era = stake.next_slash_number.get(), stake.current_era.get() + 1
     stake.unapplied_slashes[offender, number] = HeldSlash(era, step, reporter, take_era)
     stake.slash_queue[number] = offender
@@ -27,7 +27,7 @@ def hold_back(stake: StakeLedger, offender: bytes, era: int, step: SlashStep, re
 
 
 def take_due(stake: StakeLedger) -> bool:
-    """Take the first slash that waits, if its era has come; whether there was one, or the place of one."""
+    """Take the first unapplied slash if its era has come. Return True if the queue advanced."""
     number = stake.first_slash_number.get()
     offender = stake.slash_queue[number]
     if offender is None:
@@ -37,14 +37,14 @@ def take_due(stake: StakeLedger) -> bool:
         return False
     stake.first_slash_number.set(number + 1)
     del stake.slash_queue[number]
-    if held is not None:  # else it was cancelled
+    if held is not None:  # None: it was cancelled
         _end(stake, offender, number)
         stake.emit(SlashTaken(number, offender, _take(stake, offender, held)))
     return True
 
 
 def cancel(stake: StakeLedger, offender: bytes) -> int:
-    """Forget every slash of a validator that waits; how many there were."""
+    """Cancel every unapplied slash of a validator. Return their number."""
     numbers = [number for number, _ in stake.unapplied_slashes.under(offender)]
     for number in numbers:
         _end(stake, offender, number)
@@ -62,7 +62,7 @@ def _end(stake: StakeLedger, offender: bytes, number: int) -> None:
 
 
 def _take(stake: StakeLedger, offender: bytes, held: HeldSlash) -> int:
-    """Strike the bond and the pool; what left them finds the factor when it is touched. The grains taken."""
+    """Slash the bond and the pool. Stake that left finds the factor when it is touched. Return the grains taken."""
     pool = stake.pools[offender]
     own, struck = lost(stake.bonds[offender], held.step), strike(pool.stake, held.step)
     stake.set_bond(offender, stake.bonds[offender] - own)
@@ -71,8 +71,8 @@ def _take(stake: StakeLedger, offender: bytes, held: HeldSlash) -> int:
     answering = stake.answering_era(offender, held.era)
     stake.slash_factors[offender] = remembered(stake.slash_factors[offender], answering, held.step)
     stake.pay_slash(offender, offender, offender, own, held.reporter)
-    # A reporter has half of what the offender itself loses at most: else who has much of others behind it would report
-    # itself, and offend for nothing.
+    # The reward is at most half of the offender's own loss: otherwise a validator with much delegated stake would
+    # report itself, and offend without a loss.
     reward_max = max(0, own // 2 - part(own, stake.slash_reporter))
     stake.pay_slash(STAKES, offender, STAKES, struck.amount, held.reporter, reward_max)
     stake.check_covered(offender, offender)

@@ -1,7 +1,7 @@
-"""Positions and what is on its way out, as the state holds them: each step brings up to date what it touches.
+"""Positions and unlocking stake in the state. Each step first brings up to date whatever it touches.
 
-Always: a step costs the same however many stand behind a validator; what leaves a position is held where it was until
-it is free, and carries an answer for the validator that it leaves.
+Invariant: a step costs the same for any number of delegators. Stake that leaves a position stays held in the same place
+until it is free, and carries an answer for the validator that it left.
 """
 
 from collections.abc import Sequence
@@ -26,19 +26,19 @@ from runtime.pallets.staking.staking_events import (
 
 
 def stake_of(stake: StakeLedger, who: bytes, validator: bytes) -> int:
-    """What an account has behind a validator now, without what slashes took of what came from others."""
+    """Return an account's stake behind a validator, after all slashes of its earlier validators."""
     if who == validator:
         return stake.bonds[who]
     position = stake.delegations[who, validator]
     if position is None:
         return 0
-    # as `up_to_date` would leave it, to the grain: whoever takes all of it out names this amount
+    # The exact result of `up_to_date`, because an owner that withdraws everything names this amount.
     after = _without_slashes(stake, PoolStep(stake.pools[validator], position))
     return worth(after.pool.stake, after.position.shares)
 
 
 def earned_by(stake: StakeLedger, who: bytes, validator: bytes) -> int:
-    """What an account may claim of a validator now."""
+    """Return the rewards that an account may claim from a validator."""
     if who == validator:
         return stake.pending_rewards[who]
     position = stake.delegations[who, validator]
@@ -49,7 +49,7 @@ def earned_by(stake: StakeLedger, who: bytes, validator: bytes) -> int:
 
 
 def up_to_date(stake: StakeLedger, who: bytes, validator: bytes) -> PoolStep:
-    """A position with what it earned and without what slashes took of its moves; a new one where there is none."""
+    """Return a position with its earnings, after the slashes of its moves. It is new if there was none."""
     era, pool = stake.current_era.get(), stake.pools[validator]
     position = stake.delegations[who, validator] or Position(era=era, index=pool.index)
     joined_in, joined = position.era, position.joined
@@ -64,7 +64,7 @@ def up_to_date(stake: StakeLedger, who: bytes, validator: bytes) -> PoolStep:
 
 
 def write(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolStep) -> None:
-    """Put a position and its pool back; one without shares is paid and ends, and so does a pool without positions."""
+    """Store a position and its pool. A position without shares is paid and removed, as is a pool without positions."""
     is_new = (who, validator) not in stake.delegations
     if standing.position.shares:
         stake.delegations[who, validator] = standing.position
@@ -84,7 +84,7 @@ def write(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolStep) 
 
 
 def add(stake: StakeLedger, who: bytes, validator: bytes, amount: int, answered: Liability | None = None) -> None:
-    """Put grains that `STAKES` holds for the validator into a position; PoolSpent where none may join."""
+    """Add grains that `STAKES` holds for the validator to a position. Raise PoolSpent if none may join."""
     standing = up_to_date(stake, who, validator)
     ensure(not is_spent(standing.pool.stake), PoolSpent)
     moves = {move.answer for move in standing.position.moved}
@@ -96,7 +96,10 @@ def add(stake: StakeLedger, who: bytes, validator: bytes, amount: int, answered:
 
 
 def take(stake: StakeLedger, who: bytes, validator: bytes, amount: int, *, is_moving: bool = False) -> Departed:
-    """Take grains out of a position: NotEnoughStake, or StillAnswering where only what answers for nobody may go."""
+    """Take grains out of a position.
+
+    Raise NotEnoughStake, or StillAnswering if stake is moving and too little of it is without an answer.
+    """
     standing = up_to_date(stake, who, validator)
     pool, position = standing.pool, standing.position
     ensure(amount <= worth(pool.stake, position.shares), NotEnoughStake)
@@ -112,7 +115,10 @@ def take(stake: StakeLedger, who: bytes, validator: bytes, amount: int, *, is_mo
 def unlock_later(
     stake: StakeLedger, who: bytes, validator: bytes, parts: tuple[tuple[Liability | None, int], ...]
 ) -> None:
-    """What left a position or a bond waits: it carries the validator's answer, beside the one that it brought."""
+    """Add stake that left a position or a bond to the unlocking chunks.
+
+    It carries the validator's answer, beside an answer that it brought along.
+    """
     until = stake.beacon.epoch() + stake.unbonding_epochs
     mine = answer_now(stake, validator)
     chunks = list(stake.unlocking[who])
@@ -120,7 +126,7 @@ def unlock_later(
         if not value:
             continue
         answers = (mine,) if brought is None else (mine, brought)
-        # One chunk for a validator and an epoch: else small steps would soon fill the list.
+        # One chunk for a validator and an epoch: otherwise small steps would soon fill the list.
         alike = [chunk for chunk in chunks if _kind(chunk) == (validator, until, answers)]
         merged = value + sum(chunk.value for chunk in alike)
         chunks = [chunk for chunk in chunks if _kind(chunk) != (validator, until, answers)]
@@ -134,9 +140,9 @@ def unlock_later(
 
 
 def reckon(stake: StakeLedger, who: bytes, validator: bytes, chunks: Sequence[Unlocking]) -> tuple[Unlocking, ...]:
-    """Take of chunks behind one validator what slashes took since; the chunks as they are now, for the caller to write.
+    """Take slashes since the last update from chunks behind one validator. Return the chunks for the caller to store.
 
-    One payment, however many there are: 32 chunks that bear two slashes each would take as long as forty transfers.
+    One payment for all of them: 32 chunks that bear two slashes each would otherwise take as long as forty transfers.
     """
     now = tuple(
         replace(
@@ -154,30 +160,30 @@ def reckon(stake: StakeLedger, who: bytes, validator: bytes, chunks: Sequence[Un
 
 
 def is_free(stake: StakeLedger, chunk: Unlocking) -> bool:
-    """Whether a chunk may be withdrawn: its time is over, and no slash that it may bear waits or may come."""
+    """Return True if a chunk may be withdrawn: its time is over, and no slash of it is pending or possible."""
     epoch = stake.beacon.epoch()
     is_over = chunk.until_epoch <= epoch and all(_evidence_end(stake, each) <= epoch for each in chunk.answers)
     return is_over and not is_kept(stake, chunk)
 
 
 def is_kept(stake: StakeLedger, chunk: Unlocking) -> bool:
-    """Whether a chunk stays whatever its time is, since more of it may be taken for what was proven."""
+    """Return True if a chunk must stay even after its time, because a proven offence may take more of it."""
     return any(_is_struck(stake, answered) for answered in chunk.answers)
 
 
 def answer_now(stake: StakeLedger, validator: bytes) -> Liability:
-    """What stake carries that leaves a validator now."""
+    """Return the answer of stake that leaves a validator now."""
     return Liability(validator, stake.current_era.get(), stake.slash_factors[validator])
 
 
 def kept_until(stake: StakeLedger, chunk: Unlocking) -> int:
-    """The first epoch in which a chunk can be free, by what is known now: a slash that waits may make it later."""
+    """Return the first epoch in which a chunk can be free, as known now. An unapplied slash may delay it."""
     ends = ((_evidence_end(stake, answered), _raises_end(stake, answered)) for answered in chunk.answers)
     return max(chunk.until_epoch, *(end for pair in ends for end in pair), 0)
 
 
 def value_now(stake: StakeLedger, chunk: Unlocking) -> int:
-    """What is left of a chunk, for those who only look."""
+    """Return the current value of a chunk, without storing it."""
     value = chunk.value
     for answered in chunk.answers:
         value = left_of(value, answered, stake.slash_factors[answered.validator])
@@ -189,7 +195,7 @@ def _kind(chunk: Unlocking) -> tuple[bytes, int, tuple[Liability, ...]]:
 
 
 def _charged(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolStep) -> PoolStep:
-    """A position whose moves bore what their old validators' offences cost, and answer no longer than they must."""
+    """Return a position charged with the slashes of its old validators, without answers that have expired."""
     after = _without_slashes(stake, standing)
     stake.pay_slash(STAKES, validator, who, sum(amount for _, amount in after.amounts), None)
     stake.burn(STAKES, validator, after.dust)
@@ -198,13 +204,13 @@ def _charged(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolSte
 
 
 def _without_slashes(stake: StakeLedger, standing: PoolStep) -> Departed:
-    """What is left of a position by what its old validators' offences cost, what they took, and the dust."""
+    """Return a position after the slashes of its old validators, with the amounts taken and the dust."""
     pool, position, place, dust = standing.pool, standing.position, 0, 0
     amounts: tuple[tuple[Liability | None, int], ...] = ()
     while place < len(position.moved):
         count, answered = len(position.moved), position.moved[place].answer
         factors = stake.slash_factors[answered.validator]
-        if factors == answered.borne:  # nothing is new to it, as nearly always
+        if factors == answered.borne:  # the usual case: no new slash
             place += 1
             continue
         after = delegations.charge(pool, position, place, factors, stake.current_era.get())
@@ -215,27 +221,27 @@ def _without_slashes(stake: StakeLedger, standing: PoolStep) -> Departed:
 
 
 def _may_be_called(stake: StakeLedger, answered: Liability) -> bool:
-    """Whether there may still be evidence, or a slash waits or may be raised."""
+    """Return True if evidence may still come, or a slash is pending or may be raised."""
     return _evidence_end(stake, answered) > stake.beacon.epoch() or _is_struck(stake, answered)
 
 
 def _evidence_end(stake: StakeLedger, answered: Liability) -> int:
-    """The first epoch in which nobody can prove any more what such stake would answer for."""
+    """Return the first epoch in which evidence for such an answer is too old."""
     last = stake.last_answerable(answered.validator, answered.era)
     return (last + 1) * stake.era_epochs + stake.evidence_epochs
 
 
 def _is_struck(stake: StakeLedger, answered: Liability) -> bool:
-    """Whether a slash waits, or accomplices may still raise one that was taken."""
+    """Return True if a slash is pending, or later offences may raise one that was taken."""
     return stake.pending_slash_counts[answered.validator] > 0 or _raises_end(stake, answered) > stake.beacon.epoch()
 
 
 def _raises_end(stake: StakeLedger, answered: Liability) -> int:
-    """The first epoch in which nobody can raise any more what was taken; 0 where nothing was.
+    """Return the first epoch in which a taken slash cannot be raised any more, 0 if none was taken.
 
-    An offence is raised by those that follow within the unbonding time, one offender in a block: an epoch more.
+    Offences within the unbonding time raise an earlier one, one offender in a block: an epoch more.
     """
-    # factors first: whoever never offended has none, and nothing more is read
+    # Factors first: a validator that never offended has none, and nothing else is read.
     if all(factor.era > answered.era for factor in stake.slash_factors[answered.validator]):
         return 0
     since = stake.tombstones[answered.validator]

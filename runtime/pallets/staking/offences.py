@@ -1,7 +1,7 @@
-"""Who did what against consensus, as evidence proves it: judged by the sets of the epochs that the statements name.
+"""Offences against consensus, proven by evidence: judged by the sets of the statements' epochs.
 
-Always: an offender is judged by the keys that it had then, wherever it is since, and whoever brings the evidence; what
-names an epoch of which no set is known proves nothing.
+Invariant: an offender is judged by its keys at that time, wherever it is since, for any reporter. A statement about an
+epoch without a known set proves nothing.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from runtime.pallets.staking.stakers import VALIDATORS_MAX, EraIndex, Seats
 
 
 class Offence(IntEnum):
-    """What a validator may do once in a slot or a round, and did twice."""
+    """The kinds of offences: acts allowed once in a slot or a round, and done twice."""
 
     TWO_HEADERS = 1
     TWO_PROPOSALS = 2
@@ -30,7 +30,7 @@ class Offence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProvenOffence:
-    """Who did it, in which slot (of headers) or round (of votes), and in which epoch."""
+    """A proven offence, with its slot (of headers) or round (of votes), and its epoch."""
 
     offender: bytes
     kind: Offence
@@ -40,13 +40,13 @@ class ProvenOffence:
 
 @struct
 class Offender:
-    """Who offended in the current unbonding window, and how much of its stake it has lost so far."""
+    """An offender of the current unbonding window, and the part of its stake slashed so far."""
 
     stash: AccountId
     epoch: U32
     era: EraIndex
     weight: Balance
-    """Of its seat, in the set of that epoch."""
+    """The weight of its seat in the set of that epoch."""
     slashed_ppm: U32
     total: Balance
     """The weight of all seats of that set."""
@@ -58,7 +58,7 @@ Offenders = Annotated[tuple[Offender, ...], Bounded(VALIDATORS_MAX)]
 def proven(
     evidence: DoubleHeader | DoubleProposal | DoubleBallot, genesis: bytes, validators: Callable[[int], Seats]
 ) -> ProvenOffence | None:
-    """The offence that evidence proves, None if it proves none; `validators` gives the set of an epoch."""
+    """Return the offence that evidence proves, None if it proves none. `validators` returns the set of an epoch."""
     if isinstance(evidence, DoubleHeader):
         return _two_headers(evidence, genesis, validators)
     epoch = evidence.first.epoch
@@ -69,7 +69,7 @@ def proven(
 
 
 def judging_epochs(evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> tuple[int, ...]:
-    """The epochs whose sets judge evidence; none where it names none."""
+    """Return the epochs whose sets judge evidence, () if it names none."""
     if isinstance(evidence, DoubleHeader):
         return epochs_of_headers(evidence.first, evidence.second)
     return (evidence.first.epoch,)

@@ -1,7 +1,7 @@
-"""Who is on line: who made a block, or signed a certificate that the chain carries. Heartbeats are ImOnline's.
+"""Signs of life: authors of blocks, and voters in certificates on the chain. ImOnline adds heartbeats.
 
-A certificate holds the votes of those whom its maker heard first, at the will of who proposes. So a sign shows that
-somebody is there, and nobody is punished for a block or a vote that is missing.
+A certificate holds the votes that its maker received first, and the proposer chooses the certificate. A sign therefore
+shows presence, but nobody is punished for a missing block or vote.
 """
 
 from runtime.blocks.digest import FinalRef, consensus_logs, find_author
@@ -12,7 +12,7 @@ from runtime.pallets.staking.seats import BITMAP_BYTES_MAX, Presence, SeatLedger
 
 @struct
 class CertificateHead:
-    """What a certificate begins with: the ballot, and who signed it. Header rules have checked the signatures."""
+    """The head of a certificate: the ballot, and its signers. Header rules have checked the signatures."""
 
     version: U8
     kind: U8
@@ -27,7 +27,7 @@ _HEAD = codec(CertificateHead)
 
 
 def note(stake: SeatLedger) -> None:
-    """Note the author of the block, and whose votes its certificate holds."""
+    """Record the author of the block, and the voters in its certificate."""
     epoch = stake.beacon.epoch()
     author = find_author(stake.system.digest.get())
     if author is not None:
@@ -36,10 +36,10 @@ def note(stake: SeatLedger) -> None:
 
 
 def settle(stake: SeatLedger) -> None:
-    """In an epoch's first block, before its set is in office: write down who of the last one was seen.
+    """Record the presence of the last epoch's set, in an epoch's first block, before its own set is active.
 
-    Where finality lags, all certificates of an epoch may come with its last block's, in this very block: they count
-    before anybody is judged absent. What comes later still is of the set before: written down an epoch late.
+    If finality lags, all certificates of an epoch may arrive with this very block. They count before any absence is
+    judged. Votes that arrive even later belong to the previous set, and are recorded an epoch late.
     """
     ended = stake.epoch_voters.get().epoch
     _note_votes(stake, ended)
@@ -51,7 +51,7 @@ def settle(stake: SeatLedger) -> None:
 
 
 def _note_votes(stake: SeatLedger, epoch: int) -> None:
-    """Add the votes of the block's certificate to those of its own epoch: this one, or the one before."""
+    """Add the votes of the block's certificate to those of its own epoch: this one, or the previous one."""
     present = stake.epoch_voters.get()
     for log in consensus_logs(stake.system.digest.get()):
         head = _head_of(log.certificate) if isinstance(log, FinalRef) else None
@@ -64,7 +64,10 @@ def _note_votes(stake: SeatLedger, epoch: int) -> None:
 
 
 def _head_of(certificate: bytes) -> CertificateHead | None:
-    """None for what is none: chains without consensus, in tests and tools, carry none."""
+    """Return the head of a certificate, None if it is malformed.
+
+    Chains without consensus, in tests and tools, have no certificates.
+    """
     try:
         head, _ = _HEAD.decode_from(certificate, 0)
     except DecodeError:

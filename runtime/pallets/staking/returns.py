@@ -1,7 +1,7 @@
-"""What stake behind a validator would earn in eras to come, if they were like the last one.
+"""The expected return of stake behind a validator, if coming eras were like the last one.
 
-Always: an answer is never above what the rule pays if nothing changes. So nothing flows back into the reserve here,
-rounding goes against the staker, and of a commission and the one that is announced the higher counts.
+Invariant: an answer never exceeds the actual payment if nothing changes. It therefore ignores money that flows back
+into the reserve, rounds against the staker, and uses the higher of the current and the announced commission.
 """
 
 from runtime.encoding.codec import struct
@@ -10,37 +10,37 @@ from runtime.pallets.staking.slashing import PPM, part
 from runtime.pallets.staking.stake_ledger import StakeLedger
 
 SCALE = 10**18
-"""Of what is left of a reserve; a power of 2^32 multiplies 64 times at most, each rounded up."""
+"""The scale of a reserve's remaining part. A power of 2^32 multiplies 64 times at most, each rounded up."""
 LOST_AN_ERA = 4
-"""Grains that an era's divisions may leave out: of the emission, its part, a validator's of that, the commission."""
+"""The most grains lost by an era's divisions: the emission, its part, a validator's part, the commission."""
 
 
 @struct
 class ExpectedReturn:
-    """What all stake behind a validator would be paid, its commission taken off."""
+    """The payment to all stake behind a validator, less its commission."""
 
     stash: AccountId
     stake: Balance
-    """What stood behind it when the era began."""
+    """The stake behind it at the start of the era."""
     paid: Balance
 
 
 def emitted_at_least(reserve: int, divisor: int, eras: int) -> int:
-    """What so many eras emit of a reserve into which nothing flows back, rounded down."""
+    """Return the emission of this many eras from a reserve without inflow, rounded down."""
     left, factor, rest = SCALE, _up(SCALE * (divisor - 1), divisor), eras
     while rest:
         if rest & 1:
             left = _up(left * factor, SCALE)
         factor, rest = _up(factor * factor, SCALE), rest >> 1
-    # Whole grains are emitted: the last of a reserve, less than the divisor, never.
+    # Only whole grains are emitted, so the last of a reserve, less than the divisor, never leaves it.
     return max(0, reserve * (SCALE - left) // SCALE - divisor)
 
 
 def expected_returns(stake: StakeLedger, reserve: int, eras: int) -> tuple[ExpectedReturn, ...]:
-    """Of everybody elected now, by ascending stash, for eras that begin with this one; none in the first era.
+    """Return the expected return of each elected validator, by ascending stash, from this era on. () in the first era.
 
-    Each makes the part of all blocks that it made in the last era, with the stake that it has now: nothing for who
-    made none.
+    Each keeps its current stake and makes the same share of all blocks as in the last era: a validator without blocks
+    gets nothing.
     """
     last = stake.current_era.get() - 1
     if last < 0:

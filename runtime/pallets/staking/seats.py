@@ -1,12 +1,14 @@
-"""The storage of elections: who sits in which epoch, who was on line, who is in jail.
+"""The storage of elections: the sets of all epochs, signs of life, and jail.
 
-The set of an epoch is elected in the first block of the epoch before it, from the stakes that this block begins with,
-and written once. So the header of an epoch's last block can name the next set, and consensus has known it for an epoch
-when its members take office.
+The set of an epoch is elected in the first block of the previous epoch, from the stakes at the start of that block, and
+written once. The header of an epoch's last block can therefore name the next set, and consensus knows a set for a whole
+epoch before its members become active.
 
-Always:
-* The answer for an epoch never changes; there is none for what is not elected yet, nor where evidence is too old.
-* A session key that has sat belongs to its stash for ever.
+Invariants:
+
+* The answer for an epoch never changes. There is none for an epoch without an election yet, nor for one with evidence
+  too old to count.
+* A session key that was in a set belongs to its stash for ever.
 """
 
 from bisect import bisect_right
@@ -22,15 +24,15 @@ from runtime.pallets.staking.stakers import VALIDATORS_MAX, EpochIndex, EraIndex
 from runtime.pallets.system import System
 
 SETS_MAX = 256
-"""Sets that are kept at once: an era has one at most, and evidence counts for fewer eras."""
+"""The most sets kept at once. An era has one at most, and evidence counts for fewer eras."""
 BITMAP_BYTES_MAX = VALIDATORS_MAX // 8
 OVERHANGS_MAX = 4
-"""Times a validator had to stay that are remembered; each lasts until evidence about it is too old."""
+"""The most remembered overhangs of a validator. Each lasts until evidence about it is too old."""
 
 
 @struct
 class Presence:
-    """Who of an epoch's set signed a certificate that the chain carries: bit i of byte i // 8 is the i-th member."""
+    """The members of an epoch's set that signed a certificate on the chain: bit i of byte i // 8 is the i-th member."""
 
     epoch: EpochIndex = 0
     bits: Annotated[bytes, Bounded(BITMAP_BYTES_MAX)] = b""
@@ -38,10 +40,10 @@ class Presence:
 
 @struct
 class Overhang:
-    """Eras in which a seat weighed more than what stood behind it: its owner wanted to leave, and had to stay."""
+    """Eras in which a seat weighed more than its stake: its owner wanted to leave, but had to stay."""
 
     since: EraIndex
-    """Who left in this era or later stood behind the seat still."""
+    """The first era whose leaving stake still answers for the seat."""
     first: EraIndex
     last: EraIndex
 
@@ -114,21 +116,21 @@ class SeatLedger(Pallet):
         default=(), doc="When a validator's seat weighed more than what stood behind it."
     )
 
-    # ---------------------------------------------------------------------------------------------- what may be asked
+    # -------------------------------------------------------------------------------------------------------- queries
 
     def validators(self, epoch: int) -> tuple[Seat, ...]:
-        """Who may propose and vote in an epoch, by ascending stash; nobody where that is not known, or not any more."""
+        """Return the set of an epoch, by ascending stash. Empty if it is not known yet, or no longer."""
         starts = self.validator_set_starts.get()
-        if not starts:  # of the program before, until the first block of this one: that is judged by its parent's state
+        if not starts:  # a state of an older program, before this program's first block
             return self.active_set.get()
         place = bisect_right(starts, epoch)
         return self.validator_sets[starts[place - 1]] if place and epoch <= self.last_elected_epoch.get() else ()
 
     def next_validators(self, height: int) -> NextValidators | None:
-        """What the header at a height must say of the next epoch's set, given its parent's state; None if nothing.
+        """Return the header's statement about the next epoch's set, given the parent's state. None if it makes none.
 
-        Only the last block of an epoch says it: `blake2_256(SCALE(Seats))`. Who knows the set of an epoch and
-        trusts a header of its last block can check the set that follows, from headers and certificates alone.
+        Only the last block of an epoch has one: `blake2_256(SCALE(Seats))`. A reader that knows the set of an epoch and
+        trusts a header of its last block can check the next set, from headers and certificates alone.
         """
         if not self.beacon.is_epoch_end(height):
             return None
@@ -136,37 +138,40 @@ class SeatLedger(Pallet):
         return NextValidators(blake2_256(codec(Seats).encode(following)))
 
     def seat_in(self, stash: bytes, epoch: int) -> Seat | None:
-        """The stash's seat in an epoch."""
+        """Return the stash's seat in an epoch, None if it has none."""
         return next((seat for seat in self.validators(epoch) if seat.stash == stash), None)
 
     def seat_of(self, stash: bytes) -> Seat | None:
-        """The stash's seat in office."""
+        """Return the stash's seat in the active set, None if it has none."""
         return next((seat for seat in self.active_set.get() if seat.stash == stash), None)
 
     def known_since(self, stash: bytes) -> int:
-        """The height since which the state has named the stash for the seat that it has now; 0 since the genesis."""
+        """Return the height since which the state names the stash for its current seat, 0 for the genesis."""
         first = self.active_since[stash]
         return (first - 1) * self.beacon.epoch_blocks + 1 if first else 0
 
     def was_on_line(self, stash: bytes, epoch: int) -> bool:
-        """Whether there was a sign of life in an epoch, or in a later one."""
+        """Return True if there was a sign of life in an epoch, or in a later one."""
         return self.last_online[stash] > epoch
 
     def answering_era(self, stash: bytes, era: int) -> int:
-        """Who left in this era or later stood behind the stash's seat of `era`: that set was elected the era before."""
+        """Return the first era whose leaving stake answers for the stash's seat of `era`.
+
+        That set was elected in the previous era.
+        """
         for overhang in self.excess_weights[stash]:
             if overhang.first <= era <= overhang.last:
                 return overhang.since
         return max(0, era - 1)
 
     def last_answerable(self, stash: bytes, era: int) -> int:
-        """The last era for whose offences stake answers that left the stash in `era`."""
+        """Return the last era for whose offences stake answers that left the stash in `era`."""
         kept = [overhang.last for overhang in self.excess_weights[stash] if overhang.since <= era]
         return max(era + 1, *kept, 0)
 
-    # ------------------------------------------------------------------------------------------------------- verbs
+    # --------------------------------------------------------------------------------------------------------- methods
 
     def note_heard(self, stash: bytes, epoch: int) -> None:
-        """There was a sign of life."""
+        """Record a sign of life."""
         if self.last_online[stash] <= epoch:
             self.last_online[stash] = epoch + 1

@@ -1,10 +1,12 @@
-"""Grains that many own by shares: joining, leaving and a slash cost one change each, however many they are.
+"""Grains owned by shares: joining, leaving and a slash cost one change each, for any number of owners.
 
-Always:
-* `value * SHARES_PER_GRAIN <= shares`: a grain never costs fewer shares than the first one did. So whoever asks for an
-  amount within what its shares are worth gets that amount to the grain, and nobody can make a share dear.
-* No step raises what a share is worth. It falls by slashes; where a step does not divide, less than one grain of the
-  whole pool is dust, which belongs to nobody and which the caller burns.
+Invariants:
+
+* `value * SHARES_PER_GRAIN <= shares`: a grain never costs fewer shares than the first one did. An owner that withdraws
+  an amount within the worth of its shares therefore receives it to the grain, and nobody can inflate the price of a
+  share.
+* No step raises the worth of a share. Slashes lower it. The remainder of a division, less than one grain of the whole
+  pool, is dust without an owner, which the caller burns.
 """
 
 from dataclasses import dataclass
@@ -14,14 +16,14 @@ from runtime.encoding.types import Balance
 from runtime.pallets.staking.slash_factors import SlashStep, lost
 
 SHARES_PER_GRAIN = 1_000_000
-"""What the first grain of an empty pool buys: a share is too little to be worth rounding for."""
+"""The shares that the first grain of an empty pool buys: so many that rounding by one share is worth nothing."""
 SPENT_BELOW = 1_000_000
-"""A pool of which less than one part in so many is left takes in nobody: its shares would grow without bound."""
+"""A pool with less than this fraction of its value left accepts no stake: its shares would grow without bound."""
 
 
 @struct
 class SharePool:
-    """What lies in a pool, and by how many shares it is owned."""
+    """A pool's value in grains, and the number of its shares."""
 
     value: Balance = 0
     shares: U128 = 0
@@ -29,7 +31,7 @@ class SharePool:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """After a join: all of `amount` came in, but for `dust`; `shares` own it."""
+    """The result of joining: `shares` own all of `amount` but the `dust`."""
 
     pool: SharePool
     shares: int
@@ -38,7 +40,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """After a leave: `amount` goes with the shares, `dust` to nobody."""
+    """The result of leaving: the leaver receives `amount`, nobody owns `dust`."""
 
     pool: SharePool
     amount: int
@@ -47,51 +49,51 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class StruckPool:
-    """After a slash: `amount` was taken."""
+    """The result of a slash: `amount` was taken."""
 
     pool: SharePool
     amount: int
 
 
 def is_spent(pool: SharePool) -> bool:
-    """Whether slashes left too little to join."""
+    """Return True if slashes left too little for others to join."""
     return pool.value * SHARES_PER_GRAIN * SPENT_BELOW < pool.shares
 
 
 def worth(pool: SharePool, shares: int) -> int:
-    """What so many shares are worth now, rounded down."""
+    """Return the worth of this many shares in grains, rounded down."""
     return pool.value * shares // pool.shares if pool.shares else 0
 
 
 def join(pool: SharePool, amount: int) -> Joined:
-    """Put `amount` into a pool that is not spent: shares by the pool's price, rounded down."""
+    """Put `amount` into a pool that is not spent, for shares at the pool's price, rounded down."""
     assert not is_spent(pool), "nobody joins what slashes took"
     if not pool.shares:
         shares = amount * SHARES_PER_GRAIN
         return Joined(SharePool(amount, shares), shares, 0)
     shares = amount * pool.shares // pool.value
-    # The pool grows by what the shares are worth: else rounding would pay those who are in it already.
+    # The pool grows by the worth of the new shares: otherwise rounding would favour the existing owners.
     grown = shares * pool.value // pool.shares
     return Joined(SharePool(pool.value + grown, pool.shares + shares), shares, amount - grown)
 
 
 def shares_for(pool: SharePool, amount: int, owned: int) -> int:
-    """The fewest of `owned` shares that bring `amount`; all of them if the rest would be worth nothing."""
+    """Return the fewest of `owned` shares that are worth `amount`, all of them if the rest would be worth nothing."""
     assert 0 <= amount <= worth(pool, owned), "nobody takes out more than its shares are worth"
     shares = -(-amount * pool.shares // pool.value) if pool.value else owned
     return shares if worth(pool, owned - shares) else owned
 
 
 def leave(pool: SharePool, shares: int) -> Left:
-    """Take shares out with what they are worth, rounded down."""
+    """Take shares out with their worth, rounded down."""
     assert shares <= pool.shares, "a share leaves once"
     amount = worth(pool, shares)
-    # Rounded down too: those who stay are not paid by those who go.
+    # Rounded down too, so that leavers do not pay the remaining owners.
     kept = worth(pool, pool.shares - shares)
     return Left(SharePool(kept, pool.shares - shares), amount, pool.value - kept - amount)
 
 
 def strike(pool: SharePool, step: SlashStep) -> StruckPool:
-    """Take the part that a slash takes from each, rounded up: nobody keeps more than by its own account."""
+    """Slash a pool. The loss is rounded up, so that no owner keeps more than outside a pool."""
     amount = lost(pool.value, step)
     return StruckPool(SharePool(pool.value - amount, pool.shares), amount)

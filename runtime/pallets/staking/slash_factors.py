@@ -1,13 +1,14 @@
-"""What stake still bears that left a validator before its offence was known: a factor for each offence.
+"""Slashes of stake that left a validator before its offence was proven: one factor for each offence.
 
-Stake that waits to leave, or went behind another validator, is in no pool of the offender's any more. It carries an
-answer: for whose offences, since when it stands behind them no more, and how much of those it had borne when it left.
-What a slash takes of it is reckoned when the stake is next touched, which it is before it can go anywhere.
+Unlocking stake, and stake that moved behind another validator, is no longer in the offender's pool. It carries an
+answer (`Liability`): the validator, the era in which it left, and the factors that it had borne by then. Its loss is
+computed when the stake is next touched, which is always before it can move on.
 
-The set of an era is elected the era before: who leaves in that one stood behind it (`SeatLedger.answering_era`).
+The set of an era is elected in the previous era, so stake that leaves in that era stood behind it
+(`SeatLedger.answering_era`).
 
-Always: a factor only falls; what is left of an amount never exceeds its exact part, and lacks less than a grain of it
-for each offence and each time that it is reckoned.
+Invariant: a factor only falls. The rest of an amount never exceeds its exact part, and is less than one grain too small
+for each offence and each computation.
 """
 
 from typing import Annotated
@@ -17,14 +18,15 @@ from runtime.encoding.types import AccountId
 from runtime.pallets.staking.slashing import PPM
 
 WHOLE = 10**18
-"""The factor of an offence that took nothing: fine enough that all grains there are lose less than one to rounding."""
+"""The factor of an offence that took nothing. So fine that the rounding of all existing grains is less than one grain.
+"""
 FACTORS_MAX = 8
-"""Offences of one validator that are remembered: it cannot offend again before Root lifts its tombstone."""
+"""The most remembered offences of one validator. It cannot offend again before Root lifts its tombstone."""
 
 
 @struct
 class SlashStep:
-    """A slash raised from `taken` to `wanted` millionths of what stood there before any of it was taken."""
+    """A slash raised from `taken` to `wanted` millionths of the original stake."""
 
     taken: U32
     wanted: U32
@@ -32,12 +34,12 @@ class SlashStep:
 
 @struct
 class OffenceFactor:
-    """What an offence left of the stake that answers for it."""
+    """The fraction that an offence left of the stake that answers for it."""
 
     era: U32
-    """Who left in this era or later stood behind the seat that offended."""
+    """The first era whose leaving stake answers: it stood behind the offending seat."""
     keep: U64
-    """Out of WHOLE."""
+    """The remaining fraction, out of WHOLE."""
 
 
 Factors = Annotated[tuple[OffenceFactor, ...], Bounded(FACTORS_MAX)]
@@ -45,22 +47,25 @@ Factors = Annotated[tuple[OffenceFactor, ...], Bounded(FACTORS_MAX)]
 
 @struct
 class Liability:
-    """Stake that left `validator` in `era` answers for what it did until then, and in the era after."""
+    """The answer of stake that left `validator` in `era`: for offences until then, and in the next era."""
 
     validator: AccountId
     era: U32
     borne: Factors
-    """What was known then: the stake had borne that in its pool."""
+    """The factors known at that time, which the stake bore in its pool."""
 
 
 def lost(amount: int, step: SlashStep) -> int:
-    """What a step takes of an amount that bore the steps before it, rounded up."""
+    """Return the loss of an amount by a step, rounded up. The amount has borne the earlier steps."""
     left = PPM - step.taken
     return -(-amount * (step.wanted - step.taken) // left) if left else 0
 
 
 def remembered(factors: Factors, era: int, step: SlashStep) -> Factors:
-    """The factors after a step that reaches who left in `era` or later; the oldest goes where there are too many."""
+    """Return the factors after a step that reaches stake which left in `era` or later.
+
+    Above `FACTORS_MAX` the oldest is dropped.
+    """
     before = next((factor.keep for factor in factors if factor.era == era), WHOLE)
     others = [factor for factor in factors if factor.era != era]
     ordered = sorted([*others, OffenceFactor(era, before - lost(before, step))], key=lambda factor: factor.era)
@@ -68,7 +73,7 @@ def remembered(factors: Factors, era: int, step: SlashStep) -> Factors:
 
 
 def left_of(amount: int, answer: Liability, factors: Factors) -> int:
-    """What is left of an amount that carries an answer, rounded down."""
+    """Return the rest of an amount with an answer after these factors, rounded down."""
     borne = {factor.era: factor.keep for factor in answer.borne}
     for factor in factors:
         before = borne.get(factor.era, WHOLE)

@@ -1,4 +1,4 @@
-"""How much an offence costs and where the money goes. Integers only; every grain is accounted for."""
+"""The size of a slash and its recipients. Integers only. Every grain is accounted for."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,33 +14,36 @@ VICTIM_PPM = 400_000
 REPORTER_PPM = 100_000
 
 
-# How much stake stands behind a validator in an era: election, rewards and the share of an offence are read off it.
+# The stake behind a validator in an era: election, rewards and the share of an offence derive from it.
 #
-# Always: the parts of a reward add up to it.
+# Invariant: the parts of a reward add up to it.
 @struct
 class Exposure:
-    """The stake behind one validator when its era began."""
+    """The stake behind one validator at the start of its era."""
 
     total: Balance
     own: Balance
     commission_ppm: U32 = 0
-    """What the validator asked of its delegators when the era began."""
+    """The validator's commission at the start of the era."""
 
 
 def by_stake(candidates: Iterable[tuple[bytes, int]]) -> list[tuple[bytes, int]]:
-    """Candidates with what is behind each, the most first; equal stakes go by ascending account."""
+    """Return candidates and the stake behind each, the most first. Equal stakes are in ascending order of account."""
     return sorted(candidates, key=lambda candidate: (-candidate[1], candidate[0]))
 
 
 def own_part(reward: int, exposed: Exposure) -> int:
-    """Of a validator's reward its commission and what its own bond earned; the rest is its delegators', rounded up."""
+    """Return the validator's own part of a reward: its commission, and the share of its bond.
+
+    The rest is its delegators', rounded up.
+    """
     commission = part(reward, exposed.commission_ppm)
     return commission + ((reward - commission) * exposed.own // exposed.total if exposed.total else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a sum of money: `payee` receives `amount` grains; None: it is burned."""
+    """A part of a sum of money: `payee` receives `amount` grains. Without a payee it is burned."""
 
     payee: bytes | None
     amount: int
@@ -48,7 +51,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What was struck from an account, which still holds it for a case."""
+    """The grains slashed from an account that still holds them for a case."""
 
     who: bytes
     hold: Hold
@@ -57,26 +60,26 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class SlashCurve:
-    """How a slash grows with the share of stake that offended together."""
+    """The growth of a slash with the share of stake that offended together."""
 
     floor: int
-    """In ppm."""
+    """The least slash, in ppm."""
     slope: int
 
 
 @dataclass(frozen=True, slots=True)
 class SlashSplit:
-    """Parts of a slash in ppm; what they leave is burned."""
+    """The parts of a slash in ppm. The rest is burned."""
 
     victim: int
     reporter: int
 
 
 def equivocation_ppm(offending: int, total: int, curve: SlashCurve) -> int:
-    """max(floor, min(100 %, (slope x)^2)) in ppm, where x = offending / total stake of the set.
+    """Return max(floor, min(100 %, (slope x)^2)) in ppm, where x = offending / total stake of the set.
 
-    A lone mistake is survivable, a third of the stake together loses everything. The shape is
-    Polkadot's (wiki.polkadot.network, "Offenses and Slashes"), the floor Cosmos's.
+    A lone mistake is survivable. If a third of the stake offends together, it loses everything. The shape is Polkadot's
+    (wiki.polkadot.network, "Offenses and Slashes"), the floor Cosmos's.
     """
     if total <= 0:
         return curve.floor
@@ -85,12 +88,12 @@ def equivocation_ppm(offending: int, total: int, curve: SlashCurve) -> int:
 
 
 def part(amount: int, ppm: int) -> int:
-    """`ppm` millionths of `amount`, rounded down."""
+    """Return `ppm` millionths of `amount`, rounded down."""
     return amount * ppm // PPM
 
 
 def shared(amount: int, payees: tuple[bytes, ...]) -> tuple[Share, ...]:
-    """`amount` in equal parts; what does not divide is burned, and all of it without payees."""
+    """Return equal shares of `amount`. The remainder of the division is burned, and all of it without payees."""
     each = amount // len(payees) if payees else 0
     rest = amount - each * len(payees)
     shares = tuple(Share(payee, each) for payee in payees if each)
@@ -106,10 +109,10 @@ def slash_shares(
     rewarded: tuple[bytes, ...] = (),
     reward_max: int | None = None,
 ) -> tuple[Share, ...]:
-    """Where a slash goes: parts to the victim and to who proved it, the rest is burned.
+    """Return the shares of a slash: parts for the victim and the reporters, the rest burned.
 
-    Without a victim its part goes to the treasury, without a prover that part as well. Rounding is burned, and what is
-    above the most that a prover may have. The shares add up to `amount`.
+    Without a victim its part goes to the treasury, and likewise without a reporter. The reporters' part is at most
+    `reward_max`. The excess and the rounding are burned. The shares add up to `amount`.
     """
     to_victim = part(amount, split.victim)
     to_rewarded = part(amount, split.reporter)

@@ -1,12 +1,14 @@
-"""The storage of TrustStake: its records, what may be asked of it, and the verbs that keep its sums true.
+"""The storage of TrustStake: its records, its queries, and the methods that keep its sums true.
 
-Always:
-* Every grain behind a validator is held with the validator as the case. A validator's own is held on its account: its
-  bond and its own unlocking chunks together. What is delegated is held on the account `STAKES`: `pools[v].stake.value`
-  and `leaving[v]` together, which is the sum of the delegators' chunks.
-* Who has a position or a chunk is sustained: its account lives, whatever it owns.
-* What the pot of rewards owes is the sum of `pending_rewards` and of the pools' `owed`.
-* No two candidates share a key, and a session key that has sat is nobody else's for ever.
+Invariants:
+
+* Every grain behind a validator is held with the validator as the case. A validator's own stake is held on its account:
+  its bond and its own unlocking chunks together. Delegated stake is held on the account `STAKES`:
+  `pools[v].stake.value` and `unbonding_delegations[v]` together, of which the latter is the sum of the delegators'
+  chunks.
+* An account with a position or a chunk is sustained: it lives, whatever it owns.
+* The pot of rewards owes the sum of `pending_rewards` and of the pools' `owed`.
+* No two candidates share a key, and a session key that was in a set never belongs to another stash.
 """
 
 from collections.abc import Iterable
@@ -52,7 +54,7 @@ from runtime.pallets.staking.staking_events import (
 
 
 class StakeLedger(SeatLedger):
-    """Bonds, delegations, candidates and eras as the state holds them."""
+    """Bonds, delegations, candidates and eras in the state."""
 
     balances: Balances
 
@@ -196,10 +198,10 @@ class StakeLedger(SeatLedger):
         default=0, doc="How many slashes of a validator wait: while any does, nothing leaves it."
     )
 
-    # ---------------------------------------------------------------------------------------------- what may be asked
+    # -------------------------------------------------------------------------------------------------------- queries
 
     def is_candidate(self, stash: bytes) -> bool:
-        """Whether the stash may be elected and drawn for work."""
+        """Return True if the stash may be elected and drawn for work."""
         return stash in self.candidates and may_be_elected(
             is_tombstoned=stash in self.tombstones,
             own_stake=self.bonds[stash],
@@ -207,22 +209,22 @@ class StakeLedger(SeatLedger):
         )
 
     def stash_of(self, provider_key: bytes) -> bytes | None:
-        """The candidate whose daemon uses this account."""
+        """Return the candidate whose provider daemon uses this account."""
         stash = self.key_owner[provider_key]
         candidate = self.candidates[stash] if stash else None
         return stash if candidate and candidate.provider_key == provider_key else None
 
     def behind(self, validator: bytes) -> int:
-        """All stake behind a validator."""
+        """Return all stake behind a validator."""
         return self.bonds[validator] + self.pools[validator].stake.value
 
     def owners(self, sessions: Iterable[bytes]) -> tuple[bytes, ...]:
-        """The stashes to which session keys belong, each once."""
+        """Return the stashes that own these session keys, each once."""
         found = dict.fromkeys(self.key_owner[session] for session in sessions)
         return tuple(stash for stash in found if stash is not None)
 
     def commission_of(self, validator: bytes) -> int | None:
-        """What a candidate asks now, in millionths."""
+        """Return a candidate's current commission in millionths, None without a candidacy."""
         candidate, change = self.candidates[validator], self.commission_changes[validator]
         if candidate is None:
             return None
@@ -233,21 +235,21 @@ class StakeLedger(SeatLedger):
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
     def lock_own(self, stash: bytes, value: int) -> None:
-        """Hold `value` of a validator's own, and put it behind itself."""
+        """Hold `value` grains of a validator and add them to its bond."""
         was_candidate = self.is_candidate(stash)
         self.balances.hold(stash, Hold(STAKE, stash), value)
         self.set_bond(stash, self.bonds[stash] + value)
         self.note_newcomer(stash, was_candidate=was_candidate)
 
     def set_bond(self, stash: bytes, value: int) -> None:
-        """Replace a validator's own bond."""
+        """Set a validator's own bond."""
         if value:
             self.bonds[stash] = value
         else:
             del self.bonds[stash]
 
     def change_leaving(self, validator: bytes, delta: int) -> None:
-        """More or less of a validator's delegations is on its way out."""
+        """Change the sum of a validator's unlocking delegations by `delta`."""
         leaving = self.unbonding_delegations[validator] + delta
         if leaving:
             self.unbonding_delegations[validator] = leaving
@@ -255,12 +257,12 @@ class StakeLedger(SeatLedger):
             del self.unbonding_delegations[validator]
 
     def holder(self, staker: bytes, validator: bytes) -> bytes:
-        """On whose account an account's stake behind a validator is held."""
+        """Return the account that holds a staker's stake behind a validator."""
         return staker if staker == validator else STAKES
 
     def check_covered(self, staker: bytes, validator: bytes) -> None:
-        """Where stake ends: all that is held where a staker's is stands behind the validator, or waits to leave."""
-        # Not both holders each time: 32 validators may have 32 chunks each of what they delegated themselves.
+        """Assert that the holds for a validator equal its stake and its unlocking stake, where a staker's is held."""
+        # Checks one holder only: 32 validators may have 32 chunks each of their own delegations.
         if staker == validator:
             chunks = self.unlocking[validator]
             there = self.bonds[validator] + sum(chunk.value for chunk in chunks if chunk.validator == validator)
@@ -270,7 +272,7 @@ class StakeLedger(SeatLedger):
         assert there == held, "stake that nobody holds, or held and nobody's stake"
 
     def burn(self, holder: bytes, validator: bytes, dust: int) -> None:
-        """End grains that no share owns."""
+        """Burn grains that no share owns."""
         self.balances.pay_held(holder, Hold(STAKE, validator), ((None, dust),))
 
     def pay_slash(
@@ -282,7 +284,7 @@ class StakeLedger(SeatLedger):
         reporter: bytes | None,
         reward_max: int | None = None,
     ) -> None:
-        """Pay on what was struck of `staker`, held for `validator`. Without a reporter the treasury has its part."""
+        """Distribute a slash of `staker`, held for `validator`. Without a reporter the treasury gets its part."""
         if not amount:
             return
         split = SlashSplit(self.slash_treasury, self.slash_reporter)
@@ -292,8 +294,11 @@ class StakeLedger(SeatLedger):
         self.emit(StakeSlashed(validator, staker, amount))
 
     def pay_from(self, pot: bytes, payee: bytes, amount: int) -> int:
-        """Pay out of a pot what it can pay, and say how much; dust that cannot open the payee's account is burned."""
-        # A pot that fell below the existential deposit burned its dust, and can lack as much for its last payee.
+        """Pay out of a pot as far as it can, and return the amount paid.
+
+        Dust that cannot create the payee's account is burned.
+        """
+        # A pot that fell below the existential deposit burned its dust, and may lack that much for its last payee.
         amount = min(amount, self.balances.free_balance(pot))
         if amount:
             self.balances.debit(pot, amount)
@@ -302,7 +307,7 @@ class StakeLedger(SeatLedger):
         return amount
 
     def set_unlocking(self, staker: bytes, chunks: tuple[Unlocking, ...]) -> None:
-        """Replace what a staker has on its way out; who has anything is sustained."""
+        """Set a staker's unlocking chunks. Any chunk sustains its account."""
         before = bool(self.unlocking[staker])
         if chunks:
             self.unlocking[staker] = chunks
@@ -312,20 +317,20 @@ class StakeLedger(SeatLedger):
             self.balances.sustain(staker, 1 if chunks else -1)
 
     def check_keys(self, stash: bytes, keys: SessionKeys, proof: KeysProof) -> None:
-        """InvalidKeysProof, UnsafeKey where anybody could have made it."""
+        """Raise UnsafeKey for a key that anyone can sign for, InvalidKeysProof for an invalid proof."""
         ensure(is_safe_public_key(keys.session) and is_safe_public_key(keys.vrf), UnsafeKey)
         ensure(verify_keys(self.system.block_hash[0], stash, keys, proof), InvalidKeysProof)
 
     def set_candidate(self, stash: bytes, candidate: Candidate) -> None:
-        """Enter a candidate after checking its keys."""
+        """Add or replace a candidate after checking its keys."""
         was_candidate = self.is_candidate(stash)
         keys = (candidate.session_key, candidate.vrf_key, candidate.provider_key)
-        # One signature of a key of small order fits many messages: evidence against it would prove nothing (ADR 6).
+        # One signature of a key of small order fits many messages, so evidence against it would prove nothing (ADR 6).
         ensure(all(is_safe_public_key(key) for key in keys), UnsafeKey)
         ensure(len(frozenset(keys)) == len(keys), KeyTaken)
         ensure(not any(self._is_taken(key, stash, is_proven=key != candidate.provider_key) for key in keys), KeyTaken)
         before = self.candidates[stash]
-        # Neither by itself nor by a pause: what is asked of delegators changes by an announcement alone.
+        # Neither this call nor a break may change the commission: only an announcement does.
         fixed = self.last_commission[stash] if before is None else self.commission_of(stash)
         ensure(fixed is None or candidate.commission_ppm == max(fixed, self.commission_min), CommissionFixed)
         del self.last_commission[stash]
@@ -340,18 +345,24 @@ class StakeLedger(SeatLedger):
         self.emit(CandidateSet(stash, *keys, candidate.commission_ppm))
 
     def forget_newcomer(self, stash: bytes) -> None:
-        """For those who draw candidates: they know of this one now."""
+        """Mark a new candidate as known to the pallets that draw candidates."""
         del self.new_candidates[stash]
 
     def note_newcomer(self, stash: bytes, *, was_candidate: bool) -> None:
-        """Who may be drawn from this block on could choose it to suit a beacon: it counts for nothing from before."""
+        """Record since when a candidate may be drawn, so that older records do not draw it.
+
+        It could otherwise choose its first block to suit a beacon value.
+        """
         height = self.system.number.get()
         if height and not was_candidate and self.is_candidate(stash):
             self.candidate_since[stash] = height
             self.new_candidates[stash] = True
 
     def _is_taken(self, key: bytes, stash: bytes, *, is_proven: bool) -> bool:
-        """Whether another has the key. Who only named it, as a provider key, gives way to whoever holds its secret."""
+        """Return True if another stash has the key.
+
+        A stash that only named it, as a provider key, gives way to the owner of its secret.
+        """
         owner = self.key_owner[key]
         if owner in (None, stash):
             return False
@@ -365,7 +376,7 @@ class StakeLedger(SeatLedger):
                     del self.key_owner[key]
 
     def remove_candidate(self, stash: bytes) -> None:
-        """End an offer; keys that never sat may belong to others from now on."""
+        """End a candidacy. Keys that were in no set become free for others."""
         self._forget_keys(stash)
         asked = self.commission_of(stash)
         assert asked is not None, "only a candidate stops to be one"

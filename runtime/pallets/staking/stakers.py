@@ -10,7 +10,7 @@ from runtime.pallets.staking.slash_factors import Liability, SlashStep
 from runtime.pallets.staking.slashing import PPM
 
 VALIDATORS_MAX = 128
-"""Certificates are lists of ed25519 signatures; more voters wait for aggregated ones."""
+"""The most members of a set. Certificates are lists of ed25519 signatures, so more need aggregated ones."""
 CANDIDATES_MAX = 4_096
 UNLOCKING_MAX = 32
 STAKE = HoldReason("Stake", "A bond or delegations, also while they are on their way out; the case is the validator.")
@@ -28,26 +28,26 @@ ProfileWeb = Annotated[bytes, Bounded(WEB_BYTES_MAX)]
 
 @struct
 class Candidate:
-    """A stash that offers to validate, and to mine: its keys and its commission."""
+    """A stash that offers to validate and to mine: its keys and its commission."""
 
     session_key: PublicKey
-    """ed25519: signs headers and votes. It can be slashed for, it cannot spend."""
+    """ed25519: signs headers and votes. Its misuse is slashed, but it cannot spend."""
     vrf_key: PublicKey
     """Proves the randomness of this validator's blocks."""
     provider_key: AccountId
-    """ed25519: the account of the provider daemon; signs attestations and duty calls."""
+    """ed25519: the account of the provider daemon. Signs attestations and duty calls."""
     commission_ppm: U32
-    """Kept from the delegators' rewards, in millionths."""
+    """The part of the delegators' rewards that the validator keeps, in millionths."""
 
 
 def may_be_elected(*, is_tombstoned: bool, own_stake: int, least: int) -> bool:
-    """Whether a stash that offers itself may be elected and drawn for work: bonded, no tombstone."""
+    """Return True if a candidate may be elected and drawn for work: bonded, no tombstone."""
     return not is_tombstoned and own_stake >= least
 
 
 @struct
 class Seat:
-    """A validator in office: who may propose and vote, with which keys and weight."""
+    """A place of the active set: the stash that proposes and votes, its keys and weight."""
 
     stash: AccountId
     session_key: PublicKey
@@ -57,19 +57,19 @@ class Seat:
 
 @struct
 class Unlocking:
-    """Stake on its way out, as it was when it was last reckoned."""
+    """Unlocking stake, in the amount when it was last brought up to date."""
 
     validator: AccountId
     value: Balance
     until_epoch: EpochIndex
     """The first epoch in which it may be withdrawn."""
     answers: Annotated[tuple[Liability, ...], Bounded(2)] = ()
-    """Whose slashes it bears still: the validator's, and that of another from which it had come there."""
+    """The answers that it carries: for the validator that it left, and for an earlier one from which it had moved."""
 
 
 @struct
 class Standing:
-    """What stands behind one elected validator."""
+    """The stake behind one elected validator."""
 
     stash: AccountId
     total: Balance
@@ -77,7 +77,7 @@ class Standing:
 
 @struct
 class Points:
-    """What a validator did in an era: 20 points for each of its blocks."""
+    """A validator's work in an era: 20 points for each of its blocks."""
 
     stash: AccountId
     points: U32
@@ -85,7 +85,7 @@ class Points:
 
 @struct
 class CommissionChange:
-    """What a validator will ask of its delegators, and from which era on."""
+    """An announced commission, and the era from which on it applies."""
 
     commission_ppm: U32
     era: EraIndex
@@ -93,7 +93,7 @@ class CommissionChange:
 
 @struct
 class Profile:
-    """What a validator says of itself, as text: nobody has checked it."""
+    """A validator's name and web address, as unchecked text."""
 
     name: ProfileName
     web: ProfileWeb
@@ -101,34 +101,34 @@ class Profile:
 
 
 class Why(IntEnum):
-    """How somebody would fare in an election, and why."""
+    """The result of an election for one stash, and its reason."""
 
     ELECTED = 0
     WAITS = 1
-    """Its rank is high enough, and the set may not change by more at once."""
+    """Elected by rank, but the churn limit leaves no room yet."""
     OUT_RANKED = 2
     OFF_LINE = 3
-    """No block, no vote that the chain carries and no heartbeat in the last whole epoch."""
+    """No block, no vote in a certificate on the chain and no heartbeat in the last whole epoch."""
     JAILED = 4
     TOMBSTONED = 5
     TOO_SMALL = 6
-    """Its own bond is below the least."""
+    """Its own bond is below the minimum."""
     NOT_OFFERED = 7
     MUST_STAY = 8
-    """It should leave, and the set may not change by more at once."""
+    """It should leave, but the churn limit keeps it."""
 
 
 @struct
 class HeldSlash:
-    """A slash that is proven and not yet taken; nothing leaves its offender meanwhile."""
+    """An unapplied slash: proven and not yet taken. Meanwhile no stake leaves the offender."""
 
     era: EraIndex
-    """Of the offence."""
+    """The era of the offence."""
     step: SlashStep
     reporter: AccountId | None
-    """None where what another did later raised it: nobody is paid for that."""
+    """None if a later offence of another validator raised it: nobody is paid for that."""
     take_era: EraIndex
-    """Taken in the first blocks of this era."""
+    """The era in whose first blocks it is taken."""
 
 
 Seats = Annotated[tuple[Seat, ...], Bounded(VALIDATORS_MAX)]
@@ -136,11 +136,11 @@ Seats = Annotated[tuple[Seat, ...], Bounded(VALIDATORS_MAX)]
 
 @struct
 class Waiter:
-    """An elected candidate for whom a set had no room yet."""
+    """An elected candidate that waits for room in the set."""
 
     stash: AccountId
     since: EpochIndex
-    """The first epoch for which it was elected, and at every election from then on."""
+    """The first epoch for which it was elected. It has been elected ever since."""
 
 
 Waiters = Annotated[tuple[Waiter, ...], Bounded(VALIDATORS_MAX)]

@@ -1,4 +1,4 @@
-"""What TrustStake tells the world: its events, and why a call of it can fail."""
+"""The events and errors of TrustStake."""
 
 from runtime.encoding.codec import U32
 from runtime.encoding.types import AccountId
@@ -27,7 +27,7 @@ class Delegated:
 
 @event
 class Unbonded:
-    """Stake began to leave; it may be withdrawn from `until_epoch` on."""
+    """Stake began to unlock. It may be withdrawn from `until_epoch` on."""
 
     staker: AccountId
     validator: AccountId
@@ -37,7 +37,7 @@ class Unbonded:
 
 @event
 class Withdrawn:
-    """Unbonded stake is free again."""
+    """Unlocked stake became free again."""
 
     staker: AccountId
     amount: Grains
@@ -45,7 +45,7 @@ class Withdrawn:
 
 @event
 class CandidateSet:
-    """A stash offers to validate and to mine with these keys."""
+    """A stash became a candidate, to validate and to mine with these keys."""
 
     stash: AccountId
     session_key: PublicKey
@@ -56,14 +56,14 @@ class CandidateSet:
 
 @event
 class Chilled:
-    """A stash no longer offers to validate or to mine."""
+    """A stash withdrew its candidacy."""
 
     stash: AccountId
 
 
 @event
 class EraStarted:
-    """A new era began with this election; `emitted` left the reserve for the era before."""
+    """A new era began with these validators. `emitted` left the reserve for the previous era."""
 
     era: EraIndex
     elected: Standings
@@ -72,7 +72,7 @@ class EraStarted:
 
 @event
 class Rewarded:
-    """A staker was paid what it had earned with a validator."""
+    """A staker received its rewards from a validator."""
 
     staker: AccountId
     validator: AccountId
@@ -81,7 +81,7 @@ class Rewarded:
 
 @event
 class StakeSlashed:
-    """Stake was lost that is held for a validator: its own, all delegators' together (`modlog/bonds`), or who left."""
+    """Stake behind a validator was slashed: its own, all delegators' together (`modlog/bonds`), or that of a leaver."""
 
     validator: AccountId
     staker: AccountId
@@ -90,14 +90,14 @@ class StakeSlashed:
 
 @event
 class Tombstoned:
-    """A validator may never be elected or mine again."""
+    """A validator may no longer be elected or mine, unless Root lifts its tombstone."""
 
     stash: AccountId
 
 
 @event
 class Redelegated:
-    """Stake went from behind one validator to behind another; for a time it answers for both."""
+    """Stake moved from one validator to another. For a time it answers for both."""
 
     delegator: AccountId
     source: AccountId
@@ -107,7 +107,7 @@ class Redelegated:
 
 @event
 class CommissionAnnounced:
-    """From an era on a validator will keep another part of its delegators' rewards."""
+    """A validator announced another commission, from an era on."""
 
     stash: AccountId
     commission_ppm: U32
@@ -116,7 +116,7 @@ class CommissionAnnounced:
 
 @event
 class ProfileSet:
-    """A validator gave itself a name and a web address; without both it has none."""
+    """A validator set its name and web address. Two empty texts removed them."""
 
     stash: AccountId
     name: ProfileName
@@ -125,7 +125,7 @@ class ProfileSet:
 
 @event
 class SlashHeld:
-    """A slash waits until `take_era`: from `step.taken` to `step.wanted` millionths of what is behind the offender."""
+    """A slash was proven. In `take_era` it takes `step.taken` to `step.wanted` millionths of the stake."""
 
     number: U32
     offender: AccountId
@@ -136,7 +136,7 @@ class SlashHeld:
 
 @event
 class SlashTaken:
-    """A slash that was held was taken."""
+    """An unapplied slash was taken."""
 
     number: U32
     offender: AccountId
@@ -145,7 +145,7 @@ class SlashTaken:
 
 @event
 class SlashCancelled:
-    """A slash that was held will not be taken."""
+    """An unapplied slash was cancelled."""
 
     number: U32
     offender: AccountId
@@ -153,14 +153,14 @@ class SlashCancelled:
 
 @event
 class TombstoneLifted:
-    """A validator may return."""
+    """Root lifted a validator's tombstone. It may return."""
 
     stash: AccountId
 
 
 @event
 class SetElected:
-    """So many validators, with so much weight together, sit from epoch `first` on, for an era."""
+    """A set of `seats` validators with this weight was elected, from epoch `first` on, for an era."""
 
     first: U32
     seats: U32
@@ -169,7 +169,7 @@ class SetElected:
 
 @event
 class Jailed:
-    """A validator gave no sign of life for too long: it is not elected until it asks to be."""
+    """A validator gave no sign of life for too long. No election seats it until it calls `unjail`."""
 
     stash: AccountId
     era: EraIndex
@@ -183,7 +183,7 @@ class Unjailed:
 
 
 class AlreadyBonded(DispatchError):
-    """The account has a bond; add to it with bond_extra."""
+    """The account has a bond already. Add to it with bond_extra."""
 
 
 class NotBonded(DispatchError):
@@ -195,11 +195,11 @@ class BondTooSmall(DispatchError):
 
 
 class NotCandidate(DispatchError):
-    """The account does not offer to validate."""
+    """The account is no candidate."""
 
 
 class StillCandidate(DispatchError):
-    """A candidate's bond may not fall below the minimum; chill first."""
+    """A candidate's bond may not fall below the minimum. Chill first."""
 
 
 class TooManyCandidates(DispatchError):
@@ -207,23 +207,23 @@ class TooManyCandidates(DispatchError):
 
 
 class TooManyChunks(DispatchError):
-    """Too much is unlocking already; withdraw first."""
+    """The account has too many unlocking chunks. Withdraw first."""
 
 
 class NotEnoughStake(DispatchError):
-    """There is less stake than that."""
+    """The stake is smaller than the requested amount."""
 
 
 class NothingToWithdraw(DispatchError):
-    """Nothing that was unbonded is free yet."""
+    """None of the unlocking stake is free yet."""
 
 
 class UnsafeKey(DispatchError):
-    """A key is of small order or malformed: anybody could sign for it."""
+    """A key is of small order or malformed: anyone could sign for it."""
 
 
 class InvalidKeysProof(DispatchError):
-    """The proof does not show that the holder of both keys lets this account register them."""
+    """The proof does not show that the owner of both keys lets this account register them."""
 
 
 class KeyTaken(DispatchError):
@@ -239,7 +239,7 @@ class IsTombstoned(DispatchError):
 
 
 class NothingToClaim(DispatchError):
-    """Nothing was earned there since it was last claimed."""
+    """The account earned nothing with this validator since its last claim."""
 
 
 class PoolSpent(DispatchError):
@@ -247,7 +247,7 @@ class PoolSpent(DispatchError):
 
 
 class SlashPending(DispatchError):
-    """A slash of the validator waits to be taken; until then nothing leaves it."""
+    """A slash of the validator is not taken yet. Until then no stake leaves the validator."""
 
 
 class StillAnswering(DispatchError):
@@ -259,23 +259,23 @@ class TooManyMoves(DispatchError):
 
 
 class SameValidator(DispatchError):
-    """Stake moves from one validator to another."""
+    """Source and target are the same validator."""
 
 
 class CommissionTooLow(DispatchError):
-    """The commission would be below the least that is allowed."""
+    """The commission would be below the minimum."""
 
 
 class CommissionFixed(DispatchError):
-    """The commission of a validator changes by `announce_commission` alone."""
+    """Only `announce_commission` changes the commission of a validator."""
 
 
 class CommissionStep(DispatchError):
-    """The commission would change by more than is allowed in an era."""
+    """The commission would change by more than an era allows."""
 
 
 class NoProfile(DispatchError):
-    """The account has given itself no name and no web address."""
+    """The account has no name and no web address."""
 
 
 class NotTombstoned(DispatchError):

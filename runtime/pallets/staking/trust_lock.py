@@ -1,8 +1,8 @@
-"""TrustLock: money at stake for a case, and what happens to it when trust is broken.
+"""TrustLock: money locked for a case, and the punishment of offences.
 
-Always: a lock is a hold of Balances, so each case is paid from what it holds itself; a lock ends
-by being returned or paid out, and each moves exactly what it says; an offence is punished
-once, is held from its report on, and taken an era later.
+Invariant: a lock is a hold of Balances, so each case is paid from its own hold. A lock ends by being returned or paid
+out, and each moves exactly the stated amount. An offence is punished once: its slash is held from the report on, and
+taken an era later.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ from runtime.pallets.system import System
 from runtime.pallets.weights import WEIGHTS
 
 PROOFS_MAX = 4
-"""Of a block: an honest chain has none, and who offends has one tombstone."""
+"""The most proofs of a block. An honest chain has none, and each offender needs only one."""
 Proofs = Annotated[tuple[Evidence, ...], Bounded(PROOFS_MAX)]
 
 
@@ -62,7 +62,7 @@ def _attach_weight(proofs: tuple[object, ...]) -> Weight:
 
 @event
 class Locked:
-    """Money was put at stake."""
+    """Money was locked for a case."""
 
     who: AccountId
     reason: HoldReason
@@ -72,7 +72,7 @@ class Locked:
 
 @event
 class Unlocked:
-    """Money at stake came back to its owner."""
+    """Locked money was returned to its owner."""
 
     who: AccountId
     reason: HoldReason
@@ -82,7 +82,7 @@ class Unlocked:
 
 @event
 class Paid:
-    """Money at stake went to somebody else; without a payee it was burned."""
+    """Locked money was paid to another account, or burned without a payee."""
 
     who: AccountId
     reason: HoldReason
@@ -93,7 +93,7 @@ class Paid:
 
 @event
 class OffenceProven:
-    """A validator contradicted itself. About `amount` will be taken from it and its delegators, an era later."""
+    """A validator's offence was proven. An era later about `amount` is taken from it and its delegators."""
 
     offender: AccountId
     kind: Offence
@@ -107,7 +107,7 @@ class OffenceProven:
 
 @event
 class SlashRaised:
-    """An earlier offender loses as much as the later ones make it deserve. About `amount` more will be taken."""
+    """Later offences raised an earlier offender's slash. About `amount` more will be taken."""
 
     offender: AccountId
     slashed_ppm: U32
@@ -115,7 +115,7 @@ class SlashRaised:
 
 
 class NotAnOffence(DispatchError):
-    """The evidence proves nothing against a validator of the epoch that it names."""
+    """The evidence proves nothing against a validator of its epoch."""
 
 
 class EvidenceTooOld(DispatchError):
@@ -123,11 +123,11 @@ class EvidenceTooOld(DispatchError):
 
 
 class AlreadyPunished(DispatchError):
-    """The validator was punished for this offence."""
+    """The validator was already punished for this offence."""
 
 
 class NoSlashHeld(DispatchError):
-    """No slash of the validator waits to be taken."""
+    """The validator has no unapplied slash."""
 
 
 class TrustLock(Pallet, index=8):
@@ -164,12 +164,12 @@ class TrustLock(Pallet, index=8):
 
     @call(index=0, weight=WEIGHTS["TrustLock.report_offence"])
     def report_offence(self, origin: Signed, evidence: Evidence) -> None:
-        """Prove that a validator contradicted itself: two of its signed statements. Pays 10 % of the slash."""
+        """Report a validator's offence: two contradicting signed statements. Pays the signer 10 % of the slash."""
         self._punish(self.judge(evidence), origin.account)
 
     @call(index=1, weight=WEIGHTS["TrustLock.cancel_slashes"])
     def cancel_slashes(self, origin: Root, offender: AccountId) -> None:
-        """Take nothing of an offender for what waits, nor for what accomplices do later; its tombstone stays."""
+        """Cancel an offender's unapplied slashes, and any raise by later offences. Its tombstone stays."""
         ensure(held_slashes.cancel(self.stake, offender) > 0, NoSlashHeld)
         window = self.offenders.get()
         excused = [replace(past, slashed_ppm=PPM) if past.stash == offender else past for past in window]
@@ -177,7 +177,10 @@ class TrustLock(Pallet, index=8):
 
     @call(index=2, weight=_attach_weight)
     def attach_evidence(self, origin: Unsigned, proofs: Proofs) -> PostDispatch:
-        """Punish whom the author has evidence of, and pay it the reporter's part. InvalidBlock if one is not good."""
+        """Punish offenders by the author's evidence, and pay the author as reporter.
+
+        Raises InvalidBlock if one piece of evidence is invalid.
+        """
         author = find_author(self.system.digest.get())
         if not proofs or author is None:
             raise InvalidBlock("no evidence, or of nobody's block")
@@ -188,10 +191,10 @@ class TrustLock(Pallet, index=8):
             self._punish(self.judge(evidence), author)
         return PostDispatch(actual_weight=weight)
 
-    # ---------------------------------------------------------------------------------------------- what may be asked
+    # -------------------------------------------------------------------------------------------------------- queries
 
     def judge(self, evidence: DoubleHeader | DoubleProposal | DoubleBallot) -> ProvenOffence:
-        """Whom the evidence proves guilty of what; NotAnOffence, EvidenceTooOld or AlreadyPunished."""
+        """Return the proven offence. Raise NotAnOffence, EvidenceTooOld or AlreadyPunished."""
         proof = known(proven(evidence, self.system.block_hash[0], self.stake.validators), NotAnOffence)
         now = self.beacon.epoch()
         epoch = self._counted_epoch(proof)
@@ -202,17 +205,17 @@ class TrustLock(Pallet, index=8):
         return proof
 
     def is_punished(self, offender: bytes) -> bool:
-        """Whether an offence of the validator is in the window: it is punished once for all that it did."""
+        """Return True if an offence of the validator is in the window: one punishment covers all its offences."""
         return any(past.stash == offender for past in self._window())
 
     def room(self) -> Weight:
-        """What the evidence of the block under construction may weigh."""
+        """Return the weight left for evidence in the block under construction."""
         return Weight(max(0, self.context.mandatory_left), 0)
 
     # ------------------------------------------------------------------------------------------------------------ hook
 
     def on_initialize(self) -> Weight | None:
-        """Raise one earlier offender to what it deserves now, and take one slash that is due."""
+        """Raise the slash of one earlier offender to the current level, and take one slash that is due."""
         is_taken = held_slashes.take_due(self.stake)
         due = self.raised.get()
         if not due:
@@ -226,14 +229,14 @@ class TrustLock(Pallet, index=8):
             self.emit(SlashRaised(window[behind[0]].stash, due, amount))
         return WEIGHTS["TrustLock.on_initialize strike"]
 
-    # ----------------------------------------------------------------------------------------- verbs for other pallets
+    # ---------------------------------------------------------------------------------------- methods for other pallets
 
     def locked(self, who: bytes, hold: Hold) -> int:
-        """What the account has at stake for a case."""
+        """Return the account's locked money for a case."""
         return self.balances.held(who, hold)
 
     def lock(self, who: bytes, hold: Hold, amount: int) -> None:
-        """Put `amount` of the account's free money at stake for a case; FundsUnavailable if it has less."""
+        """Lock `amount` of the account's free money for a case. Raise FundsUnavailable if it has less."""
         if amount:
             self.balances.hold(who, hold, amount)
             self.emit(Locked(who, hold.reason, hold.case, amount))
@@ -243,11 +246,11 @@ class TrustLock(Pallet, index=8):
         self.pay_out(who, hold, (Share(who, amount),))
 
     def rededicate(self, who: bytes, source: Hold, target: Hold, amount: int) -> None:
-        """Have `amount` stand for the case `target` from here, and for `source` no more."""
+        """Move `amount` of a lock from the case `source` to the case `target`."""
         self.balances.rededicate(who, source, target, amount)
 
     def pay_out(self, who: bytes, hold: Hold, shares: Sequence[Share]) -> None:
-        """Pay the payees of `shares` from what the account has at stake for a case."""
+        """Pay the payees of `shares` from the account's lock for a case."""
         before = self.locked(who, hold)
         self._pay_held(who, hold, shares)
         for share in shares:
@@ -259,37 +262,40 @@ class TrustLock(Pallet, index=8):
         assert self.locked(who, hold) == before - ended, "a lock ends by what was paid of it, and no more"
 
     def end(self, hold: Hold) -> None:
-        """Where a case ends: nobody has anything at stake for it."""
+        """Assert that no account has locked money for an ended case."""
         self.balances.check_ended(hold)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
     def _punish(self, proof: ProvenOffence, reporter: bytes) -> None:
-        """Hold the slash of the offender, have its accomplices raised, and end its candidacy."""
+        """Hold the offender's slash, schedule the raise of earlier ones, and tombstone the offender."""
         epoch = self._counted_epoch(proof)
         window = [*self._window(), self._offender(proof, epoch)]
         ppm = self._deserved(window)
         amount = self._raise_to(window, len(window) - 1, ppm, reporter)
-        # The others one by one, in the blocks that follow: a call that holds 127 slashes would take a block. Nobody is
-        # paid for those: else who has little at stake would offend after somebody else, and live on the other's slash.
+        # The others follow one by one in later blocks: 127 slashes in one call would take a block. Nobody is paid for
+        # those: otherwise a validator with little stake would offend after another, and live on that one's slash.
         if any(past.slashed_ppm < ppm for past in window):
             self.raised.set(ppm)
         self.stake.tombstone(proof.offender)
         self.emit(OffenceProven(proof.offender, proof.kind, proof.at, epoch, ppm, amount, reporter))
 
     def _counted_epoch(self, proof: ProvenOffence) -> int:
-        """The offender wrote it: one that lies ahead counts as now."""
+        """Return the epoch of an offence, at most the current one: the offender wrote it, and it may lie ahead."""
         return min(proof.epoch, self.beacon.epoch())
 
     def _offender(self, proof: ProvenOffence, epoch: int) -> Offender:
-        """With its share of the votes: stake that left after the election is in no exposure, and votes nevertheless."""
+        """Return the offender with its weight in the set.
+
+        Its exposure would miss stake that left after the election and still votes.
+        """
         seats = self.stake.validators(proof.epoch)
         weight = sum(seat.weight for seat in seats if seat.stash == proof.offender)
         total = sum(seat.weight for seat in seats)
         return Offender(proof.offender, epoch, epoch // self.stake.era_epochs, weight, 0, total)
 
     def _window(self) -> list[Offender]:
-        """Who offended while stake that stood behind it is unbonding; not who has had its tombstone lifted by Root."""
+        """Return the offenders whose former stake is still unlocking, without those that Root pardoned."""
         now = self.beacon.epoch()
         return [
             past
@@ -298,15 +304,16 @@ class TrustLock(Pallet, index=8):
         ]
 
     def _deserved(self, window: list[Offender]) -> int:
-        """What each offender of the window loses, in ppm of its stake; no less than what some are raised to now."""
+        """Return the slash of each offender of the window, in ppm of its stake. No less than a raise in progress."""
         offending, total = sum(past.weight for past in window), max(past.total for past in window)
         deserved = equivocation_ppm(offending, total, SlashCurve(self.slash_floor, self.slash_slope))
         return max(deserved, self.raised.get())
 
     def _raise_to(self, window: list[Offender], place: int, ppm: int, reporter: bytes | None) -> int:
-        """Raise one offender's slash, and write the window; the grains that the step would take now."""
+        """Raise one offender's slash, and store the window. Return the grains that this step would take now."""
         offender = window[place]
-        # Raised, not added: each loses what all of them together deserve, whoever is reported first.
+        # Raised, not added: each loses the same part, which all of them together deserve, whatever the order of
+        # reports.
         step = SlashStep(offender.slashed_ppm, max(ppm, offender.slashed_ppm))
         window[place] = replace(offender, slashed_ppm=step.wanted)
         self.offenders.set(tuple(window))

@@ -1,13 +1,14 @@
-"""TrustStake: who bonds what, who validates with which keys, what an era pays, what an offence takes.
+"""TrustStake: bonds, candidates and their keys, rewards of eras, slashes of offences.
 
-The storage lies in `seats` and `stake_ledger`, the work on delegations in `holdings`, that of an era's turn in `eras`,
-elections in `elections`, slashes in `held_slashes`; here are the calls.
+The storage is in `seats` and `stake_ledger`, delegations in `holdings`, the start of eras in `eras`, elections in
+`elections`, slashes in `held_slashes`. This module has the calls.
 
-Always:
-* Unlocking lasts longer than evidence may be reported (by two eras), and what left a validator answers for what it did
-  until then and in the era after, whose set may be elected by then: neither leaving nor moving is an escape.
-* While a slash of a validator waits to be taken, nothing leaves it.
-* What stands behind a seat whose owner must stay, stays with it, and until evidence about it is too old.
+Invariants:
+
+* Unlocking outlasts evidence (by two eras). Stake that left a validator answers for the validator's offences until then
+  and in the next era, whose set may be elected already. Neither leaving nor moving is an escape.
+* While a slash of a validator is unapplied, no stake leaves it.
+* Stake behind a seat whose owner must stay also stays, until evidence about the seat is too old.
 """
 
 from collections.abc import Iterator
@@ -86,11 +87,11 @@ from runtime.pallets.staking.staking_events import (
 from runtime.pallets.weights import WEIGHTS
 
 NOTICE_ERAS = 2
-"""An announced commission holds from the second era after: a whole one is left to go elsewhere."""
+"""An announced commission applies from the second era after. Delegators have a whole era to leave."""
 
 
 def withdraw_weight(chunks: int = UNLOCKING_MAX) -> Weight:
-    """Of so many chunks, each behind a validator of its own."""
+    """Return the weight of withdrawing this many chunks, each behind a validator of its own."""
     return WEIGHTS["TrustStake.withdraw_unbonded"] + times(chunks, WEIGHTS["TrustStake.withdraw_unbonded validator"])
 
 
@@ -117,7 +118,7 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=0, weight=WEIGHTS["TrustStake.bond"])
     def bond(self, origin: Signed, value: CompactBalance) -> None:
-        """Bond `value` grains of the signer's own, the first step to validate or to mine."""
+        """Bond `value` grains of the signer, the first step to validate or to mine."""
         stash = origin.account
         ensure(self.bonds[stash] == 0, AlreadyBonded)
         ensure(value >= self.validator_bond_min, BondTooSmall)
@@ -134,7 +135,7 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=2, weight=WEIGHTS["TrustStake.unbond"])
     def unbond(self, origin: Signed, value: CompactBalance) -> None:
-        """Begin to take `value` grains out of the signer's own bond."""
+        """Start to unlock `value` grains of the signer's own bond."""
         stash = origin.account
         remaining = self.bonds[stash] - value
         ensure(value > 0 and remaining >= 0, NotEnoughStake)
@@ -145,7 +146,7 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=3, weight=withdraw_weight())
     def withdraw_unbonded(self, origin: Signed) -> PostDispatch:
-        """Free what the signer unbonded long enough ago, less what slashes took of it."""
+        """Withdraw the signer's unlocked stake, less its slashes."""
         staker = origin.account
         chunks = self.unlocking[staker]
         free = [chunk for chunk in chunks if holdings.is_free(self, chunk)]
@@ -169,9 +170,10 @@ class TrustStake(StakeLedger, index=7):
     def validate(
         self, origin: Signed, keys: SessionKeys, proof: KeysProof, provider_key: AccountId, commission_ppm: U32
     ) -> None:
-        """Offer to validate and to mine: link the signer's bond with the keys of its node and a provider key.
+        """Register as a candidate to validate and mine: set the node's keys, the provider key and the commission.
 
-        The proof shows that whoever holds the session and the VRF key lets the signer register them.
+        The proof shows that the owner of the session and VRF keys lets the signer register them. The signer needs a
+        bond.
         """
         stash = origin.account
         ensure(stash not in self.tombstones, IsTombstoned)
@@ -182,14 +184,14 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=5, weight=WEIGHTS["TrustStake.chill"])
     def chill(self, origin: Signed) -> None:
-        """Stop to offer: not elected any more, not drawn for work from now on. A seat is kept until its set ends."""
+        """Withdraw the signer's candidacy: no election and no work from now on. A seat lasts until its set ends."""
         stash = origin.account
         ensure(stash in self.candidates, NotCandidate)
         self.remove_candidate(stash)
 
     @call(index=12, weight=WEIGHTS["TrustStake.announce_commission"])
     def announce_commission(self, origin: Signed, commission_ppm: U32) -> None:
-        """Ask another part of the delegators' rewards, from the second era after this one on."""
+        """Announce another commission, which applies from the second era after this one."""
         stash = origin.account
         candidate = known(self.candidates[stash], NotCandidate)
         now = known(self.commission_of(stash), NotCandidate)
@@ -202,7 +204,7 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=14, weight=WEIGHTS["TrustStake.set_profile"])
     def set_profile(self, origin: Signed, name: ProfileName, web: ProfileWeb) -> None:
-        """Say who the signer is, for a deposit; nobody checks it. Both empty: say nothing more, and have it back."""
+        """Set the signer's name and web address, for a deposit. Two empty texts remove them and return the deposit."""
         stash, before = origin.account, self.profiles[origin.account]
         hold, is_empty = Hold(PROFILE, stash), not name and not web
         if is_empty:
@@ -230,13 +232,13 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=6, weight=WEIGHTS["TrustStake.delegate"])
     def delegate(self, origin: Signed, validator: AccountId, value: CompactBalance) -> None:
-        """Put `value` grains behind a candidate, to share its rewards and its slashes."""
+        """Delegate `value` grains to a candidate, to share its rewards and its slashes."""
         self._join(origin.account, validator, value)
         self.emit(Delegated(origin.account, validator, value))
 
     @call(index=7, weight=WEIGHTS["TrustStake.undelegate"])
     def undelegate(self, origin: Signed, validator: AccountId, value: CompactBalance) -> None:
-        """Begin to take `value` grains back from behind a validator: all, or down to the minimum."""
+        """Start to unlock `value` delegated grains: all, or down to the minimum."""
         delegator = origin.account
         self._check_leaving(delegator, validator, value)
         with self._living(delegator):
@@ -246,7 +248,7 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=9, weight=WEIGHTS["TrustStake.redelegate"])
     def redelegate(self, origin: Signed, source: AccountId, target: AccountId, value: CompactBalance) -> None:
-        """Put stake behind another candidate without waiting. It answers for both until evidence is too old."""
+        """Move delegated stake to another candidate without waiting. It answers for both until evidence is too old."""
         delegator = origin.account
         ensure(source != target, SameValidator)
         self._check_leaving(delegator, source, value)
@@ -263,12 +265,12 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=10, weight=WEIGHTS["TrustStake.claim"])
     def claim(self, origin: Signed, validator: AccountId) -> None:
-        """Pull what the signer earned with a validator; a validator names itself."""
+        """Claim the signer's rewards from a validator. A validator names itself."""
         self._claim(origin.account, validator)
 
     @call(index=11, weight=WEIGHTS["TrustStake.compound"])
     def compound(self, origin: Signed, validator: AccountId) -> None:
-        """Pull what the signer earned with a validator, and put it behind the same."""
+        """Claim the signer's rewards from a validator, and stake them with the same validator."""
         staker = origin.account
         earned = self._claim(staker, validator)
         if staker == validator:
@@ -281,7 +283,7 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=13, weight=WEIGHTS["TrustStake.collect"])
     def collect(self, origin: Signed, staker: AccountId, validator: AccountId) -> None:
-        """Have a staker's stake behind a validator bear now what slashes took of it; anybody may."""
+        """Take past slashes from a staker's stake behind a validator now. Anyone may call this."""
         ensure(
             validator == staker or (staker, validator) in self.delegations or staker in self.unlocking, NotEnoughStake
         )
@@ -298,7 +300,7 @@ class TrustStake(StakeLedger, index=7):
 
     @call(index=15, weight=WEIGHTS["TrustStake.lift_tombstone"])
     def lift_tombstone(self, origin: Root, stash: AccountId) -> None:
-        """Let a validator return; what it did until now is forgiven, and cannot be reported any more."""
+        """Let a validator return. Its offences until now are forgiven and cannot be reported any more."""
         ensure(stash in self.tombstones, NotTombstoned)
         was_candidate = self.is_candidate(stash)
         del self.tombstones[stash]
@@ -309,21 +311,21 @@ class TrustStake(StakeLedger, index=7):
     # ------------------------------------------------------------------------------------------------------- hooks
 
     def on_initialize(self) -> Weight | None:
-        """Check what the header says of the next validators; turn the epoch; note who works."""
+        """Check the header's statement about the next validators, start the epoch if due, record the author."""
         eras.check_next_validators(self)
         return eras.enter(self)
 
     def genesis(self, config: dict[str, Any]) -> None:
         """Seat the validators of the chain specification: `{"validators": [{"stash", "bond", ...}]}`."""
-        # who leaves in an era's first epoch answers for the last of the era after: evidence of that must find it
+        # Stake that leaves in an era's first epoch answers for the last epoch of the next era: evidence must find it.
         if self.unbonding_epochs <= self.evidence_epochs + 2 * self.era_epochs:
             raise ValueError("unbonding must outlast evidence by more than two eras")
         eras.seat_genesis(self, config.get("validators", []))
 
-    # ----------------------------------------------------------------------------------------------- what an offence is
+    # -------------------------------------------------------------------------------------------------------- offences
 
     def tombstone(self, stash: bytes) -> None:
-        """End a validator's candidacy, until Root lifts it."""
+        """Tombstone a validator, until Root lifts it."""
         if stash not in self.tombstones:
             self.tombstones[stash] = self.current_era.get()
             self.emit(Tombstoned(stash))
@@ -339,14 +341,14 @@ class TrustStake(StakeLedger, index=7):
         ensure(validator not in self.tombstones, IsTombstoned)
         ensure(
             not self.pending_slash_counts[validator], SlashPending
-        )  # its tombstone was lifted, and the slash will be taken
+        )  # its tombstone was lifted before its slash was taken
         ensure(holdings.stake_of(self, delegator, validator) + value >= self.delegation_min, BondTooSmall)
 
     def _check_leaving(self, delegator: bytes, validator: bytes, value: int) -> None:
         remaining = holdings.stake_of(self, delegator, validator) - value
         ensure(validator != delegator, NotCandidate)
         ensure((delegator, validator) in self.delegations, NotEnoughStake)
-        # Nothing is taken out of a stake of which slashes left nothing: that ends its record.
+        # Taking out 0 is allowed if slashes left nothing: it removes the record.
         ensure(remaining >= 0 and (value > 0 or remaining == 0), NotEnoughStake)
         ensure(not self.pending_slash_counts[validator], SlashPending)
         ensure(remaining == 0 or remaining >= self.delegation_min, BondTooSmall)
@@ -360,13 +362,13 @@ class TrustStake(StakeLedger, index=7):
 
     @contextmanager
     def _living(self, staker: bytes) -> Iterator[None]:
-        """Who puts in all it has, or has nothing but what is being moved, does not end in between."""
+        """Keep an account alive during a step that takes everything it owns or moves its only stake."""
         self.balances.sustain(staker, 1)
         yield
         self.balances.sustain(staker, -1)
 
     def _claim(self, staker: bytes, validator: bytes) -> int:
-        """Pay what a staker earned; NothingToClaim."""
+        """Pay a staker's rewards. Raise NothingToClaim if there are none."""
         if staker == validator:
             earned = self.pending_rewards[staker]
             del self.pending_rewards[staker]
