@@ -142,7 +142,7 @@ class PacedTransport(asyncio.Transport):
             self._real.resume_reading()
 
     def is_reading(self) -> bool:
-        """Tell whether it reads."""
+        """Return whether it reads."""
         return self._real.is_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -150,7 +150,7 @@ class PacedTransport(asyncio.Transport):
         return self._real.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
-        """Tell whether it is closed, or about to be."""
+        """Return whether it is closed, or about to be."""
         return self._real.is_closing()
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class PacedTransport(asyncio.Transport):
         self._real.write(data)
 
     def can_write_eof(self) -> bool:
-        """Tell whether `write_eof` may be called."""
+        """Return whether `write_eof` may be called."""
         return self._real.can_write_eof()
 
     def write_eof(self) -> None:

@@ -1,6 +1,6 @@
 """The callers behind connections: strangers of one network are one caller, and each connection of this machine is one.
 
-Always: a new connection of a stranger brings no new allowance. The memory is bounded.
+Invariant: a new connection of a stranger brings no new allowance. The memory is bounded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Eviction when a server is full. Pure.
 
-Always: strangers never get the places reserved for this machine. One network gets only a part of the others. An idle
+Invariant: strangers never get the places reserved for this machine. One network gets only a part of the others. An idle
 guest yields first. If all are busy, the network with the most guests loses one, so that a few networks cannot keep out
 another.
 """
@@ -51,7 +51,7 @@ class PlaceLimits:
 def who_yields(inside: Collection[OccupantT], newcomer: str | None, limits: PlaceLimits) -> OccupantT | None:
     """Return the guest that a newcomer of this network replaces; None where there is room.
 
-    Raises `NoPlaceError`.
+    Raise `NoPlaceError`.
     """
     strangers = [guest for guest in inside if guest.network is not None]
     among, is_room = list(inside), len(inside) < limits.total

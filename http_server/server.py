@@ -1,6 +1,6 @@
 """aiohttp behind a `ConnectionDoor`, for every HTTP server of ours.
 
-Always: a connection's door counts its requests. A body in tiny chunks, or in chunks that nobody reads, ends its
+Invariant: a connection's door counts its requests. A body in tiny chunks, or in chunks that nobody reads, ends its
 connection. An answer names no version, and repeats nothing of a malformed request. Malformed HTTP, and a system without
 free file descriptors, leave no stack trace.
 """
@@ -53,7 +53,7 @@ class ChunkBudget:
         self._size = 0
 
     def take(self, size: int, *, is_end: bool) -> None:
-        """Count `size` more bytes, and with `is_end` one more chunk.  Raises `TinyChunksError`."""
+        """Count `size` more bytes, and with `is_end` one more chunk. Raise `TinyChunksError`."""
         self._size += size
         self._chunks += is_end
         if self._chunks > FREE_CHUNKS and self._size < CHUNK_BYTES_MIN * self._chunks:
@@ -90,7 +90,7 @@ class HttpServer:
         self.door = ConnectionDoor(self._handler, limits, turns, caller_of)
 
     async def listen(self, host: str, port: int) -> int:
-        """Listen, and return the port.  Raises `OSError` for a port in use."""
+        """Listen, and return the port. Raise `OSError` for a port in use."""
         loop = asyncio.get_running_loop()
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
         loop.set_exception_handler(QuietAccepting().handle)
@@ -198,5 +198,5 @@ async def _name_no_version(_request: web.Request, response: web.StreamResponse) 
 
 
 def _is_our_fault(record: logging.LogRecord) -> bool:
-    """Tell whether a log record is about our own fault: traces of strangers' faults could fill the disk."""
+    """Return whether a log record is about our own fault: traces of strangers' faults could fill the disk."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))

@@ -1,6 +1,6 @@
 """The time that consensus lives by: Unix milliseconds that never go back.
 
-What always holds: the system's clock is followed as long as it goes as the machine's own count of time does; a jump is
+Invariant: the system's clock is followed as long as it goes as the machine's own count of time does; a jump is
 believed only when it has lasted, so a clock that is put wrong and then right again costs nothing.
 """
 
@@ -49,7 +49,7 @@ class Clock:
     def now_ms(self) -> int:
         """Unix time in milliseconds, at least what was returned before.
 
-        Raises `NodeError` when the clock was turned back for good: time that stood still for so long would be worse.
+        Raise `NodeError` when the clock was turned back for good: time that stood still for so long would be worse.
         """
         steady = self._steady_ms()
         jump = self._wall_ms() - steady - self._ahead_ms
@@ -62,7 +62,7 @@ class Clock:
         return self._last_ms
 
     def to_trio(self, at_ms: int) -> float:
-        """The deadline, in trio's time, at which `now_ms` is `at_ms`."""
+        """Return the deadline, in trio's time, at which `now_ms` is `at_ms`."""
         return trio.current_time() + max(0, at_ms - self.now_ms()) / 1000
 
     def _on_jump(self, jump_ms: int, steady_ms: int) -> None:

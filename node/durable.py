@@ -12,7 +12,7 @@ OWNER_ONLY = 0o600
 
 
 def require_folder(path: Path) -> None:
-    """Make a folder of this node, mode 0700, unless it is there. Raises `BadInputError` if it cannot be written to."""
+    """Make a folder of this node, mode 0700, unless it is there. Raise `BadInputError` if it cannot be written to."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_ours = os.access(path, os.W_OK | os.X_OK)
@@ -24,7 +24,7 @@ def require_folder(path: Path) -> None:
 
 
 def is_there(path: Path) -> bool:
-    """Tell whether a path exists; OSError, with the path, if that is impossible to know, as below a file."""
+    """Return whether a path exists; OSError, with the path, if that is impossible to know, as below a file."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -82,9 +82,9 @@ def write_quickly(path: Path, data: bytes) -> None:
 
 
 def read_private(path: Path, limit_bytes: int) -> bytes:
-    """The bytes of a file that nobody else may read.
+    """Return the bytes of a file that nobody else may read.
 
-    Raises `BadInputError` for anything else, `FileNotFoundError` for none.
+    Raise `BadInputError` for anything else, `FileNotFoundError` for none.
     """
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode):

@@ -79,7 +79,7 @@ def _reason(errors: Sequence[BaseException]) -> NodeError | None:
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    """The exceptions in a group of groups."""
+    """Yield the exceptions in a group of groups."""
     waiting: list[BaseException] = [group]
     while waiting:
         error = waiting.pop()

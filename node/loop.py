@@ -1,6 +1,6 @@
 """The one place where consensus meets the world: events go into the machine, its effects are carried out.
 
-What always holds:
+Invariant:
 * one event is carried out whole, its effects in order, before the next one begins; nothing in between waits for
   anything but the disk;
 * whatever this node signs is in its sign-state file first, and a block's bytes are synced before this node votes for
@@ -55,7 +55,7 @@ TURN_SECONDS = 0.01
 TURNS_BEFORE_IMPORT = 4
 """Of all other tasks: one wakes who feeds the workers, one is its own before it writes, and tasks go in any order."""
 TURN_BYTES = 16 * 1024
-"""Of a block, for one more turn: as much as is imported has to be read meanwhile, 64 KiB in some four turns.  With the
+"""Of a block, for one more turn: as much as is imported has to be read meanwhile, 64 KiB in some four turns. With the
 few alone an answer of three blocks came in when nothing was left to import: the worker stood idle, then the node."""
 OWN_VOTES_PER_SECOND = 2.0
 OWN_VOTES_BURST = 8
@@ -183,7 +183,7 @@ class Loop:
             self._peers.transport.inbound.charge(followed, thread_time() - begun)
 
     async def _is_verified(self) -> bool:
-        """Whether workers are through with the signatures of the next block, or have had their time for it."""
+        """Return whether workers are through with the signatures of the next block, or have had their time for it."""
         verdicts = self.sync.put_off()
         if verdicts is None:
             return True
@@ -424,7 +424,7 @@ class Loop:
         self._tell(lambda listener: listener.on_imported(self.chain[block]))
 
     def _is_genuine(self, vote: SignedBallot) -> bool:
-        """Whether a vote bears the signature of the key that it names."""
+        """Return whether a vote bears the signature of the key that it names."""
         return signatures.verify_ed25519(vote.voter, ballot_payload(self.chain.genesis, vote.ballot), vote.signature)
 
     def _stop_if_faulty(self, certificate: Certificate) -> None:

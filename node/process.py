@@ -1,6 +1,6 @@
 """The process that a node runs in: its log, what it may leave behind, how it collects garbage, which version it is.
 
-What always holds: no core dump is ever written, since it would hold keys; what lives as long as the node (the state's
+Invariant: no core dump is ever written, since it would hold keys; what lives as long as the node (the state's
 trie above all) is never looked through again by Python's collector of reference cycles.
 """
 
@@ -47,7 +47,7 @@ class LogLimit(logging.Filter):
         self._causes: OrderedDict[tuple[str, int], _Cause] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether this line is written; it says how many were not."""
+        """Return whether this line is written; it says how many were not."""
         if record.name == PROGRESS:
             return True
         now = self._now()
@@ -100,7 +100,7 @@ def set_up_process(log: str) -> None:
 
 
 def _level(text: str) -> int:
-    """Return the level of a name. Raises `BadInputError`."""
+    """Return the level of a name. Raise `BadInputError`."""
     level = logging.getLevelNamesMapping().get(text.upper())
     if level is None:
         raise BadInputError(f"--log: {text!r} is no level: give {', '.join(LEVELS)}, alone or as target=level")

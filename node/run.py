@@ -1,6 +1,6 @@
 """What `ogpu-node` does without a subcommand: its flags become a `Config`, and the node runs.
 
-What always holds: the folder of a temporary node goes with it.
+Invariant: the folder of a temporary node goes with it.
 """
 
 from __future__ import annotations

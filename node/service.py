@@ -1,6 +1,6 @@
 """A node, put together from its rooms: `Node.__init__` is the list of them.
 
-What always holds: rooms are made in the order in which they need each other, and closed in the reverse one; whatever
+Invariant: rooms are made in the order in which they need each other, and closed in the reverse one; whatever
 stops the node is a `NodeError` with an exit code; Ctrl-C and SIGTERM end it cleanly.
 """
 
@@ -54,7 +54,7 @@ _LOG = logging.getLogger("node")
 
 
 def run(config: Config, spec: ChainSpec) -> None:
-    """Run a node until it is told to stop.  Raises `NodeError`."""
+    """Run a node until it is told to stop. Raise `NodeError`."""
     process.set_up_process(config.log)
     with node_error_first():
         trio.run(Node(config, spec).run)
@@ -66,7 +66,7 @@ class Node:
     def __init__(self, config: Config, spec: ChainSpec) -> None:
         """Open the database, execute what is above the final block, take the seat; no network yet.
 
-        Raises `NodeError`.
+        Raise `NodeError`.
         """
         self.config = config
         self.spec = spec

@@ -35,7 +35,7 @@ def parse_amount(text: str) -> int:
 
 
 def format_amount(grains: int) -> str:
-    """The shortest text that `parse_amount` turns back into `grains`; a minus sign before a negative one."""
+    """Return the shortest text that `parse_amount` turns back into `grains`; a minus sign before a negative one."""
     whole, fraction = divmod(abs(grains), GRAINS_PER_OGPU)
     decimals = f".{fraction:0{DECIMALS}}".rstrip("0").rstrip(".")
     return f"{'-' if grains < 0 else ''}{whole}{decimals}"
@@ -53,7 +53,7 @@ def parse_percent(text: str) -> int:
 
 
 def format_percent(ppm: int) -> str:
-    """The shortest text that `parse_percent` turns back into `ppm`, up to 100."""
+    """Return the shortest text that `parse_percent` turns back into `ppm`, up to 100."""
     whole, decimals = divmod(ppm, PPM_PER_PERCENT)
     return f"{whole}.{decimals:04}".rstrip("0").rstrip(".")
 

@@ -30,21 +30,21 @@ def status_of(value: RpcJson) -> tuple[str, str]:
 
 
 def bytes_of(text: RpcJson) -> bytes:
-    """The bytes of an answer in hex; TypeError or ValueError for any other."""
+    """Return the bytes of an answer in hex; TypeError or ValueError for any other."""
     if not isinstance(text, str) or not text.startswith("0x"):
         raise ValueError("not hex")
     return bytes.fromhex(text[2:])
 
 
 def all_bytes_of(texts: RpcJson) -> list[bytes]:
-    """The bytes of a list in hex; none of a mapping or a text."""
+    """Return the bytes of a list in hex; none of a mapping or a text."""
     if not isinstance(texts, list):
         raise TypeError("no list")
     return [bytes_of(text) for text in texts]
 
 
 def hash_of(text: RpcJson) -> bytes:
-    """An answer that is 32 bytes."""
+    """Return an answer that is 32 bytes."""
     found = bytes_of(text)
     if len(found) != HASH_BYTES:
         raise ValueError("not a hash")
@@ -52,7 +52,7 @@ def hash_of(text: RpcJson) -> bytes:
 
 
 def whole_of(value: RpcJson, most: int) -> int:
-    """An answer that counts something, as a number or in digits."""
+    """Return an answer that counts something, as a number or in digits."""
     number = int(value) if isinstance(value, int | str) else -1
     if not 0 <= number <= most:
         raise ValueError(f"not a number from 0 to {most}")
@@ -68,7 +68,7 @@ def stored_of(item: StorageItem, raw: RpcJson) -> Any:
 
 
 def block_body_of(answer: RpcJson) -> BlockBody:
-    """An answer of `chain_getBlock`."""
+    """Return an answer of `chain_getBlock`."""
     header, extrinsics = answer["block"]["header"], answer["block"]["extrinsics"]
     height = whole_of(int(header["number"], 16), U32_MAX)
     return BlockBody(height, hash_of(header["parentHash"]), tuple(bytes_of(raw) for raw in extrinsics))

@@ -159,17 +159,17 @@ class ChainClient:
     # --- reads
 
     async def finalized(self) -> bytes:
-        """The id of the last final block: what balances and payments should be read at."""
+        """Return the id of the last final block: what balances and payments should be read at."""
         return await self.rpc.ask(hash_of, "chain_getFinalizedHead")
 
     async def height(self, at: bytes | None = None) -> int:
-        """The number of a block, or of the best one."""
+        """Return the number of a block, or of the best one."""
         return await self.rpc.ask(
             lambda header: whole_of(int(header["number"], 16), U32_MAX), "chain_getHeader", hex_of(at)
         )
 
     async def read(self, item: StorageItem, *keys: Any, at: bytes | None = None) -> Any:
-        """The value of a storage item, its default where nothing is stored: `read(System.account, who)`."""
+        """Return the value of a storage item, its default where nothing is stored: `read(System.account, who)`."""
         known = self.runtime.item(item)
         key = hex_of(storage_key(known, keys))
         return await self.rpc.ask(lambda raw: stored_of(known, raw), "state_getStorage", key, hex_of(at))
@@ -180,7 +180,7 @@ class ChainClient:
         return {key: found.get(key) for key in keys}
 
     async def raw_keys(self, prefix: bytes, *, at: bytes, most: int) -> list[bytes]:
-        """The keys that begin so, ascending, up to the page that goes beyond `most`."""
+        """Return the keys that begin so, ascending, up to the page that goes beyond `most`."""
         found: list[bytes] = []
         async for page in self._pages(prefix, at):
             found += page
@@ -189,11 +189,11 @@ class ChainClient:
         return found
 
     async def tried_at(self) -> bytes:
-        """The id of the block over whose state calls are tried: the best one."""
+        """Return the id of the block over whose state calls are tried: the best one."""
         return await self.block_id()
 
     async def query(self, function: str, *arguments: Any, at: bytes | None = None) -> Any:
-        """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
+        """Return the answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
         method = self.apis.methods[function]
         data = b"".join(codec.encode(argument) for (_, codec), argument in zip(method.inputs, arguments, strict=True))
 
@@ -203,7 +203,7 @@ class ChainClient:
         return await self.rpc.ask(decoded, "state_call", function, hex_of(data), hex_of(at))
 
     async def nonce(self, account: bytes) -> int:
-        """The nonce for the account's next extrinsic, those that wait in the pool counted."""
+        """Return the nonce for the account's next extrinsic, those that wait in the pool counted."""
         return await self.rpc.ask(
             lambda nonce: whole_of(nonce, U32_MAX), "system_accountNextIndex", ss58.encode(account)
         )
@@ -214,25 +214,25 @@ class ChainClient:
         return records
 
     async def block_id(self, height: int | None = None) -> bytes:
-        """The id of the block at a height, or of the best one."""
+        """Return the id of the block at a height, or of the best one."""
         return await self.rpc.ask(hash_of, "chain_getBlockHash", height)
 
     async def final_ids(self, first: int, last: int) -> list[bytes]:
-        """The ids of the final blocks from one height to another; the node must have them."""
+        """Return the ids of the final blocks from one height to another; the node must have them."""
         return [await self.block_id(height) for height in range(first, last + 1)]
 
     async def block(self, block: bytes) -> BlockBody:
-        """A block that the node must have."""
+        """Return a block that the node must have."""
         return await self.rpc.ask(block_body_of, "chain_getBlock", hex_of(block))
 
     async def block_if_known(self, block: bytes) -> BlockBody | None:
-        """A block, or None where the node has none of that id."""
+        """Return a block, or None where the node has none of that id."""
         return await self.rpc.ask(
             lambda answer: None if answer is None else block_body_of(answer), "chain_getBlock", hex_of(block)
         )
 
     async def pending(self) -> list[bytes]:
-        """The hashes of what waits in the node's pool."""
+        """Return the hashes of what waits in the node's pool."""
         return [blake2_256(raw) for raw in await self.rpc.ask(all_bytes_of, "author_pendingExtrinsics")]
 
     # --- writes
@@ -251,7 +251,7 @@ class ChainClient:
         )
 
     async def sign(self, call: Call, key: Keypair, *, nonce: int | None = None, tip: int = 0) -> bytes:
-        """The bytes of `prepare`."""
+        """Return the bytes of `prepare`."""
         return (await self.prepare(call, key, nonce=nonce, tip=tip)).extrinsic
 
     async def fee(self, call: Call, payer: Payer, tip: int = 0) -> int:
@@ -305,7 +305,7 @@ class ChainClient:
         raise NotIncludedError("the node stopped following the extrinsic")
 
     async def _next_status(self, updates: AsyncIterator[RpcJson], patience: float) -> RpcJson | None:
-        """The next status, or None when there will be none."""
+        """Return the next status, or None when there will be none."""
         try:
             async with asyncio.timeout(patience):
                 return await anext(updates, None)
@@ -324,21 +324,21 @@ class ChainClient:
         return Outcome(extrinsic_hash, block, found.height, index, happened, error)
 
     async def finalized_heads(self) -> AsyncIterator[RpcJson]:
-        """Every final header from now on."""
+        """Return every final header from now on."""
         return await self.rpc.subscribe("chain_subscribeFinalizedHeads", unsubscribe="chain_unsubscribeFinalizedHeads")
 
     async def best_heads(self) -> AsyncIterator[RpcJson]:
-        """Every best header from now on."""
+        """Return every best header from now on."""
         return await self.rpc.subscribe("chain_subscribeNewHeads", unsubscribe="chain_unsubscribeNewHeads")
 
     def unverified(self) -> ChainClient:
-        """The same node, taken at its word; that is what this client does."""
+        """Return the same node, taken at its word; that is what this client does."""
         return self
 
     # --- reads of several values
 
     async def read_many(self, item: StorageItem, keys: Sequence[Any], *, at: bytes | None = None) -> list[Any]:
-        """The values of a map under several keys, in their order."""
+        """Return the values of a map under several keys, in their order."""
         known = self.runtime.item(item)
         asked = [known.key(key) for key in keys]  # type: ignore[attr-defined]  # by kind
         found: dict[bytes, Any] = {}
@@ -347,7 +347,7 @@ class ChainClient:
         return [found.get(key, known.default) for key in asked]
 
     async def entries(self, item: StorageItem, *under: Any, at: bytes | None = None) -> dict[bytes, Any]:
-        """Every value of a map by storage key; of a double map those `under` a first key."""
+        """Return every value of a map by storage key; of a double map those `under` a first key."""
         known = self.runtime.item(item)
         found: dict[bytes, Any] = {}
         async for page in self._pages(prefix_of(known, under), at):
@@ -376,7 +376,7 @@ class ChainClient:
 
 
 def describe_error(runtime: Runtime, value: ErrorValue) -> str:
-    """A dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else `Token.Frozen: ...`."""
+    """Return a dispatch error in words: `Balances.VestingBalance: ...` for a pallet's own, else `Token.Frozen: ...`."""
     if value.kind != 3:
         known = (kind for kind in DispatchError.__subclasses__() if vars(kind).get("value") == value)
         return ": ".join((value.name, *((kind.__doc__ or "").strip() for kind in known)))

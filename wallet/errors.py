@@ -8,12 +8,12 @@ _PYTHON_BYTES = re.compile(r"""\bb(['"])(.*?)\1""")
 
 
 def harmless(text: str) -> str:
-    """A text without what a terminal would take for a command; line breaks stay."""
+    """Return a text without what a terminal would take for a command; line breaks stay."""
     return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
 
 
 def unquoted(text: str) -> str:
-    """A text of a node without Python's way of writing bytes: `Corruption: …` for `b'Corruption: …'`."""
+    """Return a text of a node without Python's way of writing bytes: `Corruption: …` for `b'Corruption: …'`."""
     return _PYTHON_BYTES.sub(r"\2", text)
 
 

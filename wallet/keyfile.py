@@ -109,7 +109,7 @@ def _unlock(file: KeyFile, password: str) -> Keypair:
 
 
 def dump(file: KeyFile) -> bytes:
-    """The JSON text of a key file."""
+    """Return the JSON text of a key file."""
     fields = {
         "encoded": base64.b64encode(file.sealed).decode(),
         "encoding": {
@@ -165,7 +165,7 @@ def _other_kind(fields: dict[str, Any]) -> str | None:
 
 
 def _scheme(encoding: dict[str, Any]) -> Scheme:
-    """The scheme of an encrypted pkcs8 file; ValueError or KeyError for every other kind of file."""
+    """Return the scheme of an encrypted pkcs8 file; ValueError or KeyError for every other kind of file."""
     kind, name = encoding["content"]
     if kind != "pkcs8" or encoding["type"] != ["scrypt", "xsalsa20-poly1305"] or encoding["version"] != VERSION:
         raise ValueError("another format")
@@ -173,14 +173,14 @@ def _scheme(encoding: dict[str, Any]) -> Scheme:
 
 
 def _stretch(password: str, salt: bytes, cost: ScryptCost) -> bytes:
-    """The key that a password stands for; bytes of a terminal that are no UTF-8 count as they are."""
+    """Return the key that a password stands for; bytes of a terminal that are no UTF-8 count as they are."""
     secret = password.encode(errors="surrogateescape")
     n, p, r = cost
     return hashlib.scrypt(secret, salt=salt, n=n, r=r, p=p, maxmem=_SCRYPT_MEMORY_BYTES, dklen=SecretBox.KEY_SIZE)
 
 
 def _parse_plain(file: KeyFile, plain: bytes) -> Keypair:
-    """The key in unlocked bytes, if it is the one that the address promises."""
+    """Return the key in unlocked bytes, if it is the one that the address promises."""
     secret_end = len(_PKCS8_HEADER) + _SECRET_BYTES
     secret, rest = plain[len(_PKCS8_HEADER) : secret_end], plain[secret_end:]
     if not plain.startswith(_PKCS8_HEADER) or rest != _PKCS8_DIVIDER + file.account:

@@ -17,7 +17,7 @@ class Keypair:
 
     @classmethod
     def from_seed(cls, scheme: Scheme, seed: bytes) -> Self:
-        """The key of a 32-byte seed."""
+        """Return the key of a 32-byte seed."""
         return cls(scheme, *signatures.keypair_from_seed(scheme, seed))
 
     @property

@@ -26,7 +26,7 @@ class Keyring:
         self.folder = folder.expanduser()
 
     def names(self) -> list[str]:
-        """The names of all keys, sorted."""
+        """Return the names of all keys, sorted."""
         found = sorted(path.stem for path in self.folder.glob("*.json") if _NAME.fullmatch(path.stem))
         if len(found) > MAX_ACCOUNTS:
             raise KeyringError(f"{self.folder} holds more than {MAX_ACCOUNTS:,} keys")
@@ -74,7 +74,7 @@ class Keyring:
         return file
 
     def get(self, name: str) -> KeyFile:
-        """The locked key of a name: enough to know account and scheme."""
+        """Return the locked key of a name: enough to know account and scheme."""
         path = self._path(name)
         try:
             return keyfile.load(read_private(path, MAX_FILE_BYTES))

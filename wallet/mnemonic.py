@@ -20,7 +20,7 @@ _ENGLISH = Mnemonic("english")
 
 
 def generate(words: int = 12) -> str:
-    """A new phrase from the randomness of the operating system: 128 bits in 12 words, 256 in 24."""
+    """Return a new phrase from the randomness of the operating system: 128 bits in 12 words, 256 in 24."""
     if words not in WORD_COUNTS:
         raise PhraseError(f"a phrase has 12, 15, 18, 21 or 24 words, not {words}")
     return _ENGLISH.to_mnemonic(secrets.token_bytes(words // 3 * 4))
@@ -49,6 +49,6 @@ def entropy_of(phrase: str) -> bytes:
 
 
 def mini_secret(phrase: str, password: str = "") -> bytes:
-    """The 32-byte secret of a phrase, a different one for each password; both schemes start from it."""
+    """Return the 32-byte secret of a phrase, a different one for each password; both schemes start from it."""
     salt = b"mnemonic" + password.encode(errors="surrogateescape")
     return hashlib.pbkdf2_hmac("sha512", entropy_of(phrase), salt, _ROUNDS)[:_SECRET_BYTES]

@@ -56,7 +56,7 @@ def _read(path: Path, limit_bytes: int) -> bytes:
 
 
 def _is_secret(path: Path, found: os.stat_result) -> bool:
-    """Tell whether an open file lies in a folder for containers' or services' secrets, whose mode protects it."""
+    """Return whether an open file lies in a folder for containers' or services' secrets, whose mode protects it."""
     place = path.resolve()
     is_there = any(place.is_relative_to(folder) for folder in SECRET_FOLDERS)
     return is_there and os.path.samestat(place.stat(), found)

@@ -60,7 +60,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def read_private(path: Path, limit_bytes: int) -> bytes:
-    """The bytes of a plain file of ours that nobody else may read. Raises KeyFileError, or FileNotFoundError."""
+    """Return the bytes of a plain file of ours that nobody else may read. Raises KeyFileError, or FileNotFoundError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

@@ -116,7 +116,7 @@ class RpcConnection:
         return not self._reader.done()
 
     async def ask(self, read: Callable[[RpcJson], T], method: str, *params: RpcJson) -> T:
-        """The result of `method` as `read` understands it; OddAnswerError where it does not."""
+        """Return the result of `method` as `read` understands it; OddAnswerError where it does not."""
         answer = await self.call(method, *params)
         with self.understanding(method):
             return read(answer)
@@ -132,7 +132,7 @@ class RpcConnection:
             ) from error
 
     async def call(self, method: str, *params: RpcJson) -> RpcJson:
-        """The result of `method`, as it came."""
+        """Return the result of `method`, as it came."""
         if not self.is_open:
             raise NodeUnreachableError(f"the connection to {self.url} is closed")
         number, patience = next(self._ids), self.patience or CALL_SECONDS

@@ -77,7 +77,7 @@ class SentNotes:
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[bool]:
-    """Whether this process could take the note for itself; it has it until the block ends."""
+    """Return whether this process could take the note for itself; it has it until the block ends."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         try:

@@ -1,7 +1,7 @@
 """Sending a call once: what is signed is noted first, and a second try finishes the first one instead of repeating it.
 
-Always: of one call at most one extrinsic of an account is alive. A note goes only when the final chain shows that its
-extrinsic is in a block, or never can be: what a node says meanwhile, `invalid` included, is not taken for that. The
+Invariant: of one call at most one extrinsic of an account is alive. A note goes only when the final chain shows that
+its extrinsic is in a block, or never can be: what a node says meanwhile, `invalid` included, is not taken for that. The
 final chain is as true as the client's reads of it: a `VerifiedClient` has the nonce proved, and looks at the extrinsics
 that headers commit to, down from one that is certified.
 """
@@ -92,14 +92,14 @@ async def _finish(
 
 
 async def _lived(client: ChainClient, prepared: Prepared, height: int) -> list[bytes]:
-    """The final blocks from the one that an extrinsic is bound to up to the last that could hold it."""
+    """Return the final blocks from the one that an extrinsic is bound to up to the last that could hold it."""
     if prepared.born > height:
         return []
     return await client.final_ids(prepared.born, min(height, prepared.dies - 1))
 
 
 async def block_with(client: ChainClient, blocks: Sequence[bytes], extrinsic: bytes) -> bytes | None:
-    """The one of these blocks that holds an extrinsic."""
+    """Return the one of these blocks that holds an extrinsic."""
     for block in blocks:
         if extrinsic in (await client.block(block)).extrinsics:
             return block
@@ -134,7 +134,7 @@ async def _hand_in(client: ChainClient, prepared: Prepared) -> Outcome:
 
 
 async def _included(client: ChainClient, prepared: Prepared) -> Outcome:
-    """The node has it already and tells nobody twice: look at the final chain until it is there."""
+    """Return the node has it already and tells nobody twice: look at the final chain until it is there."""
     while True:
         final = await client.finalized()
         height = await client.height(final)

@@ -44,7 +44,7 @@ class Suri:
 
 
 def keypair_from_suri(text: str, scheme: Scheme = Scheme.SR25519) -> Keypair:
-    """The key of a secret. Raises SuriError or PhraseError; no message contains any of the secret."""
+    """Return the key of a secret. Raises SuriError or PhraseError; no message contains any of the secret."""
     suri = parse(text)
     keypair = Keypair.from_seed(scheme, _seed(suri))
     for junction in suri.junctions:

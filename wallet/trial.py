@@ -91,13 +91,13 @@ class _Fetched:
     prefixes: dict[bytes, _Listed] = field(default_factory=dict)
 
     def get(self, key: bytes, /) -> bytes | None:
-        """The value under `key`."""
+        """Return the value under `key`."""
         if key not in self.values:
             raise _MissingValueError(key)
         return self.values[key]
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending."""
         listed = self.prefixes.get(prefix, _NOT_LISTED)
         yield from (key for key in listed.keys if key > start)
         if not listed.is_whole:

@@ -17,7 +17,7 @@ def socket_url(address: str) -> str:
 
 
 def hash_typed(text: str) -> bytes | None:
-    """The 32 bytes that a person means by 64 hexadecimal digits, with or without 0x; None for anything else."""
+    """Return the 32 bytes that a person means by 64 hexadecimal digits, with or without 0x; None for anything else."""
     try:
         found = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:

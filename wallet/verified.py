@@ -132,7 +132,7 @@ class VerifiedClient(ChainClient):
     # --- reads
 
     async def finalized(self) -> bytes:
-        """The id of the newest final block; an old one is told, and what is read at it is proved."""
+        """Return the id of the newest final block; an old one is told, and what is read at it is proved."""
         if self._proved is None:
             return await super().finalized()
         view = await self._newest(self._proved)
@@ -148,7 +148,7 @@ class VerifiedClient(ChainClient):
         return self._proved is not None
 
     async def height(self, at: bytes | None = None) -> int:
-        """The number of a block, or of the best one."""
+        """Return the number of a block, or of the best one."""
         view = None if at is None or self._proved is None else self._views.get(at)
         return await super().height(at) if view is None else view.height
 
@@ -248,7 +248,7 @@ class VerifiedClient(ChainClient):
         return ChainClient(self.rpc, self.apis, self.genesis_hash, self.chain)
 
     async def _view(self, at: bytes | None) -> ProvedView | None:
-        """The state after a final block, or after the newest one; None where the node is believed."""
+        """Return the state after a final block, or after the newest one; None where the node is believed."""
         if self._proved is None:
             return None
         if at is None:

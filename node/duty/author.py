@@ -1,6 +1,6 @@
 """Building a block in an own slot.
 
-What always holds: a block is built from ready extrinsics in the pool's order, within the bytes that a network message
+Invariant: a block is built from ready extrinsics in the pool's order, within the bytes that a network message
 holds and half a slot; an extrinsic that is refused leaves the pool, and one that breaks our own code is
 quarantined and never stops the building.
 """
@@ -60,9 +60,9 @@ class Author:
         self._inherents = inherents
 
     def build(self, request: ev.Build) -> ev.BlockFacts | None:
-        """A block as consensus asks for, sealed and in the tree; None for an empty one that nobody needs.
+        """Return a block as consensus asks for, sealed and in the tree; None for an empty one that nobody needs.
 
-        Raises `SigningRefusedError` when another block was sealed for this slot.
+        Raise `SigningRefusedError` when another block was sealed for this slot.
         """
         parent = self._chain[request.parent]
         digest = self._digest(request, parent)

@@ -1,6 +1,6 @@
 """What a validator's node has that one which only follows does not: keys, author, heart, an eye on its seats.
 
-What always holds: the author seals with these keys, so whatever silences them (a copied key, a database that was
+Invariant: the author seals with these keys, so whatever silences them (a copied key, a database that was
 rolled back) stops votes and blocks alike.
 """
 

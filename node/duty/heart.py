@@ -1,6 +1,6 @@
 """The heart of a validator's node: once an epoch it says for each of its candidates that it is there.
 
-What always holds: it beats for blocks that are final here and new, and no more than a few times an
+Invariant: it beats for blocks that are final here and new, and no more than a few times an
 epoch, until the final chain has heard it.
 """
 

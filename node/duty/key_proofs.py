@@ -19,7 +19,7 @@ KEYS_MAX = 64
 def new_keys(paths: Paths, genesis: bytes) -> SessionKeys:
     """Make a session and a VRF key in the keystore; the sign-state of the session key is born with it, before it.
 
-    Raises `BadInputError` where the keystore is full.
+    Raise `BadInputError` where the keystore is full.
     """
     store = Keystore(paths.keystore)
     if max(len(store.public_keys(key_type)) for key_type in (SESSION, VRF)) >= KEYS_MAX:
@@ -35,12 +35,12 @@ def new_keys(paths: Paths, genesis: bytes) -> SessionKeys:
 
 
 def stored_keys(store: Keystore, session: bytes | None, vrf: bytes | None) -> SessionKeys:
-    """The keys to prove: the only ones of a keystore where none are named.  Raises `BadInputError`."""
+    """Return the keys to prove: the only ones of a keystore where none are named. Raise `BadInputError`."""
     return SessionKeys(_one(store, SESSION, session, "--session"), _one(store, VRF, vrf, "--vrf"))
 
 
 def prove_stored(store: Keystore, keys: SessionKeys, genesis: bytes, owner: bytes) -> KeysProof:
-    """The proof by which `owner` (32 bytes) registers keys of this keystore.  Raises `BadInputError`."""
+    """Return the proof by which `owner` (32 bytes) registers keys of this keystore. Raise `BadInputError`."""
     session, vrf = store.pair(SESSION, keys.session), store.pair(VRF, keys.vrf)
     if session is None or vrf is None:
         raise BadInputError(f"{store.folder} does not hold both keys: `ogpu-node key insert` puts them there")

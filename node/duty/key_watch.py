@@ -1,6 +1,6 @@
 """Keys that come to a node while it runs: it takes them up, and shows its peers which keys it has.
 
-What always holds: a key is taken up with the record of what it has signed, or waits until one may be begun
+Invariant: a key is taken up with the record of what it has signed, or waits until one may be begun
 (`seat_watch`); a keystore that cannot be read changes nothing of what the node does with the keys that it has; peers
 know the keys that sit or are elected first, since a proof has room for a few.
 """
@@ -50,7 +50,7 @@ class KeyWatch(Listener):
             self._take_up()
 
     def rotate(self, owner: bytes) -> tuple[SessionKeys, KeysProof]:
-        """Make new keys and take them up, with the proof by which `owner` registers them. Raises `BadInputError`."""
+        """Make new keys and take them up, with the proof by which `owner` registers them. Raise `BadInputError`."""
         keys = new_keys(self._paths, self._chain.genesis)
         proof = prove_stored(self._store, keys, self._chain.genesis, owner)
         self._take_up()

@@ -1,7 +1,7 @@
 """The keys a node signs with: its session key (votes, headers) and its VRF key (slots).
 
-What always holds: one file for each key, named by the hex of its type (4 bytes) and its public key, holding a JSON
-string with the secret, as Substrate lays it out; nobody but the owner can read it.  No key that could spend anything
+Invariant: one file for each key, named by the hex of its type (4 bytes) and its public key, holding a JSON
+string with the secret, as Substrate lays it out; nobody but the owner can read it. No key that could spend anything
 belongs here.
 
 A secret is a 32-byte hex seed, `0x...`; `key insert` derives it from a phrase or path, so that nothing has to be
@@ -34,7 +34,7 @@ class KeyPair:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> KeyPair:
-        """The pair of a 32-byte seed."""
+        """Return the pair of a 32-byte seed."""
         public, secret = keypair_from_seed(Scheme.ED25519, seed)
         return cls(public, Secret(seed), Secret(secret))
 
@@ -55,7 +55,7 @@ class Keystore:
         self.folder = folder
 
     def insert(self, key_type: bytes, seed: bytes) -> bytes:
-        """Store a key -> its public half.  The same key may be stored again."""
+        """Store a key -> its public half. The same key may be stored again."""
         pair = KeyPair.from_seed(seed)
         path = self._path(key_type, pair.public)
         if not path.exists():
@@ -63,7 +63,7 @@ class Keystore:
         return pair.public
 
     def public_keys(self, key_type: bytes) -> list[bytes]:
-        """The public keys of one type, in order."""
+        """Return the public keys of one type, in order."""
         prefix = key_type.hex()
         names = sorted(path.name for path in self.folder.glob(f"{prefix}*")) if self.folder.is_dir() else []
         return [bytes.fromhex(name[len(prefix) :]) for name in names if len(name) == len(prefix) + 64]
@@ -76,9 +76,9 @@ class Keystore:
             return 0
 
     def pair(self, key_type: bytes, public: bytes) -> KeyPair | None:
-        """The key with that public half, or None.
+        """Return the key with that public half, or None.
 
-        Raises `BadInputError` for a file that is damaged or open to others.
+        Raise `BadInputError` for a file that is damaged or open to others.
         """
         path = self._path(key_type, public)
         try:

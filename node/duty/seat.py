@@ -1,6 +1,6 @@
 """Which keys this node holds, and the record of what each has signed.
 
-What always holds: a key signs only with a sign-state that is known to hold everything it has signed: one that is there,
+Invariant: a key signs only with a sign-state that is known to hold everything it has signed: one that is there,
 or a new one where the key can have signed nothing that still counts. That is so on a chain that has not begun, and at
 the tip while no set names the key. Anything else has to be asked for, and begins after an epoch of listening
 (`seat_watch`).
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> ValidatorKeys | None:
-    """The keys of this validator; None for a node that only follows.  Raises `BadInputError`.
+    """Return the keys of this validator; None for a node that only follows. Raise `BadInputError`.
 
     `age_ms` is how long ago the chain began, where its specification says so: an empty database does not know.
     """
@@ -91,7 +91,7 @@ def by_use(chain: Chain, sessions: Iterable[bytes]) -> list[bytes]:
 
 
 def stored(store: Keystore, key_type: bytes) -> list[KeyPair]:
-    """All keys of a type in a keystore. Raises `BadInputError`."""
+    """Return all keys of a type in a keystore. Raise `BadInputError`."""
     found = store.public_keys(key_type)
     if len(found) > KEYS_MAX:
         raise BadInputError(
@@ -116,7 +116,7 @@ def _take_over(paths: Paths, chain: Chain) -> None:
 
 
 def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes, *, has_begun: bool) -> SignStateFile | None:
-    """The record of a key; None where it may not be begun yet."""
+    """Return the record of a key; None where it may not be begun yet."""
     path = paths.sign_state(session)
     file = SignStateFile.load(path, chain.genesis, session)
     if file is not None:

@@ -1,6 +1,6 @@
 """What a validator's node does as sets come and go: it begins sign-states, and says which seats it takes and lays down.
 
-What always holds: a sign-state is begun at the tip, for a key that no set names which is in office or elected; so the
+Invariant: a sign-state is begun at the tip, for a key that no set names which is in office or elected; so the
 key is in use nowhere, and what it signs later is recorded from its first signature on. Where the operator asked for a
 sign-state, it is begun after this node has listened at the tip for an epoch, and heard no signature of another machine.
 A new sign-state refuses every round up to the newest final one.
@@ -153,23 +153,23 @@ class SeatWatch(Listener):
         _LOG.info("may sign with the key 0x%s when it is elected", session.hex())
 
     def _catches_up(self, now_ms: int) -> bool:
-        """Tell whether a block of the past became final since the last look."""
+        """Return whether a block of the past became final since the last look."""
         height, self._looked_height = self._looked_height, self._chain.final.facts.height
         return self._looked_height != height and not self._has_tip(now_ms)
 
     def _has_tip(self, now_ms: int) -> bool:
-        """Tell whether the final block is new, or is the checkpoint of an operator whose chain stands still."""
+        """Return whether the final block is new, or is the checkpoint of an operator whose chain stands still."""
         final, checkpoint = self._chain.final.facts, self._chain.rules.checkpoint
         is_named = checkpoint is not None and checkpoint.id == final.id
         return is_named or is_at_tip(self._chain, final, now_ms)
 
     def _final_round(self) -> tuple[int, int]:
-        """The epoch and round of the newest final certificate; before the first one, no round at all."""
+        """Return the epoch and round of the newest final certificate; before the first one, no round at all."""
         certificate = self._chain.final_certificate
         return (0, 0) if certificate is None else (certificate.ballot.epoch, certificate.ballot.round)
 
     def _is_alone(self) -> bool:
-        """Tell whether the set in office has one member, which waits for nobody."""
+        """Return whether the set in office has one member, which waits for nobody."""
         epoch = self._chain.epochs(self._epoch())
         return epoch is not None and len(epoch.validators.members) == 1
 

@@ -1,6 +1,6 @@
 """One session key of this node, and the record of what it has signed.
 
-What always holds: nothing is signed that the key's file does not hold already; nothing while the database is behind
+Invariant: nothing is signed that the key's file does not hold already; nothing while the database is behind
 what the file says was final: such a database was rolled back, and what the key has signed since is in nobody's memory;
 and nothing with a key that another machine signs with too, or whose file was never begun.
 """
@@ -34,7 +34,7 @@ class SigningKey:
     def sign(self, record: SignedRecord, payload: bytes, final_height: int) -> bytes:
         """Note the record, then sign the payload that it is of; `final_height` is the database's.
 
-        Raises `SigningRefusedError`.
+        Raise `SigningRefusedError`.
         """
         if self.file is None:
             raise SigningRefusedError("this session key has no sign-state")
@@ -48,7 +48,7 @@ class SigningKey:
         return self.sign_unrecorded(payload)
 
     def sign_unrecorded(self, payload: bytes) -> bytes:
-        """A signature that can contradict none: not of a header or vote."""
+        """Return a signature that can contradict none: not of a header or vote."""
         return signatures.sign(Scheme.ED25519, self.pair.public, self.pair.secret, payload)
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
@@ -58,7 +58,7 @@ class SigningKey:
             self.file.note_final(epoch, round_, height)
 
     def is_known(self, ballot: Ballot) -> bool:
-        """Tell whether this machine signed a ballot, or may have done so in a past that it does not remember."""
+        """Return whether this machine signed a ballot, or may have done so in a past that it does not remember."""
         if self.file is None:
             # Any stranger may replay what the key signed long ago: that tells nothing of another machine.
             return self.heard_since is None or (ballot.epoch, ballot.round) <= self.heard_since

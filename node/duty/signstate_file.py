@@ -1,12 +1,12 @@
 """What this validator has signed, in a file of its own beside the database.
 
-What always holds:
+Invariant:
 * `record` and `note_final` return only after the new state is on the disk, so a signature never leaves before its
   record;
 * nothing that contradicts an earlier signature gets through (`consensus.signstate.after` decides);
 * the file names the chain and the session key, and carries a checksum: a file of another chain or key, or a damaged
   one, is refused;
-* it also names the highest final block that was ever stored.  A database that is behind it was rolled back or
+* it also names the highest final block that was ever stored. A database that is behind it was rolled back or
   restored: the node then signs nothing until it is that far again.
 
 The file is outside the database because LevelDB may silently lose its newest writes when its log is cut short.
@@ -56,7 +56,7 @@ class SignStateFile:
     ) -> SignStateFile:
         """Begin the file of a key.
 
-        The key signs nothing at or below `floor`, the epoch and round that made `final_height` final.  Raises
+        The key signs nothing at or below `floor`, the epoch and round that made `final_height` final. Raises
         `BadInputError` when there is a file already.
         """
         if path.exists():
@@ -67,9 +67,9 @@ class SignStateFile:
 
     @classmethod
     def session_of(cls, path: Path, genesis: bytes) -> bytes | None:
-        """The session key that a file names, None when there is none.
+        """Return the session key that a file names, None when there is none.
 
-        Raises `BadInputError` when it is of another chain, or damaged.
+        Raise `BadInputError` when it is of another chain, or damaged.
         """
         try:
             content = _checked(path, read_private(path, FILE_BYTES_LIMIT))
@@ -80,9 +80,9 @@ class SignStateFile:
 
     @classmethod
     def load(cls, path: Path, genesis: bytes, session: bytes) -> SignStateFile | None:
-        """The file as it stands, None when there is none.
+        """Return the file as it stands, None when there is none.
 
-        Raises `BadInputError` when it is not this key's on this chain.
+        Raise `BadInputError` when it is not this key's on this chain.
         """
         try:
             data = read_private(path, FILE_BYTES_LIMIT)
@@ -104,7 +104,7 @@ class SignStateFile:
     def record(self, record: SignedRecord) -> None:
         """Note on the disk that `record` is about to be signed.
 
-        Raises `SigningRefusedError`, and writes nothing, if it must not be.
+        Raise `SigningRefusedError`, and writes nothing, if it must not be.
         """
         new = after(self.state, record)
         if new != self.state:
@@ -115,7 +115,7 @@ class SignStateFile:
         self._write(raise_floor(self.state, epoch, round_), max(height, self.final_height))
 
     def _write(self, state: SignState, final_height: int) -> None:
-        """Know it only when the disk does. Raises `NodeError`, and what was there before is still there."""
+        """Know it only when the disk does. Raise `NodeError`, and what was there before is still there."""
         content = _CONTENT.encode(_Content(self._genesis, self._session, final_height, SIGN_STATE.encode(state)))
         body = MAGIC + content
         try:

@@ -1,6 +1,6 @@
 """The keys of a validator at work: which of them sits in which epoch; seals, votes and VRF proofs.
 
-What always holds: a header or vote of an epoch is signed with the key that sits in that epoch, which is recorded first
+Invariant: a header or vote of an epoch is signed with the key that sits in that epoch, which is recorded first
 (`signing_key`); with a key that does not sit nothing is signed.
 """
 
@@ -22,7 +22,7 @@ from runtime.cryptography.hashing import blake2_256
 
 
 def follow_only(_epoch: int) -> bytes | None:
-    """The session key of a node that only follows the chain: none, in every epoch."""
+    """Return the session key of a node that only follows the chain: none, in every epoch."""
     return None
 
 
@@ -55,18 +55,18 @@ class ValidatorKeys:
         return None
 
     def session_of(self, epoch: int) -> bytes | None:
-        """The session key with which this node votes and proposes in an epoch."""
+        """Return the session key with which this node votes and proposes in an epoch."""
         member = self.seat(epoch)
         return None if member is None else member.session
 
     # --- what peers are shown
 
     def shown(self) -> tuple[bytes, ...]:
-        """The session keys that peers are shown: the first few, in the order of `arrange`."""
+        """Return the session keys that peers are shown: the first few, in the order of `arrange`."""
         return tuple(self.sessions)[:PROOFS_MAX]
 
     def prove_peer(self, peer_id: str) -> bytes:
-        """The proof for peers that the node with these keys is called `peer_id`."""
+        """Return the proof for peers that the node with these keys is called `peer_id`."""
         pairs = [self.sessions[session].pair for session in self.shown()]
         return prove([(pair.public, pair.secret) for pair in pairs], self._genesis, peer_id)
 
@@ -97,7 +97,7 @@ class ValidatorKeys:
         return SignState(self.last_header(), state.floor_epoch, state.floor_round, state.proposals, state.ballots)
 
     def last_header(self) -> HeaderRecord:
-        """The newest header that any key of this node has sealed."""
+        """Return the newest header that any key of this node has sealed."""
         files = (key.file for key in self.sessions.values())
         headers = (file.state.header for file in files if file is not None)
         return max(headers, key=lambda header: header.slot, default=EMPTY.header)
@@ -119,11 +119,11 @@ class ValidatorKeys:
     # --- signing
 
     def prove_vrf(self, epoch: int, alpha: bytes) -> tuple[bytes, bytes]:
-        """VRF output and proof of the seat in an epoch.  Raises `SigningRefusedError`."""
+        """VRF output and proof of the seat in an epoch. Raise `SigningRefusedError`."""
         return vrf.prove(self._vrf_keys[self._seated(epoch).vrf].seed, alpha)
 
     def seal(self, epoch: int, slot: int, header: Header) -> Header:
-        """The header with the seal of this node's seat in its epoch.  Raises `SigningRefusedError`."""
+        """Return the header with the seal of this node's seat in its epoch. Raise `SigningRefusedError`."""
         payload = seal_payload(self._genesis, header)
         key = self.sessions[self._seated(epoch).session]
         record = HeaderRecord(slot, blake2_256(payload))
@@ -135,7 +135,7 @@ class ValidatorKeys:
         return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
 
     def sign_vote(self, record: Proposal | Ballot) -> bytes:
-        """The signature of a proposal or ballot.  Raises `SigningRefusedError`."""
+        """Return the signature of a proposal or ballot. Raise `SigningRefusedError`."""
         key = self.sessions[self._seated(record.epoch).session]
         return key.sign(record, record_payload(self._genesis, record), self.final_height)
 

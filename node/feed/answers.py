@@ -1,6 +1,6 @@
 """The node's answers to the RPC process: submissions, proofs, blocks too old for its copy, a look inside.
 
-What always holds: a request changes nothing but what `Submit`, `SubmitMany` and `SubmitAttestation` hand to the pools,
+Invariant: a request changes nothing but what `Submit`, `SubmitMany` and `SubmitAttestation` hand to the pools,
 and the keystore to which `RotateKeys` adds; what cannot be answered is a `PoolRefusalError` with the code that the
 client is shown.
 """
@@ -51,7 +51,7 @@ class Answers(Listener):
         self._offences.append({"author": accused, "evidence": evidence})
 
     async def answer(self, request: feed.Request) -> feed.Value:  # noqa: C901, PLR0912  # one case for each request
-        """Answer a request of the RPC process.  Raises `PoolRefusalError`."""
+        """Answer a request of the RPC process. Raise `PoolRefusalError`."""
         view = self._view
         match request:
             case feed.Submit(_, extrinsic):

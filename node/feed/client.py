@@ -1,6 +1,6 @@
 """The RPC process's end of the feed (asyncio): frames in order, and requests that wait for their answer.
 
-What always holds: `frames()` gives what the node says, in the order it was said, `Result` and `Refused` excepted,
+Invariant: `frames()` gives what the node says, in the order it was said, `Result` and `Refused` excepted,
 which go to whoever asked; when the link breaks every waiting request fails with `ConnectionError`, and so does
 `frames()`.
 """
@@ -47,7 +47,7 @@ class SharedAnswer(Generic[T]):
         self._next: asyncio.Task[T] | None = None
 
     async def get(self) -> T:
-        """The answer to the next question; raises what asking raises."""
+        """Return the answer to the next question; raises what asking raises."""
         if self._next is None or self._next.done():
             self._next = asyncio.create_task(self._answer())
             self._next.add_done_callback(_forget)
@@ -84,7 +84,7 @@ class RequestRefusedError(Exception):
 
 
 class FeedClient:
-    """One link to the node.  Make it with `connect`; read `frames()` in one task, ask from any."""
+    """One link to the node. Make it with `connect`; read `frames()` in one task, ask from any."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -103,7 +103,7 @@ class FeedClient:
         return cls(*await asyncio.open_unix_connection(str(path)))
 
     async def frames(self) -> AsyncIterator[feed.ToRpc]:
-        """Every frame but answers, in order; raises `ConnectionError` at the end of the link."""
+        """Yield every frame but answers, in order; raises `ConnectionError` at the end of the link."""
         while (frame := await self._frames.get()) is not None:
             yield frame
         raise ConnectionError("the node closed the feed")
@@ -134,7 +134,7 @@ class FeedClient:
         return cast("list[bytes]", await self._question(feed.Prove(next(self._numbers), block_id, keys)))
 
     async def pending(self) -> list[bytes]:
-        """The extrinsics in the pool, ready ones first."""
+        """Return the extrinsics in the pool, ready ones first."""
         return await self._pending.get()
 
     async def next_nonce(self, account: bytes, nonce: int) -> int:
@@ -142,7 +142,7 @@ class FeedClient:
         return cast("int", await self._question(feed.NextNonce(next(self._numbers), account, nonce)))
 
     async def peers(self) -> list[dict[str, feed.Value]]:
-        """The peers as `system_peers` shows them."""
+        """Return the peers as `system_peers` shows them."""
         return cast("list[dict[str, feed.Value]]", await self._question(feed.ListPeers(next(self._numbers))))
 
     async def block_at(self, block_id: bytes) -> tuple[bytes, list[bytes]] | None:
@@ -151,7 +151,7 @@ class FeedClient:
         return None if value is None else cast("tuple[bytes, list[bytes]]", tuple(cast("list[feed.Value]", value)))
 
     async def id_at(self, height: int) -> bytes | None:
-        """The id of the final block at `height`."""
+        """Return the id of the final block at `height`."""
         return cast("bytes | None", await self._question(feed.IdAt(next(self._numbers), height)))
 
     async def certificate_at(self, height: int) -> tuple[bytes, bytes, bytes] | None:
@@ -160,7 +160,7 @@ class FeedClient:
         return None if value is None else cast("tuple[bytes, bytes, bytes]", tuple(cast("list[feed.Value]", value)))
 
     async def handoffs(self, epoch: int, count: int) -> list[bytes]:
-        """The handoffs of ended epochs from `epoch` on, as they are encoded; `HANDOFFS_MAX` at most."""
+        """Return the handoffs of ended epochs from `epoch` on, as they are encoded; `HANDOFFS_MAX` at most."""
         return cast("list[bytes]", await self._question(feed.HandoffsFrom(next(self._numbers), epoch, count)))
 
     async def inspect(self, topic: str) -> feed.Value:

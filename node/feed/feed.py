@@ -1,6 +1,6 @@
 """The node's end of the feed, put together.
 
-What always holds: whatever is published between a reader's opening and its end reaches it in the order in which it
+Invariant: whatever is published between a reader's opening and its end reaches it in the order in which it
 happened, since all of it goes through the same `Readers`.
 """
 
@@ -42,7 +42,7 @@ def make_feed(
     polls: Callable[[], list[Value]],
     rotate: Rotate | None,
 ) -> Feed:
-    """The feed of one node; `polls` shows the last polls, `rotate` makes new keys of a validator."""
+    """Return the feed of one node; `polls` shows the last polls, `rotate` makes new keys of a validator."""
     stream = Stream(view, description, readers.publish, is_read=lambda: len(readers) > 0)
     answers = Answers(view, polls, rotate)
     server = FeedServer(socket, readers, stream.opening, answers.answer)

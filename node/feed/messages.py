@@ -1,6 +1,6 @@
 """Frames between the node and its RPC process: the one boundary that both sides code against.
 
-What always holds:
+Invariant:
 * a frame is a u32 big-endian length and then one msgpack array `[kind, field, ...]`, at most `FRAME_LIMIT` bytes;
 * a frame with an unknown kind, a wrong count of fields or a field of another type is a `FeedError`: the reader drops
   the link;
@@ -10,7 +10,7 @@ What always holds:
 * every request of the RPC process carries a number of its choice, and exactly one `RequestResult` or `Refused`
   answers it.
 
-No I/O here: `Decoder` is fed bytes and gives frames.  `node.feed.server` (trio) and `node.feed.client` (asyncio) are
+No I/O here: `Decoder` is fed bytes and gives frames. `node.feed.server` (trio) and `node.feed.client` (asyncio) are
 the two ends.
 """
 
@@ -299,14 +299,14 @@ _FIELDS: dict[int, tuple[tuple[str, tuple[type, ...]], ...]] = {
 
 
 def submitted(request: Request) -> list[bytes]:
-    """The extrinsics that a request hands in."""
+    """Return the extrinsics that a request hands in."""
     if isinstance(request, SubmitMany):
         return request.extrinsics
     return [request.extrinsic] if isinstance(request, Submit) else []
 
 
 def pack(frame: Frame) -> bytes:
-    """The bytes of one frame, length first.  Raises `FeedError` when it is longer than `FRAME_LIMIT`."""
+    """Return the bytes of one frame, length first. Raise `FeedError` when it is longer than `FRAME_LIMIT`."""
     body: bytes = msgpack.packb([frame.kind, *(getattr(frame, name) for name, _ in _FIELDS[frame.kind])])
     if len(body) > FRAME_LIMIT:
         raise FeedError(f"a {type(frame).__name__} frame of {len(body):,} bytes is over the limit of {FRAME_LIMIT:,}")
@@ -314,7 +314,7 @@ def pack(frame: Frame) -> bytes:
 
 
 def unpack(body: bytes) -> Frame:
-    """The frame in `body` (without its length)."""
+    """Return the frame in `body` (without its length)."""
     try:
         values = msgpack.unpackb(body, max_ext_len=0, strict_map_key=True)
     except (ValueError, msgpack.UnpackException) as error:
@@ -331,7 +331,7 @@ def unpack(body: bytes) -> Frame:
 
 
 class Decoder:
-    """Turns a stream of bytes into frames.  Memory is bounded by `FRAME_LIMIT` and the size of one read."""
+    """Turns a stream of bytes into frames. Memory is bounded by `FRAME_LIMIT` and the size of one read."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -1,6 +1,6 @@
 """Who follows the feed at this moment, and what each has still to be sent.
 
-What always holds: publishing never waits; a reader that falls `QUEUE_BYTES_MAX` behind is cut off, and starts again
+Invariant: publishing never waits; a reader that falls `QUEUE_BYTES_MAX` behind is cut off, and starts again
 from a snapshot when it connects anew.
 """
 

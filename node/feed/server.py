@@ -1,6 +1,6 @@
 """The node's end of the socket (trio): a new reader gets the opening and then the news; its requests are answered.
 
-What always holds: only this user reaches the socket; extrinsics beyond the quota are refused; questions
+Invariant: only this user reaches the socket; extrinsics beyond the quota are refused; questions
 wait, and take no more than `QUESTIONS_SHARE` of the core; a request that fails by a mistake of ours is refused and ends
 nothing; what is no request ends that connection alone.
 """
@@ -34,7 +34,7 @@ OVER_QUOTA = -32000
 _LOG = logging.getLogger(__name__)
 
 Opening = Callable[[], Iterator[feed.ToRpc]]
-"""What a new reader is told first.  It is asked for at the moment from which on the reader gets what is published."""
+"""What a new reader is told first. It is asked for at the moment from which on the reader gets what is published."""
 AnswerRequest = Callable[[feed.Request], Awaitable[feed.Value]]
 """Answers a request, or raises `PoolRefusalError` with a JSON-RPC code."""
 

@@ -1,6 +1,6 @@
 """The node's news for the RPC process: the final state when it connects, then every block and status.
 
-What always holds: `opening` shows the node at the moment of the call, however slowly it is read; every block is told
+Invariant: `opening` shows the node at the moment of the call, however slowly it is read; every block is told
 before the status that names it.
 """
 

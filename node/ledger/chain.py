@@ -1,6 +1,6 @@
 """The chain as this node has it: the last final state on disk, and a tree of executed blocks above it.
 
-What always holds:
+Invariant:
 * every block in the tree was checked and executed on its parent's state, and its state root was found right;
 * states above the final one are diffs over each other, dropped when their branch dies; the disk changes only in
   `finalise`, by one synced batch;
@@ -72,7 +72,7 @@ class Foreseen(NamedTuple):
 
 
 def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], verify: VerifySignature) -> Chain:
-    """The chain of a specification with that genesis state; an empty database gets its genesis block."""
+    """Return the chain of a specification with that genesis state; an empty database gets its genesis block."""
     trie = Trie(state)
     header = genesis_header(trie.root)
     genesis = block_id(header)
@@ -92,7 +92,7 @@ def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], ver
 def handed_on(
     parameters: Parameters, header: Header, certificate: Certificate, state: Bound
 ) -> tuple[int, bytes] | None:
-    """The epoch that a final block ends, and the handoff; None where it ends none. `state` is that after it."""
+    """Return the epoch that a final block ends, and the handoff; None where it ends none. `state` is that after it."""
     if not parameters.is_boundary(header.number):
         return None
     epoch = parameters.epoch_of(header.number)
@@ -133,7 +133,7 @@ class ProvenBlock:
 
 
 class Chain:
-    """One node's chain.  `opening.open_chain` makes it."""
+    """One node's chain. `opening.open_chain` makes it."""
 
     def __init__(
         self, storage: Storage, runtime: Runtime, parameters: Parameters, genesis: bytes, verify: VerifySignature
@@ -171,7 +171,7 @@ class Chain:
         return self._tree[block]
 
     def get(self, block: bytes) -> ExecutedBlock | None:
-        """A block of the tree: the last final one, or one above it."""
+        """Return a block of the tree: the last final one, or one above it."""
         return self._tree.get(block)
 
     def above_final(self) -> list[ExecutedBlock]:
@@ -185,12 +185,12 @@ class Chain:
         return sum(block not in parents for block in self._tree)
 
     def stored(self, block: bytes) -> StoredBlock | None:
-        """A block's bytes."""
+        """Return a block's bytes."""
         found = self._tree.get(block)
         return found.stored if found is not None else self.storage.block(block)
 
     def branch(self, block: bytes, above: int) -> list[bytes]:
-        """The bytes of `block` and its ancestors above height `above`.
+        """Return the bytes of `block` and its ancestors above height `above`.
 
         The oldest ones, oldest first, a bounded number.
         """
@@ -232,13 +232,13 @@ class Chain:
         return back, forth[::-1]
 
     def is_seated(self, session: bytes) -> bool:
-        """Whether a session key is in office or elected, by the last final state."""
+        """Return whether a session key is in office or elected, by the last final state."""
         if self._seated[0] != self.storage.head_height:
             self._seated = (self.storage.head_height, self.epochs.seated())
         return session in self._seated[1]
 
     def prove(self, block: bytes, keys: list[bytes]) -> list[bytes] | None:
-        """A proof of `keys` in the state after `block`; None when its trie is no longer kept.
+        """Return a proof of `keys` in the state after `block`; None when its trie is no longer kept.
 
         The genesis keys are proved for ever: who knows the genesis hash alone begins with them.
         """
@@ -259,7 +259,7 @@ class Chain:
     def check(self, header: Header, now_ms: int) -> BlockFacts:
         """Check a header of somebody's by the rules -> its facts.
 
-        Raises `UnknownParentError`; `NotYetError`: judge it later; `InvalidBlock`: never again.
+        Raise `UnknownParentError`; `NotYetError`: judge it later; `InvalidBlock`: never again.
         """
         parent = self._tree.get(header.parent_hash)
         if parent is None:
@@ -269,7 +269,7 @@ class Chain:
     def execute(self, proven: ProvenBlock, facts: BlockFacts, foreseen: Foreseen | None = None) -> None:
         """Execute a block whose header `check` found right, and add it to the tree.
 
-        Raises `UnknownParentError`: its branch has died since; `InvalidBlock`.
+        Raise `UnknownParentError`: its branch has died since; `InvalidBlock`.
         """
         parent = self._parent_of(facts)
         verify = self._verify if foreseen is None else foreseen.verify
@@ -279,7 +279,7 @@ class Chain:
         self._add(proven.block, facts, stored, parent, done)
 
     def import_block(self, block: Block, now_ms: int) -> BlockFacts:
-        """Check and execute a block, add it to the tree -> its facts.  Raises as `check` and `execute` do."""
+        """Check and execute a block, add it to the tree -> its facts. Raises as `check` and `execute` do."""
         facts = self.check(block.header, now_ms)
         parent = self._parent_of(facts)
         done = execute_block(self.runtime, parent.state, parent.trie, block, self._verify)

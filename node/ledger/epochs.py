@@ -1,6 +1,6 @@
 """Validators and seed of each epoch, as the final state and the handoffs of ended epochs determine them.
 
-What always holds: an answer for an epoch never changes once it was given, because it follows from final blocks only.
+Invariant: an answer for an epoch never changes once it was given, because it follows from final blocks only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class EpochTable:
         self._known: dict[int, Epoch] = {}
 
     def __call__(self, number: int) -> Epoch | None:
-        """The epoch of that number; None while the final chain does not determine it."""
+        """Return the epoch of that number; None while the final chain does not determine it."""
         found = self._known.get(number)
         if found is None and (found := self._read(number)) is not None:
             self._known[number] = found

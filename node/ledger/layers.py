@@ -25,14 +25,14 @@ class DiffLayer:
         self.trie = trie
 
     def get(self, key: bytes, /) -> bytes | None:
-        """The value under `key`."""
+        """Return the value under `key`."""
         if key in self.changes:
             return self.changes[key]
         # A node that catches up has as many layers as its epoch has blocks, 1,800 perhaps, before any becomes final.
         return self.parent.get(key) if self.trie is None else self.trie.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending; no more is done than is taken."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending; no more is done than is taken."""
         layers, base = self._above_base()
         last = None
         for key in merge(base.keys(prefix, start), *(layer.own_keys(prefix, start) for layer in layers)):
@@ -41,7 +41,7 @@ class DiffLayer:
             last = key
 
     def _above_base(self) -> tuple[list[DiffLayer], StateReader]:
-        """The layers to look through, this one first, and what they lie over: a trie, or no layer at all."""
+        """Return the layers to look through, this one first, and what they lie over: a trie, or no layer at all."""
         layers: list[DiffLayer] = []
         base: StateReader = self
         while isinstance(base, DiffLayer):  # one listing over all of them: one inside the other end at Python's depth
@@ -52,7 +52,7 @@ class DiffLayer:
         return layers, base
 
     def own_keys(self, prefix: bytes, start: bytes) -> Iterator[bytes]:
-        """The changed keys that begin with `prefix` and come after `start`, found among very many others."""
+        """Yield the changed keys that begin with `prefix` and come after `start`, found among very many others."""
         for position in range(bisect_left(self._sorted, max(prefix, start)), len(self._sorted)):
             key = self._sorted[position]
             if not key.startswith(prefix):

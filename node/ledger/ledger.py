@@ -1,6 +1,6 @@
 """The ledger of one node, opened: database, tree of blocks, certificates of open rounds, preferred tip.
 
-What always holds: once `open_ledger` returns, the tree holds what the last life of this node kept above its last final
+Invariant: once `open_ledger` returns, the tree holds what the last life of this node kept above its last final
 block; `recovery` reads and changes nothing.
 """
 
@@ -119,9 +119,9 @@ def _read(path: Path) -> list[Certificate]:
 
 
 def open_noted_chain(path: Path, spec: ChainSpec, verify: VerifySignature) -> Chain:
-    """The chain of a specification in the database at `path`; a new database gets its genesis block.
+    """Return the chain of a specification in the database at `path`; a new database gets its genesis block.
 
-    Raises `NodeError`: a specification that makes no block 0 before anything is written, one of another chain after.
+    Raise `NodeError`: a specification that makes no block 0 before anything is written, one of another chain after.
     """
     digest = genesis_digest(spec)
     state = None if path.exists() else _state_of(spec)
@@ -217,7 +217,7 @@ class Ledger:
 def open_ledger(
     paths: Paths, spec: ChainSpec, verify: VerifySignature, clock: Clock, checkpoint: TrustedBlock | None = None
 ) -> Ledger:
-    """Open the database, see that it may be gone on from, execute what is kept above it.  Raises `NodeError`."""
+    """Open the database, see that it may be gone on from, execute what is kept above it. Raise `NodeError`."""
     chain = open_noted_chain(paths.database, spec, verify)
     try:
         trusted = TrustedPoint(chain, spec, checkpoint)

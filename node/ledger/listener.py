@@ -1,6 +1,6 @@
 """Who is told what happened to blocks: the pool, the feed, the figures, the log.
 
-What always holds: a listener is told after the fact, inside the loop's turn, and must not wait.
+Invariant: a listener is told after the fact, inside the loop's turn, and must not wait.
 """
 
 from __future__ import annotations

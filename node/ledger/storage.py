@@ -1,6 +1,6 @@
 """The database of one node: the state of the last final block, every final block, and the blocks above it.
 
-What always holds:
+Invariant:
 * one `sync=True` batch makes one or more blocks final: bodies, headers, height index, state, reverse diffs and the
   head marker change together or not at all, and are on the disk when `commit_final` returns; no other kind of write
   exists than a synced one (LevelDB can lose an older unsynced write behind a newer synced one);
@@ -105,7 +105,7 @@ class _Batch(Protocol):
 
 
 class Storage:
-    """An open database.  A `runtime` state reader over the last final state, too (`get`, `keys`)."""
+    """An open database. A `runtime` state reader over the last final state, too (`get`, `keys`)."""
 
     def __init__(self, path: Path, *, free_bytes_floor: int = FREE_BYTES_FLOOR) -> None:
         self.path = path
@@ -146,7 +146,7 @@ class Storage:
             )
 
     def genesis_noted_for(self, digest: bytes) -> bytes | None:
-        """The genesis of the chain in here, if it was noted for what this digest stands for."""
+        """Return the genesis of the chain in here, if it was noted for what this digest stands for."""
         return self._get(_GENESIS_KEY) if self._get(_NOTED_KEY) == digest else None
 
     def note_genesis_for(self, digest: bytes) -> None:
@@ -173,7 +173,7 @@ class Storage:
     def commit_final(self, blocks: list[FinalEntry], abandoned: Iterable[bytes] = ()) -> None:
         """Make `blocks` final (parents first, the first one a child of the head), and forget those of `abandoned`.
 
-        Raises `DiskSpaceError` before anything is written when too little space is free.
+        Raise `DiskSpaceError` before anything is written when too little space is free.
         """
         for height, final in enumerate(blocks, self.head_height + 1):
             assert final.block.height == height, "the final height rises by one a block"
@@ -208,14 +208,14 @@ class Storage:
                 batch.put(PENDING + block.block_id, _pack_block(block))
 
     def pending(self) -> list[StoredBlock]:
-        """Every block kept by `put_pending` and not final since, lowest first."""
+        """Return every block kept by `put_pending` and not final since, lowest first."""
         found = [_unpack_block(key[1:], value) for key, value in self._range(PENDING)]
         return sorted(found, key=lambda block: (block.height, block.block_id))
 
     # --- reads
 
     def get(self, key: bytes) -> bytes | None:
-        """The value under a storage key in the last final state."""
+        """Return the value under a storage key in the last final state."""
         if key in self._recent:
             return self._recent[key]
         value = self._recent[key] = self._get(STATE + key) if self._trie is None else self._trie.get(key)
@@ -229,7 +229,7 @@ class Storage:
                 yield key[1:]
 
     def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The same with values."""
+        """Yield the same with values."""
         for key, value in self._range(STATE + prefix):
             yield key[1:], value
 
@@ -238,23 +238,23 @@ class Storage:
         return self._pages(self._db.snapshot(), page_bytes)
 
     def id_at(self, height: int) -> bytes | None:
-        """The id of the final block at `height`."""
+        """Return the id of the final block at `height`."""
         return self._get(BY_HEIGHT + _HEIGHT.pack(height)) if height >= 0 else None
 
     def block(self, block_id: bytes) -> StoredBlock | None:
-        """A final block."""
+        """Return a final block."""
         header, body = self._get(HEADER + block_id), self._get(BODY + block_id)
         if header is None or body is None:
             return None
         return StoredBlock(_HEIGHT.unpack(header[:8])[0], block_id, header[8:], body)
 
     def header(self, block_id: bytes) -> bytes | None:
-        """The sealed header of a final block."""
+        """Return the sealed header of a final block."""
         stored = self._get(HEADER + block_id)
         return stored[8:] if stored is not None else None
 
     def certificate_at(self, height: int) -> tuple[int, bytes] | None:
-        """The certificate of the lowest certified block at or above `height`, with that block's height."""
+        """Return the certificate of the lowest certified block at or above `height`, with that block's height."""
         lowest, end = CERTIFICATE + _HEIGHT.pack(max(0, height)), _after(CERTIFICATE)
         try:
             with self._db.iterator(start=lowest, stop=end, verify_checksums=True) as found:
@@ -274,7 +274,7 @@ class Storage:
         return unpack_changes(packed) if packed is not None else None
 
     def genesis_proof(self) -> bytes | None:
-        """The proof of `GENESIS_KEYS`, as `keep_genesis_proof` was given it."""
+        """Return the proof of `GENESIS_KEYS`, as `keep_genesis_proof` was given it."""
         return self._get(_GENESIS_PROOF_KEY)
 
     def keep_genesis_proof(self, proof: bytes) -> None:
@@ -409,7 +409,7 @@ def _put_or_delete(batch: _Batch, key: bytes, value: bytes | None) -> None:
 
 
 def _after(prefix: bytes) -> bytes | None:
-    """The least key above every key that begins with `prefix`."""
+    """Return the least key above every key that begins with `prefix`."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
 

@@ -30,7 +30,7 @@ class TrustedPoint:
     """Judges by the clock whether what this node knows is still good to go by."""
 
     def __init__(self, chain: Chain, spec: ChainSpec, checkpoint: TrustedBlock | None = None) -> None:
-        """Over an open chain, before anything is executed on it.  Raises `BadInputError` where it has another past."""
+        """Over an open chain, before anything is executed on it. Raise `BadInputError` where it has another past."""
         self._chain = chain
         self._is_live = spec.chain_type == LIVE
         self._period_ms = trusting_period_ms(spec)
@@ -49,11 +49,11 @@ class TrustedPoint:
         return 0 if self._checkpoint is None else self._checkpoint.height
 
     def is_ahead(self) -> bool:
-        """Whether the final chain has not reached the checkpoint yet."""
+        """Return whether the final chain has not reached the checkpoint yet."""
         return self._chain.final.facts.height < self.height
 
     def judge(self, now_ms: int) -> None:
-        """See that the point is young enough to go on from.  Raises `TrustExpiredHereError`, on a live chain alone."""
+        """See that the point is young enough to go on from. Raise `TrustExpiredHereError`, on a live chain alone."""
         final = self._chain.final.facts
         if self.is_ahead() or final.height == self._stood_still_at:
             return

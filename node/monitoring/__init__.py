@@ -1,4 +1,4 @@
-"""What people watch of a node: log lines, Prometheus figures, the last polls.  Nothing here moves anything.
+"""What people watch of a node: log lines, Prometheus figures, the last polls. Nothing here moves anything.
 
 In reading order:
 

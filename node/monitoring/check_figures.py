@@ -1,6 +1,6 @@
 """Checks of batches by their leaves, and disputes of racers, as figures: how many wait for what, how they ended.
 
-What always holds: a scrape reads no state. All that is open is listed once, when the node starts; from then on each
+Invariant: a scrape reads no state. All that is open is listed once, when the node starts; from then on each
 final block is looked at for what it changed of that, and its events are read only where something of it has ended.
 """
 

@@ -77,6 +77,6 @@ class Figures(Listener):
 
 
 def _number(block: ExecutedBlock, item: StorageValue[int]) -> int:
-    """A counter in the state after a block."""
+    """Return a counter in the state after a block."""
     raw = block.state.get(item.key())
     return 0 if raw is None else int(item.decode(raw))

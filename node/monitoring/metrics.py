@@ -1,6 +1,6 @@
-"""Figures for Prometheus.  Where Substrate has a name for one, it is used, so that its dashboards work here.
+"""Figures for Prometheus. Where Substrate has a name for one, it is used, so that its dashboards work here.
 
-What always holds: setting a figure costs no I/O.
+Invariant: setting a figure costs no I/O.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The figures over HTTP, for Prometheus, in a thread of its own.
 
-Always: at most `CONNECTIONS_MAX` connections are open, `OF_NETWORK_MAX` of one network, each for `REQUEST_SECONDS` and
-`REQUEST_BYTES_MAX` of request. A newcomer replaces a connection that has not asked, or does not read its answer, never
-one that waits for its answer. The server computes the figures at most `ANSWERED_PER_SECOND` times a second, and then
-answers all who wait, so no crowd keeps a scraper waiting. A silent connection costs three system calls: while the node
-computes, this thread may wait five milliseconds for the interpreter after each, and the whole queue waits with it.
+Invariant: at most `CONNECTIONS_MAX` connections are open, `OF_NETWORK_MAX` of one network, each for `REQUEST_SECONDS`
+and `REQUEST_BYTES_MAX` of request. A newcomer replaces a connection that has not asked, or does not read its answer,
+never one that waits for its answer. The server computes the figures at most `ANSWERED_PER_SECOND` times a second, and
+then answers all who wait, so no crowd keeps a scraper waiting. A silent connection costs three system calls: while the
+node computes, this thread may wait five milliseconds for the interpreter after each, and the whole queue waits with it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class MetricsServer:
     """Answers on `/metrics` until closed."""
 
     def __init__(self, registry: CollectorRegistry, port: int, *, external: bool) -> None:
-        """Raises `BadInputError` for a port that is not free."""
+        """Raise `BadInputError` for a port that is not free."""
         self._registry = registry
         self._open: dict[int, _Request] = {}  # by file number; oldest first
         self._answers_from = 0.0
@@ -180,7 +180,7 @@ class MetricsServer:
             self._close(request)
 
     def _heard(self, request: _Request) -> bool:
-        """Whether it is over after what it said last."""
+        """Return whether it is over after what it said last."""
         data = request.socket.recv(REQUEST_BYTES_MAX, socket.MSG_DONTWAIT)
         request.heard += data
         if _END_OF_HEAD not in request.heard:
@@ -210,7 +210,7 @@ class MetricsServer:
         self._selector.register(request.socket, selectors.EVENT_WRITE)
 
     def _sent(self, request: _Request) -> bool:
-        """Whether the answer is sent whole."""
+        """Return whether the answer is sent whole."""
         assert request.unsent is not None, "who is written to has an answer"
         sent = request.socket.send(request.unsent, socket.MSG_DONTWAIT)
         request.unsent = request.unsent[sent:]

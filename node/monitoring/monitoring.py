@@ -80,7 +80,7 @@ class StatusLine:
         return max(0, now_ms - max(final.slot * slot_ms, self._begun_ms)) // slot_ms
 
     def _is_alone(self) -> bool:
-        """Whether this chain has one validator: then nobody is missing."""
+        """Return whether this chain has one validator: then nobody is missing."""
         epoch = self._view.chain.epochs(self._view.machine.gadget_round[0])
         return epoch is not None and len(epoch.validators.members) == 1
 

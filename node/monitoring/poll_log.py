@@ -1,6 +1,6 @@
 """The last polls, for people: who was asked about which block, what each answered, when it was enough.
 
-What always holds: it only watches messages on their way; nothing in consensus depends on it, and it keeps `POLLS_KEPT`
+Invariant: it only watches messages on their way; nothing in consensus depends on it, and it keeps `POLLS_KEPT`
 polls.
 """
 
@@ -69,7 +69,7 @@ class PollLog:
                 poll.confidence = confidence
 
     def show(self) -> list[Value]:
-        """The polls, newest first, with the stashes behind the peers that were asked."""
+        """Return the polls, newest first, with the stashes behind the peers that were asked."""
         return [_shown(request, poll, self._stashes(poll.members)) for request, poll in reversed(self._polls.items())]
 
 

@@ -1,6 +1,6 @@
 """A validator's own seat as figures: what it weighs now and next, and which of its slots and votes the chain lacks.
 
-What always holds: it only looks. Nobody is punished for a slot or a vote that is missing: these are for the operator.
+Invariant: it only looks. Nobody is punished for a slot or a vote that is missing: these are for the operator.
 """
 
 from __future__ import annotations

@@ -68,12 +68,12 @@ class _Entry:
         return min(place.failures for place in self.places)
 
     def next_place(self) -> _Place:
-        """The place to try: whichever failed least, and of these the best."""
+        """Return the place to try: whichever failed least, and of these the best."""
         # Else an address that was dead for a moment would wait behind three that somebody made up.
         return min(self.places, key=lambda place: (place.failures >> (place.source >= Source.REACHED), -place.source))
 
     def find(self, address: Address) -> _Place | None:
-        """The place with this address."""
+        """Return the place with this address."""
         return next((place for place in self.places if place.address == address), None)
 
 
@@ -110,7 +110,7 @@ class AddressBook:
         return [entry.next_place().address for entry in due]
 
     def is_given(self, address: Address) -> bool:
-        """Whether the operator gave this address."""
+        """Return whether the operator gave this address."""
         entry = self._entries.get(address.peer_id)
         place = entry.find(address) if entry is not None else None
         return place is not None and place.source is Source.GIVEN

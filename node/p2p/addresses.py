@@ -37,7 +37,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """An address from ``/ip4/HOST/tcp/PORT/p2p/PEERID`` (also ip6, dns, dns4, dns6). Raises `AddressError`."""
+    """Return an address from ``/ip4/HOST/tcp/PORT/p2p/PEERID`` (also ip6, dns, dns4, dns6). Raise `AddressError`."""
     match text.split("/"):
         case ["", protocol, host, "tcp", port, "p2p", peer_id] if (
             protocol in _HOST_PROTOCOLS and _fits(protocol, host) and port.isascii() and port.isdecimal()
@@ -48,7 +48,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_public_address(text: str, own: PeerId) -> Address:
-    """What a node says of itself: ``/ip4/HOST/tcp/PORT``, its own id after it or not. Raises `AddressError`."""
+    """What a node says of itself: ``/ip4/HOST/tcp/PORT``, its own id after it or not. Raise `AddressError`."""
     name = f"/p2p/{own}"
     try:
         address = parse_address(text.removesuffix(name) + name)
@@ -65,7 +65,7 @@ def parse_public_address(text: str, own: PeerId) -> Address:
 
 
 def _fits(protocol: str, host: str) -> bool:
-    """Whether `host` is what `protocol` says: a literal address of that version, or a name."""
+    """Return whether `host` is what `protocol` says: a literal address of that version, or a name."""
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
@@ -74,7 +74,7 @@ def _fits(protocol: str, host: str) -> bool:
 
 
 def parse_peer_id(text: str) -> PeerId:
-    """A peer id in canonical base58, of an Ed25519 key. Raises `AddressError`."""
+    """Return a peer id in canonical base58, of an Ed25519 key. Raise `AddressError`."""
     try:
         raw = ID.from_base58(text).to_bytes()
     except Exception as error:

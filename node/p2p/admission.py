@@ -81,7 +81,7 @@ class Admission:
         return len(self._tickets)
 
     def admit(self, address: str, now: float) -> Ticket | None:
-        """A ticket for a socket just accepted from `address`, or None when it must be closed at once."""
+        """Return a ticket for a socket just accepted from `address`, or None when it must be closed at once."""
         limits = self._limits
         keys = self._group_keys(address)
         # 300 silent sockets from one address held every slot of the library (docs/p2p.md), so handshakes are counted
@@ -137,7 +137,7 @@ class Admission:
             self._handshakes = +self._handshakes
 
     def _may_cost(self, address: str, now: float) -> bool:
-        """Whether the account that this address is charged to has something left; then it is charged.
+        """Return whether the account that this address is charged to has something left; then it is charged.
 
         A new name costs nothing and a new address little: 300 handshakes a second took the whole of a node's core.
         """
@@ -150,7 +150,7 @@ class Admission:
         return True
 
     def _may_connect(self, address: str, now: float) -> bool:
-        """A handshake costs milliseconds of CPU, so an address gets only so many a second."""
+        """Return a handshake costs milliseconds of CPU, so an address gets only so many a second."""
         bucket = self._buckets.pop(address, None)
         if bucket is None:
             bucket = TokenBucket(self._limits.connects_per_second, self._limits.connect_burst, now)
@@ -163,7 +163,7 @@ class Admission:
         return True
 
     def _group_keys(self, address: str) -> tuple[tuple[int, str], ...]:
-        """The networks that `address` lies in, one per configured prefix."""
+        """Return the networks that `address` lies in, one per configured prefix."""
         parsed = ipaddress.ip_address(address.partition("%")[0])
         if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
             parsed = parsed.ipv4_mapped

@@ -1,6 +1,6 @@
 """A TCP connection as bytes, then as encrypted records.
 
-What always holds: bytes read before the peer has proved who it is are bounded; the end of the connection, from either
+Invariant: bytes read before the peer has proved who it is are bounded; the end of the connection, from either
 side and for whatever reason, is one exception, `ChannelClosed`; at most one Noise record is held in memory beyond what
 the caller asked for. Reads go through one 64 KiB buffer (the library reads a 2-byte length and a body in two system
 calls each), and one write carries the whole of what the caller gives.
@@ -25,10 +25,10 @@ class Cipher(Protocol):
     """What Noise leaves behind after its handshake: a stateful pair of encrypt and decrypt."""
 
     def encrypt(self, data: bytes) -> bytes:
-        """One record's ciphertext."""
+        """Return one record's ciphertext."""
 
     def decrypt(self, data: bytes) -> bytes:
-        """One record's plaintext; raises when it was tampered with."""
+        """Return one record's plaintext; raises when it was tampered with."""
 
 
 class BufferedTcp(ReadWriteCloser):
@@ -49,7 +49,7 @@ class BufferedTcp(ReadWriteCloser):
         self._buffer[:0] = data
 
     async def exactly(self, size: int) -> bytes:
-        """The next `size` bytes. Raises `ChannelClosed`."""
+        """Return the next `size` bytes. Raise `ChannelClosed`."""
         while len(self._buffer) < size:
             await self._fill()
         taken = bytes(self._buffer[:size])
@@ -57,7 +57,7 @@ class BufferedTcp(ReadWriteCloser):
         return taken
 
     async def some(self) -> bytes:
-        """Whatever comes next, at least one byte. Raises `ChannelClosed`."""
+        """Whatever comes next, at least one byte. Raise `ChannelClosed`."""
         if not self._buffer:
             await self._fill()
         taken = bytes(self._buffer)
@@ -85,7 +85,7 @@ class BufferedTcp(ReadWriteCloser):
         return await self.exactly(n) if n else b""
 
     async def write(self, data: bytes) -> None:
-        """All of `data`, in one piece. Raises `ChannelClosed`."""
+        """All of `data`, in one piece. Raise `ChannelClosed`."""
         async with self._write_lock:
             try:
                 await self._stream.send_all(data)
@@ -119,7 +119,7 @@ class SecureChannel:
         self._unread = data + self._unread
 
     async def some(self) -> bytes:
-        """The plaintext of the next record. Raises `ChannelClosed`, also for a record that does not authenticate."""
+        """The plaintext of the next record. Raise `ChannelClosed`, also for a record that does not authenticate."""
         if self._unread:
             data, self._unread = self._unread, b""
             return data
@@ -131,7 +131,7 @@ class SecureChannel:
             raise ChannelClosed("record does not authenticate") from error
 
     async def write(self, data: bytes) -> None:
-        """`data` in as few records as possible and one system call. Raises `ChannelClosed`."""
+        """`data` in as few records as possible and one system call. Raise `ChannelClosed`."""
         async with self._lock:
             records = bytearray()
             for start in range(0, len(data), MAX_RECORD_PLAINTEXT_BYTES):

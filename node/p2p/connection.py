@@ -1,6 +1,6 @@
 """One connection to one peer: TCP, Noise, yamux, and the one long-lived stream that frames travel on.
 
-What always holds: nothing is read from the socket but by `receive`, so a caller that stops calling it pushes back on
+Invariant: nothing is read from the socket but by `receive`, so a caller that stops calling it pushes back on
 the peer through TCP; memory for what the peer sends is bounded by one frame, one record and `yamux.MAX_STREAMS`
 negotiations; streams for other protocols are answered "na" and reach no code of ours. Every way in which a connection
 ends is `ChannelClosed`, `FrameError` or `YamuxError`.
@@ -71,14 +71,14 @@ class Connection:
         self.mid_frame = False
 
     async def establish(self) -> None:
-        """Agree on the stream. Raises `ProtocolRefused`, and what ends a connection."""
+        """Agree on the stream. Raise `ProtocolRefused`, and what ends a connection."""
         if self.initiator:
             self._negotiate(self._session.open(), Initiator(self._protocol))
         while self._stream is None:
             await self._pump()
 
     async def receive(self) -> list[bytes]:
-        """The next frame bodies, at least one."""
+        """Return the next frame bodies, at least one."""
         while not self._bodies:
             await self._pump()
         bodies = list(self._bodies)
@@ -209,7 +209,7 @@ class Connection:
 async def connect_outbound(
     stream: trio.SocketStream, noise: NoiseUpgrade, expected: PeerId, protocol: str, accounts: ReadingAccounts
 ) -> Connection:
-    """Upgrade a dialled socket. Raises `ProtocolRefused`, `HandshakeRefused`, `MultistreamError`, `ChannelClosed`."""
+    """Upgrade a dialled socket. Raise `ProtocolRefused`, `HandshakeRefused`, `MultistreamError`, `ChannelClosed`."""
     tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
     await _agree(tcp, Initiator(NOISE))
     channel = await noise.outbound(tcp, expected)

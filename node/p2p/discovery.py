@@ -32,14 +32,14 @@ _MAX_TEXT_BYTES: Final = 64
 
 
 def encode_peers(addresses: Sequence[Address]) -> bytes:
-    """The payload of a PEERS message: the first `MAX_PEERS_PER_MESSAGE` of `addresses`."""
+    """Return the payload of a PEERS message: the first `MAX_PEERS_PER_MESSAGE` of `addresses`."""
     listed = [[address.peer_id, address.host, address.port] for address in addresses[:MAX_PEERS_PER_MESSAGE]]
     packed: bytes = msgpack.packb(listed)
     return packed
 
 
 def decode_peers(payload: bytes) -> list[Address]:
-    """Raises `FrameError`."""
+    """Raise `FrameError`."""
     listed = unpacked(payload, "a list of peers", list_max=MAX_PEERS_PER_MESSAGE, text_max=_MAX_TEXT_BYTES)
     if not isinstance(listed, list):
         raise FrameError("not a list of peers")

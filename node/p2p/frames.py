@@ -3,7 +3,7 @@
 A frame is ``u32 big-endian length || msgpack [FRAME_VERSION, [[kind, payload], ...]]``. One frame carries everything
 that is queued for a peer, because a frame costs nearly the same CPU whether it holds one message or fifty.
 
-What always holds: decoding never raises anything but `FrameError`, allocates no more than the frame itself, and
+Invariant: decoding never raises anything but `FrameError`, allocates no more than the frame itself, and
 returns only known shapes. Kinds that this version does not know are returned separately, so that a newer peer is not
 punished like a broken one. Payloads are opaque bytes (SCALE), bounded per kind.
 """
@@ -109,17 +109,17 @@ class Frame:
 
 
 def class_of(kind: FrameKind) -> MessageClass:
-    """The class that `kind` is queued and served in."""
+    """Return the class that `kind` is queued and served in."""
     return _CLASS_OF_KIND[kind]
 
 
 def max_payload_bytes(kind: FrameKind) -> int:
-    """The longest payload that a message of `kind` may carry, in bytes."""
+    """Return the longest payload that a message of `kind` may carry, in bytes."""
     return MAX_BLOCK_PAYLOAD_BYTES if kind in _BLOCK_SIZED else MAX_SMALL_PAYLOAD_BYTES
 
 
 def encode_frame(messages: Iterable[tuple[FrameKind, bytes]]) -> bytes:
-    """One frame, length prefix included. Raises `ValueError` where the caller broke a limit (our bug, not a peer's)."""
+    """One frame, length prefix included. Raise `ValueError` where the caller broke a limit (our bug, not a peer's)."""
     listed = [[int(kind), payload] for kind, payload in messages]
     body: bytes = msgpack.packb([FRAME_VERSION, listed], use_bin_type=True)
     if len(listed) > MAX_MESSAGES_PER_FRAME or len(body) > MAX_FRAME_BYTES:
@@ -128,7 +128,7 @@ def encode_frame(messages: Iterable[tuple[FrameKind, bytes]]) -> bytes:
 
 
 def decode_frame(body: bytes) -> Frame:
-    """The messages in `body`, a frame without its length prefix. Raises `FrameError`."""
+    """Return the messages in `body`, a frame without its length prefix. Raise `FrameError`."""
     if len(body) > MAX_FRAME_BYTES:
         raise FrameError("frame too long")
     version_and_messages = unpacked(body, "a frame", list_max=MAX_MESSAGES_PER_FRAME, bytes_max=MAX_BLOCK_PAYLOAD_BYTES)
@@ -146,7 +146,7 @@ def decode_frame(body: bytes) -> Frame:
 
 
 def unpacked(data: bytes, what: str, *, list_max: int, bytes_max: int = 0, text_max: int = 0) -> object:
-    """Plain msgpack of lists, strings and numbers, within bounds. Raises `FrameError`, which says `what` it is not."""
+    """Plain msgpack of lists, strings and numbers, within bounds. Raise `FrameError`, which says `what` it is not."""
     try:
         found: object = msgpack.unpackb(
             data,
@@ -186,7 +186,7 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frame bodies that `data` completes. Raises `FrameError` on an impossible length."""
+        """Return the frame bodies that `data` completes. Raise `FrameError` on an impossible length."""
         self._buffer += data
         bodies: list[bytes] = []
         start = 0

@@ -49,7 +49,7 @@ class Handshaker:
     accounts: ReadingAccounts
 
     async def dial(self, stream: trio.SocketStream, expected: PeerId) -> tuple[Connection, Hello]:
-        """Upgrade a dialled socket. Raises `HandshakeFailed`."""
+        """Upgrade a dialled socket. Raise `HandshakeFailed`."""
         async with _as_handshake_failure():
             connection = await connect_outbound(stream, self.noise, expected, self.protocol, self.accounts)
             await connection.send(encode_frame([(FrameKind.HELLO, encode_hello(self.hello))]))
@@ -60,7 +60,7 @@ class Handshaker:
     async def listen(
         self, stream: trio.SocketStream, admit: Callable[[Connection, Hello], GoodbyeReason | None]
     ) -> tuple[Connection, Hello]:
-        """Upgrade an accepted socket; `admit` has the last word. Raises `HandshakeFailed`."""
+        """Upgrade an accepted socket; `admit` has the last word. Raise `HandshakeFailed`."""
         async with _as_handshake_failure():
             connection = await connect_inbound(stream, self.noise, self.protocol, self.accounts)
             hello = await _receive_hello(connection)

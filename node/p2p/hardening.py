@@ -45,7 +45,7 @@ class Ed25519OnlyPayload(NoiseHandshakePayload):
 
     @classmethod
     def deserialize(cls, protobuf_bytes: bytes) -> NoiseHandshakePayload:
-        """The payload of a handshake message. Raises `HandshakeRefused` or what the library raises."""
+        """Return the payload of a handshake message. Raise `HandshakeRefused` or what the library raises."""
         # Before the library parses it: `crypto/serialization.py` loads any kind and size of key.
         identity_key = bytes(noise_pb2.NoiseHandshakePayload.FromString(protobuf_bytes).identity_key)
         if len(identity_key) != _ED25519_KEY_BYTES or not identity_key.startswith(_ED25519_KEY_PREFIX):
@@ -79,7 +79,7 @@ class NoiseUpgrade:
         self._noise = Transport(identity.key_pair, create_x25519_key_pair().private_key)
 
     async def outbound(self, tcp: BufferedTcp, expected: PeerId) -> SecureChannel:
-        """As dialer. Raises `HandshakeRefused` when the other end is not `expected`, `ChannelClosed` when it leaves."""
+        """As dialer. Raise `HandshakeRefused` when the other end is not `expected`, `ChannelClosed` when it leaves."""
         raw = RawConnection(tcp, True)
         try:
             session = await self._noise.secure_outbound(raw, ID.from_base58(expected))

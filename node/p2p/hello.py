@@ -48,13 +48,13 @@ class Hello:
 
 
 def encode_hello(hello: Hello) -> bytes:
-    """The payload of a HELLO message."""
+    """Return the payload of a HELLO message."""
     packed: bytes = msgpack.packb([hello.genesis, int(hello.role), hello.listen_port, hello.proof])
     return packed
 
 
 def decode_hello(payload: bytes) -> Hello:
-    """Raises `FrameError`."""
+    """Raise `FrameError`."""
     if len(payload) > MAX_HELLO_BYTES:
         raise FrameError("hello too long")
     match unpacked(payload, "a hello", list_max=len(fields(Hello)), bytes_max=MAX_PROOF_BYTES):
@@ -71,6 +71,6 @@ def decode_hello(payload: bytes) -> Hello:
 
 
 def decode_reason(payload: bytes) -> GoodbyeReason:
-    """The reason in a GOODBYE; one that this version does not know reads as `SHUTDOWN`."""
+    """Return the reason in a GOODBYE; one that this version does not know reads as `SHUTDOWN`."""
     known = len(payload) == 1 and payload[0] in GoodbyeReason.__members__.values()
     return GoodbyeReason(payload[0]) if known else GoodbyeReason.SHUTDOWN

@@ -1,6 +1,6 @@
 """The node key: an ed25519 key in a file of its own, which names this node on the network.
 
-What always holds: the file is readable by its owner only, is created whole or not at all, and is never overwritten.
+Invariant: the file is readable by its owner only, is created whole or not at all, and is never overwritten.
 It is no money key and no validator key: losing it costs the node its name.
 """
 
@@ -35,7 +35,7 @@ class NodeIdentity:
 
 
 def identity_from_seed(seed: bytes) -> NodeIdentity:
-    """The identity of a 32-byte ed25519 seed. Raises `IdentityError` for another length."""
+    """Return the identity of a 32-byte ed25519 seed. Raise `IdentityError` for another length."""
     if len(seed) != SEED_BYTES:
         raise IdentityError(f"a node key is {SEED_BYTES} bytes, not {len(seed)}")
     key_pair = create_new_key_pair(seed)
@@ -43,7 +43,7 @@ def identity_from_seed(seed: bytes) -> NodeIdentity:
 
 
 def load_or_create(path: Path) -> NodeIdentity:
-    """The identity in the key file at `path` (64 hex digits), which is created when missing. Raises `IdentityError`."""
+    """The identity in the key file at `path` (64 hex digits), which is created when missing. Raise `IdentityError`."""
     if not path.exists():
         _create(path)
     mode = stat.S_IMODE(path.stat().st_mode)

@@ -1,6 +1,6 @@
 """What peers have sent and the node has not served yet: consensus before gossip before sync, and in turn by peer.
 
-What always holds: each peer has room of its own in every class, in messages and bytes. A peer that fills its room for
+Invariant: each peer has room of its own in every class, in messages and bytes. A peer that fills its room for
 consensus is not read until some of it is served (and so is pushed back); gossip and sync that do not fit are dropped
 and counted. Turns go round the peers, so nobody's messages stand behind another's, and a peer whose messages cost more
 CPU than its share waits until it has paid.

@@ -1,6 +1,6 @@
 """The transport over py-libp2p: listens, dials, and keeps one link per peer.
 
-What always holds: nothing that a peer sends ends this task or any other; a failure of our own inside one connection is
+Invariant: nothing that a peer sends ends this task or any other; a failure of our own inside one connection is
 logged, counted in `faults` and ends that connection only; every accepted socket is closed by the task that accepted it.
 """
 
@@ -86,7 +86,7 @@ class Libp2pTransport:
 
         `seconds` is the clock by which peers pay for CPU.
 
-        Raises `UnsupportedLibp2p`, `TransportError`.
+        Raise `UnsupportedLibp2p`, `TransportError`.
         """
         if len(config.genesis) != GENESIS_BYTES:
             raise TransportError(f"a genesis hash is {GENESIS_BYTES} bytes")
@@ -150,7 +150,7 @@ class Libp2pTransport:
         return self.counters["faults"]
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Listen and dial from now on, in tasks of `nursery`. Raises `PortInUse`, `TransportError`, `ValueError`."""
+        """Listen and dial from now on, in tasks of `nursery`. Raise `PortInUse`, `TransportError`, `ValueError`."""
         for text in self._config.bootnodes:
             self.connect(text)
         for address in self._config.known:
@@ -187,7 +187,7 @@ class Libp2pTransport:
         return sum(self.send(link.peer_id, kind, payload) for link in self._table if link.peer_id not in exclude)
 
     def connect(self, address: str) -> None:
-        """Keep a connection to this address. Raises `ValueError`."""
+        """Keep a connection to this address. Raise `ValueError`."""
         self._book.add(parse_address(address), trio.current_time(), Source.GIVEN)
 
     def ban(self, peer: PeerId, seconds: float) -> None:

@@ -1,6 +1,6 @@
 """The life of an established connection: read frames into the inbox, write the peer's outbox once a tick.
 
-What always holds: one frame carries all that is queued; a peer over its rate is not read until it is under it again; a
+Invariant: one frame carries all that is queued; a peer over its rate is not read until it is under it again; a
 peer that is silent for `SILENCE_SECONDS` although it is pinged, or takes nothing in, is gone; every fault of the peer
 ends as `LinkEnded` with what it costs the peer, and no exception of ours is caught here.
 """

@@ -31,7 +31,7 @@ Serve = Callable[[trio.SocketStream, str, Ticket], Awaitable[None]]
 
 
 async def listen(host: str, port: int) -> Sequence[trio.SocketListener]:
-    """Listening sockets on `host`; port 0 takes any free one. Raises `PortInUse`, `TransportError`."""
+    """Listening sockets on `host`; port 0 takes any free one. Raise `PortInUse`, `TransportError`."""
     try:
         return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     except OSError as error:

@@ -60,7 +60,7 @@ class PeerRates:
         self._buckets: dict[bytes, TokenBucket] = {}
 
     def may(self, peer: bytes, now_ms: int, amount: float = 1) -> bool:
-        """Tell whether it may once more now, or have so much; if so, count it."""
+        """Return whether it may once more now, or have so much; if so, count it."""
         now = now_ms / 1_000
         bucket = self._buckets.pop(peer, None) or TokenBucket(self._per_second, self._burst, now)
         self._buckets[peer] = bucket
@@ -81,7 +81,7 @@ class RateLimits:
     messages_per_second: float = 20_000
     burst_messages: float = 100_000
     consensus_per_second: float = 400
-    """Of consensus and control messages.  What a healthy peer needs: in a full mesh about 30 in a slot of a second (10
+    """Of consensus and control messages. What a healthy peer needs: in a full mesh about 30 in a slot of a second (10
     queries and as many answers, two votes, a proposal, two certificates, a block, a status, and a few pings); in a
     sparse one it relays two ballots of each of 128 members besides, which makes about 300."""
     consensus_burst: float = 1_600
@@ -110,7 +110,7 @@ class TokenBucket:
         return self._tokens
 
     def wait(self, now: float) -> float:
-        """The seconds until the bucket is out of debt; 0 when it is."""
+        """Return the seconds until the bucket is out of debt; 0 when it is."""
         return max(0.0, -self.available(now) / self._rate)
 
     def spend(self, amount: float, now: float) -> float:
@@ -128,7 +128,7 @@ class RateMeter:
         self._consensus = TokenBucket(limits.consensus_per_second, limits.consensus_burst, now)
 
     def is_in_debt(self, now: float) -> bool:
-        """Whether nothing more should pass for now."""
+        """Return whether nothing more should pass for now."""
         return self._bytes.available(now) <= 0 or self._messages.available(now) <= 0
 
     def spend(self, size: int, messages: int, now: float) -> float:

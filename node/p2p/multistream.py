@@ -29,7 +29,7 @@ def _varint(number: int) -> bytes:
 
 
 def encode_line(line: str) -> bytes:
-    """One negotiation line with its length prefix."""
+    """Return one negotiation line with its length prefix."""
     body = line.encode() + b"\n"
     return _varint(len(body)) + body
 
@@ -49,7 +49,7 @@ class Responder:
         self.selected: str | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Bytes to send back; sets `selected`, after which `leftover` is the protocol's. Raises `MultistreamError`."""
+        """Bytes to send back; sets `selected`, after which `leftover` is the protocol's. Raise `MultistreamError`."""
         reply = b""
         self._lines.add(data, greeted=self._greeted)
         while self.selected is None and (line := self._lines.next()) is not None:
@@ -85,7 +85,7 @@ class Initiator:
         self.opening = _GREETING + encode_line(protocol)
 
     def feed(self, data: bytes) -> bytes:
-        """Nothing to send back, ever; sets `selected`. Raises `MultistreamError` when the other end declines."""
+        """Nothing to send back, ever; sets `selected`. Raise `MultistreamError` when the other end declines."""
         self._lines.add(data, greeted=self._greeted)
         while self.selected is None and (line := self._lines.next()) is not None:
             if not self._greeted and line == MULTISTREAM:
@@ -114,7 +114,7 @@ class _LineReader:
             raise MultistreamError("not multistream-select")
 
     def next(self) -> str | None:
-        """The next whole line, or None while it is incomplete."""
+        """Return the next whole line, or None while it is incomplete."""
         length_and_size = _read_varint(self._buffer)
         if length_and_size is None:
             return None
@@ -139,7 +139,7 @@ class _LineReader:
 
 
 def _read_varint(data: bytes) -> tuple[int, int] | None:
-    """(value, bytes used), or None while incomplete. Raises `MultistreamError` when longer than any line of ours."""
+    """(value, bytes used), or None while incomplete. Raise `MultistreamError` when longer than any line of ours."""
     value = 0
     for index, byte in enumerate(data[:_LONGEST_LENGTH_PREFIX]):
         value |= (byte & 0x7F) << (7 * index)

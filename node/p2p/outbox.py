@@ -60,7 +60,7 @@ class Outbox:
         return sum(queue.queued_bytes for queue in self._queues.values())
 
     def push(self, kind: FrameKind, payload: bytes) -> bool:
-        """Queue a message; False when it was dropped. Raises `ValueError` for a payload over the kind's limit."""
+        """Queue a message; False when it was dropped. Raise `ValueError` for a payload over the kind's limit."""
         if len(payload) > max_payload_bytes(kind):
             raise ValueError(f"payload of {kind.name} too long: {len(payload)} bytes")
         message_class = class_of(kind)

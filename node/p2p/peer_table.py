@@ -1,6 +1,6 @@
 """Who is connected and who is banned: one link per peer, decided alike at both ends.
 
-What always holds: at most one link per peer id; of two connections made at the same moment the one that the lower peer
+Invariant: at most one link per peer id; of two connections made at the same moment the one that the lower peer
 id dialled stays; later than that, a second connection of an authenticated peer means that it lost the first, so the new
 one stays. The memory of bans is bounded.
 """
@@ -28,18 +28,18 @@ class PeerTable:
         return len(self._links)
 
     def __iter__(self) -> Iterator[Link]:
-        """The links, in the order in which they were made."""
+        """Return the links, in the order in which they were made."""
         return iter(tuple(self._links.values()))
 
     def __contains__(self, peer_id: object) -> bool:
         return peer_id in self._links
 
     def get(self, peer_id: PeerId) -> Link | None:
-        """The link to a peer."""
+        """Return the link to a peer."""
         return self._links.get(peer_id)
 
     def keeps_old(self, peer_id: PeerId, *, dialled_by_us: bool, now: float) -> bool:
-        """Whether a new connection to `peer_id` must yield to the link that there is."""
+        """Return whether a new connection to `peer_id` must yield to the link that there is."""
         old = self._links.get(peer_id)
         # Later than a moment apart it is no chance meeting: the peer is authenticated, so it lost the old one itself.
         if old is None or old.connection.initiator == dialled_by_us or now - old.since > SIMULTANEOUS_SECONDS:
@@ -66,7 +66,7 @@ class PeerTable:
             del self._banned_until[min(self._banned_until, key=lambda banned: self._banned_until[banned])]
 
     def is_banned(self, peer_id: PeerId, now: float) -> bool:
-        """Whether a ban holds now; forgets one that has ended."""
+        """Return whether a ban holds now; forgets one that has ended."""
         until = self._banned_until.get(peer_id)
         if until is not None and until <= now:
             del self._banned_until[peer_id]

@@ -83,7 +83,7 @@ class Transport(Protocol):
         """Peers that came and went. Hints: when nobody reads them the newest are lost; `peers` is the truth."""
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Listen and dial from now on, in tasks of `nursery`. Raises `TransportError`."""
+        """Listen and dial from now on, in tasks of `nursery`. Raise `TransportError`."""
 
     async def stop(self) -> None:
         """Say goodbye to everybody and close."""
@@ -98,7 +98,7 @@ class Transport(Protocol):
         """Queue a message for every peer but `exclude`; for how many it was queued."""
 
     def connect(self, address: str) -> None:
-        """Keep a connection to this address (a multiaddress with a peer id). Raises `ValueError`."""
+        """Keep a connection to this address (a multiaddress with a peer id). Raise `ValueError`."""
 
     def ban(self, peer: PeerId, seconds: float) -> None:
         """Close the connection to a peer and refuse it for a while."""

@@ -122,7 +122,7 @@ class ReadingAccounts:
 
 
 def _network(host: str) -> str | None:
-    """The IPv4 address or the IPv6 network that a host is charged as; None for this machine itself."""
+    """Return the IPv4 address or the IPv6 network that a host is charged as; None for this machine itself."""
     parsed = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address):
         if parsed.ipv4_mapped is None:

@@ -3,7 +3,7 @@
 Pure, without I/O: bytes in, events and bytes out. It replaces the muxer of py-libp2p 0.8.1, whose flow control is not
 enforced and whose window grows to 16 MiB at a peer's wish (docs/p2p.md); that muxer is the other end in our tests.
 
-What always holds: at most `MAX_STREAMS` streams live; a peer that sends more than the window it was given, a frame that
+Invariant: at most `MAX_STREAMS` streams live; a peer that sends more than the window it was given, a frame that
 cannot be, or too many streams is a `YamuxError`, after which the connection is closed; nothing is buffered here but an
 incomplete 12-byte header and what waits to be written.
 Format: https://github.com/hashicorp/yamux/blob/master/spec.md
@@ -145,7 +145,7 @@ class YamuxSession:
         return bool(self._outgoing)
 
     def feed(self, data: bytes) -> list[YamuxEvent]:
-        """The events in `data`. Raises `YamuxError`."""
+        """Return the events in `data`. Raise `YamuxError`."""
         self._buffer += data
         events: list[YamuxEvent] = []
         start = 0

@@ -1,6 +1,6 @@
 """What nodes say to each other to bring blocks and handoffs to whoever lacks them, in SCALE with limits.
 
-What always holds: an answer to `GetBlocks` is a list of blocks, oldest first, each the parent of the next; one to
+Invariant: an answer to `GetBlocks` is a list of blocks, oldest first, each the parent of the next; one to
 `GetHandoffs` is a list of handoffs of epochs one after the other; each fits into one message.
 """
 

@@ -1,6 +1,6 @@
 """This node on the network: its identity, its transport, and what it knows of its peers.
 
-What always holds: the network is opened before anybody is told of it; `Libp2pTransport.start` makes it listen.
+Invariant: the network is opened before anybody is told of it; `Libp2pTransport.start` makes it listen.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def open_network(
     is_seated: IsSeated,
     seconds: Seconds,
 ) -> Network:
-    """The network of one chain; `prove_peer` is None for a node that only follows.  Raises `BadInputError`.
+    """Return the network of one chain; `prove_peer` is None for a node that only follows. Raise `BadInputError`.
 
     `is_seated` says which session keys are in office or elected; `seconds` is the clock by which peers pay for CPU.
     """

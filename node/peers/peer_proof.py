@@ -1,6 +1,6 @@
 """How a validator shows its peers which session keys stand behind its peer id.
 
-What always holds: the peer id is authenticated by the connection itself, so a proof that is copied proves nothing for
+Invariant: the peer id is authenticated by the connection itself, so a proof that is copied proves nothing for
 who copied it; a claim to be a validator without a proof that verifies is refused, and one proof that does not is enough
 for that.
 """
@@ -36,7 +36,7 @@ _PROOFS: Codec[tuple[PeerProof, ...]] = codec(Annotated[tuple[PeerProof, ...], B
 
 
 def prove(pairs: Sequence[tuple[bytes, bytes]], genesis: bytes, peer_id: str) -> bytes:
-    """The proofs that the node with these session keys (public and secret) is called `peer_id`."""
+    """Return the proofs that the node with these session keys (public and secret) is called `peer_id`."""
     message = domain(_KIND, genesis, peer_id.encode())
     return _PROOFS.encode(
         tuple(PeerProof(public, signatures.sign(Scheme.ED25519, public, secret, message)) for public, secret in pairs)
@@ -75,7 +75,7 @@ class PeerProofs:
         return True
 
     def is_validator(self, peer_id: str) -> bool:
-        """Whether a peer proved a key that is in office now, or elected: anybody can prove one that is not."""
+        """Return whether a peer proved a key that is in office now, or elected: anybody can prove one that is not."""
         # One key is one validator, however many peer ids it signs for.
         return any(
             self._newest.get(session) == peer_id and self._is_seated(session)
@@ -83,7 +83,7 @@ class PeerProofs:
         )
 
     def stashes(self, validators: ValidatorSet) -> dict[bytes, bytes]:
-        """The stash behind each peer that proved the key of one of these validators."""
+        """Return the stash behind each peer that proved the key of one of these validators."""
         by_session = {member.session: member.stash for member in validators.members}
         return {
             peer.encode(): by_session[session]

@@ -1,6 +1,6 @@
 """Consensus and sync messages over the transport: what is sent as which kind, and what becomes of peers that misbehave.
 
-What always holds: a peer that keeps sending what no honest peer sends is banned for a while; one mistake is never
+Invariant: a peer that keeps sending what no honest peer sends is banned for a while; one mistake is never
 enough for it where a message may be a moment too old or too new.
 """
 
@@ -37,7 +37,7 @@ Peer: TypeAlias = bytes
 
 
 class Peers:
-    """What the loop says to peers.  Peers are the bytes of their ids, as consensus wants them."""
+    """What the loop says to peers. Peers are the bytes of their ids, as consensus wants them."""
 
     def __init__(self, transport: Transport, is_validator: Callable[[str], bool] = lambda _: False) -> None:
         """`is_validator` says whether a peer proved a key of a set in office or elected."""
@@ -78,7 +78,7 @@ class Peers:
         return self.transport.send(peer.decode(), FrameKind.GET_HANDOFFS, GET_HANDOFFS.encode(request))
 
     def is_stranger(self, peer: Peer) -> bool:
-        """Tell whether a peer has proved no validator's key: such names are free."""
+        """Return whether a peer has proved no validator's key: such names are free."""
         return not self._is_validator(peer.decode())
 
     def peer_ids(self) -> list[str]:
@@ -108,7 +108,7 @@ class Peers:
 
 
 def _fitting(message: Message) -> list[Message]:
-    """The message, or, when its certificates do not fit into one, several."""
+    """Return the message, or, when its certificates do not fit into one, several."""
     if not isinstance(message, Certified):
         return [message]
     parts: list[Message] = []

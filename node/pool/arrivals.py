@@ -1,7 +1,7 @@
 """Extrinsics that wait to be judged, by who brought them, served in turn.
 
-What always holds: every source, this node's users together being one, has a queue of its own, bounded in count and
-bytes, and one of each is served before a second of any; so whoever brings much waits behind himself alone.  What a
+Invariant: every source, this node's users together being one, has a queue of its own, bounded in count and
+bytes, and one of each is served before a second of any; so whoever brings much waits behind himself alone. What a
 peer brings beyond that is dropped, this node's users wait.
 """
 
@@ -94,7 +94,7 @@ class Arrivals:
             self._append(arrival)
 
     def take(self) -> Arrival | None:
-        """The next to be judged."""
+        """Return the next to be judged."""
         if not self._turns:
             return None
         source = self._turns.popleft()

@@ -1,8 +1,8 @@
 """Execution attestations that wait for an author, from this node's own provider and from peers.
 
-What always holds: nothing enters that its market would never take in the best state, or that its key did not sign; one
-is kept for each step of each piece of work; count and bytes are bounded, over all kinds together.  Markets are known as
-work sources alone.  The pallet alone decides whether one may be attached, on the state that the block under
+Invariant: nothing enters that its market would never take in the best state, or that its key did not sign; one
+is kept for each step of each piece of work; count and bytes are bounded, over all kinds together. Markets are known as
+work sources alone. The pallet alone decides whether one may be attached, on the state that the block under
 construction starts from.
 """
 
@@ -113,7 +113,7 @@ class AttestationPool(Listener):
     # --- out
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
-        """The call that attaches everything admissible now, if there is anything.  `bound` is left as it was."""
+        """Yield the call that attaches everything admissible now, if there is anything. `bound` is left as it was."""
         chosen = self._admissible(bound)
         if chosen:
             yield Attestations.attach(attestations=tuple(chosen))

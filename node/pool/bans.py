@@ -1,6 +1,6 @@
 """What was refused as invalid costs one look-up when it comes again.
 
-What always holds: a list forgets its oldest entries first, and another list none: whoever has extrinsics banned by the
+Invariant: a list forgets its oldest entries first, and another list none: whoever has extrinsics banned by the
 thousand, which is free, ends no ban of a signer.
 
 Pure: the time is an argument, in seconds of any clock.
@@ -18,7 +18,7 @@ BANNED_LIMIT = 10_000  # of one list
 
 
 def brought_by(source: str | None, signer: bytes) -> bytes:
-    """The name of a signer as far as one source brings what it signed: others may bring it as well."""
+    """Return the name of a signer as far as one source brings what it signed: others may bring it as well."""
     return signer + (source or "").encode()
 
 

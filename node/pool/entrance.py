@@ -1,6 +1,6 @@
 """The two stages of the way into the pool: at the door what needs no signature, behind the workers what needs one.
 
-What always holds: extrinsics of one source enter in the order in which they came; a stage works for `TURN_SECONDS`, or
+Invariant: extrinsics of one source enter in the order in which they came; a stage works for `TURN_SECONDS`, or
 for one extrinsic, and then everything else in this process has its turn; while workers check a batch the door looks at
 the next ones, at most `CHECKING_MAX` batches ahead; every arrival is told how it ended.
 """

@@ -1,6 +1,6 @@
 """Evidence of offences that waits for an author: what this node saw itself, and what peers pass on.
 
-What always holds: nothing enters that does not prove, by the sets of the best branch, an offence that is not punished
+Invariant: nothing enters that does not prove, by the sets of the best branch, an offence that is not punished
 yet; one proof is kept for each offender, so there are never more than validators whose offences still count; whether
 one may be attached is decided by the pallet alone, on the state that the block under construction starts from.
 """
@@ -117,7 +117,7 @@ class EvidencePool(Listener):
     # --- out
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
-        """The call that attaches what is good now, as far as there is room, if there is anything."""
+        """Yield the call that attaches what is good now, as far as there is room, if there is anything."""
         pallet = bound[TrustLock]
         chosen: list[Proof] = []
         for offender in sorted(self._kept):

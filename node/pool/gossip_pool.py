@@ -1,6 +1,6 @@
 """Messages of one kind that a pool takes from peers and passes on: heartbeats, attestations, evidence.
 
-What always holds: an id is looked up before anything else is done with a message; a message is passed on only after the
+Invariant: an id is looked up before anything else is done with a message; a message is passed on only after the
 pool took it, and never back to whom it came from; one that was refused is looked at again where it is told again upon
 another block, since its subject may have arrived, and a few times at most. A peer pays for forgeries (`manners`): the
 node does no more refused work for it than its share, and forgeries without good messages get it banned. Failed

@@ -1,6 +1,6 @@
 """Heartbeats that wait for an author, of this node's own candidates and from peers.
 
-What always holds: nothing enters that names no candidate, or another block than the one that is final here, or whose
+Invariant: nothing enters that names no candidate, or another block than the one that is final here, or whose
 signature does not hold; one is kept for each candidate, so there are never more than candidates; whether one may be
 attached is decided by the pallet alone, on the state that the block under construction starts from.
 """
@@ -69,7 +69,7 @@ class HeartbeatPool(Listener):
     # --- in
 
     def submit(self, heartbeat: Heartbeat) -> None:
-        """Take one of this node's own; of an epoch's second one the first is told again. Raises `PoolRefusalError`."""
+        """Take one of this node's own; of an epoch's second one the first is told again. Raise `PoolRefusalError`."""
         stash = heartbeat.seen.stash
         kept = self._kept.get(stash)
         if kept is None or self._epoch(kept.heartbeat.seen.number) < self._epoch(heartbeat.seen.number):
@@ -133,7 +133,7 @@ class HeartbeatPool(Listener):
     # --- out
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
-        """The call that attaches everything that is good now, as far as there is room, if there is anything."""
+        """Yield the call that attaches everything that is good now, as far as there is room, if there is anything."""
         pallet = bound[ImOnline]
         chosen: list[Heartbeat] = []
         for stash in self._in_turn(bound[TrustStake]):
@@ -175,7 +175,7 @@ class HeartbeatPool(Listener):
         return seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block
 
     def _epoch(self, height: int) -> int:
-        """The epoch that is open after a block: what a heartbeat that names it counts for."""
+        """Return the epoch that is open after a block: what a heartbeat that names it counts for."""
         return self._chain.parameters.epoch_of(height + 1)
 
 

@@ -1,7 +1,7 @@
 """The state on which a pool judges messages: that of the best block, bound once for many of them.
 
-Always: the pool never writes to it. It is renewed with the best block, and after `READS_MAX` messages, because reads on
-behalf of strangers stay in its memory.
+Invariant: the pool never writes to it. It is renewed with the best block, and after `READS_MAX` messages, because reads
+on behalf of strangers stay in its memory.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class JudgedState:
         self._reads = 0
 
     def block(self) -> ExecutedBlock:
-        """The best block, or the final one if the best is gone."""
+        """Return the best block, or the final one if the best is gone."""
         return self._chain.get(self._best()) or self._chain.final
 
     def block_id(self) -> bytes:
-        """The block's id."""
+        """Return the block's id."""
         return self.block().facts.id
 
     def bound(self) -> Bound:

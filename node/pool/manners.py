@@ -1,6 +1,6 @@
 """The cost of refused messages of one kind, and the peers that this node ignores for it.
 
-Always: refused messages of a peer take at most `REFUSED_SHARE` of this node's CPU, and those of all peers
+Invariant: refused messages of a peer take at most `REFUSED_SHARE` of this node's CPU, and those of all peers
 `REFUSED_SHARE_OF_ALL`; beyond it the node looks at none of them. Honest peers check what they pass on, so a peer is
 blamed for forgeries when it sends more of them than good messages. Known messages do not count as good: they cost a
 peer nothing, and it could forge as much as it likes beside them.
@@ -49,7 +49,7 @@ class Manners:
         self._all = TokenBucket(REFUSED_SHARE_OF_ALL, REFUSED_BURST_OF_ALL_SECONDS, now)
 
     def is_heard(self, peer: str, now: float) -> bool:
-        """Whether what it sends is looked at."""
+        """Return whether what it sends is looked at."""
         record = self._records.get(peer)
         if record is None:
             return True

@@ -1,6 +1,6 @@
 """The pools of one node, put together, and the tasks that serve them.
 
-What always holds: extrinsics, attestations, heartbeats and evidence gossip by memories of their own, so a flood of one
+Invariant: extrinsics, attestations, heartbeats and evidence gossip by memories of their own, so a flood of one
 kind makes nobody forget what was seen of another.
 """
 

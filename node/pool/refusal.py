@@ -1,6 +1,6 @@
 """Why a pool, or the node behind the RPC feed, does not do what it was asked.
 
-What always holds: the codes are those by which Substrate's clients recognise a failure; what is kept or sent is a
+Invariant: the codes are those by which Substrate's clients recognise a failure; what is kept or sent is a
 `Refusal`, never an exception, whose frames would keep alive whatever was refused.
 """
 

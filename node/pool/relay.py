@@ -1,6 +1,6 @@
 """Extrinsics on their way from the pool to peers.
 
-What always holds: an extrinsic is passed on only after it entered the pool, never back to whom it came from, and each
+Invariant: an extrinsic is passed on only after it entered the pool, never back to whom it came from, and each
 one once; ids are looked up before anything else is done with a message.
 """
 
@@ -19,11 +19,11 @@ class Relay:
         self._gossip = gossip
 
     def has_passed_on(self, extrinsic_hash: bytes) -> bool:
-        """Whether an extrinsic was here lately: then it was judged, and told to whoever lacked it."""
+        """Return whether an extrinsic was here lately: then it was judged, and told to whoever lacked it."""
         return extrinsic_hash in self._gossip.seen
 
     def pass_on(self, extrinsic_hash: bytes, raw: bytes, source: str | None) -> None:
-        """It is in the pool: tell the others.  `source` is the peer that it came from, None for this node's user."""
+        """It is in the pool: tell the others. `source` is the peer that it came from, None for this node's user."""
         # No frame carries it: it waits for a block of this node's own.
         if len(raw) > MAX_SMALL_PAYLOAD_BYTES:
             return

@@ -1,8 +1,8 @@
 """From bytes that somebody sent to a place in the queue, and what becomes of the queue when the chain moves.
 
-What always holds: nothing enters the queue before signer, nonce and the least fee were found good on the preferred
+Invariant: nothing enters the queue before signer, nonce and the least fee were found good on the preferred
 tip's state, then the signature, then the call, in this order, so that the cheap refusals come first and nobody has a
-call decoded whose signature does not hold; what failed is banned for a while.  Only what is ready is passed on.
+call decoded whose signature does not hold; what failed is banned for a while. Only what is ready is passed on.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ class TransactionPool(Listener):
             raise self._fault(extrinsic_hash) from error
 
     def _fault(self, extrinsic_hash: bytes) -> PoolRefusalError:
-        """A fault of our own, whatever it is, ends here: the task that admits serves everybody."""
+        """Return a fault of our own, whatever it is, ends here: the task that admits serves everybody."""
         _LOG.exception("extrinsic 0x%s breaks this node: banned", extrinsic_hash.hex())
         self.queue.ban(extrinsic_hash, self._now())
         return PoolRefusalError(INVALID, "Invalid Transaction", "it cannot be judged here")
@@ -314,7 +314,7 @@ class TransactionPool(Listener):
         return self.queue.ready()
 
     def held(self, extrinsic_hash: bytes) -> Held:
-        """An extrinsic in the pool, decoded."""
+        """Return an extrinsic in the pool, decoded."""
         return self._held[extrinsic_hash]
 
     def pending(self) -> list[bytes]:

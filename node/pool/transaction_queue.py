@@ -1,6 +1,6 @@
 """Extrinsics that wait for a block, in order.
 
-What always holds:
+Invariant:
 * one extrinsic for each (sender, nonce); of one sender those without a gap from the account's nonce on are *ready*,
   the rest *future*;
 * count, bytes, and count per sender stay within the limits below, whoever sends what: the lowest priority leaves
@@ -101,7 +101,7 @@ class TransactionQueue:
         return self._bytes
 
     def hashes(self) -> list[bytes]:
-        """Every extrinsic in the pool, oldest first."""
+        """Return every extrinsic in the pool, oldest first."""
         return list(self._by_hash)
 
     def refuse_known(self, extrinsic_hash: bytes, now: Callable[[], float]) -> None:
@@ -118,15 +118,15 @@ class TransactionQueue:
         self._banned.add(extrinsic_hash, now)
 
     def is_sender(self, account: bytes) -> bool:
-        """Whether something of this account is here."""
+        """Return whether something of this account is here."""
         return account in self._senders
 
     def get(self, extrinsic_hash: bytes) -> PooledExtrinsic | None:
-        """The one with that hash."""
+        """Return the one with that hash."""
         return self._by_hash.get(extrinsic_hash)
 
     def next_nonce(self, account: bytes, nonce: int) -> int:
-        """The first nonce from `nonce` on that nothing of an account has here."""
+        """Return the first nonce from `nonce` on that nothing of an account has here."""
         sender = self._senders.get(account)
         while sender is not None and nonce in sender.by_nonce:
             nonce += 1
@@ -146,7 +146,7 @@ class TransactionQueue:
     def add(self, candidate: PooledExtrinsic, account_nonce: int, spendable: int = UNBOUNDED) -> Admitted:
         """Take a valid extrinsic whose account is at `account_nonce` and can spend so much.
 
-        Raises `PoolRefusalError`.
+        Raise `PoolRefusalError`.
         """
         if candidate.nonce < account_nonce:
             raise PoolRefusalError(
@@ -325,7 +325,7 @@ class TransactionQueue:
         self._future -= candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce
 
     def _extend(self, sender: Sender) -> list[bytes]:
-        """An extrinsic was added: those that became ready.  The short way of `_settle`, for the common case."""
+        """Return an extrinsic was added: those that became ready. The short way of `_settle`, for the common case."""
         start = sender.ready_end
         while sender.ready_end in sender.by_nonce:
             sender.ready_end += 1

@@ -1,8 +1,8 @@
 """Signatures of extrinsics: checked once, in worker processes, and remembered.
 
-What always holds: `verify` gives the verdict of `runtime.cryptography.signatures` and nothing else; a remembered
+Invariant: `verify` gives the verdict of `runtime.cryptography.signatures` and nothing else; a remembered
 verdict is one that was positive, and its key covers payload, signer and signature, so it can be used for no other
-extrinsic.  Nonce, era and balance are never remembered: execution checks them again.
+extrinsic. Nonce, era and balance are never remembered: execution checks them again.
 
 A worker is fed ahead: it finds the next claims in its pipe while the node does something else, up to half of each slot
 long when it builds.
@@ -122,7 +122,7 @@ class Verifier:
         return verdicts
 
     async def prepare(self, claims: Sequence[Claim]) -> list[bool]:
-        """The same, and wait for it: this task waits, the loop does not."""
+        """Return the same, and wait for it: this task waits, the loop does not."""
         return await self.begin(claims).wait()
 
     async def run_worker(self) -> None:

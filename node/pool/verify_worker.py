@@ -1,7 +1,7 @@
 """A process that checks signatures, batch after batch, so that the node's own loop never waits for one.
 
-Frames on stdin and stdout: a u32 big-endian length, then msgpack.  In: a list of [scheme, public key, message,
-signature]; out: one byte for each, 1 for a valid one.  It ends with its stdin, so it never outlives its node.
+Frames on stdin and stdout: a u32 big-endian length, then msgpack. In: a list of [scheme, public key, message,
+signature]; out: one byte for each, 1 for a valid one. It ends with its stdin, so it never outlives its node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LENGTH = struct.Struct(">I")
 
 
 def verdicts(batch: bytes) -> bytes:
-    """The answer to one batch."""
+    """Return the answer to one batch."""
     return bytes(
         verify(Scheme(scheme), key, message, signature) for scheme, key, message, signature in msgpack.unpackb(batch)
     )

@@ -129,7 +129,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
 
 
 def registry_for(replica: Replica, client: FeedClient) -> Registry:
-    """Every method, over this replica, which has heard the node's Hello."""
+    """Return every method, over this replica, which has heard the node's Hello."""
     hello = replica.hello
     if hello is None:
         raise feed.FeedError("the node did not begin with Hello")

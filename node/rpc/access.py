@@ -1,6 +1,6 @@
 """Who may ask at all: checked from a request's headers alone, before anything that it asks for is done.
 
-What always holds: a web page reaches a server on loopback only from an origin that the operator allows, whatever name
+Invariant: a web page reaches a server on loopback only from an origin that the operator allows, whatever name
 it gives this machine (DNS rebinding); a POST that a browser would send unasked, without a preflight, is refused.
 """
 
@@ -56,7 +56,7 @@ class Access:
             raise web.HTTPUnsupportedMediaType(text=f"Content-Type: {JSON} is required")
 
     def allows(self, origin: str) -> bool:
-        """Whether pages of this origin may ask."""
+        """Return whether pages of this origin may ask."""
         return self._is_open or any(pattern.fullmatch(origin) for pattern in self._origins)
 
     def headers(self, request: web.Request) -> dict[str, str]:

@@ -56,12 +56,12 @@ class BlockReads:
             raise JsonRpcError(CLIENT_ERROR, text)
 
     async def state_for_call(self, at: bytes | None) -> tuple[StateReader, bytes]:
-        """The state after block `at`, or after the best block, and that block's id, for what executes there."""
+        """Return the state after block `at`, or after the best block, and that block's id, for what executes there."""
         block_id = self.best.id if at is None else at
         return await self.reader(block_id, UNKNOWN_TO_CALL), block_id
 
     async def find(self, block_id: bytes | None) -> BlockRecord | None:
-        """A block with its extrinsics: the best one, or any that the node has."""
+        """Return a block with its extrinsics: the best one, or any that the node has."""
         block = self.best if block_id is None else self.replica.blocks.get(block_id)
         if block is not None and block.extrinsics is not None:
             return block
@@ -72,7 +72,7 @@ class BlockReads:
         return BlockRecord(wanted, HEADER.decode(found[0]), tuple(found[1]))
 
     async def header(self, block_id: bytes | None) -> Header | None:
-        """The sealed header of a block."""
+        """Return the sealed header of a block."""
         known = self.best if block_id is None else self.replica.blocks.get(block_id)
         if known is not None:
             return known.header
@@ -80,7 +80,7 @@ class BlockReads:
         return None if found is None else found.header
 
     async def id_at(self, height: int) -> bytes | None:
-        """The block id at `height` on the best chain."""
+        """Return the block id at `height` on the best chain."""
         if height > self.best.header.number:
             return None
         known = self.replica.id_at(height) or self._old_ids.get(height)
@@ -99,7 +99,7 @@ def to_hex(data: bytes) -> str:
 
 
 def header_json(header: Header) -> Json:
-    """A header as `chain_getHeader` gives it."""
+    """Return a header as `chain_getHeader` gives it."""
     return {
         "parentHash": to_hex(header.parent_hash),
         "number": hex(header.number),

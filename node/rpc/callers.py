@@ -29,7 +29,7 @@ class Callers:
         self._known = KnownCallers(lambda network: RpcCaller(network, calls_left=calls_per_minute))
 
     def of(self, transport: asyncio.BaseTransport | None) -> RpcCaller:
-        """The caller behind a connection."""
+        """Return the caller behind a connection."""
         return self._known.of(transport)
 
     def take_call(self, caller: RpcCaller) -> None:

@@ -1,6 +1,6 @@
 """One WebSocket: its reader, its writer, its subscriptions.
 
-What always holds: its outbox is bounded in bytes and items, alone and together with all others; a connection that was
+Invariant: its outbox is bounded in bytes and items, alone and together with all others; a connection that was
 dropped is dead at once: nothing is queued, worked out or logged for it any more. Who does not read what was written
 has no item worked out for it.
 """

@@ -1,6 +1,6 @@
 """The memory that clients make this process hold: messages being worked on, answers not read yet.
 
-What always holds: together they are no more than the limit; who makes it overflow costs the one that holds most its
+Invariant: together they are no more than the limit; who makes it overflow costs the one that holds most its
 connection, which need not be the same.
 """
 
@@ -40,7 +40,7 @@ class HeldBytes:
         return self._total
 
     def take_peak(self) -> int:
-        """The most that was held since this was asked last."""
+        """Return the most that was held since this was asked last."""
         peak, self._peak = self._peak, self._total
         return peak
 

@@ -48,7 +48,7 @@ class JsonRpcError(Exception):
         self.data = data
 
     def to_json(self) -> Json:
-        """The `error` member of a response."""
+        """Return the `error` member of a response."""
         body: dict[str, Json] = {"code": self.code, "message": self.message}
         if self.data is not None:
             body["data"] = self.data
@@ -107,37 +107,37 @@ def parse(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> RpcRequest | l
 
 
 def exceeded(code: int, message: str, limit: int) -> JsonRpcError:
-    """The error for more than a limit allows, in Substrate's words."""
+    """Return the error for more than a limit allows, in Substrate's words."""
     return JsonRpcError(code, message, f"Exceeded max limit of {limit}")
 
 
 def result(request_id: str | int | None, value: Json) -> Json:
-    """A successful response."""
+    """Return a successful response."""
     return {"jsonrpc": "2.0", "result": value, "id": request_id}
 
 
 def failure(request_id: str | int | None, error: JsonRpcError) -> Json:
-    """A failed response."""
+    """Return a failed response."""
     return {"jsonrpc": "2.0", "error": error.to_json(), "id": request_id}
 
 
 def notification(method: str, subscription: str, value: Json) -> Json:
-    """One item of a subscription."""
+    """Return one item of a subscription."""
     return {"jsonrpc": "2.0", "method": method, "params": {"subscription": subscription, "result": value}}
 
 
 def notification_text(method: str, subscription: str, text: str) -> str:
-    """The same for an item that is written as JSON already; the names are our own, and need no escapes."""
+    """Return the same for an item that is written as JSON already; the names are our own, and need no escapes."""
     return f'{{"jsonrpc":"2.0","method":"{method}","params":{{"subscription":"{subscription}","result":{text}}}}}'
 
 
 def dumps(value: Json) -> str:
-    """The text of a response; one that is too large becomes an error instead."""
+    """Return the text of a response; one that is too large becomes an error instead."""
     return bounded(_ENCODER.encode(value), value.get("id") if isinstance(value, dict) else None)
 
 
 def bounded(text: str, request_id: str | int | None) -> str:
-    """A response, or the error that it is too large."""
+    """Return a response, or the error that it is too large."""
     if len(text) <= MAX_RESPONSE_BYTES:
         return text
     return json.dumps(failure(request_id, exceeded(RESPONSE_TOO_LARGE, "Response is too big", MAX_RESPONSE_BYTES)))

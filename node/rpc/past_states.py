@@ -1,6 +1,6 @@
 """States after recent final blocks, read as the present one with what came since undone.
 
-What always holds: however far back, a read looks at no more than `DEPTH_MAX` sets of changes: those of whole stretches
+Invariant: however far back, a read looks at no more than `DEPTH_MAX` sets of changes: those of whole stretches
 of blocks are joined once and kept.
 """
 
@@ -53,14 +53,14 @@ class PastState:
         return len(self._undos)
 
     def get(self, key: bytes, /) -> bytes | None:
-        """The value under `key`."""
+        """Return the value under `key`."""
         for undo in self._undos:
             if key in undo.changes:
                 return undo.changes[key]
         return self._present.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending; no more is done than is taken."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending; no more is done than is taken."""
         sources = [self._present.keys(prefix, start), *(undo.keys(prefix, start) for undo in self._undos)]
         last: bytes | None = None
         for key in heapq.merge(*sources):
@@ -91,7 +91,7 @@ class PastStates:
         return None if undo is None else undo.changes
 
     def reader(self, block_id: bytes) -> PastState | None:
-        """The state after a block, or None if it is not kept."""
+        """Return the state after a block, or None if it is not kept."""
         height = self._heights.get(block_id)
         if height is None or height not in self._undos:
             return None

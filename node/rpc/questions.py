@@ -1,6 +1,6 @@
 """Who asks the node next: callers share its time by what their questions took, not by how many they ask.
 
-What always holds: no more than so many questions are under way, and of one caller no more than take so long, or one; of
+Invariant: no more than so many questions are under way, and of one caller no more than take so long, or one; of
 the callers that wait, the one whose questions took least is next; who comes back after a pause counts as level with the
 one served last, so that nobody saves up; each caller may have `WAITING_MAX` waiting. While callers of this machine and
 others both wait, every second turn is for this machine.
@@ -52,7 +52,7 @@ class Questions:
     async def start(self, seconds: float) -> None:
         """Wait for a turn, which lasts `seconds` from then on, even if its caller leaves.
 
-        Raises `JsonRpcError` if too many wait.
+        Raise `JsonRpcError` if too many wait.
         """
         caller = ASKING.get(self._nobody)
         await self._take(caller, seconds)
@@ -62,7 +62,7 @@ class Questions:
     async def turn(self, least: float = LEAST_SECONDS) -> AsyncIterator[None]:
         """Wait for the caller's turn; what is done inside is the question, and takes `least` seconds or longer.
 
-        Raises `JsonRpcError` for too many.
+        Raise `JsonRpcError` for too many.
         """
         caller = ASKING.get(self._nobody)
         await self._take(caller, least)
@@ -75,7 +75,7 @@ class Questions:
 
     @asynccontextmanager
     async def submission(self, count: int, size: int) -> AsyncIterator[None]:
-        """The turn of so many extrinsics of so many bytes together; RequestRefusedError for too many."""
+        """Return the turn of so many extrinsics of so many bytes together; RequestRefusedError for too many."""
         try:
             async with self.turn(count * SUBMIT_SECONDS + size * SUBMIT_BYTE_SECONDS):
                 yield

@@ -99,14 +99,14 @@ class Registry:
                 self._add(handler, declaration, batch)
 
     def find(self, name: str, *, unsafe_allowed: bool) -> RpcMethod:
-        """The method of this name; an unsafe one is hidden from whom it is not for."""
+        """Return the method of this name; an unsafe one is hidden from whom it is not for."""
         method = self.methods.get(name)
         if method is None or (method.safety is Safety.UNSAFE and not unsafe_allowed):
             raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", name[:128])
         return method
 
     def names(self) -> list[str]:
-        """Every name that a client may call, in order."""
+        """Return every name that a client may call, in order."""
         return sorted([*self.methods, *self.unsubscribers])
 
     def _add(
@@ -151,7 +151,7 @@ def _parameters(handler: Callable[..., Any]) -> tuple[tuple[str, Converter, bool
 
 
 def _converter(hint: Any) -> tuple[Converter, bool]:
-    """The converter for an annotation, and whether the parameter may be left out."""
+    """Return the converter for an annotation, and whether the parameter may be left out."""
     if typing.get_origin(hint) in {types.UnionType, typing.Union}:
         kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
         converters = [_converter(kind)[0] for kind in kinds]

@@ -44,7 +44,7 @@ class UnsettledStates:
         self._depths: dict[bytes, int] = {}
 
     def get(self, block_id: bytes) -> StateReader | None:
-        """The state after a block."""
+        """Return the state after a block."""
         return self._readers.get(block_id)
 
     def written(self, block_id: bytes) -> Changes | None:
@@ -108,12 +108,12 @@ class FinalState:
         self._values: SortedDict[bytes, bytes] = SortedDict()
 
     def get(self, key: bytes, /) -> bytes | None:
-        """The value under `key`."""
+        """Return the value under `key`."""
         value: bytes | None = self._values.get(key)
         return value
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending."""
         for key in self._values.irange(max(prefix, start)):
             if not key.startswith(prefix):
                 return
@@ -177,7 +177,7 @@ class Replica:
                 raise feed.FeedError(f"{type(frame).__name__} is an answer, not news")
 
     def reader(self, block_id: bytes) -> StateReader:
-        """The state after a block; `UnknownBlockError` if it is not kept."""
+        """Return the state after a block; `UnknownBlockError` if it is not kept."""
         if self.final is not None and block_id == self.final.id:
             return self.state
         reader = self._unsettled.get(block_id) or self._past.reader(block_id)
@@ -193,7 +193,7 @@ class Replica:
         return changes or ()
 
     def id_at(self, height: int) -> bytes | None:
-        """The id at `height` on the best branch, as far as blocks are kept here."""
+        """Return the id at `height` on the best branch, as far as blocks are kept here."""
         return self._best_ids.get(height) or self._final_ids.get(height)
 
     def _take_snapshot(self, page: feed.Snapshot) -> None:

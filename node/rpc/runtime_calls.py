@@ -35,7 +35,7 @@ class RuntimeCalls:
         self._account = self.runtime.item(System.account)
 
     def call(self, reader: StateReader, block_id: bytes, function: str, arguments: bytes) -> bytes:
-        """The encoded answer of a runtime API over the state after a block."""
+        """Return the encoded answer of a runtime API over the state after a block."""
         try:
             return self.apis.call(reader, block_id, function, arguments)
         except UnknownApi:
@@ -46,7 +46,7 @@ class RuntimeCalls:
             raise JsonRpcError(INVALID_PARAMS, f"{function}: the arguments do not decode: {error}") from None
 
     def call_hex(self, reader: StateReader, block_id: bytes, function: str, arguments: bytes) -> str:
-        """The same as JSON-RPC writes it."""
+        """Return the same as JSON-RPC writes it."""
         if not function.startswith(STATELESS):
             return to_hex(self.call(reader, block_id, function, arguments))
         # Half a megabyte that every client asks for when it connects, and that cannot change: worked out once.
@@ -80,7 +80,7 @@ class RuntimeCalls:
         }
 
     def nonce(self, reader: StateReader, account: bytes) -> int:
-        """The account's nonce in a state."""
+        """Return the account's nonce in a state."""
         raw = reader.get(self._account.key(account))
         nonce: int = 0 if raw is None else self._account.decode(raw).nonce
         return nonce
@@ -91,7 +91,7 @@ class RuntimeCalls:
         return info
 
     def fee_details(self, reader: StateReader, block_id: bytes, extrinsic: bytes) -> FeeDetails:
-        """The parts of its fee."""
+        """Return the parts of its fee."""
         details: FeeDetails = self._payment(reader, block_id, QUERY_FEE_DETAILS, extrinsic)
         return details
 

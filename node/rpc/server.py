@@ -1,6 +1,6 @@
 """HTTP POST and WebSocket on one port, in front of a `Registry`.
 
-What always holds: headers are judged before anything is done, bodies before they are worked on; every call takes its
+Invariant: headers are judged before anything is done, bodies before they are worked on; every call takes its
 turn and is timed, over HTTP and WebSocket alike; nothing that a client sends reaches more than its own connection.
 """
 
@@ -72,7 +72,7 @@ PIECE = 64
 
 
 def runs(batch: Sequence[RpcRequest | JsonRpcError], registry: Registry) -> Iterator[list[RpcRequest | JsonRpcError]]:
-    """The batch in pieces; one of more than one item holds calls of one method that answers several at once."""
+    """Yield the batch in pieces; one of more than one item holds calls of one method that answers several at once."""
 
     def together(item: RpcRequest | JsonRpcError) -> str | None:
         method = registry.methods.get(item.method) if isinstance(item, RpcRequest) else None
@@ -296,7 +296,7 @@ class Server:
             self.shared.held.drop(yielding)
 
     async def _answer_message(self, data: bytes, connection: ClientConnection) -> str | None:
-        """The text of the response to a message by WebSocket."""
+        """Return the text of the response to a message by WebSocket."""
         held = self.shared.held
         held.change(connection, PARSED_BYTES * len(data))
         try:
@@ -306,7 +306,7 @@ class Server:
                 held.change(connection, -PARSED_BYTES * len(data))
 
     async def _answer(self, body: bytes, connection: ClientConnection | None, work: Work) -> str | None:
-        """The text of the response to one message, or None when it held only notifications."""
+        """Return the text of the response to one message, or None when it held only notifications."""
         ASKING.set(work.caller)
         await self.shared.turns.take(work.caller)
         try:
@@ -352,7 +352,7 @@ class Server:
         *,
         has_room: bool,
     ) -> list[Json]:
-        """The answers to one item of a batch, or to several that are asked together."""
+        """Return the answers to one item of a batch, or to several that are asked together."""
         calls = [item for item in run if isinstance(item, RpcRequest)]
         if calls and not has_room:
             return [jsonrpc.failure(call.id, _TOO_LARGE) for call in calls if not call.is_notification]

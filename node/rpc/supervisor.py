@@ -1,6 +1,6 @@
 """The RPC process as the node sees it (trio): started beside it, and again whenever it dies or hangs.
 
-What always holds: its death never ends the node; one that gave no sign of life for `SILENT_SECONDS` times
+Invariant: its death never ends the node; one that gave no sign of life for `SILENT_SECONDS` times
 `SILENCES_MAX` is killed; restarts back off from `BACKOFF_FIRST_SECONDS` to `BACKOFF_MAX_SECONDS`.
 """
 

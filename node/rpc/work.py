@@ -1,6 +1,6 @@
 """What one message costs: its steps are taken in turn, timed, and ended when they took too long.
 
-What always holds: the time of a step is the processor's, so who waits for the node, or for a turn, uses nothing; a call
+Invariant: the time of a step is the processor's, so who waits for the node, or for a turn, uses nothing; a call
 that took `CALL_SECONDS` is ended at its next pause; the calls of a batch behind `MESSAGE_SECONDS` are refused.
 """
 

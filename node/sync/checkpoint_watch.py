@@ -1,6 +1,6 @@
 """Detection of a checkpoint that the network contradicts, with a warning for the operator.
 
-Always: a contradiction decides nothing, because an attacker with another history contradicts a right checkpoint too.
+Invariant: a contradiction decides nothing, because an attacker with another history contradicts a right checkpoint too.
 The node asks a few peers at a time for the block, and others in place of silent ones. Silence is no contradiction: the
 node warns of it only when most of several peers stayed silent. It logs each of the two once a minute at most.
 """
@@ -47,7 +47,7 @@ class CheckpointWatch:
         return GetBlocks(checkpoint.id, checkpoint.height - 1)
 
     def takes(self, peer: Peer, request: GetBlocks, block_id: bytes) -> bool:
-        """Tell whether an answer's first block answers this watch's question, and is not for the tree yet."""
+        """Return whether an answer's first block answers this watch's question, and is not for the tree yet."""
         checkpoint = self._chain.rules.checkpoint
         if checkpoint is None or block_id != checkpoint.id:
             return False

@@ -1,6 +1,6 @@
 """Session keys that connected peers prove beside those of their hello: after a rotation, before the new ones sit.
 
-What always holds: the proof is that of a hello, bound to the peer id of the connection; a peer proves no more often
+Invariant: the proof is that of a hello, bound to the peer id of the connection; a peer proves no more often
 than a validator has reason to, and one that proves nothing changes nothing of what is known.
 """
 

@@ -2,7 +2,7 @@
 
 A node that joins learns so who sits now, and how far the chain is at least, long before it has executed it.
 
-What always holds: a set is known only if more than two thirds of the one before it certified it; a few peers
+Invariant: a set is known only if more than two thirds of the one before it certified it; a few peers
 are asked at a time, each once, and one certificate is checked at a turn; what is known decides nothing: only this
 node's own blocks do, and where they seat others than a handoff has proved, the node stops.
 """
@@ -257,7 +257,7 @@ class SetsAhead:
     # --- beside this node's own blocks
 
     def compare(self) -> None:
-        """See that this node's own final blocks seat whom the handoffs said.  Raises `NodeError`."""
+        """See that this node's own final blocks seat whom the handoffs said. Raise `NodeError`."""
         epoch = self._epoch_of(self._chain.final.facts.height)
         if epoch == self._own_epoch:
             return
@@ -281,7 +281,7 @@ class SetsAhead:
     # --- inside
 
     def _followed(self, handoff: Handoff) -> ValidatorSet:
-        """The set after the newest, as a handoff proves it.  Raises `InvalidHandoffError`."""
+        """Return the set after the newest, as a handoff proves it. Raise `InvalidHandoffError`."""
         chain = self._chain
         height, checkpoint = chain.parameters.boundary(self.newest.epoch), chain.rules.checkpoint
         if height > chain.highest_possible(self._now_ms()):
@@ -298,7 +298,7 @@ class SetsAhead:
         self._waiting.clear()  # they follow a set that is past
 
     def _own_set(self, number: int) -> ValidatorSet | None:
-        """The set of an epoch, as this node's own final blocks determine it."""
+        """Return the set of an epoch, as this node's own final blocks determine it."""
         epoch = self._chain.epochs(number)
         return None if epoch is None else epoch.validators
 
@@ -307,7 +307,7 @@ class SetsAhead:
         return checkpoint is not None and self._chain.final.facts.height < checkpoint.height
 
     def _epoch_of(self, final_height: int) -> int:
-        """The epoch that is open when a block is final."""
+        """Return the epoch that is open when a block is final."""
         return self._chain.parameters.epoch_of(final_height + 1)
 
     def _is_worth_asking(self, peer: Peer, status: PeerStatus, now_ms: int) -> bool:

@@ -1,6 +1,6 @@
 """Where this node stands, told to whoever connects, and to everybody when it moves.
 
-What always holds: it is what the machine says at this moment; peers that are behind learn from it that there is
+Invariant: it is what the machine says at this moment; peers that are behind learn from it that there is
 something to fetch, and prove it for themselves.
 """
 

@@ -1,6 +1,6 @@
 """Blocks from other nodes on their way into the tree: in order, once, and by whoever has them.
 
-What always holds: waiting blocks are bounded in number and bytes, for each peer and in all; nothing of a block is
+Invariant: waiting blocks are bounded in number and bytes, for each peer and in all; nothing of a block is
 decoded deeper than what was proven of it; a block that broke a rule is not looked at again; an answer that was not
 asked for costs its peer; nothing that a peer claims about heights decides anything: only blocks that check out do.
 """
@@ -72,14 +72,14 @@ class WrongBodyError(Exception):
 
 
 def read_waiting(data: bytes, peer: Peer) -> Waiting:
-    """Take the header off a block's bytes.  Raises `DecodeError`."""
+    """Take the header off a block's bytes. Raise `DecodeError`."""
     # Encodings are canonical, so the header's hash is that of the bytes it was read from.
     header, end = HEADER.decode_prefix(data[:HEADER_BYTES_MAX])
     return Waiting(blake2_256(data[:end]), header, data, end, peer)
 
 
 def read_body(waiting: Waiting) -> ProvenBlock:
-    """The whole block.  Raises `WrongBodyError`."""
+    """Return the whole block. Raise `WrongBodyError`."""
     try:
         count, _ = decode_compact(waiting.data, waiting.body_start)
         # 50,000 extrinsics of one byte took 0.25 s to cut out and to commit to (a trie's nodes are per extrinsic).
@@ -97,7 +97,7 @@ def read_body(waiting: Waiting) -> ProvenBlock:
 def check_unattached(chain: Chain, waiting: Waiting) -> None:
     """See that a header whose parent is not here bears the seal of its slot's proposer.
 
-    Raises `NotYetError` where that cannot be known here, and `InvalidHeaderError`.
+    Raise `NotYetError` where that cannot be known here, and `InvalidHeaderError`.
     """
     header = waiting.header
     number = chain.parameters.epoch_of(header.number)
@@ -219,7 +219,7 @@ class Sync:
             self._ask(peer, GetBlocks(request.block, last.header.number))
 
     def on_request(self, request: GetBlocks, peer: Peer) -> bytes | None:
-        """The answer to a peer's request; None when the block is not here, or the peer asks too often."""
+        """Return the answer to a peer's request; None when the block is not here, or the peer asks too often."""
         second, count = self._asked.get(peer, (0, 0))
         now_second = self._now_ms() // 1_000
         count = count + 1 if second == now_second else 1
@@ -230,7 +230,7 @@ class Sync:
         return encode_answer(blocks) if blocks else None
 
     def on_status(self, status: PeerStatus, peer: Peer) -> list[ev.Event]:
-        """A peer says where it stands; its tip is fetched when it is unknown, and proves nothing before."""
+        """Return a peer says where it stands; its tip is fetched when it is unknown, and proves nothing before."""
         _remember(self._standings, peer, status, STANDINGS_MAX)
         if status.tip in self._chain or status.tip in self._bad or status.tip in self._orphans:
             return []

@@ -1,6 +1,6 @@
 """Blocks that wait, and room for them: a share for each peer, so that nobody's blocks push out another's.
 
-What always holds: of a block that waits the header alone is decoded; each peer holds at most its share of blocks and
+Invariant: of a block that waits the header alone is decoded; each peer holds at most its share of blocks and
 bytes, and all together at most the room; what is too much leaves from the peer that holds most; turns go round the
 peers, and within one its oldest goes first.
 """
@@ -51,7 +51,7 @@ class Room:
         return any(block_id in blocks for blocks in self._by_peer.values())
 
     def get(self, block_id: bytes) -> Waiting | None:
-        """A copy of a block, whoever brought it."""
+        """Return a copy of a block, whoever brought it."""
         return next((blocks[block_id] for blocks in self._by_peer.values() if block_id in blocks), None)
 
     def add(self, waiting: Waiting) -> bool:
@@ -78,7 +78,7 @@ class Room:
         return next(iter(self), None)
 
     def take(self) -> Waiting:
-        """The next block: the oldest of the peer whose turn it is."""
+        """Return the next block: the oldest of the peer whose turn it is."""
         peer, blocks = next(iter(self._by_peer.items()))
         waiting = next(iter(blocks.values()))
         self._remove(waiting)
@@ -87,7 +87,7 @@ class Room:
         return waiting
 
     def take_children(self, parent: bytes) -> list[Waiting]:
-        """The blocks that waited for `parent`; they are no longer here."""
+        """Return the blocks that waited for `parent`; they are no longer here."""
         return self._take_out([waiting for waiting in self if waiting.header.parent_hash == parent])
 
     def take_all(self) -> list[Waiting]:
@@ -104,7 +104,7 @@ class Room:
         self._peer_bytes.pop(peer, None)
 
     def missing_ancestor(self, block_id: bytes) -> bytes:
-        """The lowest block above which every block down to `block_id` is here: what has to be fetched for it."""
+        """Return the lowest block above which every block down to `block_id` is here: what has to be fetched for it."""
         while (waiting := self.get(block_id)) is not None:
             block_id = waiting.header.parent_hash
         return block_id

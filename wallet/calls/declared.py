@@ -1,6 +1,6 @@
 """The form of a declared type: the annotations of `@call` methods, read for people.
 
-Always: every argument of every call of this chain has a form (a test goes through all of them).
+Invariant: every argument of every call of this chain has a form (a test goes through all of them).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Argument:
 
 @lru_cache(maxsize=512)
 def arguments_of(method: CallMethod[Any, Any, Any]) -> tuple[Argument, ...]:
-    """The arguments of a call, in order."""
+    """Return the arguments of a call, in order."""
     return tuple(Argument(name.rstrip("_"), form_of(hint)) for name, hint in method.hints().items())
 
 
 def written_arguments(call: Call, style: Style) -> dict[str, Any]:
-    """The arguments of a call by name, as JSON values."""
+    """Return the arguments of a call by name, as JSON values."""
     pairs = zip(arguments_of(call.method), call.arguments, strict=True)
     return {argument.name: argument.form.written(value, style) for argument, value in pairs}
 
@@ -65,19 +65,19 @@ class CallForm:
     sketch = '{"Pallet.call": {"argument": value}}'
 
     def read(self, given: Any, place: ArgumentPlace) -> Call:
-        """The call by its name, whose arguments are an object or a list."""
+        """Return the call by its name, whose arguments are an object or a list."""
         if not isinstance(given, dict) or len(given) != 1:
             place.refuse(self, given, f"write {self.sketch}")
         ((name, arguments),) = given.items()
         return place.call(name, arguments, place.inside(f".{name}"))
 
     def written(self, value: Call, style: Style) -> dict[str, Any]:
-        """The call by its name, with its arguments by theirs."""
+        """Return the call by its name, with its arguments by theirs."""
         return {value.name: written_arguments(value, style)}
 
 
 def form_of(annotation: Any) -> ArgumentForm:
-    """The form of a declared type; TypeError for a declaration that nobody can type yet."""
+    """Return the form of a declared type; TypeError for a declaration that nobody can type yet."""
     if annotation == MultiAddress:
         return AccountForm("account")
     origin = get_origin(annotation)
@@ -103,7 +103,7 @@ def form_of(annotation: Any) -> ArgumentForm:
 
 @lru_cache(maxsize=1)
 def _parameters() -> dict[str, DeclaredParameter]:
-    """Every parameter of the chain by name, with the form of its value."""
+    """Return every parameter of the chain by name, with the form of its value."""
     found = {}
     for pallet in PALLETS:
         hints = pallet.hints()
@@ -114,7 +114,7 @@ def _parameters() -> dict[str, DeclaredParameter]:
 
 @lru_cache(maxsize=1)
 def _constants() -> frozenset[str]:
-    """The name of every constant of the chain."""
+    """Return the name of every constant of the chain."""
     return frozenset(f"{pallet.__name__}.{name}" for pallet in PALLETS for name in pallet.constants)
 
 
@@ -148,7 +148,7 @@ def _marked(plain: Any, marks: Sequence[Any]) -> ArgumentForm:
 
 
 def _alternatives(union: type) -> tuple[Any, ...]:
-    """The variants that the chain's pallets add to an open union."""
+    """Return the variants that the chain's pallets add to an open union."""
     return tuple(kind for pallet in PALLETS for kind in pallet.variants if issubclass(kind, union))
 
 

@@ -53,7 +53,7 @@ class Directory:
         self._account = account
 
     def methods(self, pallet: str = "") -> Iterator[Method]:
-        """Every call, or every call of one pallet; CallInputError where there is no such pallet."""
+        """Yield every call, or every call of one pallet; CallInputError where there is no such pallet."""
         if pallet and pallet not in self._pallets:
             raise CallInputError(_unknown("pallet", pallet, list(self._pallets)))
         for name, declared in self._pallets.items():
@@ -61,7 +61,7 @@ class Directory:
                 yield from declared.methods
 
     def find(self, name: str) -> Method:
-        """The call `Pallet.call`; CallInputError with the names that come near, and all that there are."""
+        """Return the call `Pallet.call`; CallInputError with the names that come near, and all that there are."""
         pallet, dot, call = name.partition(".")
         if not dot:
             raise CallInputError(f"{name!r} is no call: write Pallet.call, like Balances.transfer_keep_alive")
@@ -71,7 +71,7 @@ class Directory:
         return methods[call]
 
     def build(self, method: Method, words: Sequence[str]) -> Call:
-        """The call with these words of a command line as arguments, each `value` or `name=value`."""
+        """Return the call with these words of a command line as arguments, each `value` or `name=value`."""
         given = _assigned(full_name(method), arguments_of(method), words)
         nested = self._nested_at(2)
         values = []

@@ -1,8 +1,8 @@
 """A form: how a person writes the values of a type, and how a value is written back.
 
-Always: a form reads what it has written, in either style, to the same value; what it cannot read is a `CallInputError`
-that names the argument, its type and what was given; what it reads, the codec of its type encodes (lists that must
-ascend apart).
+Invariant: a form reads what it has written, in either style, to the same value; what it cannot read is a
+`CallInputError` that names the argument, its type and what was given; what it reads, the codec of its type encodes
+(lists that must ascend apart).
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class ArgumentForm(Protocol):
         """Whether a word that begins with a brace or a bracket is JSON."""
 
     def read(self, given: Any, place: ArgumentPlace) -> Any:
-        """The value of a JSON value, or of a word of the command line; CallInputError."""
+        """Return the value of a JSON value, or of a word of the command line; CallInputError."""
 
     def written(self, value: Any, style: Style) -> Any:
-        """A value as a JSON value."""
+        """Return a value as a JSON value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ArgumentPlace:
     call: Callable[[str, Any, ArgumentPlace], Call]
 
     def inside(self, part: str) -> ArgumentPlace:
-        """A part of this argument: `.member` or `[0]`."""
+        """Return a part of this argument: `.member` or `[0]`."""
         return replace(self, where=self.where + part)
 
     def refuse(self, form: ArgumentForm, given: Any, why: str) -> NoReturn:
@@ -73,7 +73,7 @@ class ArgumentPlace:
 
 
 def read_word(form: ArgumentForm, word: str, place: ArgumentPlace) -> Any:
-    """The value of a word of the command line."""
+    """Return the value of a word of the command line."""
     if not form.is_structured or word.lstrip()[:1] not in ("{", "["):
         return form.read(word, place)
     try:
@@ -85,7 +85,7 @@ def read_word(form: ArgumentForm, word: str, place: ArgumentPlace) -> Any:
 
 
 def written_word(form: ArgumentForm, value: Any, style: Style) -> str:
-    """A value as a word of the command line."""
+    """Return a value as a word of the command line."""
     found = form.written(value, style)
     return found if isinstance(found, str) else json.dumps(found)
 

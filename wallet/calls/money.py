@@ -69,7 +69,7 @@ def moved_by(call: Call, deposits: Mapping[str, int]) -> Moved:
 
 
 def posts_in(call: Call) -> list[Call]:
-    """The posts of units that the call consists of."""
+    """Return the posts of units that the call consists of."""
     if call.name in BATCHES:
         return [post for inner in call.arguments[0] for post in posts_in(inner)]
     return [call] if call.name == POST else []

@@ -35,11 +35,11 @@ class OptionalForm:
         return self.of.is_structured
 
     def read(self, given: Any, place: ArgumentPlace) -> Any:
-        """The value, None for null."""
+        """Return the value, None for null."""
         return None if given in (None, "null") else self.of.read(given, place)
 
     def written(self, value: Any, style: Style) -> Any:
-        """The value, or null."""
+        """Return the value, or null."""
         return None if value is None else self.of.written(value, style)
 
 
@@ -68,7 +68,7 @@ class ListForm:
         return f"[{self.of.sketch}, ...]"
 
     def read(self, given: Any, place: ArgumentPlace) -> tuple[Any, ...]:
-        """Each item."""
+        """Return each item."""
         if not isinstance(given, list):
             place.refuse(self, given, f"write a {self.how_to_write}")
         if len(given) > self.limit:
@@ -76,7 +76,7 @@ class ListForm:
         return tuple(self.of.read(item, place.inside(f"[{number}]")) for number, item in enumerate(given))
 
     def written(self, value: tuple[Any, ...], style: Style) -> list[Any]:
-        """Each item."""
+        """Return each item."""
         return [self.of.written(item, style) for item in value]
 
 
@@ -104,14 +104,14 @@ class TupleForm:
         return f"[{', '.join(part.sketch for part in self.of)}]"
 
     def read(self, given: Any, place: ArgumentPlace) -> tuple[Any, ...]:
-        """Each item by its form."""
+        """Return each item by its form."""
         if not isinstance(given, list) or len(given) != len(self.of):
             place.refuse(self, given, f"write a JSON list {self.sketch}")
         pairs = enumerate(zip(self.of, given, strict=True))
         return tuple(part.read(item, place.inside(f"[{number}]")) for number, (part, item) in pairs)
 
     def written(self, value: tuple[Any, ...], style: Style) -> list[Any]:
-        """Each item by its form."""
+        """Return each item by its form."""
         return [part.written(item, style) for part, item in zip(self.of, value, strict=True)]
 
 
@@ -136,7 +136,7 @@ class StructureForm:
         return "{" + ", ".join(f'"{name}": {part.sketch}' for name, part in self.members) + "}"
 
     def read(self, given: Any, place: ArgumentPlace) -> Any:
-        """All members, and no others; what may be null may be left out."""
+        """Return all members, and no others; what may be null may be left out."""
         if not isinstance(given, dict):
             place.refuse(self, given, f"write a JSON object {self.sketch}")
         names = [name for name, _ in self.members]
@@ -149,7 +149,7 @@ class StructureForm:
         return self.make(*(part.read(given.get(name), place.inside(f".{name}")) for name, part in self.members))
 
     def written(self, value: Any, style: Style) -> dict[str, Any]:
-        """All members."""
+        """Return all members."""
         attributes = type(value).__match_args__
         pairs = zip(attributes, self.members, strict=True)
         return {name: part.written(getattr(value, attribute), style) for attribute, (name, part) in pairs}
@@ -179,7 +179,7 @@ class UnionForm:
         return " or ".join(_alternative(each) for each in self.of)
 
     def read(self, given: Any, place: ArgumentPlace) -> Any:
-        """The alternative that is named."""
+        """Return the alternative that is named."""
         if isinstance(given, str):
             given = {given: {}}
         known = {each.type_name: each for each in self.of}
@@ -189,7 +189,7 @@ class UnionForm:
         return known[name].read(members, place.inside(f".{name}"))
 
     def written(self, value: Any, style: Style) -> Any:
-        """The alternative by its name."""
+        """Return the alternative by its name."""
         taken = next(each for each in self.of if each.make is type(value))
         return {taken.type_name: taken.written(value, style)} if taken.members else taken.type_name
 

@@ -1,6 +1,6 @@
 """The keys of a validator's node, and the proof that they may be registered: what `ogpu-node key prove` prints.
 
-What always holds: what is given was checked here against the account that registers it and against the chain, so no fee
+Invariant: what is given was checked here against the account that registers it and against the chain, so no fee
 is paid for keys that the chain refuses.
 """
 

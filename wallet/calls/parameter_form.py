@@ -36,7 +36,7 @@ class ParameterForm:
     sketch = '{"Pallet.parameter": value}'
 
     def read(self, given: Any, place: ArgumentPlace) -> ParameterChange:
-        """The parameter by its name, and its value in that one's form."""
+        """Return the parameter by its name, and its value in that one's form."""
         if not isinstance(given, dict) or len(given) != 1:
             place.refuse(self, given, f"write {self.sketch}")
         ((name, value),) = given.items()
@@ -60,6 +60,6 @@ class ParameterForm:
         return place.refuse(self, name, f"there is no such parameter{f'; did you mean {near[0]}?' if near else ''}")
 
     def written(self, value: ParameterChange, style: Style) -> dict[str, Any]:
-        """The value under the parameter's name."""
+        """Return the value under the parameter's name."""
         name = value.parameter.name
         return {name: self.of[name].form.written(value.value, style)}

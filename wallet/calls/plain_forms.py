@@ -50,7 +50,7 @@ class WholeForm(PlainForm):
         return _in_range(self, self.size, number, place)
 
     def written(self, value: int, _style: Style) -> int:
-        """A number."""
+        """Return a number."""
         return value
 
 
@@ -90,12 +90,12 @@ class FlagForm(PlainForm):
     how_to_write = "true or false"
 
     def read(self, given: Any, place: ArgumentPlace) -> bool:
-        """A truth value, or its word."""
+        """Return a truth value, or its word."""
         truth = _TRUTH.get(given.lower()) if isinstance(given, str) else given
         return truth if isinstance(truth, bool) else place.refuse(self, given, "write true or false")
 
     def written(self, value: bool, _style: Style) -> bool:
-        """A truth value."""
+        """Return a truth value."""
         return value
 
 
@@ -115,7 +115,7 @@ class AccountForm(PlainForm):
             raise CallInputError(f"argument {place.where} (account): {error}") from None
 
     def written(self, value: bytes, _style: Style) -> str:
-        """The address."""
+        """Return the address."""
         return ss58.encode(value)
 
 
@@ -209,13 +209,13 @@ class ChoiceForm(PlainForm):
         return ", ".join(choice.name for choice in self.names)
 
     def read(self, given: Any, place: ArgumentPlace) -> IntEnum:
-        """A name, however it is capitalised."""
+        """Return a name, however it is capitalised."""
         known = {choice.name.lower(): choice for choice in self.names}
         choice = known.get(given.lower()) if isinstance(given, str) else None
         return choice if choice is not None else place.refuse(self, given, f"write one of {self.how_to_write}")
 
     def written(self, value: IntEnum, _style: Style) -> str:
-        """The name."""
+        """Return the name."""
         return value.name
 
 

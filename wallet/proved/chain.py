@@ -1,6 +1,6 @@
 """A connection's final blocks, by proof: the newest one, one at or above a height, and what an extrinsic did in one.
 
-What always holds: what is given was certified under the pinned genesis; the newest final block never goes back.
+Invariant: what is given was certified under the pinned genesis; the newest final block never goes back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WALK_TOLD_FROM = 256
 
 
 def system_clock_ms() -> int:
-    """This machine's time since 1970."""
+    """Return this machine's time since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -109,7 +109,7 @@ class ProvedChain:
             require(said == followed, "the state of that block seats others than the handoffs lead to")
 
     async def _began_with(self, view: ProvedView, seats: tuple[Seat, ...], tell: Callable[[str], object]) -> bool:
-        """Whether these are the seats of a block's epoch, by the hash of the block alone; RefutedError."""
+        """Return whether these are the seats of a block's epoch, by the hash of the block alone; RefutedError."""
         epoch, header = self.root.parameters.epoch_of(view.height), view.block.header
         if not epoch:
             return seats == self.root.seats
@@ -128,7 +128,7 @@ class ProvedChain:
             self._before = number, block
 
     async def is_made_anew(self, seen: SeenBlock) -> bool:
-        """Tell whether the node's history lacks a block that was final before; if so, forget the kept handoffs.
+        """Return whether the node's history lacks a block that was final before; if so, forget the kept handoffs.
 
         A node that lags behind that block shows a lower block of an earlier slot, another history one of a later slot.
         """
@@ -146,7 +146,7 @@ class ProvedChain:
         return is_other
 
     async def newest(self) -> ProvedView:
-        """The state after the newest final block, or after a newer one that was seen before."""
+        """Return the state after the newest final block, or after a newer one that was seen before."""
         known = self._newest
         found = await self._certified(None)
         if found is None:
@@ -163,11 +163,11 @@ class ProvedChain:
         return ProvedView(self._url, self._ask, self._apis, known)
 
     def doubt_of(self, view: ProvedView, clock_ms: Callable[[], int] = system_clock_ms) -> str | None:
-        """A sentence if the view's block is too old to say what holds now."""
+        """Return a sentence if the view's block is too old to say what holds now."""
         return doubt_of_age(view.block, self.root.parameters, clock_ms())
 
     async def at(self, block: bytes) -> ProvedView:
-        """The state after any block, if it is final; NodeRefutedError if that is not shown."""
+        """Return the state after any block, if it is final; NodeRefutedError if that is not shown."""
         answer = await self._ask("chain_getHeader", "0x" + block.hex())
         with about(self._url, f"block 0x{block.hex()}"):
             header = header_of(answer)
@@ -195,7 +195,7 @@ class ProvedChain:
                 block, header = header.parent_hash, await self._parent(header)
 
     async def _parent(self, child: Header) -> Header:
-        """The header before one; RefutedError if the node shows another, or none."""
+        """Return the header before one; RefutedError if the node shows another, or none."""
         number, block = child.number - 1, child.parent_hash
         header = header_of(await self._ask("chain_getHeader", "0x" + block.hex()))
         is_next = block_id(header) == block and header.number == number
@@ -259,7 +259,7 @@ class ProvedChain:
         self.descend_from(found.header.number, found.id)
 
     async def _descends(self, found: FinalHeader, number: int, block: bytes) -> bool:
-        """Tell whether a final block descends from one that is not above it, as far as its state shows."""
+        """Return whether a final block descends from one that is not above it, as far as its state shows."""
         above = found.header.number - number
         if above == 0:
             return found.id == block

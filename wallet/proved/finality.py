@@ -1,6 +1,6 @@
 """From the genesis hash to the first validators, and from those of an epoch to a header that is final. Pure.
 
-What always holds: a `FinalHeader` bears a finalise-certificate of more than two thirds of its epoch's set, or a final
+Invariant: a `FinalHeader` bears a finalise-certificate of more than two thirds of its epoch's set, or a final
 one descends from it; a `TrustRoot` holds the set that the genesis hash commits to,
 and is of the kind of chain, live or for development, that it commits to.
 """
@@ -32,7 +32,7 @@ STALE_SLOTS = 10
 
 
 def doubt_of_age(block: FinalHeader, parameters: Parameters, now_ms: int) -> str | None:
-    """A sentence if the block after `block` is `STALE_SLOTS` overdue, or if `block` is of the future; else None.
+    """Return a sentence if the block after `block` is `STALE_SLOTS` overdue, or if `block` is of the future; else None.
 
     A chain without work makes a block in every `heartbeat_slots` only.
     """
@@ -87,7 +87,7 @@ class TrustRoot:
 def trust_root(
     genesis: bytes, header: Header, proof: Iterable[bytes], runtime: Runtime, parameters: Parameters
 ) -> TrustRoot:
-    """The root of trust, from block 0 and a proof of its `GENESIS_KEYS`; RefutedError, InvalidProof.
+    """Return the root of trust, from block 0 and a proof of its `GENESIS_KEYS`; RefutedError, InvalidProof.
 
     `runtime` is that of the kind of chain which the node says it is: live, or for development.
     """

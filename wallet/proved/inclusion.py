@@ -28,7 +28,7 @@ def require_whole(header: Header, extrinsics: tuple[bytes, ...]) -> None:
 
 
 def place_in(header: Header, extrinsics: tuple[bytes, ...], extrinsic_hash: bytes) -> int:
-    """The place of an extrinsic among those that the header commits to; RefutedError if it is not there."""
+    """Return the place of an extrinsic among those that the header commits to; RefutedError if it is not there."""
     require_whole(header, extrinsics)
     hashes = [blake2_256(raw) for raw in extrinsics]
     if extrinsic_hash not in hashes:

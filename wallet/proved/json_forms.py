@@ -37,7 +37,7 @@ def hash_of(value: NodeJson) -> bytes:
 
 
 def header_of(value: NodeJson) -> Header:
-    """A header as `chain_getHeader` gives it."""
+    """Return a header as `chain_getHeader` gives it."""
     fields = _object(value)
     logs = _object(fields.get("digest")).get("logs")
     if not isinstance(logs, list) or len(logs) > DIGEST_ITEMS_MAX:
@@ -68,12 +68,12 @@ def certified_of(value: NodeJson) -> tuple[Header, bytes]:
 
 
 def proof_of(value: NodeJson) -> list[bytes]:
-    """The nodes as `state_getReadProof` and `ogpu_callProof` give them."""
+    """Return the nodes as `state_getReadProof` and `ogpu_callProof` give them."""
     return list(bytes_list(_object(value).get("proof")))
 
 
 def bytes_list(value: NodeJson) -> tuple[bytes, ...]:
-    """A list of hexadecimal texts."""
+    """Return a list of hexadecimal texts."""
     if not isinstance(value, list):
         raise RefutedError("the answer is not the list that it should be")
     return tuple(bytes_of(item) for item in value)

@@ -10,7 +10,7 @@ from runtime.frame.storage import StorageItem
 
 
 def storage_key(item: StorageItem, keys: Sequence[Any]) -> bytes:
-    """The storage key of a value, or of an entry of a map; `item` is compiled."""
+    """Return the storage key of a value, or of an entry of a map; `item` is compiled."""
     if not keys:
         return item.key()  # type: ignore[attr-defined,no-any-return]  # by kind of item
     return item.key(keys[0] if len(keys) == 1 else tuple(keys))  # type: ignore[attr-defined,no-any-return]  # as above
@@ -23,7 +23,7 @@ def prefix_of(item: StorageItem, under: Sequence[Any]) -> bytes:
 
 
 def map_keys(item: StorageItem, found: bytes) -> tuple[Any, ...]:
-    """The keys that a storage key of a compiled map was made of; DecodeError if it is none."""
+    """Return the keys that a storage key of a compiled map was made of; DecodeError if it is none."""
     keys, begin = [], len(item.prefix)
     for hasher, codec in zip(item.hashers, item.key_codecs, strict=True):
         begin += hasher.prefix_bytes
@@ -39,6 +39,6 @@ def value_of(item: StorageItem, raw: bytes | None) -> Any:
 
 
 def name_of(runtime: Runtime, item: StorageItem) -> str:
-    """A compiled item's name, its pallet's before it."""
+    """Return a compiled item's name, its pallet's before it."""
     owners = (pallet.__name__ for pallet, items in runtime.items.items() if items.get(item.attribute) is item)
     return f"{next(owners)}.{item.name}"

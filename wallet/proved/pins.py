@@ -1,6 +1,6 @@
 """The chain of a folder: written down at first use, held to from then on.
 
-What always holds: a program that names its folder here signs nothing for another chain, or for other rules, than the
+Invariant: a program that names its folder here signs nothing for another chain, or for other rules, than the
 ones that it met first there, until a person removes the file.
 """
 
@@ -38,7 +38,7 @@ class Pin:
 
 
 def compare(folder: Path, found: Pin) -> bool:
-    """Whether the folder knows a chain; ChainChangedError if it is another than this."""
+    """Return whether the folder knows a chain; ChainChangedError if it is another than this."""
     path = folder / PIN_FILE
     known = read_pin(folder)
     if known is not None and known != found:

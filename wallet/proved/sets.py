@@ -1,6 +1,6 @@
 """Who certified in which epoch, from the genesis on: a node shows the handoffs, and each is followed.
 
-What always holds: a set is known by the handoffs from the genesis to it, each certified by the set before; a node can
+Invariant: a set is known by the handoffs from the genesis to it, each certified by the set before; a node can
 cause no more work than one certificate for each page that proves nothing, for the first bad handoff ends it.
 """
 
@@ -46,7 +46,7 @@ class KnownSets:
         self._walking = asyncio.Lock()
 
     async def of(self, epoch: int) -> ValidatorSet:
-        """The set of an epoch; NodeRefutedError if the node does not show who sits in it."""
+        """Return the set of an epoch; NodeRefutedError if the node does not show who sits in it."""
         found = self._table.of(epoch)
         if found is not None:
             return found

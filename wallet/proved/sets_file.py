@@ -1,6 +1,6 @@
 """The sets that a folder has followed: what a program need not ask for and check again.
 
-What always holds: it is a cache. A file that is damaged, of another chain or too long is as good as none, and what it
+Invariant: it is a cache. A file that is damaged, of another chain or too long is as good as none, and what it
 holds was proved to this folder when it was written, as the pin beside it was.
 """
 

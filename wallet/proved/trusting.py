@@ -3,7 +3,7 @@
 A validator whose bond is out again loses nothing by signing another past. So whoever was away for longer than the
 trusting period, which is shorter than the unbonding time, has to hear of a recent block from somebody else first.
 
-What always holds: the point that is trusted never goes back, and is never one of the future.
+Invariant: the point that is trusted never goes back, and is never one of the future.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SeenBlock:
 
 
 def seen_of(genesis: bytes, found: FinalHeader, slot_ms: int) -> SeenBlock:
-    """A final block as it is written down."""
+    """Return a final block as it is written down."""
     return SeenBlock("0x" + genesis.hex(), found.header.number, "0x" + found.id.hex(), found.slot * slot_ms)
 
 
@@ -78,7 +78,7 @@ def forget(folder: Path) -> None:
 
 
 def expiry(seen: SeenBlock | None, clock_ms: int) -> str | None:
-    """A sentence if a block was seen too long ago; it says what to do."""
+    """Return a sentence if a block was seen too long ago; it says what to do."""
     if seen is None or clock_ms - seen.time_ms <= TRUSTING_PERIOD_MS:
         return None
     days = (clock_ms - seen.time_ms) // DAY_MS

@@ -50,17 +50,17 @@ class ProvedView:
         return self.block.header.number
 
     async def read(self, item: StorageItem, *keys: Any) -> Any:
-        """The value of a storage item, its default where nothing is stored: `read(System.account, who)`."""
+        """Return the value of a storage item, its default where nothing is stored: `read(System.account, who)`."""
         known = self._apis.runtime.item(item)
         return (await self._values(known, [storage_key(known, keys)]))[0]
 
     async def read_many(self, item: StorageItem, keys: Sequence[Any]) -> list[Any]:
-        """The values of a map under several keys, in their order."""
+        """Return the values of a map under several keys, in their order."""
         known = self._apis.runtime.item(item)
         return await self._values(known, [storage_key(known, (key,)) for key in keys])
 
     async def entries(self, item: StorageItem, *under: Any) -> dict[bytes, Any]:
-        """Every value of a map by storage key, none left out; of a double map those `under` a first key.
+        """Return every value of a map by storage key, none left out; of a double map those `under` a first key.
 
         The node's list of keys is a hint: the walk over the proof says which there are.
         """
@@ -84,7 +84,7 @@ class ProvedView:
             return {key: state.get(key) for key in keys}
 
     async def raw_keys(self, prefix: bytes, most: int) -> list[bytes]:
-        """The keys that begin so, ascending, none left out, up to the page that goes beyond `most`."""
+        """Return the keys that begin so, ascending, none left out, up to the page that goes beyond `most`."""
         found: list[bytes] = []
         async for _, keys in self._pages(prefix, "a list"):
             found += keys
@@ -93,7 +93,7 @@ class ProvedView:
         return found
 
     async def query(self, function: str, *arguments: Any) -> Any:
-        """The answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
+        """Return the answer of a declared runtime API: `query("OgpuApi_stakes", account)`."""
         method = self._apis.methods[function]
         data = b"".join(codec.encode(argument) for (_, codec), argument in zip(method.inputs, arguments, strict=True))
         answer = await self._ask("ogpu_callProof", function, "0x" + data.hex(), "0x" + self.block.id.hex())
@@ -127,7 +127,7 @@ class ProvedView:
             return ProvedState(self.block.header.state_root, nodes)
 
     async def _pages(self, prefix: bytes, matter: str) -> AsyncIterator[tuple[ProvedState, list[bytes]]]:
-        """The keys that begin so, ascending, in pages, each with the proof of them and that none is left out."""
+        """Yield the keys that begin so, ascending, in pages, each with the proof of them and that none is left out."""
         start = b""
         while True:
             after = "0x" + start.hex() if start else None

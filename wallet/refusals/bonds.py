@@ -9,7 +9,7 @@ from wallet.refusals.refused_call import RefusedCall, account_text, grains_text,
 
 
 def already_bonded(refused: RefusedCall) -> str:
-    """A second first bond."""
+    """Return a second first bond."""
     bond = grains_text(refused.stake.bonds[refused.signer])
     return f"{bond} are bonded already: `stake` adds to them, the call for it is TrustStake.bond_extra"
 
@@ -21,7 +21,7 @@ def not_bonded(refused: RefusedCall) -> str:
 
 
 def bond_too_small(refused: RefusedCall) -> str:
-    """A bond below the least."""
+    """Return a bond below the least."""
     least, bond = refused.stake.validator_bond_min, refused.stake.bonds[refused.signer]
     would_be = bond + (refused.argument("value") or 0)
     more = grains_text(least - would_be)
@@ -32,7 +32,7 @@ def bond_too_small(refused: RefusedCall) -> str:
 
 
 def still_candidate(refused: RefusedCall) -> str:
-    """A candidate takes out too much."""
+    """Return a candidate takes out too much."""
     stake, bond = refused.stake, refused.stake.bonds[refused.signer]
     least = stake.validator_bond_min
     return (
@@ -57,7 +57,7 @@ def not_enough_stake(refused: RefusedCall) -> str:
 
 
 def slash_pending(refused: RefusedCall) -> str:
-    """A slash keeps everything where it is."""
+    """Return a slash keeps everything where it is."""
     stake = refused.stake
     waiting = [who for who in (refused.validator, refused.target) if stake.pending_slash_counts[who]]
     offender = waiting[0] if waiting else refused.validator
@@ -71,7 +71,7 @@ def slash_pending(refused: RefusedCall) -> str:
 
 
 def too_many_chunks(refused: RefusedCall) -> str:
-    """The list of what waits is full."""
+    """Return the list of what waits is full."""
     chunks = refused.stake.unlocking[refused.signer]
     first = min((holdings.kept_until(refused.stake, chunk) for chunk in chunks), default=refused.epoch)
     return (
@@ -102,5 +102,5 @@ def nothing_to_withdraw(refused: RefusedCall) -> str:
 
 
 def _about(refused: RefusedCall, validator: bytes) -> RefusedCall:
-    """The same, of a call that names a validator."""
+    """Return the same, of a call that names a validator."""
     return RefusedCall(refused.bound, TrustStake.claim(validator=validator), refused.signer)

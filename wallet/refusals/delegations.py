@@ -63,7 +63,7 @@ def still_answering(refused: RefusedCall) -> str:
 
 
 def _answers_until(refused: RefusedCall, move: MovedShares) -> int:
-    """The epoch from which on evidence against the validator it came from is too old, and raises nothing."""
+    """Return the epoch from which on evidence against the validator it came from is too old, and raises nothing."""
     too_old = (move.answer.era + 1) * refused.stake.era_epochs + refused.stake.evidence_epochs
     return max(too_old, _raised_until(refused.stake, move.answer))
 
@@ -80,7 +80,7 @@ def _raised_until(stake: TrustStake, answer: Liability) -> int:
 
 
 def too_many_moves(refused: RefusedCall) -> str:
-    """The target remembers no more moves."""
+    """Return the target remembers no more moves."""
     position = refused.stake.delegations[refused.signer, refused.target]
     moves = len(position.moved) if position else 0
     return (

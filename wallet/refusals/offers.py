@@ -8,7 +8,7 @@ from wallet.refusals.refused_call import RefusedCall, account_text, grains_text,
 
 
 def _keys(refused: RefusedCall) -> dict[str, bytes]:
-    """Every key of an offer, or of a change of keys, by what people call it."""
+    """Return every key of an offer, or of a change of keys, by what people call it."""
     keys = refused.argument("keys")
     found = {"session_key": keys.session, "vrf_key": keys.vrf}
     provider = refused.argument("provider_key")
@@ -37,7 +37,7 @@ def too_many_candidates(refused: RefusedCall) -> str:
 
 
 def unsafe_key(refused: RefusedCall) -> str:
-    """A key that anybody can sign for."""
+    """Return a key that anybody can sign for."""
     unsafe = [name for name, key in _keys(refused).items() if not is_safe_public_key(key)]
     return f"{', '.join(unsafe)}: of small order or malformed; make another key, of 32 bytes"
 
@@ -51,7 +51,7 @@ def invalid_keys_proof(refused: RefusedCall) -> str:
 
 
 def key_taken(refused: RefusedCall) -> str:
-    """A key of another."""
+    """Return a key of another."""
     keys = _keys(refused)
     for name, key in keys.items():
         owner = refused.stake.key_owner[key]
@@ -100,7 +100,7 @@ def no_profile(refused: RefusedCall) -> str:
 
 
 def is_tombstoned(refused: RefusedCall) -> str:
-    """An offender."""
+    """Return an offender."""
     who = refused.signer if refused.name == "validate" else refused.target
     since = refused.stake.tombstones[who]
     whom = "you" if who == refused.signer else account_text(who)

@@ -32,7 +32,7 @@ class RefusedCall:
         return self.call.method.name
 
     def argument(self, name: str) -> Any:
-        """An argument of the call; None where it has no such."""
+        """Return an argument of the call; None where it has no such."""
         return self.call.named_arguments.get(name)
 
     @property

@@ -19,7 +19,7 @@ BATCH = Utility.batch_all(calls=()).method
 
 
 def too_small(refused: RefusedCall) -> str:
-    """A bond, or a delegation."""
+    """Return a bond, or a delegation."""
     of_bond = refused.name in ("bond", "bond_extra", "validate")
     return (bonds.bond_too_small if of_bond else delegations.delegation_too_small)(refused)
 

@@ -70,7 +70,7 @@ class Payment:
 
     @method("payment_queryFeeDetails")
     async def query_fee_details(self, extrinsic: Hex, at: HashParameter | None) -> Json:
-        """The parts of the fee."""
+        """Return the parts of the fee."""
         asked = *await self.blocks.state_for_call(at), extrinsic
         size = len(extrinsic)
         details = await self.long_calls.run(QUERY_FEE_DETAILS, size, lambda: self.runtime.fee_details(*asked))
@@ -97,7 +97,7 @@ class AuthorMethods:
         return outcome
 
     async def submit_batch(self, calls: Sequence[Sequence[bytes]]) -> list[Json | JsonRpcError]:
-        """The same for several, as one question to the node; they enter the pool in their order."""
+        """Return the same for several, as one question to the node; they enter the pool in their order."""
         fitting = [extrinsic for (extrinsic,) in calls if len(extrinsic) <= MAX_EXTRINSIC_BYTES]
         outcomes = iter(await self.blocks.node.submit_many(fitting))
         return [

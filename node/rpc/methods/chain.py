@@ -24,7 +24,7 @@ class ChainMethods:
 
     @method("chain_getBlockHash", "chain_getHead")
     async def block_hash(self, number: list[int] | int | None) -> Json:
-        """The id of the block at a height, of several, or of the best block."""
+        """Return the id of the block at a height, of several, or of the best block."""
         if number is None:
             return to_hex(self.blocks.best.id)
         if isinstance(number, list):
@@ -35,18 +35,18 @@ class ChainMethods:
 
     @method("chain_getFinalizedHead", "chain_getFinalisedHead")
     def finalized_head(self) -> Json:
-        """The id of the last final block."""
+        """Return the id of the last final block."""
         return to_hex(self.blocks.final.id)
 
     @method("chain_getHeader")
     async def header(self, at: HashParameter | None) -> Json:
-        """A header; null where there is no such block."""
+        """Return a header; null where there is no such block."""
         header = await self.blocks.header(at)
         return None if header is None else header_json(header)
 
     @method("chain_getBlock")
     async def block(self, at: HashParameter | None) -> Json:
-        """A block; null where there is none."""
+        """Return a block; null where there is none."""
         block = await self.blocks.find(at)
         if block is None or block.extrinsics is None:
             return None
@@ -59,12 +59,12 @@ class ChainMethods:
         unsubscribe=("chain_unsubscribeNewHeads", "chain_unsubscribeNewHead", "unsubscribe_newHead"),
     )  # fmt: skip
     def new_heads(self) -> SharedItems[BlockRecord]:
-        """Every new best header, beginning with the present one."""
+        """Return every new best header, beginning with the present one."""
         return self._new_heads
 
     @subscription("chain_subscribeAllHeads", notification="chain_allHead", unsubscribe=("chain_unsubscribeAllHeads",))
     def all_heads(self) -> SharedItems[BlockRecord]:
-        """Every imported header, of losing branches too."""
+        """Return every imported header, of losing branches too."""
         return self._all_heads
 
     @subscription(
@@ -73,7 +73,7 @@ class ChainMethods:
         unsubscribe=("chain_unsubscribeFinalizedHeads", "chain_unsubscribeFinalisedHeads"),
     )  # fmt: skip
     def finalized_heads(self) -> SharedItems[BlockRecord]:
-        """Every final header, none left out, beginning with the present one."""
+        """Return every final header, none left out, beginning with the present one."""
         return self._finalized_heads
 
     async def _hash_at(self, height: int) -> Json:

@@ -37,7 +37,7 @@ class Ogpu:
 
     @method("ogpu_certificate")
     async def certificate(self, height: int) -> Json:
-        """The finality certificate of the lowest certified block at or above a height."""
+        """Return the finality certificate of the lowest certified block at or above a height."""
         found = await self.blocks.node.certificate_at(height)
         if found is None:
             return None
@@ -80,7 +80,7 @@ class Ogpu:
 
 
 def _json(value: Json) -> Json:
-    """A value of the feed as JSON: bytes become hexadecimal."""
+    """Return a value of the feed as JSON: bytes become hexadecimal."""
     match value:
         case bytes():
             return to_hex(value)

@@ -63,7 +63,7 @@ class ProofPace:
         self._line = Questions(1)
 
     async def take(self, keys: int) -> None:
-        """Wait until so many keys may go.  Raises `JsonRpcError` when too many parts of the caller wait."""
+        """Wait until so many keys may go. Raise `JsonRpcError` when too many parts of the caller wait."""
         # The turn ends by the clock, not with the answer: a caller whose question waits at the node delays nobody.
         await self._line.start(keys * self._seconds_per_key)
 
@@ -148,18 +148,18 @@ class State:
 
     @method("state_getStorage", "state_getStorageAt")
     async def storage(self, key: Hex, at: HashParameter | None) -> Json:
-        """The value under a storage key; null where there is none."""
+        """Return the value under a storage key; null where there is none."""
         return _hex_or_none((await self.blocks.reader(at)).get(key))
 
     @method("state_getStorageHash", "state_getStorageHashAt")
     async def storage_hash(self, key: Hex, at: HashParameter | None) -> Json:
-        """The hash of a value."""
+        """Return the hash of a value."""
         value = (await self.blocks.reader(at)).get(key)
         return None if value is None else to_hex(blake2_256(value))
 
     @method("state_getStorageSize", "state_getStorageSizeAt")
     async def storage_size(self, key: Hex, at: HashParameter | None) -> Json:
-        """The length of a value in bytes."""
+        """Return the length of a value in bytes."""
         value = (await self.blocks.reader(at)).get(key)
         return None if value is None else len(value)
 
@@ -206,19 +206,19 @@ class State:
 
     @method("state_getReadProof")
     async def read_proof(self, keys: list[Hex], at: HashParameter | None) -> Json:
-        """A proof of values against the state root of a block."""
+        """Return a proof of values against the state root of a block."""
         return await self._proof(self.blocks.best.id if at is None else at, list(_bounded(keys)))
 
     @method("state_call", "state_callAt")
     async def call(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
-        """The answer of a runtime API, encoded."""
+        """Return the answer of a runtime API, encoded."""
         reader, block_id = await self.blocks.state_for_call(at)
         call = partial(self.runtime.call_hex, reader, block_id, function, arguments)
         return await self.long_calls.run(function, len(arguments), call)
 
     @method("ogpu_callProof")
     async def call_proof(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
-        """A proof of all that a runtime API reads: whoever holds it can answer the call without trust.
+        """Return a proof of all that a runtime API reads: whoever holds it can answer the call without trust.
 
         Refused for a call that reads more than `MAX_CALL_KEYS` keys.
         """
@@ -233,7 +233,7 @@ class State:
 
     @method("state_getMetadata")
     async def metadata(self, at: HashParameter | None) -> Json:
-        """The runtime's description of itself, version 14."""
+        """Return the runtime's description of itself, version 14."""
         await self.blocks.state_for_call(at)  # who trusts the answer reads the state next
         return self.runtime.metadata_v14
 
@@ -267,7 +267,7 @@ class State:
         return {"at": to_hex(block_id), "proof": [to_hex(node) for node in sorted(nodes)]}
 
     async def _range(self, first: bytes, last: bytes) -> list[bytes]:
-        """The ids from `first` up to `last`, which descends from it."""
+        """Return the ids from `first` up to `last`, which descends from it."""
         path = [last]
         while path[-1] != first:
             header = await self.blocks.header(path[-1])

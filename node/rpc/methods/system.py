@@ -21,7 +21,7 @@ class Rpc:
 
     @method("rpc_methods")
     def methods(self) -> Json:
-        """Every method that may be called."""
+        """Return every method that may be called."""
         return {"methods": self.registry.names()}
 
 
@@ -42,7 +42,7 @@ class SystemMethods:
 
     @method("system_chain")
     def chain(self) -> Json:
-        """The chain's name."""
+        """Return the chain's name."""
         return self._hello.chain_name
 
     @method("system_chainType")
@@ -52,12 +52,12 @@ class SystemMethods:
 
     @method("system_name")
     def name(self) -> Json:
-        """The implementation's name."""
+        """Return the implementation's name."""
         return "ogpu-node"
 
     @method("system_version")
     def version(self) -> Json:
-        """The implementation's version."""
+        """Return the implementation's version."""
         return self._hello.node_version
 
     @method("system_properties")
@@ -85,12 +85,12 @@ class SystemMethods:
 
     @method("system_peers")
     async def peers(self) -> Json:
-        """Every connected peer."""
+        """Return every connected peer."""
         return [{**peer, "bestHash": _hex_or_none(peer.get("bestHash"))} for peer in await self.blocks.node.peers()]
 
     @method("system_localPeerId")
     def local_peer_id(self) -> Json:
-        """The node's identity in the network."""
+        """Return the node's identity in the network."""
         return self._hello.peer_id
 
     @method("system_localListenAddresses")
@@ -105,7 +105,7 @@ class SystemMethods:
 
     @method("system_accountNextIndex", "account_nextIndex")
     async def account_next_index(self, account: str) -> Json:
-        """The nonce for the account's next extrinsic, those waiting in the pool counted."""
+        """Return the nonce for the account's next extrinsic, those waiting in the pool counted."""
         try:
             account_id = ss58.decode(account)
         except ValueError as error:

@@ -1,6 +1,6 @@
 """Shared items for the subscriptions of one connection: what is due is noted, and written while the client reads.
 
-What always holds: an item that is published costs a connection one note, however many subscriptions it has; items of
+Invariant: an item that is published costs a connection one note, however many subscriptions it has; items of
 all kinds are written in the order in which they were published; a piece is written only in the caller's turn, and only
 when nothing that was written before waits for the client; who falls `QUEUE_ITEMS` items of a kind behind has lagged,
 and is told nothing more, whether it reads or not.
@@ -65,7 +65,7 @@ class Followed(Generic[T]):
             self._items.publisher.discard(self)
 
     def texts(self, item: T, number: int, only_for: Sequence[str]) -> Iterator[str]:
-        """The notifications of an item, as they are written."""
+        """Yield the notifications of an item, as they are written."""
         for key in only_for or [key for key, since in self._since.items() if since < number]:
             if key in self._since:
                 yield jsonrpc.notification_text(self._notification, key, self._items.text(item))

@@ -63,7 +63,7 @@ class SharedItems(Generic[T]):
         self._texts: OrderedDict[Hashable, str] = OrderedDict()
 
     def text(self, item: T) -> str:
-        """The item as JSON."""
+        """Return the item as JSON."""
         name = self._name(item)
         text = self._texts.get(name)
         if text is None:

@@ -1,6 +1,6 @@
 """How many subscriptions there may be, and bytes that they keep: on one connection, and on all of them together.
 
-What always holds: half of all are kept for fair shares, one for each connection that may be; who has its share already
+Invariant: half of all are kept for fair shares, one for each connection that may be; who has its share already
 takes from the other half, so nobody can take everything.
 """
 
