@@ -1,16 +1,16 @@
-"""What a validator does: its keys, the record of what it signed, its seat, the blocks that it makes.
+"""A validator's duties: its keys, the record of its signatures, its seat, its blocks.
 
 In reading order:
 
-* `keystore`: session and VRF keys, in files as Substrate lays them out
-* `signstate_file`: what this key has signed, synced before a signature leaves
-* `signing_key`: one session key; nothing is signed that is not recorded
-* `validator_keys`: all keys of a node, each at work in the epochs in which it sits
-* `key_proofs`: that an account may register keys of this node
-* `seat`: which keys this node holds, and whether they may sign
-* `key_watch`: keys that come while the node runs
-* `heart`: a sign of life in each epoch
-* `seat_watch`: what is done as sets come and go
-* `author`: builds a block in an own slot
-* `duty`: all of it, put together
+* `keystore`: session and VRF keys, in files with Substrate's layout
+* `signstate_file`: the signatures of one key, synced to disk before a signature leaves
+* `signing_key`: one session key, which records each message before it signs it
+* `validator_keys`: all keys of a node, and the key that signs in each epoch
+* `key_proofs`: proofs with which an account registers keys of this node
+* `seat`: the keys that this node holds, and whether they may sign
+* `key_watch`: keys that are added while the node runs
+* `heart`: a heartbeat in each epoch
+* `seat_watch`: the start of sign-states, and log lines about seats
+* `author`: the building of a block in an own slot
+* `duty`: the parts above, put together
 """

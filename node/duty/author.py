@@ -1,8 +1,8 @@
-"""Building a block in an own slot.
+"""The building of a block in an own slot.
 
-Invariant: a block is built from ready extrinsics in the pool's order, within the bytes that a network message
-holds and half a slot; an extrinsic that is refused leaves the pool, and one that breaks our own code is
-quarantined and never stops the building.
+Invariant: a block holds ready extrinsics in the pool's order. It fits a network message, and takes half a slot at most.
+A refused extrinsic leaves the pool. An extrinsic that raises an unexpected error is quarantined, and the author
+continues.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from runtime.frame.runtime import Bound
 from runtime.pallets.staking.trust_stake import TrustStake
 from runtime.pallets.timestamp import Timestamp
 
-SLOT_SHARE = 2  # building takes at most one part in so many of a slot
-CLOCK_EVERY = 16  # extrinsics between two looks at the clock, which cost a microsecond each
-REFUSALS_FOR_SPACE_MAX = 16  # extrinsics that do not fit, until the block counts as full
+SLOT_SHARE = 2  # building takes at most the slot divided by this
+CLOCK_EVERY = 16  # extrinsics between two reads of the clock, which cost a microsecond each
+REFUSALS_FOR_SPACE_MAX = 16  # extrinsics that do not fit, before the block counts as full
 _LOG = logging.getLogger(__name__)
 
 Inherents = Callable[[Bound], Iterable[Call]]
-"""What an author attaches besides the time, given the state that extrinsics will see and it must not change."""
+"""An author's inherents beside the time, from the state that the extrinsics will see, which must not change."""
 
 
 class Author:
-    """Builds and seals the blocks of a node's seats."""
+    """The builder and sealer of a node's blocks."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Author:
         self._inherents = inherents
 
     def build(self, request: ev.Build) -> ev.BlockFacts | None:
-        """Return a block as consensus asks for, sealed and in the tree; None for an empty one that nobody needs.
+        """Return a block for `request`, sealed and in the tree; None for an empty block without use.
 
-        Raise `SigningRefusedError` when another block was sealed for this slot.
+        Raise `SigningRefusedError` if this node sealed another block for this slot.
         """
         parent = self._chain[request.parent]
         digest = self._digest(request, parent)
@@ -91,7 +91,7 @@ class Author:
         return digest if following is None else (*digest, consensus_item(following))
 
     def _attach(self, authoring: Authoring) -> int:
-        """Add the inherents that are valid; one that is not is our mistake, and costs nothing but itself."""
+        """Add the valid inherents and return their number. An invalid one is this node's own mistake and left out."""
         count = 0
         for call in self._inherents(authoring.bound):
             try:
@@ -102,15 +102,15 @@ class Author:
         return count
 
     def _fill(self, authoring: Authoring) -> int:  # noqa: C901, PLR0912  # one case for each way to be refused
-        """Offer ready extrinsics until the block is full or time is up; how many were taken."""
+        """Offer ready extrinsics until the block is full or time is up, and return the number taken."""
         slot_ms = self._chain.parameters.slot_ms
         deadline_ms = self._clock.now_ms() + slot_ms // SLOT_SHARE
         room = BLOCK_BYTES_MAX - HEADER_BYTES_MAX
         taken = refusals = 0
         invalid: list[tuple[bytes, str]] = []
-        stuck: set[bytes] = set()  # senders of whom one was refused: what follows it has no nonce before it
+        stuck: set[bytes] = set()  # senders of a refused extrinsic: their later ones lack the nonce before them
         for number, candidate in enumerate(self._pool.ready()):
-            # A sender who cannot pay could else make an author look at a thousand extrinsics that it can never take.
+            # A sender who cannot pay could otherwise make an author examine a thousand extrinsics in vain.
             if candidate.sender in stuck:
                 continue
             if refusals >= REFUSALS_FOR_SPACE_MAX:
@@ -124,7 +124,7 @@ class Author:
                 held = self._pool.held(candidate.extrinsic_hash)
                 authoring.offer(held.extrinsic, held.verified_or(self._verify))
             except InvalidTransaction as error:
-                # A used nonce (the chain moved under the pool) does not keep out those that follow it.
+                # A used nonce (the chain moved under the pool) does not block the sender's later extrinsics.
                 if error.reason not in (InvalidReason.STALE, InvalidReason.FUTURE):
                     stuck.add(candidate.sender)
                 if error.reason is InvalidReason.EXHAUSTS_RESOURCES:
@@ -135,13 +135,13 @@ class Author:
                 invalid.append((candidate.extrinsic_hash, str(error)))
             except NodeError:  # the disk, not the extrinsic
                 raise
-            except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
+            except Exception:  # noqa: BLE001  # any fault of our own ends here
                 _LOG.exception("extrinsic 0x%s breaks this node: quarantined", candidate.extrinsic_hash.hex())
                 invalid.append((candidate.extrinsic_hash, "quarantined"))
             else:
                 taken += 1
                 room -= len(candidate.raw) + 4
-        # Only now: dropping one changes the order that `ready` is walking through.
+        # Only after the loop: a removal changes the order that `ready` iterates over.
         for extrinsic_hash, reason in invalid:
             self._pool.drop_invalid(extrinsic_hash, reason)
         return taken

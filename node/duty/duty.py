@@ -1,7 +1,7 @@
-"""What a validator's node has that one which only follows does not: keys, author, heart, an eye on its seats.
+"""The parts of a validator's node that a following node lacks: keys, author, heart, watches of keys and seats.
 
-Invariant: the author seals with these keys, so whatever silences them (a copied key, a database that was
-rolled back) stops votes and blocks alike.
+Invariant: the author seals with these keys. A state that disables the keys (a copied key, a database that was rolled
+back) therefore stops votes and blocks alike.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from node.ledger.listener import Listener
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidatorDuty:
-    """The duty room of a validator; a node that only follows has none."""
+    """The duty room of a validator. A node that only follows the chain has none."""
 
     keys: ValidatorKeys
     author: Author
     key_watch: KeyWatch
     seat_watch: SeatWatch
     listeners: tuple[Listener, ...] = ()
-    """Its eyes on keys and seats, and its heart."""
+    """The watches of keys and seats, and the heart."""

@@ -1,7 +1,7 @@
-"""The heart of a validator's node: once an epoch it says for each of its candidates that it is there.
+"""The heart of a validator's node: it sends a heartbeat for each of its candidates once an epoch.
 
-Invariant: it beats for blocks that are final here and new, and no more than a few times an
-epoch, until the final chain has heard it.
+Invariant: it sends heartbeats only for new final blocks, at most `BEATS` times an epoch, until the final chain holds
+one.
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ from runtime.pallets.im_online import Heartbeat, SeenFinal, heartbeat_payload
 from runtime.pallets.staking.trust_stake import TrustStake
 
 BEATS = 4
-"""In an epoch at most: a beat may be lost, or come to no author in time."""
+"""The most heartbeats in an epoch. A heartbeat may be lost, or reach no author in time."""
 _LOG = logging.getLogger(__name__)
 
 
 TIP_SLOTS = 20
-"""How old a final block may be, beside what an idle chain waits for its next one; finality takes some slots."""
+"""The most slots between a final block and the present, beyond the pause of an idle chain. Finality takes some slots.
+"""
 
 
 def is_at_tip(chain: Chain, final: BlockFacts, now_ms: int) -> bool:
-    """Whether a final block is as new as the newest one of a chain that goes on, and not below the checkpoint."""
+    """Return True if a final block is recent and not below the trusted checkpoint."""
     parameters, checkpoint = chain.parameters, chain.rules.checkpoint
     is_new = now_ms // parameters.slot_ms - final.slot <= TIP_SLOTS + 3 * parameters.heartbeat_slots
-    # Who leads a node to another history gives its blocks whatever slots it likes.
+    # An attacker that leads the node to another history chooses the slots of its blocks freely.
     return is_new and (checkpoint is None or final.height >= checkpoint.height)
 
 
 class Heart(Listener):
-    """Beats for the session keys of one node."""
+    """The heartbeats of one node's session keys."""
 
     def __init__(self, chain: Chain, pool: HeartbeatPool, sessions: Mapping[bytes, SigningKey], clock: Clock) -> None:
-        """`sessions` are the session keys that this node holds now, whether they sit or not."""
+        """Create the heart; `sessions` is the live table of all session keys of this node, seated or not."""
         self._chain = chain
         self._pool = pool
         self._sessions = sessions
@@ -48,7 +49,7 @@ class Heart(Listener):
         self._next = 0
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """Beat when the block before an epoch is final, or one of it, and again in each further part of it."""
+        """Send heartbeats at the start of an epoch, and again in each further part of it."""
         final = blocks[-1]
         parameters = self._chain.parameters
         if final.facts.height < self._next or not is_at_tip(self._chain, final.facts, self._clock.now_ms()):
@@ -59,6 +60,7 @@ class Heart(Listener):
         for session, key in self._sessions.items():
             stash = stake.key_owner[session]
             candidate = stake.candidates[stash] if stash is not None else None
+            # Only the candidate's current key can sign for it: the pool checks a heartbeat against that key.
             if stash is None or candidate is None or candidate.session_key != session:
                 continue
             if not stake.was_on_line(stash, epoch):

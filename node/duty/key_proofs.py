@@ -1,4 +1,4 @@
-"""Proving keys: that the holder of a session and a VRF key lets an account register them on one chain."""
+"""Proofs of possession: the holder of a session and a VRF key lets an account register them on one chain."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from runtime.cryptography.signatures import SEED_BYTES, Scheme
 from runtime.pallets.session_keys import KeysProof, SessionKeys, prove_keys
 
 KEYS_MAX = 64
-"""Keys of one type in a keystore: more are a mistake, and each is looked at in every slot."""
+"""The most keys of one type in a keystore. The node examines every key in every slot, and more keys are a mistake."""
 
 
 def new_keys(paths: Paths, genesis: bytes) -> SessionKeys:
-    """Make a session and a VRF key in the keystore; the sign-state of the session key is born with it, before it.
+    """Create a session and a VRF key in the keystore, and the sign-state file of the session key before it.
 
-    Raise `BadInputError` where the keystore is full.
+    Raise `BadInputError` if the keystore is full.
     """
     store = Keystore(paths.keystore)
     if max(len(store.public_keys(key_type)) for key_type in (SESSION, VRF)) >= KEYS_MAX:
@@ -27,7 +27,7 @@ def new_keys(paths: Paths, genesis: bytes) -> SessionKeys:
             f"{store.folder} holds {KEYS_MAX} keys of one type: move those away that are in no set any more"
         )
     session, vrf = (KeyPair.from_seed(secrets.token_bytes(SEED_BYTES)) for _ in range(2))
-    # It has signed nothing: the file may begin now, wherever the chain is.
+    # A new key has signed nothing, so its file can begin at any height of the chain.
     SignStateFile.create(paths.sign_state(session.public), genesis, session.public)
     store.insert(VRF, vrf.seed)
     store.insert(SESSION, session.seed)
@@ -35,12 +35,18 @@ def new_keys(paths: Paths, genesis: bytes) -> SessionKeys:
 
 
 def stored_keys(store: Keystore, session: bytes | None, vrf: bytes | None) -> SessionKeys:
-    """Return the keys to prove: the only ones of a keystore where none are named. Raise `BadInputError`."""
+    """Return the named keys, or the only key of each type in the keystore.
+
+    Raise `BadInputError` if a named key is missing, or if none is named and there is not exactly one.
+    """
     return SessionKeys(_one(store, SESSION, session, "--session"), _one(store, VRF, vrf, "--vrf"))
 
 
 def prove_stored(store: Keystore, keys: SessionKeys, genesis: bytes, owner: bytes) -> KeysProof:
-    """Return the proof by which `owner` (32 bytes) registers keys of this keystore. Raise `BadInputError`."""
+    """Return the proof with which `owner` (32 bytes) registers keys of this keystore.
+
+    Raise `BadInputError` if the keystore lacks one of the keys.
+    """
     session, vrf = store.pair(SESSION, keys.session), store.pair(VRF, keys.vrf)
     if session is None or vrf is None:
         raise BadInputError(f"{store.folder} does not hold both keys: `ogpu-node key insert` puts them there")

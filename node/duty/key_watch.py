@@ -1,8 +1,8 @@
-"""Keys that come to a node while it runs: it takes them up, and shows its peers which keys it has.
+"""Keys that are added while the node runs: the node starts to use them, and proves its keys to peers.
 
-Invariant: a key is taken up with the record of what it has signed, or waits until one may be begun
-(`seat_watch`); a keystore that cannot be read changes nothing of what the node does with the keys that it has; peers
-know the keys that sit or are elected first, since a proof has room for a few.
+Invariant: a key comes into use with the record of its signatures, or waits until `seat_watch` may begin one. An
+unreadable keystore does not affect the keys in use. A proof to peers has room for a few keys, so seated and elected
+keys come first.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class KeyWatch(Listener):
-    """Looks into the keystore of one node, at each final block."""
+    """A check of one node's keystore at each final block."""
 
     def __init__(self, keys: ValidatorKeys, chain: Chain, paths: Paths, peers: Peers, peer_id: str) -> None:
-        """`keys` are those that the node started with, which its hello proves to peers called `peer_id`."""
+        """Create the watch over `keys`, the keys at the node's start, which its hello proves to peers of `peer_id`."""
         self._keys = keys
         self._chain = chain
         self._paths = paths
@@ -42,7 +42,7 @@ class KeyWatch(Listener):
         self._epoch = -1
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """Take up what has come; in another epoch other keys may be those that peers have to know."""
+        """Load new keys after a change of the keystore, and at a new epoch, when other keys may have to be proved."""
         changed_at = self._store.changed_at()
         epoch = self._chain.parameters.epoch_of(blocks[-1].facts.height + 1)
         if (changed_at, epoch) != (self._seen, self._epoch):
@@ -50,14 +50,17 @@ class KeyWatch(Listener):
             self._take_up()
 
     def rotate(self, owner: bytes) -> tuple[SessionKeys, KeysProof]:
-        """Make new keys and take them up, with the proof by which `owner` registers them. Raise `BadInputError`."""
+        """Create and load new keys, and return them with the proof with which `owner` registers them.
+
+        Raise `BadInputError` if the keystore is full.
+        """
         keys = new_keys(self._paths, self._chain.genesis)
         proof = prove_stored(self._store, keys, self._chain.genesis, owner)
         self._take_up()
         return keys, proof
 
     def tell(self, peer: str) -> None:
-        """Show a peer that has just connected what the hello does not say."""
+        """Prove to a newly connected peer the keys that the hello does not contain."""
         if self._shown != self._of_hello:
             self._peers.transport.send(peer, FrameKind.KEYS, self._keys.prove_peer(self._peer_id))
 
@@ -74,7 +77,7 @@ class KeyWatch(Listener):
             self._peers.transport.broadcast(FrameKind.KEYS, self._keys.prove_peer(self._peer_id))
 
     def _read(self) -> None:
-        for pair in stored(self._store, VRF):  # before the session keys, so that none sits without it
+        for pair in stored(self._store, VRF):  # VRF keys first: no session key may get a seat here without its VRF key
             self._keys.take_up_vrf(pair)
         for pair in stored(self._store, SESSION):
             if pair.public not in self._keys.sessions:

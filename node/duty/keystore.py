@@ -1,11 +1,10 @@
-"""The keys a node signs with: its session key (votes, headers) and its VRF key (slots).
+"""The keys with which a node signs: the session key (votes, headers) and the VRF key (slots).
 
-Invariant: one file for each key, named by the hex of its type (4 bytes) and its public key, holding a JSON
-string with the secret, as Substrate lays it out; nobody but the owner can read it. No key that could spend anything
-belongs here.
+Invariant: each key has one file, named by the hex of its type (4 bytes) and its public key. The file is a JSON string
+with the secret, in Substrate's layout. Only the owner can read it. A key that can spend money does not belong here.
 
-A secret is a 32-byte hex seed, `0x...`; `key insert` derives it from a phrase or path, so that nothing has to be
-derived at start.
+A secret is a 32-byte hex seed, `0x...`. `key insert` derives the seed from a phrase or path, so the node derives
+nothing at its start.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ FILE_BYTES_LIMIT = 1_024
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """An ed25519 key; `secret` never shows in a print or a log."""
+    """An ed25519 key pair. `secret` never appears in a print or a log."""
 
     public: bytes
     seed: Secret
@@ -34,13 +33,13 @@ class KeyPair:
 
     @classmethod
     def from_seed(cls, seed: bytes) -> KeyPair:
-        """Return the pair of a 32-byte seed."""
+        """Return the key pair of a 32-byte seed."""
         public, secret = keypair_from_seed(Scheme.ED25519, seed)
         return cls(public, Secret(seed), Secret(secret))
 
 
 class Secret(bytes):
-    """Bytes whose text form is not their content."""
+    """Bytes whose text form hides their content."""
 
     def __repr__(self) -> str:
         return "Secret(***)"
@@ -55,7 +54,7 @@ class Keystore:
         self.folder = folder
 
     def insert(self, key_type: bytes, seed: bytes) -> bytes:
-        """Store a key -> its public half. The same key may be stored again."""
+        """Store a key and return its public half; a key that is stored already stays."""
         pair = KeyPair.from_seed(seed)
         path = self._path(key_type, pair.public)
         if not path.exists():
@@ -69,16 +68,16 @@ class Keystore:
         return [bytes.fromhex(name[len(prefix) :]) for name in names if len(name) == len(prefix) + 64]
 
     def changed_at(self) -> int:
-        """When a key came or went last, in nanoseconds; 0 where there is no folder yet."""
+        """Return the time of the last change of the folder, in nanoseconds; 0 if there is no folder."""
         try:
             return self.folder.stat().st_mtime_ns
         except FileNotFoundError:
             return 0
 
     def pair(self, key_type: bytes, public: bytes) -> KeyPair | None:
-        """Return the key with that public half, or None.
+        """Return the key pair of a public key, or None.
 
-        Raise `BadInputError` for a file that is damaged or open to others.
+        Raise `BadInputError` if the file is damaged or readable by other users.
         """
         path = self._path(key_type, public)
         try:
@@ -87,6 +86,7 @@ class Keystore:
             return None
         try:
             seed = bytes.fromhex(json.loads(text).removeprefix("0x"))
+        # RecursionError: deeply nested JSON in a damaged file.
         except (ValueError, AttributeError, RecursionError):
             seed = b""
         if len(seed) != SEED_BYTES or (pair := KeyPair.from_seed(seed)).public != public:

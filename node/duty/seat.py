@@ -1,9 +1,8 @@
-"""Which keys this node holds, and the record of what each has signed.
+"""The keys that this node holds, and the record of each key's signatures.
 
-Invariant: a key signs only with a sign-state that is known to hold everything it has signed: one that is there,
-or a new one where the key can have signed nothing that still counts. That is so on a chain that has not begun, and at
-the tip while no set names the key. Anything else has to be asked for, and begins after an epoch of listening
-(`seat_watch`).
+Invariant: a key signs only with a complete sign-state. Either its file exists, or the key cannot have made a signature
+that still counts. That is so on a chain that has not begun, and at the tip while no active set names the key. In any
+other case the operator has to ask for a new file, which begins after an epoch of listening (`seat_watch`).
 """
 
 from __future__ import annotations
@@ -24,14 +23,15 @@ from node.ledger.chain import Chain
 from runtime.pallets.staking.trust_stake import TrustStake
 
 LAUNCH_MS = 3_600_000
-"""So long after a chain's beginning its first validators may start for the first time without being asked."""
+"""The time after a chain's beginning in which its first validators may start for the first time without the option."""
 _LOG = logging.getLogger(__name__)
 
 
 def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> ValidatorKeys | None:
-    """Return the keys of this validator; None for a node that only follows. Raise `BadInputError`.
+    """Return the keys of this validator; None for a node that only follows.
 
-    `age_ms` is how long ago the chain began, where its specification says so: an empty database does not know.
+    Raise `BadInputError` if a key, its VRF key or its sign-state is missing or unusable. `age_ms` is the time since the
+    chain's beginning, if its specification gives one. An empty database does not show it.
     """
     if not config.is_validator:
         return None
@@ -70,7 +70,7 @@ def hold_keys(config: Config, paths: Paths, chain: Chain, age_ms: int = 0) -> Va
 
 
 def named(chain: Chain, sessions: Iterable[bytes]) -> set[bytes]:
-    """Which of these keys a set names that is in office or elected, as far as the final chain knows."""
+    """Return the keys of `sessions` with a seat in the current or next active set of the final chain."""
     stake = chain.runtime.at(chain.final.state)[TrustStake]
     epoch = chain.parameters.epoch_of(chain.final.facts.height + 1)
     seats = [seat for number in (epoch, epoch + 1) for seat in stake.validators(number)]
@@ -78,7 +78,7 @@ def named(chain: Chain, sessions: Iterable[bytes]) -> set[bytes]:
 
 
 def by_use(chain: Chain, sessions: Iterable[bytes]) -> list[bytes]:
-    """Those that sit or are elected first, then those that are registered: peers are shown the first few."""
+    """Return the keys in order: seated or elected, then registered, then the others. Peers see the first few."""
     stake, sessions = chain.runtime.at(chain.final.state)[TrustStake], list(sessions)
     seated = named(chain, sessions)
 
@@ -91,7 +91,10 @@ def by_use(chain: Chain, sessions: Iterable[bytes]) -> list[bytes]:
 
 
 def stored(store: Keystore, key_type: bytes) -> list[KeyPair]:
-    """Return all keys of a type in a keystore. Raise `BadInputError`."""
+    """Return all keys of one type in a keystore.
+
+    Raise `BadInputError` if there are more than `KEYS_MAX`, or if one is damaged.
+    """
     found = store.public_keys(key_type)
     if len(found) > KEYS_MAX:
         raise BadInputError(
@@ -103,7 +106,7 @@ def stored(store: Keystore, key_type: bytes) -> list[KeyPair]:
 
 
 def _take_over(paths: Paths, chain: Chain) -> None:
-    """The one file of nodes that knew one key becomes that of the key which it names."""
+    """Move the sign-state file of an earlier layout, which had one key for a node, to the key that it names."""
     session = SignStateFile.session_of(paths.only_sign_state, chain.genesis)
     if session is None:
         return
@@ -116,14 +119,15 @@ def _take_over(paths: Paths, chain: Chain) -> None:
 
 
 def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes, *, has_begun: bool) -> SignStateFile | None:
-    """Return the record of a key; None where it may not be begun yet."""
+    """Return the sign-state of a key; None if it may not begin yet."""
     path = paths.sign_state(session)
     file = SignStateFile.load(path, chain.genesis, session)
     if file is not None:
         return file
     is_named = bool(named(chain, [session]))
     if config.init_sign_state:
-        # Copied keys are what this option is most often used with: two machines then seal in one slot within seconds.
+        # Operators use this option mostly with copied keys. Without listening, two machines would seal in one slot
+        # within seconds.
         _LOG.info(
             "this node signs nothing with the key 0x%s for an epoch: it listens for another machine with the key",
             session.hex(),
@@ -131,7 +135,7 @@ def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes, *, h
         return None
     if is_named and not has_begun:
         return SignStateFile.create(path, chain.genesis, session)
-    # A new file on a chain that has begun may forget votes of the open round; only a person knows if there are any.
+    # A new file on a chain that has begun may lack votes of the open round. Only the operator knows about such votes.
     if is_named:
         raise BadInputError(
             f"{path} is missing, but this chain has begun (it is at block {chain.final.facts.height} here) and the "
@@ -144,7 +148,7 @@ def _sign_state(config: Config, paths: Paths, chain: Chain, session: bytes, *, h
 
 
 def _check_vrf(chain: Chain, sessions: list[KeyPair], vrf_keys: list[KeyPair], paths: Paths) -> None:
-    """Who sits without its VRF key could vote and never make a block: `BadInputError`."""
+    """Raise `BadInputError` if a seated key lacks its VRF key: it could vote and never propose a block."""
     epoch = chain.epochs(chain.parameters.epoch_of(chain.final.facts.height + 1))
     assert epoch is not None, "it was looked at before"
     held, vrf = {pair.public for pair in sessions}, {pair.public for pair in vrf_keys}

@@ -1,9 +1,9 @@
-"""What a validator's node does as sets come and go: it begins sign-states, and says which seats it takes and lays down.
+"""The start of sign-states at changes of the active set, and log lines about seats that the node takes or leaves.
 
-Invariant: a sign-state is begun at the tip, for a key that no set names which is in office or elected; so the
-key is in use nowhere, and what it signs later is recorded from its first signature on. Where the operator asked for a
-sign-state, it is begun after this node has listened at the tip for an epoch, and heard no signature of another machine.
-A new sign-state refuses every round up to the newest final one.
+Invariant: a sign-state begins at the tip, for a key in neither the current nor the next active set. Such a key is in
+use nowhere, and its file holds every later signature. If the operator asks for a sign-state, it begins after the node
+has listened at the tip for an epoch without a signature from another machine. A new sign-state refuses every round up
+to the newest final one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from runtime.pallets.staking.stakers import Why
 from runtime.pallets.staking.trust_stake import TrustStake
 
 LISTEN_STEP_MS = 5_000
-"""The most listening time that counts between two looks: a machine that slept has heard nothing."""
+"""The most listening time that counts between two checks. A machine that slept received nothing."""
 SETTLE_MS = 20_000
-"""Listening time before votes are news: by then the rounds that were open at the start of this node are final."""
+"""The listening time before votes are evidence. By then the rounds that were open at the node's start are final."""
 UNSEATED = {
     Why.NOT_OFFERED: "it does not offer to validate",
     Why.TOMBSTONED: "an offence has tombstoned it",
@@ -34,13 +34,13 @@ UNSEATED = {
     Why.OFF_LINE: "no block, vote or heartbeat of it was in epoch {ended}",
     Why.TOO_SMALL: "its own bond is below the least",
 }
-"""Why a stash did not stand for election."""
+"""The sentences for a stash that did not qualify for an election."""
 OUT_RANKED = "others were elected; `ogpu-wallet candidates` shows the ranks"
 _LOG = logging.getLogger(__name__)
 
 
 class SeatWatch(Listener):
-    """Looks at the sets for the keys of one node, at each final block."""
+    """A check of the active sets for the keys of one node, at each final block."""
 
     def __init__(self, keys: ValidatorKeys, chain: Chain, paths: Paths, clock: Clock) -> None:
         self._keys = keys
@@ -49,7 +49,7 @@ class SeatWatch(Listener):
         self._clock = clock
         self._seat = keys.seat(self._epoch())
         self._outcomes: dict[int, str] = {}
-        """For epochs: why this node's stash was not elected, by the state of the election."""
+        """Reasons for epochs in which this node's stash was not elected, by the state of the election."""
         self._refused: set[bytes] = set()
         self._jailed: set[bytes] = set()
         self._listened_ms = 0
@@ -63,6 +63,7 @@ class SeatWatch(Listener):
         keys = [key for key in self._keys.sessions.values() if key.file is None and not key.is_copied]
         if not keys or last_ms is None:
             return
+        # A node that syncs old blocks receives old votes, which say nothing about machines that sign at present.
         if self._catches_up(now_ms):
             self._listened_ms = 0
             for key in keys:
@@ -81,7 +82,7 @@ class SeatWatch(Listener):
                 self._begin(key)
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """Begin what may be begun; tell of a seat that was taken or laid down."""
+        """Begin the sign-states that may begin, and log a seat that was taken or left."""
         is_waiting = any(key.file is None for key in self._keys.sessions.values())
         if is_waiting and is_at_tip(self._chain, blocks[-1].facts, self._clock.now_ms()):
             self._begin_sign_states()
@@ -98,7 +99,7 @@ class SeatWatch(Listener):
         self._seat = seat
 
     def _note_election(self, block: ExecutedBlock) -> None:
-        """Note in the first block of an epoch, which elects the next set, how the seated stash fares."""
+        """Record the election result of the seated stash, in the first block of an epoch, which elects the next set."""
         height, parameters = block.facts.height, self._chain.parameters
         if self._seat is None or not parameters.is_boundary(height - 1):
             return
@@ -107,7 +108,7 @@ class SeatWatch(Listener):
         self._outcomes = {first: OUT_RANKED if why is None else UNSEATED[why].format(ended=first - 2)}
 
     def _why_unseated(self, stash: bytes, epoch: int) -> str:
-        """Return why a stash has no seat in an epoch; empty if neither the election nor the final state shows it."""
+        """Return the reason for a lost seat in an epoch; empty if neither election nor final state shows one."""
         if epoch in self._outcomes:
             return self._outcomes[epoch]
         why = self._why_not(self._chain.final, stash, epoch - 2)
@@ -153,23 +154,23 @@ class SeatWatch(Listener):
         _LOG.info("may sign with the key 0x%s when it is elected", session.hex())
 
     def _catches_up(self, now_ms: int) -> bool:
-        """Return whether a block of the past became final since the last look."""
+        """Return True if an old block became final since the last check."""
         height, self._looked_height = self._looked_height, self._chain.final.facts.height
         return self._looked_height != height and not self._has_tip(now_ms)
 
     def _has_tip(self, now_ms: int) -> bool:
-        """Return whether the final block is new, or is the checkpoint of an operator whose chain stands still."""
+        """Return True if the final block is recent, or is the trusted checkpoint of an operator of a halted chain."""
         final, checkpoint = self._chain.final.facts, self._chain.rules.checkpoint
         is_named = checkpoint is not None and checkpoint.id == final.id
         return is_named or is_at_tip(self._chain, final, now_ms)
 
     def _final_round(self) -> tuple[int, int]:
-        """Return the epoch and round of the newest final certificate; before the first one, no round at all."""
+        """Return the epoch and round of the newest final certificate; (0, 0) before the first one."""
         certificate = self._chain.final_certificate
         return (0, 0) if certificate is None else (certificate.ballot.epoch, certificate.ballot.round)
 
     def _is_alone(self) -> bool:
-        """Return whether the set in office has one member, which waits for nobody."""
+        """Return True if the active set has one member: its chain goes on without any peer."""
         epoch = self._chain.epochs(self._epoch())
         return epoch is not None and len(epoch.validators.members) == 1
 

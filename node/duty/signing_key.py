@@ -1,8 +1,11 @@
-"""One session key of this node, and the record of what it has signed.
+"""One session key of this node, and the record of its signatures.
 
-Invariant: nothing is signed that the key's file does not hold already; nothing while the database is behind
-what the file says was final: such a database was rolled back, and what the key has signed since is in nobody's memory;
-and nothing with a key that another machine signs with too, or whose file was never begun.
+Invariants:
+
+* The key signs a header or vote only after its file holds the record.
+* The key signs nothing while the database's final height is below the file's. Such a database was rolled back and may
+  lack later signatures.
+* The key signs nothing if another machine signs with it too, or if it has no file yet.
 """
 
 from __future__ import annotations
@@ -20,21 +23,22 @@ _LOG = logging.getLogger(__name__)
 
 
 class SigningKey:
-    """A session key at work, or waiting for its sign-state to be begun."""
+    """A session key that signs, or that waits for its sign-state file."""
 
     def __init__(self, pair: KeyPair, file: SignStateFile | None, *, is_listening: bool = False) -> None:
-        """`is_listening`: the key's file begins after an epoch without signatures of another machine."""
+        """Create the key; `is_listening` means that its file begins only after an epoch without foreign signatures."""
         self.pair = pair
         self.file = file
         self.is_copied = False
         self.is_listening = is_listening
         self.heard_since: tuple[int, int] | None = None
-        """The epoch and round after which ballots are news to a key without a file; None while no ballot is."""
+        """The last epoch and round whose ballots prove nothing about a key without a file. None while no ballot proves
+        anything."""
 
     def sign(self, record: SignedRecord, payload: bytes, final_height: int) -> bytes:
-        """Note the record, then sign the payload that it is of; `final_height` is the database's.
+        """Record `record` on disk, then sign `payload`, its encoding; `final_height` is the database's.
 
-        Raise `SigningRefusedError`.
+        Raise `SigningRefusedError` if the key may not sign, or if the record contradicts an earlier one.
         """
         if self.file is None:
             raise SigningRefusedError("this session key has no sign-state")
@@ -48,35 +52,35 @@ class SigningKey:
         return self.sign_unrecorded(payload)
 
     def sign_unrecorded(self, payload: bytes) -> bytes:
-        """Return a signature that can contradict none: not of a header or vote."""
+        """Sign a payload that can contradict no other signature: never a header or vote."""
         return signatures.sign(Scheme.ED25519, self.pair.public, self.pair.secret, payload)
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
-        """The database now holds `height` as final, by the certificate of (epoch, round)."""
-        # While a rolled-back database catches up, the file keeps the height that it has to reach.
+        """Record that the database holds `height` as final, by the certificate of (epoch, round)."""
+        # While a rolled-back database catches up, the file keeps the height that the database has to reach.
         if self.file is not None and height >= self.file.final_height:
             self.file.note_final(epoch, round_, height)
 
     def is_known(self, ballot: Ballot) -> bool:
-        """Return whether this machine signed a ballot, or may have done so in a past that it does not remember."""
+        """Return whether this machine signed a ballot, or may have signed it before its records begin."""
         if self.file is None:
-            # Any stranger may replay what the key signed long ago: that tells nothing of another machine.
+            # Any stranger can replay an old ballot of the key. A replay is no evidence of another machine.
             return self.heard_since is None or (ballot.epoch, ballot.round) <= self.heard_since
         state = self.file.state
-        # Below the floor the file has forgotten what it signed: own votes that come back late are no alarm.
+        # The file drops its records below the floor. A replayed own vote from there must not raise the alarm.
         is_old = (ballot.epoch, ballot.round) <= (state.floor_epoch, state.floor_round)
         return is_old or ballot in state.ballots
 
     def notice(self, ballot: Ballot) -> None:
-        """A vote with this key's valid signature came from the network; see whether another machine made it."""
+        """Check whether another machine made a vote from the network that has this key's valid signature."""
         if not self.is_known(ballot):
             self._stop(f"epoch {ballot.epoch}, round {ballot.round}")
 
     def notice_header(self, header: HeaderRecord, since_slot: int) -> None:
         """Detect another machine by a block from the network with this key's valid seal.
 
-        The file remembers only the newest header. Headers of older slots prove nothing, nor do those before
-        `since_slot`, the start of this node: they may be this machine's own past.
+        The file remembers only the newest header. Headers of older slots prove nothing. Headers before `since_slot`,
+        the start of this node, prove nothing either: this machine may have sealed them itself.
         """
         sealed = None if self.file is None else self.file.state.header
         if sealed is not None and header.slot == sealed.slot:

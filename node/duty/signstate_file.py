@@ -1,13 +1,14 @@
-"""What this validator has signed, in a file of its own beside the database.
+"""The signatures of this validator's key, in a file of its own beside the database.
 
-Invariant:
+Invariants:
+
 * `record` and `note_final` return only after the new state is on the disk, so a signature never leaves before its
-  record;
-* nothing that contradicts an earlier signature gets through (`consensus.signstate.after` decides);
-* the file names the chain and the session key, and carries a checksum: a file of another chain or key, or a damaged
-  one, is refused;
-* it also names the highest final block that was ever stored. A database that is behind it was rolled back or
-  restored: the node then signs nothing until it is that far again.
+  record.
+* No signature contradicts an earlier one (`consensus.signstate.after` decides).
+* The file names the chain and the session key, and carries a checksum. The node refuses a damaged file and a file of
+  another chain or key.
+* The file names the highest final block that was ever stored. A database with a lower final block was rolled back or
+  restored. The node then signs nothing until the database reaches that height again.
 
 The file is outside the database because LevelDB may silently lose its newest writes when its log is cut short.
 """
@@ -54,10 +55,10 @@ class SignStateFile:
     def create(
         cls, path: Path, genesis: bytes, session: bytes, *, floor: tuple[int, int] = (0, 0), final_height: int = 0
     ) -> SignStateFile:
-        """Begin the file of a key.
+        """Create the file of a key.
 
-        The key signs nothing at or below `floor`, the epoch and round that made `final_height` final. Raises
-        `BadInputError` when there is a file already.
+        The key signs nothing at or below `floor`, the epoch and round that made `final_height` final. Raise
+        `BadInputError` if the file exists.
         """
         if path.exists():
             raise BadInputError(f"{path} exists already: a sign-state is never replaced")
@@ -67,9 +68,9 @@ class SignStateFile:
 
     @classmethod
     def session_of(cls, path: Path, genesis: bytes) -> bytes | None:
-        """Return the session key that a file names, None when there is none.
+        """Return the session key that a file names; None if there is no file.
 
-        Raise `BadInputError` when it is of another chain, or damaged.
+        Raise `BadInputError` if the file belongs to another chain or is damaged.
         """
         try:
             content = _checked(path, read_private(path, FILE_BYTES_LIMIT))
@@ -80,9 +81,9 @@ class SignStateFile:
 
     @classmethod
     def load(cls, path: Path, genesis: bytes, session: bytes) -> SignStateFile | None:
-        """Return the file as it stands, None when there is none.
+        """Return the sign-state on disk; None if there is no file.
 
-        Raise `BadInputError` when it is not this key's on this chain.
+        Raise `BadInputError` if the file is damaged, or belongs to another key or chain.
         """
         try:
             data = read_private(path, FILE_BYTES_LIMIT)
@@ -102,20 +103,23 @@ class SignStateFile:
         return cls(path, genesis, session, state, content.final_height)
 
     def record(self, record: SignedRecord) -> None:
-        """Note on the disk that `record` is about to be signed.
+        """Write to disk that the caller is about to sign `record`.
 
-        Raise `SigningRefusedError`, and writes nothing, if it must not be.
+        Raise `SigningRefusedError`, and write nothing, if that signature is forbidden.
         """
         new = after(self.state, record)
         if new != self.state:
             self._write(new, self.final_height)
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
-        """(epoch, round) made `height` final, and the database holds it: nothing below is signed any more."""
+        """Raise the floor to (epoch, round), which made `height` final in the database: the key signs nothing below."""
         self._write(raise_floor(self.state, epoch, round_), max(height, self.final_height))
 
     def _write(self, state: SignState, final_height: int) -> None:
-        """Know it only when the disk does. Raise `NodeError`, and what was there before is still there."""
+        """Write a state to disk, then take it over in memory.
+
+        Raise `NodeError` and keep the old state if writing fails.
+        """
         content = _CONTENT.encode(_Content(self._genesis, self._session, final_height, SIGN_STATE.encode(state)))
         body = MAGIC + content
         try:

@@ -1,7 +1,7 @@
-"""The keys of a validator at work: which of them sits in which epoch; seals, votes and VRF proofs.
+"""The keys of a validator at work: the key with the seat of each epoch; seals, votes and VRF proofs.
 
-Invariant: a header or vote of an epoch is signed with the key that sits in that epoch, which is recorded first
-(`signing_key`); with a key that does not sit nothing is signed.
+Invariant: the key that holds this node's seat in an epoch signs its headers and votes, and records each first
+(`signing_key`). A key without a seat signs nothing.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from runtime.cryptography.hashing import blake2_256
 
 
 def follow_only(_epoch: int) -> bytes | None:
-    """Return the session key of a node that only follows the chain: none, in every epoch."""
+    """Return the session key of a node that only follows the chain: None in every epoch."""
     return None
 
 
 class ValidatorKeys:
-    """All session and VRF keys of one node, by their public halves."""
+    """All session and VRF keys of one node, by public key."""
 
     def __init__(
         self, genesis: bytes, epochs: Epochs, sessions: Iterable[SigningKey], vrf_keys: Iterable[KeyPair]
     ) -> None:
-        """Keys that sit or may come to sit; `epochs` says who does."""
+        """Hold the keys; `epochs` returns the validators of an epoch."""
         self._genesis = genesis
         self._epochs = epochs
         self.sessions = {key.pair.public: key for key in sessions}
         self._vrf_keys = {pair.public: pair for pair in vrf_keys}
         self.final_height = 0
 
-    # --- who sits
+    # --- seats
 
     def seat(self, epoch: int) -> Member | None:
-        """This node's seat in an epoch; None where it has none, or not both of its keys, or may not sign with them."""
+        """Return this node's seat in an epoch; None without a seat, one of its two keys or a sign-state."""
         found = self._epochs(epoch)
         if found is None:
             return None
@@ -55,42 +55,42 @@ class ValidatorKeys:
         return None
 
     def session_of(self, epoch: int) -> bytes | None:
-        """Return the session key with which this node votes and proposes in an epoch."""
+        """Return the session key with which this node votes and proposes in an epoch; None without a seat."""
         member = self.seat(epoch)
         return None if member is None else member.session
 
-    # --- what peers are shown
+    # --- proofs for peers
 
     def shown(self) -> tuple[bytes, ...]:
-        """Return the session keys that peers are shown: the first few, in the order of `arrange`."""
+        """Return the session keys that this node proves to peers: the first few, in the order of `arrange`."""
         return tuple(self.sessions)[:PROOFS_MAX]
 
     def prove_peer(self, peer_id: str) -> bytes:
-        """Return the proof for peers that the node with these keys is called `peer_id`."""
+        """Return the proof for peers that the node with these keys has the id `peer_id`."""
         pairs = [self.sessions[session].pair for session in self.shown()]
         return prove([(pair.public, pair.secret) for pair in pairs], self._genesis, peer_id)
 
-    # --- keys that come while the node runs
+    # --- keys that are added while the node runs
 
     def take_up(self, key: SigningKey) -> None:
-        """Hold another session key from now on."""
+        """Add a session key."""
         self.sessions.setdefault(key.pair.public, key)
 
     def take_up_vrf(self, pair: KeyPair) -> None:
-        """Hold another VRF key from now on."""
+        """Add a VRF key."""
         self._vrf_keys.setdefault(pair.public, pair)
 
     def arrange(self, order: Sequence[bytes]) -> None:
-        """Put the session keys into an order, of which peers are shown the first ones; it names all of them."""
+        """Put all session keys into the given order; peers see the first few."""
         arranged = {session: self.sessions[session] for session in order}
         assert len(arranged) == len(self.sessions), "no key is lost"
-        self.sessions.clear()  # in place: others look at this very table
+        self.sessions.clear()  # in place: other objects hold a reference to this table
         self.sessions.update(arranged)
 
-    # --- what was signed
+    # --- records
 
     def sign_state(self, epoch: int) -> SignState:
-        """What the key of an epoch has signed; of headers the newest one of any key: a slot has one header."""
+        """Return the sign-state of an epoch's key, with the newest header of all keys: a slot has one header."""
         session = self.session_of(epoch)
         file = None if session is None else self.sessions[session].file
         state = EMPTY if file is None else file.state
@@ -104,14 +104,14 @@ class ValidatorKeys:
 
     @property
     def noted_height(self) -> int:
-        """The highest final block that a sign-state has seen."""
+        """The highest final block that a sign-state of this node records."""
         return max((key.file.final_height for key in self.sessions.values() if key.file is not None), default=0)
 
     def note_final(self, epoch: int, round_: int, height: int) -> None:
-        """The database now holds `height` as final, by the certificate of (epoch, round)."""
+        """Record that the database holds `height` as final, by the certificate of (epoch, round)."""
         assert height >= self.final_height, "the final height never falls"
         self.final_height = height
-        # Blocks of an epoch are built before the one before it has ended.
+        # The node builds blocks of an epoch before the epoch before it is final.
         for session in dict.fromkeys((self.session_of(epoch), self.session_of(epoch + 1))):
             if session is not None:
                 self.sessions[session].note_final(epoch, round_, height)
@@ -119,11 +119,17 @@ class ValidatorKeys:
     # --- signing
 
     def prove_vrf(self, epoch: int, alpha: bytes) -> tuple[bytes, bytes]:
-        """VRF output and proof of the seat in an epoch. Raise `SigningRefusedError`."""
+        """Return the VRF output and proof of the seat in an epoch.
+
+        Raise `SigningRefusedError` if this node has no seat.
+        """
         return vrf.prove(self._vrf_keys[self._seated(epoch).vrf].seed, alpha)
 
     def seal(self, epoch: int, slot: int, header: Header) -> Header:
-        """Return the header with the seal of this node's seat in its epoch. Raise `SigningRefusedError`."""
+        """Return the header with the seal of this node's seat in its epoch.
+
+        Raise `SigningRefusedError` without a seat, or after another header for the slot.
+        """
         payload = seal_payload(self._genesis, header)
         key = self.sessions[self._seated(epoch).session]
         record = HeaderRecord(slot, blake2_256(payload))
@@ -135,7 +141,10 @@ class ValidatorKeys:
         return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
 
     def sign_vote(self, record: Proposal | Ballot) -> bytes:
-        """Return the signature of a proposal or ballot. Raise `SigningRefusedError`."""
+        """Return the signature of a proposal or ballot.
+
+        Raise `SigningRefusedError` without a seat, or if it contradicts an earlier signature.
+        """
         key = self.sessions[self._seated(record.epoch).session]
         return key.sign(record, record_payload(self._genesis, record), self.final_height)
 
