@@ -1,21 +1,21 @@
-"""What waits for a block: extrinsics, attestations, heartbeats and evidence, their signature checks, their gossip.
+"""The entries that wait for a block: extrinsics, attestations, heartbeats and evidence, their checks and their gossip.
 
 In reading order:
 
-* `refusal`: why the pool does not take something
-* `pooled`: an extrinsic in the pool, and what a step of the queue did
-* `bans`: what was invalid a moment ago; pure
-* `transaction_queue`: the extrinsics that wait: who is ready, who leaves when it is full; pure
-* `verify_worker`, `verifier`: signatures, checked in a process of its own and remembered
-* `relay`: extrinsics that were admitted, to peers that have not seen them
-* `arrivals`: extrinsics that wait to be judged, those of each source in turn
+* `refusal`: the reasons for which a pool refuses an entry
+* `pooled`: an extrinsic in the pool, and the result of a step of the queue
+* `bans`: entries that were invalid shortly before; pure
+* `transaction_queue`: the extrinsics that wait: order, limits, eviction; pure
+* `verify_worker`, `verifier`: signature checks in a separate process, and remembered results
+* `relay`: gossip of admitted extrinsics to peers that have not seen them
+* `arrivals`: extrinsics that wait for a check, in turn by source
 * `manners`: the cost of each peer's refused messages, and the peers ignored for it; pure
-* `entrance`: the two stages of the way in: before a signature is checked and after it
+* `entrance`: the two stages of admission: before and after the signature check
 * `judged_state`: the state on which a pool judges messages
 * `gossip_pool`: messages of one kind, taken from peers and passed on
-* `transaction_pool`: the rules of the way into the queue, and what becomes of it when the chain moves
+* `transaction_pool`: the admission rules of the queue, and its changes when the chain moves
 * `attestation_pool`: the same for execution attestations
-* `heartbeat_pool`: the same for signs of life
+* `heartbeat_pool`: the same for heartbeats
 * `evidence_pool`: the same for evidence of offences
-* `pools`: all of it, put together
+* `pools`: all pools, put together
 """

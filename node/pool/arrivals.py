@@ -1,8 +1,8 @@
-"""Extrinsics that wait to be judged, by who brought them, served in turn.
+"""Extrinsics that wait for a check, served in turn by source.
 
-Invariant: every source, this node's users together being one, has a queue of its own, bounded in count and
-bytes, and one of each is served before a second of any; so whoever brings much waits behind himself alone. What a
-peer brings beyond that is dropped, this node's users wait.
+Invariant: every source has a queue of its own, bounded in count and bytes. This node's users are one source together.
+Each source is served once before any is served twice, so a busy source delays only itself. Extrinsics above a peer's
+bound are dropped. This node's users wait instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import trio
 from node.pool.refusal import Refusal
 
 SOURCE_COUNT_MAX = 4_096
-SOURCE_BYTES_MAX = 1024 * 1024  # 7,000 transfers, or 8 of the longest extrinsics
+SOURCE_BYTES_MAX = 1024 * 1024  # 7,000 transfers, or 8 extrinsics of the greatest length
 PEERS_BYTES_MAX = 32 * 1024 * 1024  # of all peers together
 Source: TypeAlias = "str | None"
 """A peer; None for this node's users."""
@@ -25,13 +25,13 @@ Source: TypeAlias = "str | None"
 
 @dataclass(slots=True, eq=False)
 class Submission:
-    """Extrinsics that somebody waits for together."""
+    """Extrinsics that one caller submitted together, and waits for."""
 
     missing: int
     done: trio.Event = field(default_factory=trio.Event)
 
     def note(self) -> None:
-        """One of them was judged."""
+        """Count one of them as judged."""
         self.missing -= 1
         if not self.missing:
             self.done.set()
@@ -39,7 +39,7 @@ class Submission:
 
 @dataclass(slots=True, eq=False)
 class Arrival:
-    """An extrinsic on its way into the pool; `refusal` is why it did not get there."""
+    """An extrinsic on its way into the pool; `refusal` is the reason why it did not enter."""
 
     raw: bytes
     source: Source
@@ -50,7 +50,7 @@ class Arrival:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """What one source brought."""
+    """The waiting extrinsics of one source."""
 
     arrivals: deque[Arrival] = field(default_factory=deque)
     size: int = 0
@@ -60,13 +60,13 @@ class _Queue:
 
 
 class Arrivals:
-    """All of them."""
+    """The waiting extrinsics of all sources."""
 
     def __init__(self) -> None:
         self._queues: dict[Source, _Queue] = {}
         self._turns: deque[Source] = deque()
         self._peers_size = 0
-        self._under_way: set[bytes] = set()  # what peers brought and nobody judged yet
+        self._under_way: set[bytes] = set()  # hashes of peers' extrinsics that are not judged yet
         self._filled = trio.Event()
         self._own_writers = trio.lowlevel.ParkingLot()
 
@@ -74,8 +74,8 @@ class Arrivals:
         return sum(len(queue.arrivals) for queue in self._queues.values())
 
     def offer(self, arrival: Arrival) -> bool:
-        """Take one of a peer; False when it is here already, or there is no room for it."""
-        # Every peer brings the same one within moments: it is judged once.
+        """Add a peer's extrinsic; False if it is already waiting or finds no room."""
+        # Every peer sends the same extrinsic within moments; the node judges it once.
         if arrival.extrinsic_hash in self._under_way or self._peers_size >= PEERS_BYTES_MAX:
             return False
         queue = self._queues.get(arrival.source)
@@ -87,14 +87,14 @@ class Arrivals:
         return True
 
     async def put(self, arrivals: Sequence[Arrival]) -> None:
-        """Take some of this node's users, in order, when there is room: together they may go over it once."""
+        """Add extrinsics of this node's users, in order, once there is room; a single call may exceed the bound."""
         while (queue := self._queues.get(None)) is not None and not queue.has_room():
             await self._own_writers.park()
         for arrival in arrivals:
             self._append(arrival)
 
     def take(self) -> Arrival | None:
-        """Return the next to be judged."""
+        """Return the next extrinsic to judge."""
         if not self._turns:
             return None
         source = self._turns.popleft()
@@ -113,13 +113,13 @@ class Arrivals:
         return arrival
 
     async def wait(self) -> None:
-        """Until there is one."""
+        """Wait until there is one."""
         if not self._turns:
             self._filled = trio.Event()
             await self._filled.wait()
 
     def judged(self, arrival: Arrival) -> None:
-        """It is in the pool, or `arrival.refusal` says why not."""
+        """Finish an arrival: it is in the pool, or `arrival.refusal` is set."""
         self._under_way.discard(arrival.extrinsic_hash)
         if arrival.submission is not None:
             arrival.submission.note()

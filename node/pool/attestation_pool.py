@@ -1,9 +1,9 @@
 """Execution attestations that wait for an author, from this node's own provider and from peers.
 
-Invariant: nothing enters that its market would never take in the best state, or that its key did not sign; one
-is kept for each step of each piece of work; count and bytes are bounded, over all kinds together. Markets are known as
-work sources alone. The pallet alone decides whether one may be attached, on the state that the block under
-construction starts from.
+Invariant: an attestation enters only if its market could take it in the best state, and its key signed it. The pool
+keeps one for each step of each piece of work. Count and bytes are bounded over all kinds together. The pool knows
+markets only as work sources. The pallet alone decides whether an attestation may be attached, on the state from which
+the block under construction starts.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from runtime.frame.runtime import Bound
 
 COUNT_MAX = 4_096
 BYTES_MAX = 4 * 1024 * 1024
-KEPT_BLOCKS = 256  # longer than any race; a provider sends again what a task still waits for
+KEPT_BLOCKS = 256  # longer than any race; a provider sends an attestation again that a task still waits for
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """An attestation, its length, and the height at which it came."""
+    """An attestation, its length, and the final height at its arrival."""
 
     signed: AnyAttestation
     size: int
@@ -67,7 +67,10 @@ class AttestationPool(Listener):
         blame: Blame,
         seconds: Seconds,
     ) -> None:
-        """`best` names the block on whose state arrivals are judged; `blame` and `seconds` are for `Spreading`."""
+        """Create the pool; `best` returns the id of the block on whose state arrivals are judged.
+
+        `blame` and `seconds` are for `Spreading`.
+        """
         self._chain = chain
         self._decode = chain.runtime.codecs.of(AttestationWire).decode
         self._judged = JudgedState(chain, best)
@@ -79,16 +82,16 @@ class AttestationPool(Listener):
     def __len__(self) -> int:
         return len(self._kept)
 
-    # --- in
+    # --- admission
 
     def submit(self, raw: bytes) -> bytes:
-        """Take one from this node's user -> its hash; raises `PoolRefusalError`."""
+        """Take an attestation of this node's user, and return its hash. Raise `PoolRefusalError` if it is refused."""
         self._add(raw)
         self._spreading.tell(raw)
         return blake2_256(raw)
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
-        """Take one from a peer, and pass it on."""
+        """Take an attestation from a peer, and pass it on."""
         self._spreading.hear(kind, payload, peer, lambda raw: self._add(raw, peer))
 
     def _add(self, raw: bytes, source: str | None = None) -> None:
@@ -102,7 +105,7 @@ class AttestationPool(Listener):
         signer = signed.statement.provider_key
         self._failed.refuse_more(source, signer, self._chain.parameters.epoch_of(self._chain.final.facts.height))
         problem = source_of(signed, self._judged.bound().pallets).lasting_problem(signed)
-        if problem == BAD_SIGNATURE:  # the statement names the key, so no state excuses it
+        if problem == BAD_SIGNATURE:  # the statement names the key, so no state can explain a bad signature
             self._failed.note(source, signer)
             raise ForgedError(INVALID, "Invalid Attestation", problem)
         if problem:
@@ -110,18 +113,18 @@ class AttestationPool(Listener):
         self._kept[place] = _Kept(signed, len(raw), self._chain.final.facts.height)
         self._bytes += len(raw)
 
-    # --- out
+    # --- inherents
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
-        """Yield the call that attaches everything admissible now, if there is anything. `bound` is left as it was."""
+        """Yield the call that attaches every valid attestation, if there is one. Leave `bound` unchanged."""
         chosen = self._admissible(bound)
         if chosen:
             yield Attestations.attach(attestations=tuple(chosen))
 
     def _admissible(self, bound: Bound) -> list[AnyAttestation]:
-        """Attach each one in turn, keep those that succeed, and undo it all.
+        """Attach each attestation in turn, keep those that succeed, and undo all changes.
 
-        Attaching one may close a race for another, or open the next step of a task.
+        One attestation may close a race for another, or open the next step of a task.
         """
         chosen: list[AnyAttestation] = []
         size, spent, room = 0, 0, bound[Attestations].room().ref_time
@@ -134,17 +137,17 @@ class AttestationPool(Listener):
                     weight = _weight_attached(bound, kept.signed)
                     if weight is None:
                         continue
-                    spent += weight.ref_time  # with what an inherent weighs besides, once for each: no more than room
+                    spent += weight.ref_time  # each includes an inherent's fixed weight: an upper bound
                     if spent > room:
                         break
                     chosen.append(kept.signed)
                     size += kept.size
-                raise _UndoError  # noqa: TRY301  # the one way to undo a transaction of the overlay
+                raise _UndoError  # noqa: TRY301  # the only way to undo a transaction of the overlay
         except _UndoError:
             return chosen
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """Forget what is in the chain, and what is too old."""
+        """Drop attestations that the final chain holds, and old ones."""
         for block in blocks:
             for signed in self._attached(block):
                 self._forget(order_key(signed))
@@ -157,7 +160,7 @@ class AttestationPool(Listener):
     # --- inside
 
     def _passed(self) -> list[OrderKey]:
-        """Statements that the best branch is past, by whatever was stated instead.
+        """Return the attestations that the best branch has overtaken with another statement.
 
         They would fill the pool for nothing, and be tried for each block.
         """
@@ -181,11 +184,11 @@ class AttestationPool(Listener):
 
 
 class _UndoError(Exception):
-    """Ends a trial."""
+    """A trial ends: undo its changes."""
 
 
 def _weight_attached(bound: Bound, signed: AnyAttestation) -> Weight | None:
-    """Attach one, and say what that weighed; None if it may not be attached now."""
+    """Attach one attestation and return its weight; None if it may not be attached yet."""
     try:
         with bound.overlay.transaction():
             return bound.dispatch(Attestations.attach(attestations=(signed,)), Unsigned()).actual_weight

@@ -1,7 +1,7 @@
-"""What was refused as invalid costs one look-up when it comes again.
+"""Bans for a short time: a second copy of an invalid extrinsic costs one look-up.
 
-Invariant: a list forgets its oldest entries first, and another list none: whoever has extrinsics banned by the
-thousand, which is free, ends no ban of a signer.
+Invariant: a full list forgets its oldest entries first, and no entry of another list. It is free to get thousands of
+extrinsics banned. Separate lists keep such a flood from ending the ban of a signer.
 
 Pure: the time is an argument, in seconds of any clock.
 """
@@ -14,29 +14,29 @@ from collections.abc import Callable
 from node.pool.refusal import BANNED, PoolRefusalError
 
 BAN_SECONDS = 120.0
-BANNED_LIMIT = 10_000  # of one list
+BANNED_LIMIT = 10_000  # in one list
 
 
 def brought_by(source: str | None, signer: bytes) -> bytes:
-    """Return the name of a signer as far as one source brings what it signed: others may bring it as well."""
+    """Return the name for a signer's extrinsics from one source: a ban leaves other sources of them unaffected."""
     return signer + (source or "").encode()
 
 
 class BanList:
-    """Names of one kind: hashes of extrinsics, or signers by who brings what they signed."""
+    """Banned names of one kind: hashes of extrinsics, or pairs of signer and source."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[bytes, float] = OrderedDict()
 
     def add(self, name: bytes, now: float) -> None:
-        """Refuse it for a while."""
+        """Ban a name for `BAN_SECONDS`."""
         self._until[name] = now + BAN_SECONDS
         self._until.move_to_end(name)
         while len(self._until) > BANNED_LIMIT:
             self._until.popitem(last=False)
 
     def refuse(self, name: bytes, now: Callable[[], float]) -> None:
-        """Raise if it is banned; what time it is, only where it matters."""
+        """Raise `PoolRefusalError` if the name is banned; `now` is called only for a name in the list."""
         banned_until = self._until.get(name)
         if banned_until is not None and banned_until > now():
             raise PoolRefusalError(

@@ -1,8 +1,8 @@
-"""The two stages of the way into the pool: at the door what needs no signature, behind the workers what needs one.
+"""The two stages of admission to the pool: checks without a signature, and checks after the workers' verdict.
 
-Invariant: extrinsics of one source enter in the order in which they came; a stage works for `TURN_SECONDS`, or
-for one extrinsic, and then everything else in this process has its turn; while workers check a batch the door looks at
-the next ones, at most `CHECKING_MAX` batches ahead; every arrival is told how it ended.
+Invariant: extrinsics of one source enter in the order of their arrival. A stage works for `TURN_SECONDS`, or for one
+extrinsic, then the other tasks of this process get a turn. While workers check a batch the first stage examines the
+next ones, at most `CHECKING_MAX` batches ahead. Every arrival gets its result.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from node.pool.verifier import BATCH_MAX, Claim, Verdicts, Verifier
 from runtime.cryptography.hashing import blake2_256
 from runtime.execution.pool_validation import Vouched
 
-TURN_SECONDS = 0.004  # a slot is a second at least, and votes wait no longer than this
+TURN_SECONDS = 0.004  # a slot is at least a second, and votes wait no longer than this
 CHECKING_MAX = 16
-BAD_SIGNATURE_SECONDS = 150e-6  # what a worker takes for one, on a slow machine
-BYTE_SECONDS = 6e-9  # what it takes to hash one of an extrinsic, and to pass it to a worker
+BAD_SIGNATURE_SECONDS = 150e-6  # a worker's time for one check on a slow machine
+BYTE_SECONDS = 6e-9  # the time to hash one byte of an extrinsic and pass it to a worker
 BAD_PROOF = Refusal(INVALID, "Invalid Transaction", "bad_proof")
 
 
 class Vetted(NamedTuple):
-    """What the door let through, and the signature that is still to be checked."""
+    """An arrival that passed the first stage, and the signature to check."""
 
     arrival: Arrival
     vouched: Vouched
@@ -37,17 +37,17 @@ class Vetted(NamedTuple):
 
 
 class Examiner(Protocol):
-    """Who knows the rules; both raise `PoolRefusalError`."""
+    """The rules of admission. Both methods raise `PoolRefusalError`."""
 
     def check_outside(self, arrival: Arrival) -> Vetted:
-        """Everything that needs neither signature nor call."""
+        """Check everything that needs neither the signature nor the call."""
 
     def enter(self, checked: Vetted, *, is_signed: bool) -> None:
-        """The rest, and into the pool."""
+        """Check the rest, and add the extrinsic to the pool."""
 
 
 class Entrance:
-    """Leads what arrives to the examiner, and what that says to whoever waits for it."""
+    """The path of arrivals to the examiner, and of its results to the waiting callers."""
 
     def __init__(self, examiner: Examiner, verifier: Verifier, blame: Blame, seconds: Seconds = perf_counter) -> None:
         self.arrivals = Arrivals()
@@ -59,7 +59,7 @@ class Entrance:
         self._send, self._receive = trio.open_memory_channel[tuple[list[Vetted], Verdicts]](CHECKING_MAX)
 
     async def submit(self, raws: list[bytes]) -> list[bytes | Refusal]:
-        """Judge what this node's users hand in together, in order -> for each its hash, or why not."""
+        """Judge extrinsics of this node's users, in order; return for each its hash or its refusal."""
         if not raws:
             return []
         submission = Submission(len(raws))
@@ -69,11 +69,11 @@ class Entrance:
         return [arrival.refusal or arrival.extrinsic_hash for arrival in arrivals]
 
     def offer(self, raw: bytes, peer: str, extrinsic_hash: bytes) -> bool:
-        """Take what a peer sent; False when it is dropped."""
+        """Take a peer's extrinsic; False if it is dropped."""
         return self._manners.is_heard(peer, self._seconds()) and self.arrivals.offer(Arrival(raw, peer, extrinsic_hash))
 
     async def run(self) -> None:
-        """Both stages, until cancelled."""
+        """Run both stages until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._serve_door)
             nursery.start_soon(self._serve_entry)
@@ -117,6 +117,7 @@ class Entrance:
         try:
             self._examiner.enter(checked, is_signed=is_signed)
         except PoolRefusalError as error:
+            # The worker's time is not measured here, so a bad signature is charged a fixed estimate.
             spent = self._seconds() - started if is_signed else BAD_SIGNATURE_SECONDS
             self._refuse(arrival, error.refusal, spent + len(arrival.raw) * BYTE_SECONDS)
             return

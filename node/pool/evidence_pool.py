@@ -1,8 +1,8 @@
-"""Evidence of offences that waits for an author: what this node saw itself, and what peers pass on.
+"""Evidence of offences that waits for an author: this node's own findings, and proofs from peers.
 
-Invariant: nothing enters that does not prove, by the sets of the best branch, an offence that is not punished
-yet; one proof is kept for each offender, so there are never more than validators whose offences still count; whether
-one may be attached is decided by the pallet alone, on the state that the block under construction starts from.
+Invariant: a proof enters only if, by the sets of the best branch, it proves an offence that is not punished yet. The
+pool keeps one proof for each offender, so it is bounded by the validators whose offences still count. The pallet alone
+decides whether a proof may be attached, on the state from which the block under construction starts.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from runtime.pallets.staking.trust_lock import PROOFS_MAX, NotAnOffence, TrustLo
 from runtime.pallets.staking.trust_stake import TrustStake
 
 OFFENDERS_MAX = VALIDATORS_MAX
-"""As many as the chain remembers; each needs a seat and a key that really signed twice."""
+"""The number of offenders that the chain remembers. Each one needs a seat and a key that really signed twice."""
 HEADERS = b""
-"""A stand-in for the author in the count of failed checks: reading the author is half the work."""
+"""A stand-in for the author in the count of failed checks: to read the author is half of a check's work."""
 Proof = DoubleHeader | DoubleProposal | DoubleBallot
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +49,10 @@ class EvidencePool(Listener):
         blame: Blame,
         seconds: Seconds,
     ) -> None:
-        """`best` names the block on whose state arrivals are judged; `blame` and `seconds` are for `Spreading`."""
+        """Create the pool; `best` returns the id of the block on whose state arrivals are judged.
+
+        `blame` and `seconds` are for `Spreading`.
+        """
         self._chain = chain
         self._judged = JudgedState(chain, best)
         self._final = JudgedState(chain, lambda: chain.final.facts.id)
@@ -61,15 +64,15 @@ class EvidencePool(Listener):
     def __len__(self) -> int:
         return len(self._kept)
 
-    # --- in
+    # --- admission
 
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
-        """Keep what this node saw, two headers of one slot, and pass it on."""
+        """Keep and pass on two headers of one slot that this node saw."""
         del author, slot
         self._submit(DoubleHeader(first, second))
 
     def on_evidence(self, accused: bytes, evidence: bytes) -> None:
-        """The same for proposals and votes."""
+        """Keep and pass on conflicting proposals or votes that this node saw."""
         del accused
         self._submit(EVIDENCE.decode(evidence))
 
@@ -106,7 +109,7 @@ class EvidencePool(Listener):
         try:
             return self._judged.bound()[TrustLock].judge(evidence)
         except NotAnOffence as error:
-            # Sets of the final state are those of every honest node. A peer may know later ones, and older ones.
+            # Every honest node knows the final state's sets. A peer may know later sets, and older ones.
             sets = self._final.bound()[TrustStake]
             is_known = all(sets.validators(epoch) for epoch in judging_epochs(evidence))
             kind = ForgedError if is_known else PoolRefusalError
@@ -114,10 +117,10 @@ class EvidencePool(Listener):
         except DispatchError as error:
             raise PoolRefusalError(INVALID, "Invalid Evidence", type(error).__name__) from error
 
-    # --- out
+    # --- inherents
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
-        """Yield the call that attaches what is good now, as far as there is room, if there is anything."""
+        """Yield the call that attaches the valid proofs, as far as there is room, if there is one."""
         pallet = bound[TrustLock]
         chosen: list[Proof] = []
         for offender in sorted(self._kept):
@@ -129,7 +132,7 @@ class EvidencePool(Listener):
             yield TrustLock.attach_evidence(proofs=tuple(chosen))
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """Forget what is punished or too old; once an epoch, tell the rest to whoever has come since."""
+        """Drop punished and old offences; once an epoch, send the other proofs to new peers."""
         final = blocks[-1]
         pallet = self._chain.runtime.at(final.state)[TrustLock]
         for offender, evidence in list(self._kept.items()):

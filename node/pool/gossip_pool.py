@@ -1,10 +1,14 @@
 """Messages of one kind that a pool takes from peers and passes on: heartbeats, attestations, evidence.
 
-Invariant: an id is looked up before anything else is done with a message; a message is passed on only after the
-pool took it, and never back to whom it came from; one that was refused is looked at again where it is told again upon
-another block, since its subject may have arrived, and a few times at most. A peer pays for forgeries (`manners`): the
-node does no more refused work for it than its share, and forgeries without good messages get it banned. Failed
-signatures are counted by sender and by the key's owner, and few are checked.
+Invariants:
+
+* The look-up of a message's id comes before any other work.
+* A message is passed on only after the pool took it, and never back to its source.
+* A refused message that comes again upon another best block is judged again, since its subject may have arrived; at
+  most `LOOKS_MAX` times.
+* A peer pays for forgeries (`manners`): refused messages of a peer use at most its share of CPU, and a peer with more
+  forgeries than good messages is banned.
+* Failed signature checks are counted by source and by the key's owner, and only a few are done.
 """
 
 from __future__ import annotations
@@ -25,10 +29,12 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
 
 LOOKS_MAX = 4
-"""At one message, which may cost a signature each time; a heartbeat is told so often, over an epoch."""
+"""The most judgements of one message, which may cost a signature check each. A heartbeat is sent so often over an
+epoch."""
 REFUSED_MAX = 4_096
 FAILED_CHECKS_MAX = 4
-"""Of one peer, for one owner's key, in an epoch: an honest peer brings a bad signature where a key has just changed."""
+"""The most failed checks of one peer for one owner's key in an epoch. An honest peer sends a bad signature right after
+a key change."""
 FAILED_CHECKS_REMEMBERED = 4_096
 _LOG = logging.getLogger(__name__)
 Heard = TypeVar("Heard")
@@ -36,14 +42,14 @@ Heard = TypeVar("Heard")
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A message that was not taken: upon which block, and how often."""
+    """A refused message: the best block at that time, and the number of judgements."""
 
     upon: bytes
     looks: int
 
 
 class FailedChecks:
-    """Counts each owner's invalid signatures, for each source, in one epoch."""
+    """The number of invalid signatures for each source and owner in one epoch."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[tuple[str | None, bytes], int] = OrderedDict()
@@ -65,12 +71,12 @@ class FailedChecks:
         key = source, owner
         self._counts[key] = self._counts.get(key, 0) + 1
         self._counts.move_to_end(key)
-        if len(self._counts) > FAILED_CHECKS_REMEMBERED:  # peer ids cost nothing: new ones fill no memory
+        if len(self._counts) > FAILED_CHECKS_REMEMBERED:  # peer ids are free, so new ones must not fill memory
             self._counts.popitem(last=False)
 
 
 class Spreading:
-    """One kind of message of one node, with a memory of its own."""
+    """The gossip of one kind of message of one node, with a memory of its own."""
 
     def __init__(
         self,
@@ -81,9 +87,10 @@ class Spreading:
         blame: Blame,
         seconds: Seconds,
     ) -> None:
-        """`upon` names the block on whose state messages are judged; `blame` hears of peers that send forgeries.
+        """Create it; `upon` returns the id of the block on whose state messages are judged.
 
-        `seconds` is the clock of the node's CPU (`node.p2p.meter`), by which refused work is measured.
+        `blame` receives the peers that send forgeries. `seconds` is the clock of the node's CPU (`node.p2p.meter`),
+        which measures refused work.
         """
         self._kind = kind
         self._peers = peers
@@ -95,7 +102,7 @@ class Spreading:
         self._refused: dict[bytes, _Refused] = {}
 
     def tell(self, raw: bytes) -> None:
-        """Tell peers what is this node's own; also when it is told again."""
+        """Send an own message to peers, also for a second time."""
         self._send(self._gossip.on_own(blake2_256(raw), self._peers.peer_ids()), raw)
 
     def hear(self, kind: FrameKind, raw: bytes, peer: str, take: Callable[[bytes], object]) -> None:
@@ -103,7 +110,7 @@ class Spreading:
         if kind is not self._kind:
             return
         begun = self._seconds()
-        # Before the id is remembered: another peer may bring the same message, and is heard.
+        # Before the id is remembered: another peer may send the same message, and must not be ignored.
         if not self._manners.is_heard(peer, begun):
             return
         identity = blake2_256(raw)
@@ -127,7 +134,7 @@ class Spreading:
         self._send(targets, raw)
 
     def _note_refused(self, identity: bytes) -> None:
-        """Remember it as one to be looked at again, behind all that were refused before."""
+        """Remember a message for another judgement, behind all earlier ones."""
         before = self._refused.pop(identity, None)
         self._refused[identity] = _Refused(self._upon(), 1 if before is None else before.looks + 1)
         if len(self._refused) > REFUSED_MAX:
@@ -139,7 +146,7 @@ class Spreading:
 
 
 def decoded(decode: Callable[[bytes], Heard], raw: bytes, name: str) -> Heard:
-    """Decode a message; `ForgedError` for other bytes."""
+    """Decode a message. Raise `ForgedError` if the bytes are invalid."""
     try:
         return decode(raw)
     except DecodeError as error:

@@ -1,8 +1,8 @@
 """Heartbeats that wait for an author, of this node's own candidates and from peers.
 
-Invariant: nothing enters that names no candidate, or another block than the one that is final here, or whose
-signature does not hold; one is kept for each candidate, so there are never more than candidates; whether one may be
-attached is decided by the pallet alone, on the state that the block under construction starts from.
+Invariant: a heartbeat enters only if it names a candidate, carries a valid signature, and does not contradict the final
+block at its height. The pool keeps one for each candidate, so it is bounded by their number. The pallet alone decides
+whether one may be attached, on the state from which the block under construction starts.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from runtime.pallets.staking.stakers import CANDIDATES_MAX
 from runtime.pallets.staking.trust_stake import TrustStake
 
 AHEAD_MAX = 64
-"""Blocks above the preferred tip of which a heartbeat may speak: its node may be further than this one."""
+"""The most blocks between the preferred tip and a later block in a heartbeat. Its node may be ahead of this one."""
 HEARTBEAT: Codec[Heartbeat] = codec(Heartbeat)
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptBeat:
-    """A heartbeat, and the session key that signed it: its candidate may have another one later."""
+    """A heartbeat and the session key that signed it: its candidate may change keys later."""
 
     heartbeat: Heartbeat
     session: bytes
@@ -55,7 +55,10 @@ class HeartbeatPool(Listener):
         blame: Blame,
         seconds: Seconds,
     ) -> None:
-        """`best` names the block on whose state arrivals are judged; `blame` and `seconds` are for `Spreading`."""
+        """Create the pool; `best` returns the id of the block on whose state arrivals are judged.
+
+        `blame` and `seconds` are for `Spreading`.
+        """
         self._chain = chain
         self._judged = JudgedState(chain, best)
         self._final = JudgedState(chain, lambda: chain.final.facts.id)
@@ -66,10 +69,13 @@ class HeartbeatPool(Listener):
     def __len__(self) -> int:
         return len(self._kept)
 
-    # --- in
+    # --- admission
 
     def submit(self, heartbeat: Heartbeat) -> None:
-        """Take one of this node's own; of an epoch's second one the first is told again. Raise `PoolRefusalError`."""
+        """Take and send an own heartbeat; for an epoch's second one, send the first one again.
+
+        Raise `PoolRefusalError` if it is refused.
+        """
         stash = heartbeat.seen.stash
         kept = self._kept.get(stash)
         if kept is None or self._epoch(kept.heartbeat.seen.number) < self._epoch(heartbeat.seen.number):
@@ -77,13 +83,13 @@ class HeartbeatPool(Listener):
         self._spreading.tell(HEARTBEAT.encode(self._kept[stash].heartbeat))
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
-        """Take one from a peer, and pass it on."""
+        """Take a heartbeat from a peer, and pass it on."""
         self._spreading.hear(
             kind, payload, peer, lambda raw: self._add(decoded(HEARTBEAT.decode, raw, "Heartbeat"), peer)
         )
 
     def _add(self, heartbeat: Heartbeat, source: str | None = None) -> None:
-        """Cheap checks come before the state is read, and that before the signature."""
+        """Add a heartbeat. Cheap checks come first, then reads of state, then the signature."""
         stash, number = heartbeat.seen.stash, heartbeat.seen.number
         kept = self._kept.get(stash)
         if kept is not None and self._epoch(kept.heartbeat.seen.number) >= self._epoch(number):
@@ -93,7 +99,10 @@ class HeartbeatPool(Listener):
         self._kept[stash] = KeptBeat(heartbeat, self._checked(heartbeat, source))
 
     def _checked(self, heartbeat: Heartbeat, source: str | None) -> bytes:
-        """The key that signed it; `PoolRefusalError` if it can never be attached on the best branch, now or soon."""
+        """Return the key that signed a heartbeat.
+
+        Raise `PoolRefusalError` if no block of the best branch can hold it soon.
+        """
         seen = heartbeat.seen
         best = self._judged.block()
         epoch, epoch_now = self._epoch(seen.number), self._epoch(best.facts.height)
@@ -107,7 +116,8 @@ class HeartbeatPool(Listener):
         if candidate is None:
             raise _invalid("no candidate")
         payload = heartbeat_payload(self._chain.genesis, seen)
-        # Before what excuses an honest peer: forgeries would hide behind a candidate that was heard already.
+        # Before the check that excuses an honest peer: otherwise forgeries would hide behind a candidate that was heard
+        # already.
         if not verify_ed25519(candidate.session_key, payload, heartbeat.signature):
             raise self._unsigned(heartbeat, payload, candidate.session_key, source)
         if stake.was_on_line(seen.stash, epoch):
@@ -120,7 +130,7 @@ class HeartbeatPool(Listener):
         It is a forgery, unless the final state's key made it.
         """
         former = self._final.bound()[TrustStake].candidates[heartbeat.seen.stash]
-        # A peer whose best block is older judges by the key that this candidate has just replaced.
+        # A peer with an older best block judges by the key that this candidate has just replaced.
         if (
             former is not None
             and former.session_key != key
@@ -130,10 +140,10 @@ class HeartbeatPool(Listener):
         self._failed.note(source, heartbeat.seen.stash)
         return ForgedError(INVALID, "Invalid Heartbeat", "bad signature")
 
-    # --- out
+    # --- inherents
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
-        """Yield the call that attaches everything that is good now, as far as there is room, if there is anything."""
+        """Yield the call that attaches the valid heartbeats, as far as there is room, if there is one."""
         pallet = bound[ImOnline]
         chosen: list[Heartbeat] = []
         for stash in self._in_turn(bound[TrustStake]):
@@ -148,16 +158,16 @@ class HeartbeatPool(Listener):
             yield ImOnline.attach(heartbeats=tuple(sorted(chosen, key=lambda each: each.seen.stash)))
 
     def _in_turn(self, stake: TrustStake) -> list[bytes]:
-        """Whose come first: where more wait than a block holds, those with the most behind them.
+        """Return the stashes in the order of their heartbeats: if too many wait, those with the most stake first.
 
-        Else many candidates with the least bond would keep out who could be elected, in epochs of few blocks.
+        Otherwise many candidates with the least bond would keep out electable ones, in epochs of few blocks.
         """
         if len(self._kept) <= HEARTBEATS_MAX:
             return sorted(self._kept)
         return sorted(self._kept, key=lambda stash: (-stake.behind(stash), stash))
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """Forget those of epochs that are over, whose candidates were heard, or gave up, or have another key."""
+        """Drop heartbeats of past epochs, and of candidates that were heard, withdrew or changed keys."""
         final = blocks[-1]
         epoch = self._epoch(final.facts.height)
         stake = self._chain.runtime.at(final.state)[TrustStake]
@@ -166,7 +176,7 @@ class HeartbeatPool(Listener):
                 del self._kept[stash]
 
     def _is_settled(self, stake: TrustStake, kept: KeptBeat) -> bool:
-        """By a final state; an own one is made anew where it is still needed."""
+        """Return True if a final state makes a heartbeat useless; the heart makes another where one is needed."""
         seen, candidate = kept.heartbeat.seen, stake.candidates[kept.heartbeat.seen.stash]
         if candidate is None or candidate.session_key != kept.session:
             return True
@@ -175,7 +185,7 @@ class HeartbeatPool(Listener):
         return seen.number <= self._chain.final.facts.height and self._chain.storage.id_at(seen.number) != seen.block
 
     def _epoch(self, height: int) -> int:
-        """Return the epoch that is open after a block: what a heartbeat that names it counts for."""
+        """Return the epoch in which a heartbeat that names block `height` counts: the one that is open after it."""
         return self._chain.parameters.epoch_of(height + 1)
 
 

@@ -1,7 +1,7 @@
-"""The state on which a pool judges messages: that of the best block, bound once for many of them.
+"""The state on which a pool judges messages: the best block's, bound once for many of them.
 
-Invariant: the pool never writes to it. It is renewed with the best block, and after `READS_MAX` messages, because reads
-on behalf of strangers stay in its memory.
+Invariant: the pool never writes to the state. It is bound again at a new best block, and after `READS_MAX` messages:
+values that strangers' messages read stay in its memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class JudgedState:
     """The best block of one node, as one pool reads it."""
 
     def __init__(self, chain: Chain, best: Callable[[], bytes]) -> None:
-        """`best` names the block on whose state messages are judged."""
+        """Create it; `best` returns the id of the block on whose state messages are judged."""
         self._chain = chain
         self._best = best
         self._bound: Bound | None = None
@@ -26,7 +26,7 @@ class JudgedState:
         self._reads = 0
 
     def block(self) -> ExecutedBlock:
-        """Return the best block, or the final one if the best is gone."""
+        """Return the best block, or the final one if the tree no longer holds the best."""
         return self._chain.get(self._best()) or self._chain.final
 
     def block_id(self) -> bytes:
@@ -34,7 +34,7 @@ class JudgedState:
         return self.block().facts.id
 
     def bound(self) -> Bound:
-        """Return the pallets over its state, for reading only."""
+        """Return the pallets over the block's state, for reading only."""
         block = self.block()
         if self._bound is None or self._of != block.facts.id or self._reads >= READS_MAX:
             self._bound, self._of, self._reads = self._chain.runtime.at(block.state), block.facts.id, 0

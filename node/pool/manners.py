@@ -1,11 +1,11 @@
 """The cost of refused messages of one kind, and the peers that this node ignores for it.
 
 Invariant: refused messages of a peer take at most `REFUSED_SHARE` of this node's CPU, and those of all peers
-`REFUSED_SHARE_OF_ALL`; beyond it the node looks at none of them. Honest peers check what they pass on, so a peer is
-blamed for forgeries when it sends more of them than good messages. Known messages do not count as good: they cost a
-peer nothing, and it could forge as much as it likes beside them.
+`REFUSED_SHARE_OF_ALL`. Beyond its share the node drops a peer's messages unread. Honest peers check messages before
+they pass them on. A peer is therefore blamed for forgeries when it sends more forgeries than good messages. Known
+messages do not count as good: they cost a peer nothing, and would cover any number of forgeries.
 
-Pure: the time is an argument, in seconds of any monotonic clock, and so is what a refusal took.
+Pure: the time is an argument, in seconds of any monotonic clock, and so is the CPU time of a refusal.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ REFUSED_BURST_SECONDS = 0.05
 REFUSED_SHARE_OF_ALL = 0.1
 REFUSED_BURST_OF_ALL_SECONDS = 0.25
 FORGED_PER_BLAME = 8
-JUDGED_MAX = 1_024  # verdicts after which the older ones count half
+JUDGED_MAX = 1_024  # verdicts after which both counts are halved
 PEERS_REMEMBERED = 1_024
 Blame = Callable[[str, str], None]
 """(peer, reason): the peer sent forgeries, which no honest peer sends."""
 
 
 class _Record:
-    """One peer's."""
+    """The record of one peer."""
 
     def __init__(self, now: float) -> None:
         self.bucket = TokenBucket(REFUSED_SHARE, REFUSED_BURST_SECONDS, now)
@@ -42,27 +42,28 @@ class _Record:
 
 
 class Manners:
-    """Of all peers."""
+    """The records of all peers."""
 
     def __init__(self, now: float) -> None:
         self._records: OrderedDict[str, _Record] = OrderedDict()
         self._all = TokenBucket(REFUSED_SHARE_OF_ALL, REFUSED_BURST_OF_ALL_SECONDS, now)
 
     def is_heard(self, peer: str, now: float) -> bool:
-        """Return whether what it sends is looked at."""
+        """Return whether the node reads a peer's messages."""
         record = self._records.get(peer)
         if record is None:
             return True
         left = record.bucket.available(now)
-        # Many peers with a little each would together take everything: then those wait who took any.
+        # Many peers within their shares could together use up everything. Then the node ignores all peers that used
+        # some.
         return left > 0 and (self._all.available(now) > 0 or left >= REFUSED_BURST_SECONDS)
 
     def on_admitted(self, peer: str, now: float) -> None:
-        """It brought a good one."""
+        """Count a good message."""
         self._record(peer, now).count(good=1)
 
     def on_refused(self, peer: str, seconds: float, now: float, *, is_forged: bool) -> bool:
-        """It brought one that was refused after so long; whether the peer is to be blamed for it."""
+        """Count a refused message that took `seconds` of CPU; return True if the peer is to be blamed for it."""
         record = self._record(peer, now)
         record.count(forged=int(is_forged))
         record.bucket.spend(seconds, now)
@@ -73,7 +74,7 @@ class Manners:
         record = self._records.get(peer)
         if record is None:
             record = self._records[peer] = _Record(now)
-            if len(self._records) > PEERS_REMEMBERED:  # peer ids cost nothing: new ones fill no memory
+            if len(self._records) > PEERS_REMEMBERED:  # peer ids are free, so new ones must not fill memory
                 self._records.popitem(last=False)
         self._records.move_to_end(peer)
         return record

@@ -1,4 +1,4 @@
-"""An extrinsic in the pool, those of one sender, and what a step of the queue did to them."""
+"""An extrinsic in the pool, the extrinsics of one sender, and the result of a queue's step."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ FUTURE = "future"
 
 @record
 class PooledExtrinsic:
-    """A valid signed extrinsic: `priority` orders (what it pays), `expires_at` is the last height it may be in.
+    """A valid signed extrinsic; `expires_at` is the last height of a block that may hold it.
 
-    `fee`, in grains and with its tip, is what its sender must be able to pay besides the fees of its others.
+    `priority` orders by payment. The sender must be able to pay `fee` (grains, with the tip) beside the fees of its
+    other extrinsics.
     """
 
     extrinsic_hash: bytes
@@ -28,7 +29,7 @@ class PooledExtrinsic:
 
 @record
 class Admitted:
-    """What adding an extrinsic did to the pool."""
+    """The changes to the pool after an extrinsic was added."""
 
     status: str
     usurped: bytes | None = None
@@ -38,7 +39,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a new best block did to the pool; the `used` ones are in a block."""
+    """The changes to the pool after a new best block; the block's chain holds the `used` extrinsics."""
 
     promoted: tuple[bytes, ...] = ()
     demoted: tuple[bytes, ...] = ()
@@ -48,9 +49,9 @@ class Settled:
 
 @dataclass(slots=True)
 class Sender:
-    """One account's extrinsics, what they pay together, and how often each nonce was replaced.
+    """The extrinsics of one account, the sum of their fees, and the number of replacements of each nonce.
 
-    Those with a nonce from `account_nonce` up to `ready_end`, exclusive, are ready.
+    Nonces from `account_nonce` up to `ready_end`, exclusive, are ready.
     """
 
     account_nonce: int
@@ -60,5 +61,5 @@ class Sender:
     replaced: dict[int, int] = field(default_factory=dict)
 
     def future_count(self) -> int:
-        """How many wait for a lower nonce."""
+        """Return the number of extrinsics that wait for a lower nonce."""
         return len(self.by_nonce) - (self.ready_end - self.account_nonce)

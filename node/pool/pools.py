@@ -1,7 +1,7 @@
-"""The pools of one node, put together, and the tasks that serve them.
+"""The pools of one node, put together, and their tasks.
 
-Invariant: extrinsics, attestations, heartbeats and evidence gossip by memories of their own, so a flood of one
-kind makes nobody forget what was seen of another.
+Invariant: extrinsics, attestations, heartbeats and evidence gossip with separate memories, so a flood of one kind does
+not erase the memory of another.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERIFY_WORKERS = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pools:
-    """The pool room; `verifier` remembers signatures for the chain too."""
+    """The pool room; `verifier` also serves the chain."""
 
     verifier: Verifier
     transactions: TransactionPool
@@ -39,13 +39,13 @@ class Pools:
     evidence: EvidencePool
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Check signatures and admit what arrives, in tasks of `nursery`."""
+        """Check signatures and admit arrivals, in tasks of `nursery`."""
         for _ in range(VERIFY_WORKERS):
             nursery.start_soon(self.verifier.run_worker)
         nursery.start_soon(self.transactions.run)
 
     def inherents(self, bound: Bound) -> Iterable[Call]:
-        """What an author attaches, in the order of the pallets; `bound` shows what was attached before."""
+        """Yield an author's inherents in the order of the pallets; `bound` reflects those attached before."""
         yield from self.evidence.inherents(bound)
         yield from self.attestations.inherents(bound)
         yield from self.heartbeats.inherents(bound)
@@ -61,9 +61,9 @@ def make_pools(
     on_status: OnStatus,
     seconds: Seconds,
 ) -> Pools:
-    """Empty pools; `preferred` is the tip of the moment, `on_status` hears what becomes of watched extrinsics.
+    """Create empty pools; `preferred` returns the tip, `on_status` receives the statuses of watched extrinsics.
 
-    `seconds` is the clock of the node's CPU, by which peers pay for what is refused.
+    `seconds` is the clock of the node's CPU, by which peers pay for refused messages.
     """
 
     def blame(peer: str, reason: str) -> None:

@@ -1,7 +1,7 @@
-"""Why a pool, or the node behind the RPC feed, does not do what it was asked.
+"""The refusals of a pool, or of the node behind the RPC feed.
 
-Invariant: the codes are those by which Substrate's clients recognise a failure; what is kept or sent is a
-`Refusal`, never an exception, whose frames would keep alive whatever was refused.
+Invariant: the codes are those by which Substrate's clients recognise a failure. Objects keep and send a `Refusal`,
+never an exception: an exception's frames would keep the refused objects alive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NO_ROOM = 1016
 
 
 class Refusal(NamedTuple):
-    """The answer is no; `code` is the JSON-RPC code that Substrate uses for this."""
+    """A refused request; `code` is Substrate's JSON-RPC code for the reason."""
 
     code: int
     text: str
@@ -25,7 +25,7 @@ class Refusal(NamedTuple):
 
 
 class PoolRefusalError(Exception):
-    """A `Refusal` on its way to whoever asked."""
+    """A `Refusal` as an exception, on its way to the caller."""
 
     def __init__(self, code: int, text: str, data: str = "") -> None:
         super().__init__(f"{text}: {data}" if data else text)
@@ -35,9 +35,9 @@ class PoolRefusalError(Exception):
 
     @property
     def refusal(self) -> Refusal:
-        """What may be kept of it."""
+        """The refusal without the exception's frames, which may be kept."""
         return Refusal(self.code, self.text, self.data)
 
 
 class ForgedError(PoolRefusalError):
-    """Refuses a message that an honest node refuses too, so none passes it on."""
+    """A message that every honest node refuses, so an honest peer never passes it on."""

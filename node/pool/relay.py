@@ -1,7 +1,7 @@
-"""Extrinsics on their way from the pool to peers.
+"""Gossip of extrinsics from the pool to peers.
 
-Invariant: an extrinsic is passed on only after it entered the pool, never back to whom it came from, and each
-one once; ids are looked up before anything else is done with a message.
+Invariant: an extrinsic is passed on once, only after it entered the pool, and never back to its source. The look-up of
+its id comes before any other work on a message.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from node.peers.peers import Peers
 
 
 class Relay:
-    """Passes on what was admitted."""
+    """The gossip of admitted extrinsics."""
 
     def __init__(self, peers: Peers, gossip: Gossip) -> None:
         self._peers = peers
         self._gossip = gossip
 
     def has_passed_on(self, extrinsic_hash: bytes) -> bool:
-        """Return whether an extrinsic was here lately: then it was judged, and told to whoever lacked it."""
+        """Return whether an extrinsic was here recently: then it was judged, and sent to peers that lacked it."""
         return extrinsic_hash in self._gossip.seen
 
     def pass_on(self, extrinsic_hash: bytes, raw: bytes, source: str | None) -> None:
-        """It is in the pool: tell the others. `source` is the peer that it came from, None for this node's user."""
-        # No frame carries it: it waits for a block of this node's own.
+        """Send an admitted extrinsic to peers; `source` is the peer that sent it, None for this node's user."""
+        # No gossip frame can carry it, so it waits for a block of this node's own.
         if len(raw) > MAX_SMALL_PAYLOAD_BYTES:
             return
         targets: tuple[str, ...] | None

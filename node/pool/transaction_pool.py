@@ -1,8 +1,8 @@
-"""From bytes that somebody sent to a place in the queue, and what becomes of the queue when the chain moves.
+"""The admission of extrinsics to the queue, and the queue's changes when the chain moves.
 
-Invariant: nothing enters the queue before signer, nonce and the least fee were found good on the preferred
-tip's state, then the signature, then the call, in this order, so that the cheap refusals come first and nobody has a
-call decoded whose signature does not hold; what failed is banned for a while. Only what is ready is passed on.
+Invariant: an extrinsic enters the queue after checks in this order: signer, nonce and least fee on the preferred tip's
+state, then the signature, then the call. Cheap refusals come first, and no call is decoded before its signature holds.
+An extrinsic that fails is banned for a while. Only ready extrinsics are passed on.
 """
 
 from __future__ import annotations
@@ -43,37 +43,36 @@ from runtime.pallets.system import System
 WATCHED_MAX = 50_000
 REVALIDATED_PER_BLOCK = 128
 ACCOUNT_BYTES = 32
-FORESEEN_FRAMES_MAX = 64  # beyond this the workers are too far behind for a guess: some 16,000 signatures, a second
-LONG_BYTES = 4_096  # a call of this length takes some 2 ms to decode
-REVERTED = "a reverted block"  # in the place of a peer
+FORESEEN_FRAMES_MAX = 64  # beyond this the workers are too far behind for guesses: about 16,000 signatures, a second
+LONG_BYTES = 4_096  # a call of this length takes about 2 ms to decode
+REVERTED = "a reverted block"  # a source in place of a peer
 _LOG = logging.getLogger(__name__)
 
 OnStatus: TypeAlias = Callable[[bytes, str, "bytes | None"], None]
-"""(extrinsic hash, status, block id or None): what happened to an extrinsic that somebody watches."""
+"""(extrinsic hash, status, block id or None): a change in the status of an extrinsic that a client watches."""
 
 
 @record
 class Held:
-    """An extrinsic in the pool, decoded, and the claim that was checked on its way in."""
+    """An extrinsic in the pool, decoded, and the claim that was checked at its admission."""
 
     extrinsic: Extrinsic
     claim: Claim
     is_long: bool = False
-    """Whether to decode it again would cost milliseconds."""
+    """True if decoding it again would cost milliseconds."""
 
     def verified_or(self, verify: VerifySignature) -> VerifySignature:
-        """`verify`, which is not asked when the message is the one whose signature was checked already."""
+        """Return `verify`, bypassed for the claim that was checked at admission."""
         return partial(self._verify, verify)
 
     def _verify(self, verify: VerifySignature, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
-        # On another fork the block of birth differs, and the message with it.
+        # On another fork the block of birth differs, and the signed message with it.
         return (scheme, signer, payload, signature) == self.claim or verify(scheme, signer, payload, signature)
 
 
-# Blocks that will be executed soon: what can be found out about their extrinsics before their turn comes.
-#
-# Always: execution gets the verdicts and values that it would come to itself; what is not known yet, or was guessed
-# wrongly (an extrinsic is born in a block that is not known here, say), it finds out as if nobody had looked.
+# Blocks that are about to be executed: results about their extrinsics, computed in advance.
+# Invariant: execution gets the verdicts and values that it would compute itself. It computes results itself that are
+# missing or guessed wrongly, such as for an extrinsic with a birth block that this node does not know.
 def foresee(raws: Iterable[bytes], payload: Callable[[Authorization], bytes], verifier: Verifier) -> Foreseen:
     """Open the extrinsics of a block, and have the workers check their signatures."""
     envelopes: dict[bytes, Envelope] = {}
@@ -83,7 +82,7 @@ def foresee(raws: Iterable[bytes], payload: Callable[[Authorization], bytes], ve
             envelope = open_envelope(raw)
             who = envelope.authorization
             message = payload(who)
-        except (DecodeError, InvalidTransaction):  # an inherent, junk, or of an unknown birth: execution judges it
+        except (DecodeError, InvalidTransaction):  # an inherent, junk, or an unknown birth: execution judges it
             continue
         envelopes[raw] = envelope
         claims.append(Claim(who.signature.scheme, who.signer, message, who.signature.signature))
@@ -93,7 +92,7 @@ def foresee(raws: Iterable[bytes], payload: Callable[[Authorization], bytes], ve
 
 
 class _Opened:
-    """Extrinsics whose outside is decoded."""
+    """Extrinsics with a decoded envelope."""
 
     def __init__(self, envelopes: dict[bytes, Envelope]) -> None:
         self._envelopes = envelopes
@@ -104,7 +103,7 @@ class _Opened:
 
 
 class _Signatures:
-    """Signatures on their way through the workers."""
+    """Signatures that the workers check."""
 
     def __init__(self, claims: list[Claim], verdicts: Verdicts, verify: VerifySignature) -> None:
         self._positions = {claim.signature: position for position, claim in enumerate(claims)}
@@ -116,13 +115,13 @@ class _Signatures:
         position = self._positions.get(signature)
         if position is None or not self._verdicts.valid[position]:
             return self._verify(scheme, signer, payload, signature)
-        # One signature may stand under several messages: the verdict is that of the claim, whole.
+        # A block can put one signature under several messages, so the verdict holds for the whole claim only.
         claim = scheme, signer, payload, signature
         return claim == self._claims[position] or self._verify(*claim)
 
 
 class TransactionPool(Listener):
-    """The pool of one node, over the state of the preferred tip; `queue` holds what is in it."""
+    """The pool of one node, over the state of the preferred tip; `queue` holds the extrinsics."""
 
     def __init__(
         self,
@@ -135,7 +134,7 @@ class TransactionPool(Listener):
         blame: Blame = lambda *_: None,
         seconds: Seconds = perf_counter,
     ) -> None:
-        """`blame` hears of peers that send what no honest one does; by `seconds` they pay for what is refused."""
+        """Create the pool; `blame` receives the peers that send forgeries, `seconds` measures refused work."""
         self.queue = TransactionQueue()
         self._banned_signers = BanList()
         self.entrance = Entrance(self, verifier, blame, seconds)
@@ -147,17 +146,17 @@ class TransactionPool(Listener):
         self._set_tip(chain.final)
         self._best = chain.final
         self._turn = 0  # of the revalidation: a position in the queue
-        self._told: dict[bytes, None] = {}  # blocks above the final one of which `in_block` was told
+        self._told: dict[bytes, None] = {}  # blocks above the final one whose extrinsics were reported `in_block`
         self._held: dict[bytes, Held] = {}
         self._watched: OrderedDict[bytes, None] = OrderedDict()
         self._account = chain.runtime.item(System.account)
 
-    # --- in
+    # --- admission
 
     async def submit(self, raw: bytes) -> bytes:
-        """Take an extrinsic of this node's user -> its hash; raises `PoolRefusalError`.
+        """Take an extrinsic of this node's user, return its hash, and report its status from here on.
 
-        Its status is told from now on.
+        Raise `PoolRefusalError` if it is refused.
         """
         extrinsic_hash = blake2_256(raw)
         is_new = extrinsic_hash not in self._watched
@@ -168,7 +167,8 @@ class TransactionPool(Listener):
         try:
             (outcome,) = await self.submit_many([raw])
         finally:
-            # Refused ones, which are free, pushed out those of others; one that somebody watches already stays.
+            # Otherwise refused extrinsics, which are free, would push out those of others. An extrinsic that a client
+            # already watches stays.
             if is_new and not isinstance(outcome, bytes):
                 self._watched.pop(extrinsic_hash, None)
         if isinstance(outcome, Refusal):
@@ -176,35 +176,35 @@ class TransactionPool(Listener):
         return outcome
 
     async def submit_many(self, raws: list[bytes]) -> list[bytes | Refusal]:
-        """Take extrinsics of this node's users, in order -> for each its hash, or why not.
+        """Take extrinsics of this node's users, in order; return for each its hash or its refusal.
 
-        Nobody watches them: their statuses are not told.
+        Their statuses are not reported.
         """
         return await self.entrance.submit(raws)
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
-        """Take an extrinsic that a peer sent, unless it was judged already."""
+        """Take an extrinsic from a peer, unless it was already judged."""
         if kind is FrameKind.TX:
             extrinsic_hash = blake2_256(payload)
             if not (self._relay.has_passed_on(extrinsic_hash) or extrinsic_hash in self.queue):
                 self.offer(payload, peer, extrinsic_hash)
 
     def offer(self, raw: bytes, peer: str, extrinsic_hash: bytes) -> None:
-        """Take an extrinsic that a peer sent; dropped when it brings too much, or too much that is refused."""
+        """Take an extrinsic from a peer; it is dropped if the peer sends too much, or too much that is refused."""
         self.entrance.offer(raw, peer, extrinsic_hash)
 
     def foresee(self, raws: Iterable[bytes]) -> Foreseen | None:
-        """Have the signatures of a block checked that will be executed soon; a guess, so nothing waits for it."""
+        """Have the signatures of a block checked that is about to be executed; no caller waits for them."""
         if self._verifier.frames_waiting > FORESEEN_FRAMES_MAX:
             return None
         return foresee(raws, self._validator.payload, self._verifier)
 
     async def run(self) -> None:
-        """Admit what arrives, until cancelled."""
+        """Admit arrivals until cancelled."""
         await self.entrance.run()
 
     def check_outside(self, arrival: Arrival) -> Vetted:
-        """What can be said before the signature is checked; raises `PoolRefusalError`."""
+        """Check an arrival before its signature. Raise `PoolRefusalError` if it is refused."""
         self.queue.refuse_known(arrival.extrinsic_hash, self._now)
         try:
             envelope = open_envelope(arrival.raw)
@@ -225,35 +225,35 @@ class TransactionPool(Listener):
         except InvalidTransaction as error:
             self.queue.ban(extrinsic_hash, self._now())
             raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
-        except NodeError:  # the database, not the extrinsic
+        except NodeError:  # a fault of the database, not of the extrinsic
             raise
         except Exception as error:
             raise self._fault(extrinsic_hash) from error
 
     def enter(self, checked: Vetted, *, is_signed: bool) -> None:
-        """Decode the call of one that is signed, and take it in; raises `PoolRefusalError`."""
+        """Decode the call of a signed extrinsic, and add it to the queue. Raise `PoolRefusalError` if it is refused."""
         arrival, vouched, claim, tip = checked
         extrinsic_hash = arrival.extrinsic_hash
         if not is_signed:
             self.queue.ban(extrinsic_hash, self._now())
             raise PoolRefusalError(*BAD_PROOF)
-        if tip != self._tip.facts.id:  # it moved while the signature was checked
-            # Half of what arrives is under way when a slot begins: nothing of it is decoded a second time.
+        if tip != self._tip.facts.id:  # the tip moved during the signature check
+            # Half of the arrivals are in the workers when a slot begins; none of them is decoded a second time.
             vouched = self._vouch(extrinsic_hash, vouched.envelope)
             if vouched.payload != claim.payload:
                 raise PoolRefusalError(INVALID, "Invalid Transaction", "signed for another fork")
         self.queue.refuse_known(extrinsic_hash, self._now)
         by = brought_by(arrival.source, claim.signer)
-        self._banned_signers.refuse(by, self._now)  # what came with this one may have said enough
+        self._banned_signers.refuse(by, self._now)  # an extrinsic that was checked with it may have caused a ban
         nonce = vouched.envelope.authorization.extra.nonce
-        # It would be decoded for no fee: 64 of an account, its balance untouched, took 9 s of this node.
+        # Decoding it earns no fee: 64 such extrinsics of one account, its balance untouched, took 9 s of this node.
         if len(arrival.raw) >= LONG_BYTES and nonce > self.queue.next_nonce(claim.signer, vouched.account_nonce):
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "one so long does not wait for a lower nonce")
         try:
             self._take_in(arrival, vouched, claim)
         except PoolRefusalError:
-            # Nobody pays a fee for what we decoded: once is enough, of this signer and from there. Anybody may hand
-            # in what somebody signed, so what others bring of the signer's is listened to.
+            # Decoding it earned no fee, so one refusal bans the signer's extrinsics from this source. Anybody may hand
+            # in a signed extrinsic of others, so other sources of the same signer are unaffected.
             if len(arrival.raw) >= LONG_BYTES:
                 self.queue.ban(extrinsic_hash, self._now())
                 self._banned_signers.add(by, self._now())
@@ -278,11 +278,11 @@ class TransactionPool(Listener):
         if admitted.usurped is not None:
             self._held.pop(admitted.usurped, None)
             self._tell(admitted.usurped, "usurped", extrinsic_hash, last=True)
-            self.queue.ban(admitted.usurped, self._now())  # else who repeats it has it decoded again
+            self.queue.ban(admitted.usurped, self._now())  # otherwise a repeated copy would be decoded again
         if extrinsic_hash in admitted.dropped:
             raise PoolRefusalError(NO_ROOM, "Immediately dropped", "the pool is full of extrinsics that pay more")
         self._tell(extrinsic_hash, admitted.status)
-        # One that waits for a nonce may never be paid for: what it costs is this node's affair, not everybody's.
+        # An extrinsic that waits for a nonce may never pay. This node bears its cost and does not pass it to others.
         if admitted.status == READY:
             self._relay.pass_on(extrinsic_hash, arrival.raw, arrival.source)
         if admitted.promoted:
@@ -296,21 +296,24 @@ class TransactionPool(Listener):
             if isinstance(error, DecodeError):
                 raise PoolRefusalError(UNDECODABLE, "Extrinsic has invalid format", str(error)) from error
             raise PoolRefusalError(INVALID, "Invalid Transaction", str(error)) from error
-        except NodeError:  # the database, not the extrinsic
+        except NodeError:  # a fault of the database, not of the extrinsic
             raise
         except Exception as error:
             raise self._fault(extrinsic_hash) from error
 
     def _fault(self, extrinsic_hash: bytes) -> PoolRefusalError:
-        """Return a fault of our own, whatever it is, ends here: the task that admits serves everybody."""
+        """Ban an extrinsic that breaks this node, and return the refusal.
+
+        Any fault of our own ends here: the task that admits serves every source.
+        """
         _LOG.exception("extrinsic 0x%s breaks this node: banned", extrinsic_hash.hex())
         self.queue.ban(extrinsic_hash, self._now())
         return PoolRefusalError(INVALID, "Invalid Transaction", "it cannot be judged here")
 
-    # --- out
+    # --- reads
 
     def ready(self) -> Iterator[PooledExtrinsic]:
-        """What an author may take, in order."""
+        """Return the extrinsics that an author may take, in order."""
         return self.queue.ready()
 
     def held(self, extrinsic_hash: bytes) -> Held:
@@ -318,9 +321,9 @@ class TransactionPool(Listener):
         return self._held[extrinsic_hash]
 
     def pending(self) -> list[bytes]:
-        """What is not in the accepted block's chain yet.
+        """Return the extrinsics that the accepted block's chain does not hold yet.
 
-        In blocks above it, then the pool, ready ones in the order of a block.
+        First come those in blocks above it, then the pool's: ready ones in the order of a block, then future ones.
         """
         _, above = self._chain.path(self._best.facts.id, self._tip.facts.id)
         in_blocks = [raw for block in above for raw in self._signed_in(block)]
@@ -329,11 +332,11 @@ class TransactionPool(Listener):
         return in_blocks + ready + future
 
     def next_nonce(self, account: bytes, nonce: int) -> int:
-        """The first nonce from `nonce` on that nothing of an account uses, in the pool or in a block up to the tip."""
+        """Return the first nonce from `nonce` on that the account uses neither in the pool nor up to the tip."""
         return self.queue.next_nonce(account, max(nonce, self._nonce(account)))
 
     def drop_invalid(self, extrinsic_hash: bytes, reason: str) -> None:
-        """An author found it invalid, or it broke this node: out, and banned."""
+        """Remove and ban an extrinsic that an author found invalid, or that broke this node."""
         _LOG.info("extrinsic 0x%s leaves the pool: %s", extrinsic_hash.hex(), reason)
         self.queue.ban(extrinsic_hash, self._now())
         self._held.pop(extrinsic_hash, None)
@@ -342,7 +345,7 @@ class TransactionPool(Listener):
     # --- the chain moves
 
     def on_tip(self, block: bytes) -> None:
-        """Another block is the preferred tip: used extrinsics leave, those of reverted blocks come back."""
+        """Follow a new preferred tip: used extrinsics leave, extrinsics of reverted blocks return."""
         tip = self._chain[block]
         back, forth = self._chain.path(self._tip.facts.id, block)
         self._set_tip(tip)
@@ -358,7 +361,7 @@ class TransactionPool(Listener):
         self._revalidate()
 
     def on_accepted(self, block: bytes, *, reverted: bool) -> None:
-        """Another block is the accepted one, whose state clients read: what it took in is `in_block` from now on."""
+        """Follow a new accepted block, whose state clients read: report its extrinsics as `in_block`."""
         del reverted
         accepted = self._chain.get(block)
         if accepted is None:
@@ -366,7 +369,7 @@ class TransactionPool(Listener):
         back, forth = self._chain.path(self._best.facts.id, block)
         self._best = accepted
         for executed in back:
-            # Only of a block of which `in_block` was told can it be taken back.
+            # A block is reported `retracted` only if it was reported `in_block`.
             if executed.facts.id in self._told:
                 del self._told[executed.facts.id]
                 self._tell_all(executed, "retracted")
@@ -374,7 +377,7 @@ class TransactionPool(Listener):
             self._tell_in_block(executed)
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """Blocks became final, whether they were accepted before or not."""
+        """Report the extrinsics of final blocks, whether or not they were accepted before."""
         for executed in blocks:
             self._tell_in_block(executed)
             self._tell_all(executed, "finalized", last=True)
@@ -394,7 +397,7 @@ class TransactionPool(Listener):
         self._validator = TransactionValidator(self._chain.runtime, tip.state, tip.facts.id)
 
     def _take_back(self, raws: list[bytes]) -> None:
-        """Extrinsics of reverted blocks; their signatures are known to hold."""
+        """Take back extrinsics of reverted blocks; their signatures were checked."""
         for raw in raws:
             try:
                 self.enter(self.check_outside(Arrival(raw, REVERTED, blake2_256(raw))), is_signed=True)
@@ -402,7 +405,7 @@ class TransactionPool(Listener):
                 _LOG.debug("an extrinsic of a reverted block is not taken back: %s", refusal)
 
     def _revalidate(self) -> None:
-        """Judge some of the queue again, those whose turn it is: what became unpayable must not wait for an author."""
+        """Check a part of the queue again, in turn: an extrinsic that can no longer pay must not wait for an author."""
         hashes = self.queue.hashes()
         if self._turn >= len(hashes):
             self._turn = 0
@@ -429,7 +432,7 @@ class TransactionPool(Listener):
             self._tell(extrinsic_hash, "future")
 
     def _promote(self, hashes: Iterable[bytes]) -> None:
-        """Nothing stands before them any more: now the others hear of them too."""
+        """Report extrinsics that became ready, and pass them on to peers."""
         for extrinsic_hash in hashes:
             self._tell(extrinsic_hash, "ready")
             candidate = self.queue.get(extrinsic_hash)
@@ -439,12 +442,12 @@ class TransactionPool(Listener):
     def _forget(self, hashes: Iterable[bytes], why: str) -> None:
         for extrinsic_hash in hashes:
             held = self._held.pop(extrinsic_hash, None)
-            if held is not None and held.is_long:  # else who repeats it has it decoded again
+            if held is not None and held.is_long:  # otherwise a repeated copy would be decoded again
                 self.queue.ban(extrinsic_hash, self._now())
             self._tell(extrinsic_hash, why, last=True)
 
     def _signed_in(self, block: ExecutedBlock) -> tuple[bytes, ...]:
-        """What is not the author's own: inherents come first, and decoding 10,000 transfers would take 0.2 s."""
+        """Return a block's signed extrinsics: inherents come first, and decoding 10,000 transfers would take 0.2 s."""
         for position, raw in enumerate(block.extrinsics):
             if decode_extrinsic(self._chain.runtime, raw).authorization is not None:
                 return block.extrinsics[position:]
@@ -456,7 +459,7 @@ class TransactionPool(Listener):
             self._tell_all(block, "in_block")
 
     def _tell_all(self, block: ExecutedBlock, status: str, *, last: bool = False) -> None:
-        if not self._watched:  # as a rule: who submits in bulk asks for states, not for statuses
+        if not self._watched:  # the usual case: clients that submit in bulk read the state, not statuses
             return
         for raw in block.extrinsics:
             self._tell(blake2_256(raw), status, block.facts.id, last=last)

@@ -1,21 +1,22 @@
 """Extrinsics that wait for a block, in order.
 
-Invariant:
-* one extrinsic for each (sender, nonce); of one sender those without a gap from the account's nonce on are *ready*,
-  the rest *future*;
-* count, bytes, and count per sender stay within the limits below, whoever sends what: the lowest priority leaves
-  first, and of its sender the highest nonce, so that no gap opens;
-* who lets one of its extrinsics fail or expire keeps no more of those behind it than may wait for a nonce at all: else
-  extrinsics that can never be paid would fill the pool, at the price of the one before them;
-* the fees of a sender's extrinsics together, tips included, are no more than it can spend: room is never held by what
-  its holder could not pay for;
-* when too many wait for a nonce, one leaves of the sender that has the most of them, for one that pays more or whose
-  sender has fewer: no number of extrinsics of a few accounts keeps an honest one out;
-* a nonce is replaced a few times: each replacement costs every node its work and its sender only the last fee;
-* what was refused as invalid is banned for a while and costs one look-up when it comes again.
+Invariants:
 
-Pure: the caller checks signature and validity first, and says what the accounts' nonces are, which height and what
-time it is.
+* There is one extrinsic for each (sender, nonce). A sender's extrinsics without a gap after the account's nonce are
+  *ready*, the rest *future*.
+* Count, bytes, and count per sender stay within the limits below, for any input. The sender of the lowest priority
+  loses an extrinsic first, the one with its highest nonce, so that no gap opens.
+* If an extrinsic fails or expires, its sender keeps no more extrinsics behind it than may wait for a nonce at all.
+  Otherwise extrinsics that can never pay would fill the pool, at the price of one.
+* The fees of a sender's extrinsics together, tips included, are at most its spendable balance. Otherwise a sender could
+  occupy room that it cannot pay for.
+* If too many extrinsics wait for a nonce, the sender with the most of them loses one to a newcomer that pays more or
+  whose sender has fewer. A few accounts therefore cannot keep an honest one out.
+* A nonce can be replaced a few times only: each replacement costs every node its work, and the sender only the last
+  fee.
+* An extrinsic that was refused as invalid is banned for a while, and costs one look-up when it comes again.
+
+Pure: the caller checks signature and validity first, and passes the accounts' nonces, the height and the time.
 """
 
 from __future__ import annotations
@@ -33,51 +34,50 @@ BYTES_LIMIT = 20 * 1024 * 1024
 PER_SENDER_LIMIT = 1_024
 FUTURE_PER_SENDER_LIMIT = 64
 REPLACEMENTS_MAX = 8  # of one nonce of one sender
-_ALONE = {status: Admitted(status) for status in (READY, FUTURE)}  # nothing else moved: mostly so
-UNBOUNDED = 1 << 128  # more than any account can spend
-REPLACEMENT_PERCENT = 10  # how much more than the old priority a replacement must offer
+_ALONE = {status: Admitted(status) for status in (READY, FUTURE)}  # the frequent case: nothing else moved
+UNBOUNDED = 1 << 128  # more than any account's balance
+REPLACEMENT_PERCENT = 10  # the percentage by which a replacement's priority must exceed the old one
 
 
-# When the extrinsics in the pool expire: found by height, so that a new block costs nothing for those that stay.
-#
-# Always: what was added and not discarded since is found once, by the first height above its last one.
+# Expiry times by height: a new block costs nothing for the extrinsics that stay.
+# Invariant: each extrinsic that was added and not discarded is found once, by the first height above its last one.
 class Expiry:
-    """Extrinsics by the last height that they may be in."""
+    """Extrinsics by the last height of a block that may hold them."""
 
     def __init__(self) -> None:
         self._by_height: dict[int, dict[bytes, PooledExtrinsic]] = {}
 
     def add(self, candidate: PooledExtrinsic) -> None:
-        """It is in the pool."""
+        """Add an extrinsic of the pool."""
         self._by_height.setdefault(candidate.expires_at, {})[candidate.extrinsic_hash] = candidate
 
     def discard(self, candidate: PooledExtrinsic) -> None:
-        """It left."""
+        """Remove an extrinsic that left the pool."""
         same = self._by_height[candidate.expires_at]
         del same[candidate.extrinsic_hash]
         if not same:
             del self._by_height[candidate.expires_at]
 
     def below(self, height: int) -> list[PooledExtrinsic]:
-        """Those that no block from `height` on may hold, the earliest first."""
+        """Return the extrinsics that no block from `height` on may hold, the earliest first."""
         past = sorted(last for last in self._by_height if last < height)
         return [candidate for last in past for candidate in self._by_height[last].values()]
 
 
 class TransactionQueue:
-    """What is in the pool of one node."""
+    """The extrinsics in the pool of one node."""
 
     def __init__(self) -> None:
         self._senders: dict[bytes, Sender] = {}
         self._by_hash: dict[bytes, PooledExtrinsic] = {}
         self._expiry = Expiry()
-        # A heap of (priority, -arrival, hash); it may hold some that left.
+        # A heap of (priority, -arrival, hash). It may hold entries of extrinsics that left.
         self._cheapest: list[tuple[int, int, bytes]] = []
         self._arrivals = 0
         self._banned = BanList()
         self._bytes = 0
         self._future = 0
-        self._waiters: dict[bytes, None] = {}  # accounts of which something waited for a nonce; some may be done
+        self._waiters: dict[bytes, None] = {}  # accounts whose extrinsics waited for a nonce; some may no longer wait
 
     def __len__(self) -> int:
         return len(self._by_hash)
@@ -87,12 +87,12 @@ class TransactionQueue:
 
     @property
     def ready_count(self) -> int:
-        """How many could go into a block now."""
+        """The number of extrinsics that could enter a block."""
         return len(self._by_hash) - self._future
 
     @property
     def future_count(self) -> int:
-        """How many wait for a lower nonce."""
+        """The number of extrinsics that wait for a lower nonce."""
         return self._future
 
     @property
@@ -101,39 +101,43 @@ class TransactionQueue:
         return self._bytes
 
     def hashes(self) -> list[bytes]:
-        """Return every extrinsic in the pool, oldest first."""
+        """Return the hash of every extrinsic in the pool, oldest first."""
         return list(self._by_hash)
 
     def refuse_known(self, extrinsic_hash: bytes, now: Callable[[], float]) -> None:
-        """Raise when an extrinsic is in the pool or banned.
+        """Raise `PoolRefusalError` if an extrinsic is in the pool or banned.
 
-        Asked first, because it costs two look-ups and a signature 40 us; what time it is, only where it matters.
+        This check comes first: it costs two look-ups, a signature check 40 us. `now` is called only for a hash in the
+        ban list.
         """
         if extrinsic_hash in self._by_hash:
             raise PoolRefusalError(ALREADY_KNOWN, "Transaction is already in the pool", "0x" + extrinsic_hash.hex())
         self._banned.refuse(extrinsic_hash, now)
 
     def ban(self, extrinsic_hash: bytes, now: float) -> None:
-        """Remember an invalid extrinsic for a while."""
+        """Ban an invalid extrinsic for a while."""
         self._banned.add(extrinsic_hash, now)
 
     def is_sender(self, account: bytes) -> bool:
-        """Return whether something of this account is here."""
+        """Return whether the pool holds an extrinsic of this account."""
         return account in self._senders
 
     def get(self, extrinsic_hash: bytes) -> PooledExtrinsic | None:
-        """Return the one with that hash."""
+        """Return the extrinsic with a hash."""
         return self._by_hash.get(extrinsic_hash)
 
     def next_nonce(self, account: bytes, nonce: int) -> int:
-        """Return the first nonce from `nonce` on that nothing of an account has here."""
+        """Return the first nonce from `nonce` on without an extrinsic of the account in the pool."""
         sender = self._senders.get(account)
         while sender is not None and nonce in sender.by_nonce:
             nonce += 1
         return nonce
 
     def refuse_hopeless(self, account: bytes, nonce: int, priority_max: int) -> None:
-        """Raise when one with that nonce and at most that priority has no chance: asked before its signature is."""
+        """Raise `PoolRefusalError` if an extrinsic with at most this priority has no chance.
+
+        The caller asks before the signature check.
+        """
         sender = self._senders.get(account)
         if sender is None:
             return
@@ -144,9 +148,9 @@ class TransactionQueue:
             raise _full(f"the sender has {PER_SENDER_LIMIT} extrinsics in the pool already")
 
     def add(self, candidate: PooledExtrinsic, account_nonce: int, spendable: int = UNBOUNDED) -> Admitted:
-        """Take a valid extrinsic whose account is at `account_nonce` and can spend so much.
+        """Add a valid extrinsic; its account is at `account_nonce` and can spend `spendable` grains.
 
-        Raise `PoolRefusalError`.
+        Raise `PoolRefusalError` if its nonce is used, it cannot be paid, or it finds no room.
         """
         if candidate.nonce < account_nonce:
             raise PoolRefusalError(
@@ -161,6 +165,7 @@ class TransactionQueue:
             crowded_out = self._refuse_over_limit(candidate, sender)
         else:
             _refuse_replacement(candidate.priority, usurped, sender)
+            # The old extrinsic is counted before its removal, so that a replacement keeps its count even if it expires.
             self._take_out(usurped)
             sender.replaced[candidate.nonce] = sender.replaced.get(candidate.nonce, 0) + 1
         self._senders[candidate.sender] = sender
@@ -179,7 +184,7 @@ class TransactionQueue:
         return Admitted(status, usurped.extrinsic_hash if usurped else None, others, dropped)
 
     def remove(self, extrinsic_hash: bytes) -> Settled:
-        """Take one extrinsic out (it turned out to be invalid); those behind it become future."""
+        """Remove one invalid extrinsic; the sender's later ones become future."""
         candidate = self._by_hash.get(extrinsic_hash)
         if candidate is None:
             return Settled()
@@ -190,7 +195,7 @@ class TransactionQueue:
         return Settled(tuple(promoted), tuple(self._still_here(demoted)), (extrinsic_hash, *trimmed))
 
     def settle(self, nonces: Mapping[bytes, int], height: int) -> Settled:
-        """A new best block at `height`, after which accounts have these `nonces`: used and expired extrinsics leave."""
+        """Apply a new best block at `height` with the accounts' `nonces`: remove used and expired extrinsics."""
         promoted: list[bytes] = []
         demoted: list[bytes] = []
         trimmed: list[bytes] = []
@@ -204,7 +209,8 @@ class TransactionQueue:
             up, down = self._settle(account, nonces.get(account))
             promoted += up
             demoted += down
-        # Only whose extrinsic expired: a reverted block demotes honest extrinsics that the next one makes ready again.
+        # Only senders of an expired extrinsic: a reverted block demotes honest extrinsics that the next one makes ready
+        # again.
         for account in losers:
             trimmed += self._trim_future(account)
         self._assert_sums([*moved, *losers])
@@ -212,7 +218,7 @@ class TransactionQueue:
         return Settled(tuple(promoted), tuple(self._still_here(demoted)), (*dropped, *trimmed), tuple(used))
 
     def ready(self) -> Iterator[PooledExtrinsic]:
-        """In the order of a block: highest priority first, each sender's in the order of their nonces."""
+        """Yield the ready extrinsics, highest priority first and each sender's in the order of their nonces."""
         order = {extrinsic_hash: position for position, extrinsic_hash in enumerate(self._by_hash)}
         heads: list[tuple[int, int, PooledExtrinsic]] = []
         for sender in self._senders.values():
@@ -231,7 +237,7 @@ class TransactionQueue:
                 heapq.heappop(heads)
 
     def future(self) -> Iterator[PooledExtrinsic]:
-        """Those that wait for a lower nonce, oldest first."""
+        """Yield the extrinsics that wait for a lower nonce, oldest first."""
         for candidate in self._by_hash.values():
             sender = self._senders[candidate.sender]
             if not sender.account_nonce <= candidate.nonce < sender.ready_end:
@@ -240,8 +246,8 @@ class TransactionQueue:
     # --- inside
 
     def _refuse_over_limit(self, candidate: PooledExtrinsic, sender: Sender) -> PooledExtrinsic | None:
-        """Raise when there is no room; what leaves for it because too many wait for a nonce."""
-        # Without the limits per sender a single funded account could fill the pool, or all that waits for a nonce.
+        """Raise if there is no room; return an extrinsic that leaves because too many wait for a nonce."""
+        # Without the limits per sender, one funded account could fill the pool, or all places for future extrinsics.
         if len(sender.by_nonce) >= PER_SENDER_LIMIT:
             raise _full(f"the sender has {PER_SENDER_LIMIT} extrinsics in the pool already")
         crowded_out = None
@@ -251,14 +257,18 @@ class TransactionQueue:
             if self._future >= FUTURE_LIMIT:
                 crowded_out = self._crowded_out(candidate, sender)
         if len(self._by_hash) >= READY_LIMIT or self._bytes + len(candidate.raw) > BYTES_LIMIT:
-            # Who pays least leaves, its last nonce first: among a sender's own that may be the newcomer itself.
+            # The lowest priority leaves, its sender's last nonce first. Within one sender that could be the newcomer
+            # itself.
             cheapest = self._least()
             if cheapest is None or candidate.priority <= cheapest.priority or cheapest.sender == candidate.sender:
                 raise _full("the pool is full of extrinsics that pay more")
         return crowded_out
 
     def _crowded_out(self, candidate: PooledExtrinsic, sender: Sender) -> PooledExtrinsic:
-        """The last extrinsic of the sender that has the most waiting; raises when the candidate has no better claim."""
+        """Return the last extrinsic of the sender with the most future ones.
+
+        Raise `PoolRefusalError` if the candidate has no better claim than that extrinsic.
+        """
         counts = {
             account: self._senders[account].future_count() for account in self._waiters if account in self._senders
         }
@@ -288,7 +298,7 @@ class TransactionQueue:
             self._future += 1
             self._waiters[candidate.sender] = None
         heapq.heappush(self._cheapest, (candidate.priority, -self._arrivals, candidate.extrinsic_hash))
-        # Those that left are swept out once in a while: looking for each of them would cost a search.
+        # Entries of removed extrinsics are swept out from time to time: a search for each one would cost too much.
         if len(self._cheapest) > 2 * READY_LIMIT + len(self._by_hash):
             self._cheapest = [entry for entry in self._cheapest if entry[2] in self._by_hash]
             heapq.heapify(self._cheapest)
@@ -304,7 +314,7 @@ class TransactionQueue:
         return [extrinsic_hash for extrinsic_hash in hashes if extrinsic_hash in self._by_hash]
 
     def _assert_sums(self, accounts: Iterable[bytes]) -> None:
-        """The totals are what the senders say; of each sender only those that were touched are looked through."""
+        """Check the totals against the senders; only the touched senders are counted again."""
         assert 0 <= self._future <= len(self._by_hash), "what waits for a nonce is part of what is in the pool"
         assert self._bytes >= 0, "no extrinsic left the pool twice"
         assert self._by_hash or not (self._bytes or self._senders), "an empty pool holds nothing"
@@ -315,7 +325,7 @@ class TransactionQueue:
                 assert ready == sender.ready_end - sender.account_nonce, "ready nonces have no gap"
 
     def _take_out(self, candidate: PooledExtrinsic) -> None:
-        """Remove it from the maps; `_settle` must follow."""
+        """Remove an extrinsic from the maps; `_settle` must follow."""
         sender = self._senders[candidate.sender]
         del sender.by_nonce[candidate.nonce]
         del self._by_hash[candidate.extrinsic_hash]
@@ -325,7 +335,7 @@ class TransactionQueue:
         self._future -= candidate.nonce >= sender.ready_end or candidate.nonce < sender.account_nonce
 
     def _extend(self, sender: Sender) -> list[bytes]:
-        """Return an extrinsic was added: those that became ready. The short way of `_settle`, for the common case."""
+        """Return the extrinsics that became ready after an addition: a short form of `_settle` for the common case."""
         start = sender.ready_end
         while sender.ready_end in sender.by_nonce:
             sender.ready_end += 1
@@ -333,9 +343,9 @@ class TransactionQueue:
         return [sender.by_nonce[nonce].extrinsic_hash for nonce in range(start, sender.ready_end)]
 
     def _settle(self, account: bytes, account_nonce: int | None = None) -> tuple[list[bytes], list[bytes]]:
-        """Work out again which of a sender's extrinsics are ready.
+        """Compute again which of a sender's extrinsics are ready.
 
-        (hashes that became ready, hashes that no longer are).
+        Return (hashes that became ready, hashes that are no longer ready).
         """
         sender = self._senders[account]
         was_ready = {nonce for nonce in sender.by_nonce if sender.account_nonce <= nonce < sender.ready_end}
@@ -357,13 +367,13 @@ class TransactionQueue:
         return promoted, demoted
 
     def _trim_future(self, account: bytes) -> list[bytes]:
-        """Take out a sender's highest nonces until no more of them wait than may; what was taken out."""
+        """Remove and return a sender's highest nonces until the limits for future extrinsics hold."""
         trimmed: list[bytes] = []
         sender = self._senders.get(account)
         if sender is None:
             return trimmed
-        # A thousand ready extrinsics behind a first one that fails or expires become future at once, past the limits
-        # that hold at the door. Kept, they would fill the pool with what can never be paid, for the price of one.
+        # A thousand ready extrinsics behind a first one that fails or expires become future at once, past the limits at
+        # admission. Kept, they would fill the pool with extrinsics that can never pay, for the price of one.
         for nonce in sorted(sender.by_nonce, reverse=True):
             is_within = sender.future_count() <= FUTURE_PER_SENDER_LIMIT and self._future <= FUTURE_LIMIT
             if is_within or nonce < sender.ready_end:
@@ -379,7 +389,7 @@ class TransactionQueue:
         self._waiters.pop(account, None)
 
     def _least(self) -> PooledExtrinsic | None:
-        """What leaves next: the last extrinsic of the sender of the cheapest one."""
+        """Return the extrinsic with the lowest priority; its sender loses an extrinsic next."""
         while self._cheapest and self._cheapest[0][2] not in self._by_hash:
             heapq.heappop(self._cheapest)
         if not self._cheapest:
@@ -392,6 +402,7 @@ class TransactionQueue:
             cheapest = self._least()
             if cheapest is None:
                 break
+            # The sender's highest nonce leaves, so that no gap opens among its extrinsics.
             by_nonce = self._senders[cheapest.sender].by_nonce
             last = by_nonce[max(by_nonce)]
             self._take_out(last)

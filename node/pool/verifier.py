@@ -1,11 +1,11 @@
-"""Signatures of extrinsics: checked once, in worker processes, and remembered.
+"""Signature checks of extrinsics: each is done once, in worker processes, and remembered.
 
-Invariant: `verify` gives the verdict of `runtime.cryptography.signatures` and nothing else; a remembered
-verdict is one that was positive, and its key covers payload, signer and signature, so it can be used for no other
-extrinsic. Nonce, era and balance are never remembered: execution checks them again.
+Invariant: `verify` returns the verdict of `runtime.cryptography.signatures`. Only positive verdicts are remembered. The
+key of a remembered verdict covers payload, signer and signature, so it never applies to another extrinsic. Nonce, era
+and balance are never remembered: execution checks them again.
 
-A worker is fed ahead: it finds the next claims in its pipe while the node does something else, up to half of each slot
-long when it builds.
+A worker gets claims ahead of time. It finds the next ones in its pipe while the node does something else, such as
+building for up to half a slot.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from runtime.cryptography.signatures import Scheme
 
 REMEMBERED_MAX = 200_000
 BATCH_MAX = 256  # claims in one frame
-AHEAD_MAX = 32  # frames that a worker has before it: some 8,192 claims, half a second
-PIPE_BYTES = 1024 * 1024  # what Linux lets anybody have; its default of 64 KiB holds a single frame
-AT_ONCE_HERE = 16  # claims of a dead worker that this process checks before it looks after something else
+AHEAD_MAX = 32  # frames in advance for a worker: about 8,192 claims, half a second
+PIPE_BYTES = 1024 * 1024  # the most that Linux allows any user; its default of 64 KiB holds a single frame
+AT_ONCE_HERE = 16  # claims of a dead worker that this process checks before other tasks get a turn
 READ_BYTES = 64 * 1024
 RESTART_SECONDS = 0.1
 _SCHEME = tuple(bytes((scheme,)) for scheme in Scheme)
@@ -41,7 +41,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Claim(NamedTuple):
-    """`signature` by `signer` over `payload`."""
+    """The claim that `signature` is `signer`'s over `payload`."""
 
     scheme: Scheme
     signer: bytes
@@ -50,14 +50,14 @@ class Claim(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """What it is remembered by."""
-        # Scheme, signature and signer have fixed lengths, so the parts cannot be cut in two ways.
+        """The key of its remembered verdict."""
+        # Scheme, signature and signer have fixed lengths, so no two claims give the same bytes.
         return blake2_256(_SCHEME[self.scheme] + self.signature + self.signer + self.payload)
 
 
 @dataclass(slots=True, eq=False)
 class Verdicts:
-    """Verdicts that are on their way; `valid` has them once `wait` is over."""
+    """Pending verdicts; `valid` holds them after `wait`."""
 
     valid: list[bool]
     missing: int = 0
@@ -70,7 +70,7 @@ class Verdicts:
         return self.valid
 
     def note(self, found: Iterable[tuple[int, bool]]) -> None:
-        """Some of the missing verdicts, each with its position."""
+        """Store some of the missing verdicts, each with its position."""
         for position, valid in found:
             self.valid[position] = valid
             self.missing -= 1
@@ -87,11 +87,14 @@ class Verifier:
 
     @property
     def frames_waiting(self) -> int:
-        """How many frames no worker has yet: whoever asks for what is not urgent looks here first."""
+        """The number of frames that wait for a worker; callers with work that is not urgent check it first."""
         return self._send.statistics().current_buffer_used
 
     def verify(self, scheme: Scheme, signer: bytes, payload: bytes, signature: bytes) -> bool:
-        """`runtime.cryptography.signatures.VerifySignature`: checked here and now when it is not remembered."""
+        """Check a signature at once unless its verdict is remembered.
+
+        The form is `runtime.cryptography.signatures.VerifySignature`.
+        """
         claim = Claim(scheme, signer, payload, signature)
         key = claim.key
         if key in self._valid:
@@ -102,7 +105,7 @@ class Verifier:
         return valid
 
     def begin(self, claims: Sequence[Claim]) -> Verdicts:
-        """Have the workers check them; never waits, so the caller bounds how much is under way."""
+        """Send claims to the workers without waiting; the caller limits the number of pending claims."""
         verdicts = Verdicts([True] * len(claims))
         known = self._valid
         unknown = [
@@ -114,7 +117,7 @@ class Verifier:
         return verdicts
 
     def foresee(self, claims: Sequence[Claim]) -> Verdicts:
-        """The same for claims that nobody waits for: false until a worker found them valid, and not remembered."""
+        """Send claims whose verdicts are a guess for later: False until a worker confirms, and never remembered."""
         verdicts = Verdicts([False] * len(claims), len(claims))
         items = [_Item(claim, None, position) for position, claim in enumerate(claims)]
         for start in range(0, len(items), BATCH_MAX):
@@ -122,11 +125,11 @@ class Verifier:
         return verdicts
 
     async def prepare(self, claims: Sequence[Claim]) -> list[bool]:
-        """Return the same, and wait for it: this task waits, the loop does not."""
+        """Send claims to the workers and wait for their verdicts; only this task waits."""
         return await self.begin(claims).wait()
 
     async def run_worker(self) -> None:
-        """Keep one worker process busy; a new one takes over when it dies."""
+        """Keep one worker process busy, and start another when it dies."""
         while True:
             try:
                 await self._drive_worker()
@@ -161,7 +164,7 @@ class Verifier:
             await link.slots.acquire()
             frames = [await self._receive.receive()]
             link.under_way.append(frames[0])
-            # All at once: while the node imports block after block, this task has one turn between two of them.
+            # All at once: while the node imports blocks in sequence, this task has one turn between two of them.
             with suppress(trio.WouldBlock):
                 while True:
                     link.slots.acquire_nowait()
@@ -181,10 +184,10 @@ class Verifier:
         frame.verdicts.note((item.position, valid) for item, valid in found)
 
     async def _settle_here(self, link: _Link) -> None:
-        """Whatever killed the worker, those who wait get their verdict from this process."""
+        """Check a dead worker's claims in this process, so that every waiting caller gets its verdict."""
         for frame in link.under_way:
             for count, item in enumerate(frame.items):
-                if item.key is None:  # a guess, for which nobody waits
+                if item.key is None:  # a guess without a waiting caller
                     continue
                 if count % AT_ONCE_HERE == 0:
                     await trio.lowlevel.checkpoint()
@@ -192,7 +195,7 @@ class Verifier:
 
 
 class _Item(NamedTuple):
-    """A claim, what it is remembered by (None: not at all), and whose verdict it is."""
+    """A claim, the key of its remembered verdict (None: never remembered), and its position in `Verdicts`."""
 
     claim: Claim
     key: bytes | None
@@ -200,14 +203,14 @@ class _Item(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """Claims on their way through a worker together."""
+    """Claims that go through a worker together."""
 
     verdicts: Verdicts
     items: list[_Item]
 
 
 class _Link:
-    """A worker process, and what it was asked and has not answered; it answers in order."""
+    """A worker process, and its unanswered frames; the worker answers in order."""
 
     def __init__(self, process: trio.Process) -> None:
         assert process.stdin is not None
@@ -217,14 +220,14 @@ class _Link:
         self.under_way: deque[_Frame] = deque()
         self.slots = trio.Semaphore(AHEAD_MAX)
         self._unread = bytearray()
-        with suppress(OSError):  # many pipes of one user: the kernel then keeps the default
+        with suppress(OSError):  # fails if the user has many pipes: the kernel then keeps the default size
             fcntl.fcntl(cast("trio.lowlevel.FdStream", self._to).fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     async def ask(self, frames: list[_Frame]) -> None:
         await self._to.send_all(b"".join(map(_packed, frames)))
 
     async def answers(self) -> list[bytes]:
-        """Those that came; raises `EOFError` at the end of the worker."""
+        """Return the next answers. Raise `EOFError` at the end of the worker."""
         data = await self._from.receive_some(READ_BYTES)
         if not data:
             raise EOFError

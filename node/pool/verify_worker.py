@@ -1,7 +1,7 @@
-"""A process that checks signatures, batch after batch, so that the node's own loop never waits for one.
+"""A process that checks signatures in batches, so that the node's own loop never waits for one.
 
 Frames on stdin and stdout: a u32 big-endian length, then msgpack. In: a list of [scheme, public key, message,
-signature]; out: one byte for each, 1 for a valid one. It ends with its stdin, so it never outlives its node.
+signature]. Out: one byte for each, 1 for a valid one. The process ends with its stdin, so it never outlives its node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LENGTH = struct.Struct(">I")
 
 
 def verdicts(batch: bytes) -> bytes:
-    """Return the answer to one batch."""
+    """Return the answer to one batch: one byte for each signature."""
     return bytes(
         verify(Scheme(scheme), key, message, signature) for scheme, key, message, signature in msgpack.unpackb(batch)
     )
@@ -35,5 +35,5 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the node, which then closes our stdin
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the node, which then closes our stdin
     serve(sys.stdin.buffer, sys.stdout.buffer)
