@@ -1,8 +1,7 @@
-"""The node's answers to the RPC process: submissions, proofs, blocks too old for its copy, a look inside.
+"""The node's answers to the RPC process: submissions, proofs, blocks too old for its copy, figures of the node.
 
-Invariant: a request changes nothing but what `Submit`, `SubmitMany` and `SubmitAttestation` hand to the pools,
-and the keystore to which `RotateKeys` adds; what cannot be answered is a `PoolRefusalError` with the code that the
-client is shown.
+Invariant: a request changes only the pools (`Submit`, `SubmitMany`, `SubmitAttestation`) and the keystore
+(`RotateKeys`). A request that cannot be answered raises `PoolRefusalError` with the client's code.
 """
 
 from __future__ import annotations
@@ -22,36 +21,36 @@ from runtime.encoding.codec import codec
 from runtime.pallets.session_keys import KeysProof, SessionKeys
 
 OFFENCES_KEPT = 64
-PROOF_KEYS_MAX = 1_024  # 35 us each
+PROOF_KEYS_MAX = 1_024  # 35 us for each
 INVALID_PARAMS = -32602
 STATE_DISCARDED = 4003
 NO_KEYS = -32000
 ACCOUNT_BYTES = 32
 Rotate = Callable[[bytes], tuple[SessionKeys, KeysProof]]
-"""Makes new keys for an account."""
+"""A function that makes new keys for an account."""
 
 
 class Answers(Listener):
-    """Answers requests; keeps what it hears of offences for whoever wants to report them."""
+    """The answers to requests, and recent evidence of offences for reports."""
 
     def __init__(self, view: NodeView, polls: Callable[[], list[feed.Value]], rotate: Rotate | None = None) -> None:
-        """`polls` shows the last polls; `rotate` makes new keys, None for a node that only follows."""
+        """Create it; `polls` returns the last polls, `rotate` makes new keys (None for a node that only follows)."""
         self._view = view
         self._polls = polls
         self._rotate = rotate
         self._offences: deque[dict[str, feed.Value]] = deque(maxlen=OFFENCES_KEPT)
 
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
-        """Keep the evidence."""
+        """Keep the evidence of two headers."""
         evidence = EVIDENCE.encode(DoubleHeader(first, second))
         self._offences.append({"author": author, "slot": slot, "evidence": evidence})
 
     def on_evidence(self, accused: bytes, evidence: bytes) -> None:
-        """Keep that too."""
+        """Keep the evidence of conflicting proposals or votes."""
         self._offences.append({"author": accused, "evidence": evidence})
 
     async def answer(self, request: feed.Request) -> feed.Value:  # noqa: C901, PLR0912  # one case for each request
-        """Answer a request of the RPC process. Raise `PoolRefusalError`."""
+        """Answer a request of the RPC process. Raise `PoolRefusalError` if it cannot be answered."""
         view = self._view
         match request:
             case feed.Submit(_, extrinsic):
@@ -107,7 +106,7 @@ class Answers(Listener):
         return [certified, certificate, storage.header(certified) if certified is not None else None]
 
     def _handoffs(self, epoch: int, count: int) -> feed.Value:
-        """Without gaps: a chain that was begun by an older version of this program lacks the first ones."""
+        """Return handoffs without a gap: a chain that an older program began lacks the first ones."""
         found: list[feed.Value] = []
         for number in range(epoch, epoch + min(count, feed.HANDOFFS_MAX)):
             handoff = self._view.chain.storage.handoff(number)

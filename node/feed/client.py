@@ -1,8 +1,7 @@
-"""The RPC process's end of the feed (asyncio): frames in order, and requests that wait for their answer.
+"""The RPC process's end of the feed (asyncio): frames in order, and requests that wait for their answers.
 
-Invariant: `frames()` gives what the node says, in the order it was said, `Result` and `Refused` excepted,
-which go to whoever asked; when the link breaks every waiting request fails with `ConnectionError`, and so does
-`frames()`.
+Invariant: `frames()` yields the node's frames in order, except `RequestResult` and `Refused`, which go to their
+requests. If the link breaks, every waiting request and `frames()` raise `ConnectionError`.
 """
 
 from __future__ import annotations
@@ -17,29 +16,28 @@ from typing import Generic, TypeVar, cast
 from node.feed import messages as feed
 
 READ_BYTES = 256 * 1024
-PENDING_SECONDS = 0.25  # between two looks at the whole pool: megabytes, which take both processes tens of milliseconds
-SUBMIT_BYTES = 256 * 1024  # of extrinsics in one frame, a longer one excepted
-QUEUED_FRAMES = 4_096  # beyond this the reader waits, and the socket holds the node's feed back
+PENDING_SECONDS = 0.25  # between two reads of the whole pool: megabytes, which cost both processes tens of milliseconds
+SUBMIT_BYTES = 256 * 1024  # of extrinsics in one frame, unless a single one is longer
+QUEUED_FRAMES = 4_096  # beyond this the reader waits, and the socket slows down the node's feed
 
 
 Turn = Callable[[], AbstractAsyncContextManager[None]]
-"""What each question is asked within; it may wait before."""
+"""A context for each question; it may wait before it opens."""
 SubmissionTurn = Callable[[int, int], AbstractAsyncContextManager[None]]
-"""The same for so many extrinsics of so many bytes together; RequestRefusedError where too many wait already."""
+"""A context for (count, bytes) of extrinsics. RequestRefusedError if too many wait already."""
 
 
-# One question to the node for everybody who asks it at about the same time.
-#
-# Always: whoever asks gets an answer to a question that went out after it asked; one is under way at a time, and they
-# begin at least a pause apart, however many ask.
+# One question to the node for all callers who ask it at about the same time.
+# Invariant: a caller gets an answer to a question that was sent after its call. One question is under way at a time,
+# and questions start at least a pause apart, for any number of callers.
 T = TypeVar("T")
 
 
 class SharedAnswer(Generic[T]):
-    """The answers of `ask`."""
+    """The shared answers of `ask`."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], pause_seconds: float) -> None:
-        """At most one question in `pause_seconds`."""
+        """Create it, with at most one question in `pause_seconds`."""
         self._ask = ask
         self._pause_seconds = pause_seconds
         self._last = float("-inf")
@@ -47,23 +45,23 @@ class SharedAnswer(Generic[T]):
         self._next: asyncio.Task[T] | None = None
 
     async def get(self) -> T:
-        """Return the answer to the next question; raises what asking raises."""
+        """Return the answer to the next question. Raise the exceptions of `ask`."""
         if self._next is None or self._next.done():
             self._next = asyncio.create_task(self._answer())
             self._next.add_done_callback(_forget)
-        return await asyncio.shield(self._next)  # who goes away ends nobody else's wait
+        return await asyncio.shield(self._next)  # a caller that goes away cancels the wait of no other
 
     async def _answer(self) -> T:
         loop = asyncio.get_running_loop()
         async with self._turn:
             await asyncio.sleep(self._last + self._pause_seconds - loop.time())
             self._last = loop.time()
-            self._next = None  # who asks from now on wants to know what happened since
+            self._next = None  # later callers want to see later changes
             return await self._ask()
 
 
 def _forget(task: asyncio.Task[T]) -> None:
-    """Nobody may be left who would take the exception."""
+    """Retrieve the exception: there may be no caller left to take it, and asyncio logs unretrieved ones."""
     if not task.cancelled():
         task.exception()
 
@@ -79,12 +77,12 @@ class RequestRefusedError(Exception):
 
     @property
     def parts(self) -> tuple[int, str, str]:
-        """What it was made of."""
+        """The constructor's arguments."""
         return self.code, self.text, self.data
 
 
 class FeedClient:
-    """One link to the node. Make it with `connect`; read `frames()` in one task, ask from any."""
+    """One link to the node. Create it with `connect`, read `frames()` in one task, and send requests from any task."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -99,24 +97,24 @@ class FeedClient:
 
     @classmethod
     async def connect(cls, path: Path) -> FeedClient:
-        """Connect to the node's socket; raises `OSError` when there is none."""
+        """Connect to the node's socket. Raise `OSError` if there is none."""
         return cls(*await asyncio.open_unix_connection(str(path)))
 
     async def frames(self) -> AsyncIterator[feed.ToRpc]:
-        """Yield every frame but answers, in order; raises `ConnectionError` at the end of the link."""
+        """Yield every frame except answers, in order. Raise `ConnectionError` at the end of the link."""
         while (frame := await self._frames.get()) is not None:
             yield frame
         raise ConnectionError("the node closed the feed")
 
     async def submit(self, extrinsic: bytes) -> bytes:
-        """Hand an extrinsic to the node's pool -> its hash; its statuses will come among the frames."""
+        """Submit an extrinsic to the node's pool, and return its hash; its statuses come among the frames."""
         async with self._submission(1, len(extrinsic)):
             return cast("bytes", await self._ask(feed.Submit(next(self._numbers), extrinsic)))
 
     async def submit_many(self, extrinsics: Sequence[bytes]) -> list[bytes | RequestRefusedError]:
-        """Hand extrinsics to the node's pool, in order -> for each its hash, or why it was refused.
+        """Submit extrinsics to the node's pool, in order; return for each its hash or its refusal.
 
-        What comes after a part that the node has no time for is refused too: it is to enter after it.
+        If the node has no time for a part, all later parts are refused too, because they must enter after it.
         """
         outcomes: list[bytes | RequestRefusedError] = []
         for part in _parts(extrinsics):
@@ -124,13 +122,14 @@ class FeedClient:
                 async with self._submission(len(part), sum(map(len, part))):
                     answer = await self._ask(feed.SubmitMany(next(self._numbers), part))
             except RequestRefusedError as error:
-                # Of those before it some are in the pool: who is told that all were refused pays for them twice.
+                # Some of the earlier ones are in the pool. A caller that got a refusal for all would submit and pay
+                # twice.
                 return outcomes + [RequestRefusedError(*error.parts)] * (len(extrinsics) - len(outcomes))
             outcomes += map(_outcome, cast("list[bytes | Sequence[object]]", answer))
         return outcomes
 
     async def prove(self, block_id: bytes, keys: list[bytes]) -> list[bytes]:
-        """Trie nodes that prove `keys` in the state after that block."""
+        """Return the trie nodes that prove `keys` in the state after that block."""
         return cast("list[bytes]", await self._question(feed.Prove(next(self._numbers), block_id, keys)))
 
     async def pending(self) -> list[bytes]:
@@ -138,7 +137,7 @@ class FeedClient:
         return await self._pending.get()
 
     async def next_nonce(self, account: bytes, nonce: int) -> int:
-        """The first nonce from `nonce` on that nothing of the account uses, in the pool or above the best block."""
+        """Return the first nonce from `nonce` on that the account uses neither in the pool nor above the best block."""
         return cast("int", await self._question(feed.NextNonce(next(self._numbers), account, nonce)))
 
     async def peers(self) -> list[dict[str, feed.Value]]:
@@ -146,7 +145,7 @@ class FeedClient:
         return cast("list[dict[str, feed.Value]]", await self._question(feed.ListPeers(next(self._numbers))))
 
     async def block_at(self, block_id: bytes) -> tuple[bytes, list[bytes]] | None:
-        """Sealed header and extrinsics of a block the node has."""
+        """Return the sealed header and the extrinsics of a block that the node has."""
         value = await self._question(feed.BlockAt(next(self._numbers), block_id))
         return None if value is None else cast("tuple[bytes, list[bytes]]", tuple(cast("list[feed.Value]", value)))
 
@@ -155,25 +154,25 @@ class FeedClient:
         return cast("bytes | None", await self._question(feed.IdAt(next(self._numbers), height)))
 
     async def certificate_at(self, height: int) -> tuple[bytes, bytes, bytes] | None:
-        """Block id, certificate and sealed header of the lowest certified block at or above `height`."""
+        """Return block id, certificate and sealed header of the lowest certified block at or above `height`."""
         value = await self._question(feed.CertificateAt(next(self._numbers), height))
         return None if value is None else cast("tuple[bytes, bytes, bytes]", tuple(cast("list[feed.Value]", value)))
 
     async def handoffs(self, epoch: int, count: int) -> list[bytes]:
-        """Return the handoffs of ended epochs from `epoch` on, as they are encoded; `HANDOFFS_MAX` at most."""
+        """Return the encoded handoffs of ended epochs from `epoch` on, at most `HANDOFFS_MAX`."""
         return cast("list[bytes]", await self._question(feed.HandoffsFrom(next(self._numbers), epoch, count)))
 
     async def inspect(self, topic: str) -> feed.Value:
-        """What the node says about itself: "consensus", "polls", "pool" or "network"."""
+        """Return figures of the node: "consensus", "polls", "pool", "network" or "offences"."""
         return await self._question(feed.Inspect(next(self._numbers), topic))
 
     async def rotate_keys(self, owner: bytes) -> tuple[bytes, bytes]:
-        """New session and VRF keys of the node, and the proof that the account may register them, in SCALE."""
+        """Return new session and VRF keys of the node, and the proof that the account may register them, in SCALE."""
         answer = await self._question(feed.RotateKeys(next(self._numbers), owner))
         return cast("tuple[bytes, bytes]", tuple(cast("list[feed.Value]", answer)))
 
     async def submit_attestation(self, attestation: bytes) -> bytes:
-        """Hand a signed attestation to the node -> its id."""
+        """Submit a signed attestation to the node, and return its id."""
         return cast("bytes", await self._question(feed.SubmitAttestation(next(self._numbers), attestation)))
 
     async def close(self) -> None:
@@ -186,7 +185,7 @@ class FeedClient:
         return cast("list[bytes]", await self._ask(feed.Pending(next(self._numbers))))
 
     def ask_in_turn(self, turn: Turn, submission: SubmissionTurn) -> None:
-        """From now on ask each question within `turn()`, and hand in extrinsics within `submission(…)`."""
+        """Use `turn()` around each later question, and `submission(…)` around extrinsics."""
         self._turn, self._submission = turn, submission
 
     async def _question(self, request: feed.Request) -> feed.Value:
@@ -206,8 +205,8 @@ class FeedClient:
             answer = await future
         finally:
             self._waiting.pop(request.request_id, None)
-        # Raised here and kept nowhere: an exception within the future would hold this frame, and the frame the future,
-        # so that what was refused would lie in memory until the garbage is searched.
+        # Raised here and stored nowhere: an exception in the future would hold this frame, and the frame the future, so
+        # that a refused request would stay in memory until the garbage collector runs.
         if isinstance(answer, feed.Refused):
             raise RequestRefusedError(answer.code, answer.text, answer.data)
         return answer.value
@@ -222,7 +221,7 @@ class FeedClient:
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(ConnectionError("the node closed the feed"))
-            # The end must be heard, also by a reader that is behind: it loses a frame that it could use no more.
+            # The end must arrive even at a reader that is behind: it loses a frame that it can no longer use.
             if self._frames.full():
                 self._frames.get_nowait()
             self._frames.put_nowait(None)
@@ -242,7 +241,7 @@ def _at_once(_count: int, _size: int) -> AbstractAsyncContextManager[None]:
 
 
 def _parts(extrinsics: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """As many as may be in one frame, and no more bytes than others should have to wait for, or one."""
+    """Yield parts that fit a frame and do not delay other requests for long, at least one extrinsic each."""
     part: list[bytes] = []
     size = 0
     for extrinsic in extrinsics:

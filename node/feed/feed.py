@@ -1,7 +1,7 @@
 """The node's end of the feed, put together.
 
-Invariant: whatever is published between a reader's opening and its end reaches it in the order in which it
-happened, since all of it goes through the same `Readers`.
+Invariant: a reader gets all frames after its opening in the order of the events, because every frame goes through the
+same `Readers`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def make_feed(
     polls: Callable[[], list[Value]],
     rotate: Rotate | None,
 ) -> Feed:
-    """Return the feed of one node; `polls` shows the last polls, `rotate` makes new keys of a validator."""
+    """Return the feed of one node; `polls` returns the last polls, `rotate` makes new keys of a validator."""
     stream = Stream(view, description, readers.publish, is_read=lambda: len(readers) > 0)
     answers = Answers(view, polls, rotate)
     server = FeedServer(socket, readers, stream.opening, answers.answer)

@@ -1,17 +1,18 @@
-"""Frames between the node and its RPC process: the one boundary that both sides code against.
+"""Frames between the node and its RPC process, shared by both sides.
 
-Invariant:
-* a frame is a u32 big-endian length and then one msgpack array `[kind, field, ...]`, at most `FRAME_LIMIT` bytes;
-* a frame with an unknown kind, a wrong count of fields or a field of another type is a `FeedError`: the reader drops
-  the link;
-* the node speaks first: `FeedHello`, the final state as `Snapshot` pages (the last one says so), one `Reverse` for each
-  recent final block (newest first), one `ImportedBlock` for each block above the final one (parents first), then
-  `NodeStatus`, then live frames;
-* every request of the RPC process carries a number of its choice, and exactly one `RequestResult` or `Refused`
-  answers it.
+Invariants:
 
-No I/O here: `Decoder` is fed bytes and gives frames. `node.feed.server` (trio) and `node.feed.client` (asyncio) are
-the two ends.
+* A frame is a u32 big-endian length and then one msgpack array `[kind, field, ...]`, at most `FRAME_LIMIT` bytes.
+* A frame with an unknown kind, a wrong count of fields or a field of another type is a `FeedError`: the reader drops
+  the link.
+* The node sends first: `FeedHello`, the final state as `Snapshot` pages (the last one is marked), one `Reverse` for
+  each recent final block (newest first), one `ImportedBlock` for each block above the final one (parents first), then
+  `NodeStatus`, then live frames.
+* Every request of the RPC process carries a number of its choice, and exactly one `RequestResult` or `Refused` answers
+  it.
+
+No I/O here: `Decoder` takes bytes and yields frames. `node.feed.server` (trio) and `node.feed.client` (asyncio) are the
+two ends.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from typing import ClassVar, TypeAlias
 
 import msgpack
 
-FRAME_LIMIT = 32 * 1024 * 1024  # one block with the changes of its state, or one page of a snapshot
+FRAME_LIMIT = 32 * 1024 * 1024  # a block with the changes of its state, or a page of a snapshot, fits
 SNAPSHOT_PAGE_BYTES = 1024 * 1024  # keys and values in one page
-SUBMIT_PER_SECOND = 20_000  # extrinsics the RPC process may hand in
-REQUESTS_PER_SECOND = 500  # everything else that is answered, or less where answers are dear
+SUBMIT_PER_SECOND = 20_000  # extrinsics that the RPC process may submit
+REQUESTS_PER_SECOND = 500  # every other request; fewer where answers are expensive
 REQUESTS_IN_FLIGHT = 1_024
 SUBMIT_MANY_MAX = 512  # extrinsics in one frame
-SUBMIT_BYTES_IN_FLIGHT = 8 * 1024 * 1024  # of extrinsics whose fate the RPC process waits for
+SUBMIT_BYTES_IN_FLIGHT = 8 * 1024 * 1024  # of extrinsics whose result the RPC process waits for
 HANDOFFS_MAX = 16  # of at most 54 KiB each
 LENGTH = struct.Struct(">I")
 
@@ -37,7 +38,7 @@ Value: TypeAlias = "bool | int | str | bytes | list[Value] | dict[str, Value] | 
 
 
 class FeedError(ValueError):
-    """The other end sent something that is no frame of this protocol."""
+    """The other end sent bytes that are no frame of this protocol."""
 
 
 # --- node -> RPC process
@@ -45,13 +46,13 @@ class FeedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FeedHello:
-    """Which chain and which node; always the first frame."""
+    """The identity of the chain and the node; always the first frame."""
 
     kind: ClassVar[int] = 0
     chain_name: str
     chain_id: str
     chain_type: str  # Development | Local | Live
-    parameters: str  # which set of genesis.parameters the chain runs by
+    parameters: str  # the name of the chain's parameters in genesis.parameters
     genesis_hash: bytes
     properties: str  # JSON object: ss58Format, tokenDecimals, tokenSymbol
     spec_version: int
@@ -74,7 +75,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Reverse:
-    """What turns the state after final block `block_id` into the state after its parent; None means absent there."""
+    """The changes that turn the state after final block `block_id` into its parent's; None: the key is absent there."""
 
     kind: ClassVar[int] = 2
     block_id: bytes
@@ -84,7 +85,7 @@ class Reverse:
 
 @dataclass(frozen=True, slots=True)
 class ImportedBlock:
-    """An imported block, valid, not final yet: its bytes and what it changed in its parent's state."""
+    """An imported block, valid, not final yet: its bytes and its changes to the parent's state."""
 
     kind: ClassVar[int] = 3
     block_id: bytes
@@ -95,9 +96,9 @@ class ImportedBlock:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """Where the node stands; sent whenever a field changed.
+    """The node's progress; sent after every change of a field.
 
-    `accepted` is the best block; it is the final one at least.
+    `accepted` is the best block; it is at least the final one.
     """
 
     kind: ClassVar[int] = 4
@@ -105,7 +106,7 @@ class NodeStatus:
     accepted_height: int
     final_id: bytes
     final_height: int
-    highest_height: int  # of any block heard of; the sync target
+    highest_height: int  # of any block that a peer announced; the sync target
     is_syncing: bool
     peers: int
     ready: int
@@ -114,12 +115,12 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class ExtrinsicStatus:
-    """ready | future | broadcast | in_block | retracted | finalized | usurped | dropped | invalid."""
+    """A new status: ready | future | broadcast | in_block | retracted | finalized | usurped | dropped | invalid."""
 
     kind: ClassVar[int] = 5
     extrinsic_hash: bytes
     status: str
-    block_id: bytes | None  # for in_block, retracted, finalized; usurped: the hash of the extrinsic that took its place
+    block_id: bytes | None  # for in_block, retracted, finalized; usurped: the hash of the replacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,7 @@ class RequestResult:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A request that failed.
-
-    `code` is the JSON-RPC error code to hand on (1010 invalid transaction, 1013 already known ...).
-    """
+    """A request that failed; `code` is its JSON-RPC error (1010 invalid transaction, 1013 already known …)."""
 
     kind: ClassVar[int] = 7
     request_id: int
@@ -150,7 +148,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Take this extrinsic into the pool, and tell its statuses -> its 32-byte hash."""
+    """Take this extrinsic into the pool and report its statuses -> its 32-byte hash."""
 
     kind: ClassVar[int] = 16
     request_id: int
@@ -159,7 +157,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Prove:
-    """A trie proof of these keys in the state after that block -> list of trie nodes."""
+    """Prove these keys in the state after that block -> list of trie nodes."""
 
     kind: ClassVar[int] = 17
     request_id: int
@@ -169,7 +167,7 @@ class Prove:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """-> list of the extrinsics in the pool, ready ones first in the order they would go into a block."""
+    """List the extrinsics in the pool, ready ones first in the order of a block -> list of bytes."""
 
     kind: ClassVar[int] = 18
     request_id: int
@@ -177,7 +175,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class ListPeers:
-    """-> list of {"peerId": str, "roles": str, "bestHash": bytes, "bestNumber": int}."""
+    """List the peers -> list of {"peerId": str, "roles": str, "bestHash": bytes, "bestNumber": int}."""
 
     kind: ClassVar[int] = 19
     request_id: int
@@ -185,7 +183,7 @@ class ListPeers:
 
 @dataclass(frozen=True, slots=True)
 class BlockAt:
-    """-> the block with that id as [header, [extrinsics]], or None; any block the node has."""
+    """Read any block that the node has -> [header, [extrinsics]], or None."""
 
     kind: ClassVar[int] = 20
     request_id: int
@@ -194,7 +192,7 @@ class BlockAt:
 
 @dataclass(frozen=True, slots=True)
 class IdAt:
-    """-> the id of the final block at that height, or None."""
+    """Read the id of the final block at a height -> the id, or None."""
 
     kind: ClassVar[int] = 21
     request_id: int
@@ -203,7 +201,7 @@ class IdAt:
 
 @dataclass(frozen=True, slots=True)
 class CertificateAt:
-    """-> [block id, certificate, sealed header] of the lowest certified block at or above that height, or None."""
+    """Find the lowest certified block at or above a height -> [block id, certificate, sealed header], or None."""
 
     kind: ClassVar[int] = 22
     request_id: int
@@ -212,7 +210,7 @@ class CertificateAt:
 
 @dataclass(frozen=True, slots=True)
 class HandoffsFrom:
-    """-> the handoffs of so many ended epochs from that one on, as far as they are known, `HANDOFFS_MAX` at most."""
+    """Read the handoffs of `count` ended epochs from `epoch` on -> those known without a gap (`HANDOFFS_MAX`)."""
 
     kind: ClassVar[int] = 27
     request_id: int
@@ -222,7 +220,7 @@ class HandoffsFrom:
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
-    """-> a JSON-like value about the node itself; topic is one of "consensus", "polls", "pool", "network"."""
+    """Read figures of the node: "consensus", "polls", "pool", "network" or "offences" -> a JSON-like value."""
 
     kind: ClassVar[int] = 23
     request_id: int
@@ -242,7 +240,7 @@ class SubmitAttestation:
 class SubmitMany:
     """Take these extrinsics into the pool, in order -> for each its 32-byte hash, or [code, text, data].
 
-    Their statuses are told to nobody.
+    Their statuses are not reported.
     """
 
     kind: ClassVar[int] = 25
@@ -252,7 +250,7 @@ class SubmitMany:
 
 @dataclass(frozen=True, slots=True)
 class NextNonce:
-    """-> the first nonce from that one on that nothing of the account uses, in the pool or above the best block."""
+    """Read the first unused nonce of the account from `nonce` on, in the pool or up to the tip -> int."""
 
     kind: ClassVar[int] = 26
     request_id: int
@@ -262,7 +260,7 @@ class NextNonce:
 
 @dataclass(frozen=True, slots=True)
 class RotateKeys:
-    """Make new session and VRF keys, take them up -> [keys, proof that the account may register them], in SCALE."""
+    """Make and load new session and VRF keys -> [keys, proof that the account may register them], in SCALE."""
 
     kind: ClassVar[int] = 28
     request_id: int
@@ -299,14 +297,14 @@ _FIELDS: dict[int, tuple[tuple[str, tuple[type, ...]], ...]] = {
 
 
 def submitted(request: Request) -> list[bytes]:
-    """Return the extrinsics that a request hands in."""
+    """Return the extrinsics that a request submits."""
     if isinstance(request, SubmitMany):
         return request.extrinsics
     return [request.extrinsic] if isinstance(request, Submit) else []
 
 
 def pack(frame: Frame) -> bytes:
-    """Return the bytes of one frame, length first. Raise `FeedError` when it is longer than `FRAME_LIMIT`."""
+    """Return the bytes of one frame, length first. Raise `FeedError` if it is longer than `FRAME_LIMIT`."""
     body: bytes = msgpack.packb([frame.kind, *(getattr(frame, name) for name, _ in _FIELDS[frame.kind])])
     if len(body) > FRAME_LIMIT:
         raise FeedError(f"a {type(frame).__name__} frame of {len(body):,} bytes is over the limit of {FRAME_LIMIT:,}")
@@ -314,8 +312,9 @@ def pack(frame: Frame) -> bytes:
 
 
 def unpack(body: bytes) -> Frame:
-    """Return the frame in `body` (without its length)."""
+    """Return the frame in `body` (without its length). Raise `FeedError` if it is no frame of this protocol."""
     try:
+        # Extension types are never sent: without the limit, msgpack would allocate for whatever length they claim.
         values = msgpack.unpackb(body, max_ext_len=0, strict_map_key=True)
     except (ValueError, msgpack.UnpackException) as error:
         raise FeedError(f"not msgpack: {error}") from error
@@ -325,19 +324,20 @@ def unpack(body: bytes) -> Frame:
     if len(values) != 1 + len(shape):
         raise FeedError(f"frame kind {values[0]} has {len(shape)} fields, not {len(values) - 1}")
     for (name, allowed), value in zip(shape, values[1:], strict=True):
+        # An exact type, because a bool is an int in Python and would pass `isinstance`.
         if type(value) not in allowed:
             raise FeedError(f"{_BY_KIND[values[0]].__name__}.{name} cannot be a {type(value).__name__}")
     return _BY_KIND[values[0]](*values[1:])
 
 
 class Decoder:
-    """Turns a stream of bytes into frames. Memory is bounded by `FRAME_LIMIT` and the size of one read."""
+    """A decoder from a stream of bytes to frames. `FRAME_LIMIT` and the size of one read bound its memory."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Add `data`; give every frame that is whole now."""
+        """Add `data` and yield every complete frame. Raise `FeedError` if a frame is too long or malformed."""
         self._buffer += data
         start = 0
         while len(self._buffer) - start >= LENGTH.size:

@@ -1,7 +1,7 @@
-"""Who follows the feed at this moment, and what each has still to be sent.
+"""The connected readers of the feed, and the frames that wait for each.
 
-Invariant: publishing never waits; a reader that falls `QUEUE_BYTES_MAX` behind is cut off, and starts again
-from a snapshot when it connects anew.
+Invariant: publishing never waits. A reader that falls `QUEUE_BYTES_MAX` behind is disconnected, and gets a new snapshot
+when it connects again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Reader:
         self._filled = trio.Event()
 
     def queue(self, packed: bytes) -> None:
-        """Send a packed frame when its turn comes."""
+        """Queue a packed frame."""
         self._bytes += len(packed)
         self._overflowed = self._overflowed or self._bytes > QUEUE_BYTES_MAX
         if not self._overflowed:
@@ -34,7 +34,7 @@ class Reader:
         self._filled.set()
 
     async def write_queued(self) -> None:
-        """Send what is queued until cancelled; raises `FeedError` when the reader is too far behind."""
+        """Send queued frames until cancelled. Raise `FeedError` if the reader is too far behind."""
         while True:
             await self._filled.wait()
             if self._overflowed:
@@ -47,7 +47,7 @@ class Reader:
 
 
 class Readers:
-    """Everybody who is connected."""
+    """All connected readers."""
 
     def __init__(self) -> None:
         self._readers: dict[Reader, None] = {}
@@ -56,20 +56,20 @@ class Readers:
         return len(self._readers)
 
     def add(self, reader: Reader) -> None:
-        """From now on it gets what is published."""
+        """Add a reader, which gets every later frame."""
         self._readers[reader] = None
 
     def remove(self, reader: Reader) -> None:
-        """It is gone, if it was here."""
+        """Remove a reader, if it is here."""
         self._readers.pop(reader, None)
 
     def publish(self, frame: feed.ToRpc) -> None:
-        """Send a frame to everybody."""
+        """Send a frame to every reader."""
         if self._readers:
             packed = feed.pack(frame)
             for reader in self._readers:
                 reader.queue(packed)
 
     def publish_fate(self, extrinsic_hash: bytes, status: str, block: bytes | None) -> None:
-        """Tell what happened to an extrinsic (the pool's `OnStatus`)."""
+        """Report the status of an extrinsic (the pool's `OnStatus`)."""
         self.publish(feed.ExtrinsicStatus(extrinsic_hash, status, block))

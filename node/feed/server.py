@@ -1,8 +1,11 @@
-"""The node's end of the socket (trio): a new reader gets the opening and then the news; its requests are answered.
+"""The node's end of the socket (trio): opening and news for each reader, and answers to its requests.
 
-Invariant: only this user reaches the socket; extrinsics beyond the quota are refused; questions
-wait, and take no more than `QUESTIONS_SHARE` of the core; a request that fails by a mistake of ours is refused and ends
-nothing; what is no request ends that connection alone.
+Invariants:
+
+* Only this user reaches the socket.
+* Extrinsics beyond the quota are refused. Questions wait, and take at most `QUESTIONS_SHARE` of the core.
+* A request that fails by a fault of the node is refused, and the connection lives on. Bytes that are no request end
+  that connection only.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from node.pool.refusal import PoolRefusalError
 
 CONNECTIONS_MAX = 4
 QUESTIONS_SHARE = 0.25
-"""Of this node's one core, that answers to questions may take: a list of a full pool takes 10 ms and more."""
+"""The share of this node's one core for answers to questions. A list of a full pool takes 10 ms and more."""
 QUESTIONS_BURST_SECONDS = 0.25
 QUESTION_SECONDS_MIN = QUESTIONS_SHARE / feed.REQUESTS_PER_SECOND
 READ_BYTES = 64 * 1024
@@ -34,13 +37,13 @@ OVER_QUOTA = -32000
 _LOG = logging.getLogger(__name__)
 
 Opening = Callable[[], Iterator[feed.ToRpc]]
-"""What a new reader is told first. It is asked for at the moment from which on the reader gets what is published."""
+"""The first frames for a new reader. The call must be at the moment from which the reader gets published frames."""
 AnswerRequest = Callable[[feed.Request], Awaitable[feed.Value]]
-"""Answers a request, or raises `PoolRefusalError` with a JSON-RPC code."""
+"""A function that answers a request, or raises `PoolRefusalError` with a JSON-RPC code."""
 
 
 class FeedServer:
-    """Serves the feed on a Unix socket that only this user can reach."""
+    """The feed on a Unix socket that only this user can reach."""
 
     def __init__(self, path: Path, readers: Readers, opening: Opening, answer: AnswerRequest) -> None:
         self._path = path
@@ -51,6 +54,7 @@ class FeedServer:
     async def listen(self) -> trio.SocketListener:
         """Open the socket; connections wait for `run`."""
         _private_folder(self._path.parent)
+        # A socket file of an earlier run would make `bind` fail.
         self._path.unlink(missing_ok=True)
         listener = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
         mask = os.umask(OWNER_ONLY_MASK)
@@ -81,7 +85,7 @@ class FeedServer:
                 self._readers.remove(reader)
 
     async def _converse(self, reader: Reader) -> None:
-        opening = self._opening()  # the state of this very moment: what is published from now on follows it
+        opening = self._opening()  # the state of this moment: frames that are published later build on it
         self._readers.add(reader)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read, reader, nursery)
@@ -120,9 +124,9 @@ class FeedServer:
             reply = feed.pack(feed.RequestResult(request.request_id, await self._answer(request)))
         except PoolRefusalError as refusal:
             reply = feed.pack(feed.Refused(request.request_id, refusal.code, refusal.text, refusal.data))
-        except feed.FeedError as error:  # a full pool is longer than a frame: that is the client's to know, no fault
+        except feed.FeedError as error:  # a full pool is longer than a frame: an error for the client, not a fault
             reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Response too large", str(error)))
-        except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
+        except Exception:  # noqa: BLE001  # any fault of our own ends here
             _LOG.exception("a request of the RPC process failed: %s", type(request).__name__)
             text = "the node's log says more"
             reply = feed.pack(feed.Refused(request.request_id, INTERNAL_ERROR, "Internal error", text))
@@ -132,14 +136,14 @@ class FeedServer:
 
 
 def _private_folder(folder: Path) -> None:
-    """A folder that is this user's alone, since whoever can replace the socket can play the node."""
+    """Create a folder of this user alone: a user who can replace the socket can impersonate the node."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.geteuid():
         raise BadInputError(f"{folder} belongs to another user: use a shorter --base-path, or remove that folder")
 
 
 class _Questions:
-    """One after the other, when the time for questions is not used up."""
+    """Questions in sequence, within their share of the core."""
 
     def __init__(self) -> None:
         self._account = TokenBucket(QUESTIONS_SHARE, QUESTIONS_BURST_SECONDS, monotonic())
@@ -147,7 +151,7 @@ class _Questions:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait; what is done inside is counted by the time that it takes of the core."""
+        """Wait for a turn; the CPU time inside counts against the share."""
         async with self._line:
             await trio.sleep(self._account.wait(monotonic()))
             begun = thread_time()
@@ -158,7 +162,7 @@ class _Questions:
 
 
 class _Quota:
-    """A bucket of tokens for extrinsics, that holds a second's worth."""
+    """A token bucket for extrinsics, with one second's worth."""
 
     def __init__(self) -> None:
         self._last = monotonic()
@@ -169,7 +173,7 @@ class _Quota:
         passed = now - self._last
         self._last = now
         self._submits = min(feed.SUBMIT_PER_SECOND, self._submits + passed * feed.SUBMIT_PER_SECOND)
-        # All of them or none: the next second's are used up in advance, as long as there are any now.
+        # A request is accepted whole: it may use the next second's tokens in advance while any token is left.
         if self._submits < 0:
             return False
         self._submits -= len(feed.submitted(request))
@@ -177,7 +181,7 @@ class _Quota:
 
 
 class _UnderWay:
-    """The requests that are being answered: bounded in number, and their extrinsics in bytes."""
+    """The requests that wait for an answer: bounded in number, and their extrinsics in bytes."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -185,14 +189,14 @@ class _UnderWay:
         self._waiting = trio.lowlevel.ParkingLot()
 
     async def acquire(self, request: feed.Request) -> None:
-        """Wait for room; meanwhile nothing more is read, and the RPC process waits too."""
+        """Wait for room. Meanwhile the node reads no further request, so the RPC process waits too."""
         while self._count >= feed.REQUESTS_IN_FLIGHT or self._bytes >= feed.SUBMIT_BYTES_IN_FLIGHT:
             await self._waiting.park()
         self._count += 1
         self._bytes += _size(request)
 
     def release(self, request: feed.Request) -> None:
-        """It is answered."""
+        """Free the room of an answered request."""
         self._count -= 1
         self._bytes -= _size(request)
         self._waiting.unpark_all()

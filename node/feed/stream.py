@@ -1,6 +1,6 @@
 """The node's news for the RPC process: the final state when it connects, then every block and status.
 
-Invariant: `opening` shows the node at the moment of the call, however slowly it is read; every block is told
+Invariant: `opening` shows the node at the moment of the call, however slowly the reader takes it. Every block comes
 before the status that names it.
 """
 
@@ -17,12 +17,12 @@ from node.ledger.chain import ExecutedBlock
 from node.ledger.listener import Listener
 from node.ledger.storage import REVERSE_KEPT
 
-SYNC_DISTANCE = 5  # blocks behind the highest known one, from which on a node says that it is syncing
+SYNC_DISTANCE = 5  # blocks behind the highest known one above which a node reports that it is syncing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDescription:
-    """What a node calls itself."""
+    """A node's name, version and role, and its chain's specification."""
 
     spec: ChainSpec
     name: str
@@ -31,7 +31,7 @@ class NodeDescription:
 
 
 class Stream(Listener):
-    """Tells `publish` what happens."""
+    """The publisher of blocks and statuses."""
 
     def __init__(
         self,
@@ -47,41 +47,41 @@ class Stream(Listener):
         self._last: feed.NodeStatus | None = None
 
     def opening(self) -> Iterator[feed.ToRpc]:
-        """What a new reader is told first; the state is that of this very moment."""
+        """Return the first frames for a new reader; the state is that of the moment of the call."""
         chain = self._view.chain
         pages = chain.storage.pages(feed.SNAPSHOT_PAGE_BYTES)
         return self._opening(chain.final, chain.above_final(), pages, self.status())
 
     def on_imported(self, block: ExecutedBlock) -> None:
-        """A new block, with what it changed."""
-        if self._is_read():  # the changes of a full block, sorted, are some 20 ms of work
+        """Publish a new block, with its changes."""
+        if self._is_read():  # sorting the changes of a full block takes about 20 ms
             self._publish(_block_frame(block))
         self.publish_status()
 
     def on_tip(self, block: bytes) -> None:
-        """The pool moved with the tip."""
+        """Publish the status: the pool changes with the tip."""
         del block
         self.publish_status()
 
     def on_accepted(self, block: bytes, *, reverted: bool) -> None:
-        """The best block is another one."""
+        """Publish the status with another best block."""
         del block, reverted
         self.publish_status()
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """The final block is another one."""
+        """Publish the status with another final block."""
         del blocks
         self.publish_status()
 
     def publish_status(self) -> None:
-        """Say where the node stands, if that changed."""
+        """Publish the node's status if it changed."""
         status = self.status()
         if status != self._last:
             self._last = status
             self._publish(status)
 
     def status(self) -> feed.NodeStatus:
-        """Where the node stands."""
+        """Return the node's status."""
         view = self._view
         best, final = view.machine.best, view.machine.final
         highest = max(best.height, view.sync.highest_height)

@@ -1,4 +1,4 @@
-"""The parts of the node that others look at: the feed, and whoever watches."""
+"""The parts of the node that the feed and the monitoring read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from node.sync.sync import Sync
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """The node as it may be seen; whoever holds it reads, and changes nothing but by the pools' `submit`."""
+    """The readable parts of the node. A holder reads only, apart from the pools' `submit`."""
 
     chain: Chain
     machine: Machine
@@ -23,6 +23,6 @@ class NodeView:
 
 
 def final_age_ms(view: NodeView, now_ms: int) -> int:
-    """Milliseconds since the slot of the last final block; negative where this machine's clock is behind it."""
+    """Return the milliseconds since the slot of the last final block; negative if this machine's clock is behind."""
     final = view.machine.final
     return now_ms - final.slot * view.chain.parameters.slot_ms if final.height else 0

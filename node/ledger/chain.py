@@ -1,10 +1,11 @@
-"""The chain as this node has it: the last final state on disk, and a tree of executed blocks above it.
+"""The chain of this node: the last final state on disk, and a tree of executed blocks above it.
 
-Invariant:
-* every block in the tree was checked and executed on its parent's state, and its state root was found right;
-* states above the final one are diffs over each other, dropped when their branch dies; the disk changes only in
-  `finalise`, by one synced batch;
-* after a restart the tree is what re-executing the kept blocks from the last final state gives.
+Invariants:
+
+* Every block in the tree was checked and executed on its parent's state, and its state root was correct.
+* States above the final one are diffs over each other, and are dropped when their branch dies. The disk changes only in
+  `finalise`, by one synced batch.
+* After a restart the tree is the result of executing the kept blocks again, from the last final state.
 """
 
 from __future__ import annotations
@@ -52,18 +53,18 @@ STORED_PROOF = codec(Annotated[tuple[Annotated[bytes, Bounded(MAX_PROOF_BYTES)],
 
 
 class OnTheirWay(Protocol):
-    """Verdicts of workers, of which some are missing."""
+    """Pending verdicts of workers."""
 
     missing: int
 
     async def wait(self) -> object:
-        """Until none is missing; for ever, where a worker died over them."""
+        """Wait until none is missing; this lasts for ever if a worker died with them."""
 
 
 class Foreseen(NamedTuple):
-    """`verify` and `decode` give what the plain ones give.
+    """Substitutes for `verify` and `decode` with the same results, prepared in advance.
 
-    `verify` itself checks a signature whose verdict is still on its way.
+    `verify` itself checks a signature whose verdict is still missing.
     """
 
     verify: VerifySignature
@@ -80,19 +81,18 @@ def open_chain(storage: Storage, spec: ChainSpec, state: dict[bytes, bytes], ver
         encoded = HEADER.encode(header)
         storage.initialise(StoredBlock(0, genesis, encoded, BLOCK.encode(Block(header, ()))[len(encoded) :]), state)
     storage.check_chain(genesis)
-    # Also where there is one: it may be of an older program, which had other keys proved.
+    # Also over an existing proof: an older program may have stored it, with other keys.
     storage.keep_genesis_proof(STORED_PROOF.encode(tuple(trie.prove(list(GENESIS_KEYS)))))
     return Chain(storage, runtime_of(spec), CONSENSUS[spec.parameters], genesis, verify)
 
 
 # The handoff of each epoch's last block, which the database keeps for ever.
-#
-# Always: a handoff is written in the batch that makes its block final, so a database that is past a boundary has it;
-# whoever knows the set of an epoch can follow it (`consensus.handoffs.follow`), and needs nothing else.
+# Invariant: a handoff is written in the batch that makes its block final, so a database past a boundary has it. With
+# the set of one epoch, a client can follow the handoffs (`consensus.handoffs.follow`) and needs nothing else.
 def handed_on(
     parameters: Parameters, header: Header, certificate: Certificate, state: Bound
 ) -> tuple[int, bytes] | None:
-    """Return the epoch that a final block ends, and the handoff; None where it ends none. `state` is that after it."""
+    """Return the epoch that a final block ends, and its handoff; None if it ends none. `state` is that after it."""
     if not parameters.is_boundary(header.number):
         return None
     epoch = parameters.epoch_of(header.number)
@@ -101,13 +101,13 @@ def handed_on(
 
 
 def handed_seats(storage: Storage, epoch: int) -> tuple[Seat, ...] | None:
-    """Who sits in an epoch, by the handoff of the one before; None where there is none."""
+    """Return the active set of an epoch by the handoff of the epoch before; None if there is none."""
     kept = storage.handoff(epoch - 1)
     return None if kept is None else HANDOFF.decode(kept).seats
 
 
 class UnknownParentError(Exception):
-    """The block's parent is not here, or lies on a dead branch."""
+    """The block's parent is not here, or is on a dead branch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +125,7 @@ class ExecutedBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProvenBlock:
-    """A block whose extrinsics are those that its header commits to, and the bytes of both as they came."""
+    """A block whose extrinsics match its header's root, and the received bytes of both."""
 
     block: Block
     header: bytes
@@ -133,12 +133,12 @@ class ProvenBlock:
 
 
 class Chain:
-    """One node's chain. `opening.open_chain` makes it."""
+    """One node's chain. `open_chain` creates it."""
 
     def __init__(
         self, storage: Storage, runtime: Runtime, parameters: Parameters, genesis: bytes, verify: VerifySignature
     ) -> None:
-        """Over a database that holds at least the genesis block."""
+        """Create the chain over a database that holds at least the genesis block."""
         self.storage = storage
         self.runtime = runtime
         self.parameters = parameters
@@ -152,7 +152,7 @@ class Chain:
         self._seated: tuple[int, frozenset[bytes]] = (-1, frozenset())
         self._load_final()
 
-    # --- what is here
+    # --- reads
 
     @property
     def final(self) -> ExecutedBlock:
@@ -161,7 +161,7 @@ class Chain:
 
     @property
     def final_certificate(self) -> Certificate | None:
-        """What made the last final block final; None for the genesis block."""
+        """The certificate of the last final block; None for the genesis block."""
         return self._certificate
 
     def __contains__(self, block: bytes) -> bool:
@@ -175,12 +175,12 @@ class Chain:
         return self._tree.get(block)
 
     def above_final(self) -> list[ExecutedBlock]:
-        """Blocks that are not final, parents first."""
+        """Return the blocks that are not final, parents first."""
         above = [executed for executed in self._tree.values() if executed.facts.height > self.storage.head_height]
         return sorted(above, key=lambda executed: executed.facts.height)
 
     def leaves(self) -> int:
-        """How many tips the tree has."""
+        """Return the number of tips of the tree."""
         parents = {executed.facts.parent for executed in self._tree.values()}
         return sum(block not in parents for block in self._tree)
 
@@ -192,7 +192,7 @@ class Chain:
     def branch(self, block: bytes, above: int) -> list[bytes]:
         """Return the bytes of `block` and its ancestors above height `above`.
 
-        The oldest ones, oldest first, a bounded number.
+        The answer has the oldest ones, oldest first, up to a bounded number.
         """
         tip = self.stored(block)
         if tip is None or tip.height <= above:
@@ -202,7 +202,7 @@ class Chain:
         while executed is not None and executed.facts.height > max(above, self.storage.head_height):
             not_final.append(executed.stored)
             executed = self._tree.get(executed.facts.parent)
-        # A peer names any two heights: no more is read from the disk for it than an answer holds, and one block.
+        # A peer names any two heights: the node reads no more from disk than an answer holds, and one block.
         end = min(tip.height, self.storage.head_height, above + BLOCKS_PER_ANSWER_MAX)
         oldest_first: list[StoredBlock] = []
         size = 0
@@ -216,7 +216,7 @@ class Chain:
         return [stored.header + stored.body for stored in oldest_first[:BLOCKS_PER_ANSWER_MAX]]
 
     def path(self, old: bytes, new: bytes) -> tuple[list[ExecutedBlock], list[ExecutedBlock]]:
-        """Blocks of the tree to take back, newest first, and to put on, oldest first, to go from one to the other."""
+        """Return the blocks to revert, newest first, and to apply, oldest first, on the way from `old` to `new`."""
         back: list[ExecutedBlock] = []
         forth: list[ExecutedBlock] = []
         left, right = self._tree.get(old), self._tree.get(new)
@@ -232,15 +232,15 @@ class Chain:
         return back, forth[::-1]
 
     def is_seated(self, session: bytes) -> bool:
-        """Return whether a session key is in office or elected, by the last final state."""
+        """Return whether a session key is in the current or the elected set, by the last final state."""
         if self._seated[0] != self.storage.head_height:
             self._seated = (self.storage.head_height, self.epochs.seated())
         return session in self._seated[1]
 
     def prove(self, block: bytes, keys: list[bytes]) -> list[bytes] | None:
-        """Return a proof of `keys` in the state after `block`; None when its trie is no longer kept.
+        """Return a proof of `keys` in the state after `block`; None if its trie is no longer kept.
 
-        The genesis keys are proved for ever: who knows the genesis hash alone begins with them.
+        The genesis keys are proved for ever: a client that knows only the genesis hash begins with them.
         """
         executed = self._tree.get(block)
         tries = dict(self._proof_tries)
@@ -250,16 +250,17 @@ class Chain:
         return trie.prove(keys) if trie is not None else None
 
     def highest_possible(self, now_ms: int) -> int:
-        """No chain can be longer: one block a slot, none before its time."""
+        """Return a bound on the height of any chain: one block a slot, none before its time."""
         now_slot = (now_ms + self.parameters.skew_ms) // self.parameters.slot_ms
         return self.final.facts.height + max(0, now_slot - self.final.facts.slot)
 
-    # --- what changes it
+    # --- changes
 
     def check(self, header: Header, now_ms: int) -> BlockFacts:
-        """Check a header of somebody's by the rules -> its facts.
+        """Check a header by the rules, and return its facts.
 
-        Raise `UnknownParentError`; `NotYetError`: judge it later; `InvalidBlock`: never again.
+        Raise `UnknownParentError`; `NotYetError` if it has to be judged later; `InvalidBlock` if it is invalid for
+        ever.
         """
         parent = self._tree.get(header.parent_hash)
         if parent is None:
@@ -267,9 +268,9 @@ class Chain:
         return self.rules.check_header(header, parent.facts, self._ancestors_of(parent), now_ms)
 
     def execute(self, proven: ProvenBlock, facts: BlockFacts, foreseen: Foreseen | None = None) -> None:
-        """Execute a block whose header `check` found right, and add it to the tree.
+        """Execute a block whose header passed `check`, and add it to the tree.
 
-        Raise `UnknownParentError`: its branch has died since; `InvalidBlock`.
+        Raise `UnknownParentError` if its branch has died meanwhile, or `InvalidBlock`.
         """
         parent = self._parent_of(facts)
         verify = self._verify if foreseen is None else foreseen.verify
@@ -279,7 +280,10 @@ class Chain:
         self._add(proven.block, facts, stored, parent, done)
 
     def import_block(self, block: Block, now_ms: int) -> BlockFacts:
-        """Check and execute a block, add it to the tree -> its facts. Raises as `check` and `execute` do."""
+        """Check and execute a block, add it to the tree, and return its facts.
+
+        Raise the errors of `check` and `execute`.
+        """
         facts = self.check(block.header, now_ms)
         parent = self._parent_of(facts)
         done = execute_block(self.runtime, parent.state, parent.trie, block, self._verify)
@@ -289,7 +293,7 @@ class Chain:
     def add_own(
         self, header: Header, built: BuiltBlock, final_ref: CertifiedRef | None, slot: int, author: bytes
     ) -> BlockFacts:
-        """Add a block that this node built and sealed: it was executed while it was built."""
+        """Add a block that this node built and sealed: its execution took place while it was built."""
         parent = self._tree[header.parent_hash]
         referenced = parent.facts.referenced_height if final_ref is None else final_ref.height
         facts = BlockFacts(block_id(header), header.parent_hash, header.number, slot, author, referenced, final_ref)
@@ -298,9 +302,9 @@ class Chain:
         return facts
 
     def keep(self, block: bytes) -> bool:
-        """Sync the bytes of a block, and of those below it that are not final: done before voting for it.
+        """Write and sync a block and the blocks below it that are not final; called before a vote for it.
 
-        False if the block is not here: then nobody may vote for it.
+        Return False if the block is not here: this node must not vote for it.
         """
         tip = self._tree.get(block)
         if tip is None:
@@ -309,7 +313,7 @@ class Chain:
         return True
 
     def finalise(self, blocks: tuple[bytes, ...], certificate: Certificate) -> list[ExecutedBlock]:
-        """Make blocks final on the disk, drop dead branches -> the blocks that became final, oldest first."""
+        """Make blocks final on disk, drop dead branches, and return the new final blocks, oldest first."""
         becoming = [self._tree[block] for block in blocks]
         last = becoming[-1]
         self._assert_on_final(becoming)
@@ -328,7 +332,7 @@ class Chain:
         return becoming
 
     def restore(self, now_ms: int) -> None:
-        """Execute again what was kept above the final block; what can never lead up from it is forgotten."""
+        """Execute again the blocks kept above the final one; delete those that can never connect to it."""
         abandoned = []
         for stored in self.storage.pending():
             try:
@@ -337,7 +341,7 @@ class Chain:
             except NotYetError as error:
                 _LOG.warning("block %d 0x%s waits: %s", stored.height, stored.block_id.hex(), error)
             except UnknownParentError:
-                # Higher up it may hang on a block that is judged later, so it is kept.
+                # A higher one may descend from a block that is judged later, so it is kept.
                 if stored.height <= self.storage.head_height + 1:
                     abandoned.append(stored.block_id)
             except InvalidBlock as error:
@@ -349,7 +353,7 @@ class Chain:
     # --- inside
 
     def _assert_on_final(self, becoming: list[ExecutedBlock]) -> None:
-        """Final height only rises, block by block: each one is the child of the one before."""
+        """Check that final height rises block by block: each block is the child of the one before."""
         parent = self.final
         below: tuple[StateReader, ...] = (parent.state, self.storage)
         for executed in becoming:
@@ -359,7 +363,7 @@ class Chain:
             parent, below = executed, (executed.state,)
 
     def _rest_on_disk(self, final: ExecutedBlock) -> None:
-        """`final` is the base of the tree now: its state is the disk's, and its children's layers lie on that."""
+        """Make `final` the tree's base: its state is the disk's, and its children's layers lie on that."""
         # Its own layer ends here: a child that stayed on it would keep all the layers below in memory.
         self._tree[final.facts.id] = replace(final, changes={}, state=DiffLayer(self.storage, {}))
         for executed in self._tree.values():
@@ -368,7 +372,7 @@ class Chain:
                 executed.state.parent = self.storage
 
     def _moment_of(self, header: Header) -> int:
-        """When a block's slot begins: a kept one was judged by the clock once, and clocks may be set back."""
+        """Return the start of a block's slot: a kept block passed the clock's check, and clocks may be set back."""
         return read_header(header).pre_digest.slot * self.parameters.slot_ms
 
     def _parent_of(self, facts: BlockFacts) -> ExecutedBlock:
@@ -384,7 +388,7 @@ class Chain:
         self._tree[facts.id] = ExecutedBlock(facts, block.header, stored, block.extrinsics, changes, layer, done.trie)
 
     def _load_final(self) -> None:
-        """Read the last final block, and see that the state on the disk is the one that its header commits to."""
+        """Read the last final block, and check that the state on disk has the root in its header."""
         stored = self.storage.block(self.storage.head_id)
         if stored is None:
             raise DatabaseError(f"{self.storage.path} does not hold its own head: purge-chain and sync again")
@@ -395,7 +399,7 @@ class Chain:
                 f"the state in {self.storage.path} is not the one of block {stored.height}: the database is damaged. "
                 "Keep the sign-state file, run purge-chain, and let the node sync again"
             )
-        recount(self.runtime.at(self.storage))  # here and not in blocks, whose time would grow with the accounts
+        recount(self.runtime.at(self.storage))  # not in each block, where its time would grow with the accounts
         self.storage.rest_on(trie)
         facts = self._facts_of(block.header, stored.block_id)
         state = DiffLayer(self.storage, {})
@@ -405,13 +409,13 @@ class Chain:
         self._certificate = CERTIFICATE.decode(certified[1]) if certified is not None else None
 
     def _facts_of(self, header: Header, found_id: bytes) -> BlockFacts:
-        """Facts of the last final block, which was checked before it was stored."""
+        """Return the facts of the last final block, which was checked before it was stored."""
         if header.number == 0:
             return BlockFacts(found_id, bytes(32), 0, 0, bytes(32), 0)
         parts = read_header(header)
         epoch = self.epochs(parts.pre_digest.epoch)
         members = epoch.validators.members if epoch is not None else ()
-        # Who left its seat since has no key here; nobody asks for the author of a final block.
+        # A validator that left the set has no key here; no caller reads the author of a final block.
         session = next((member.session for member in members if member.stash == parts.author), NO_KEY)
         referenced = self.runtime.at(self.storage)[Beacon].final_height()
         slot = parts.pre_digest.slot
@@ -438,7 +442,7 @@ class Chain:
         return found
 
     def _down_to_final(self, tip: ExecutedBlock) -> list[ExecutedBlock]:
-        """`tip` and the blocks below it that are not final, newest first."""
+        """Return `tip` and the blocks below it that are not final, newest first."""
         path: list[ExecutedBlock] = []
         executed: ExecutedBlock | None = tip
         while executed is not None and executed.facts.height > self.storage.head_height:

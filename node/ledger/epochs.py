@@ -1,6 +1,6 @@
-"""Validators and seed of each epoch, as the final state and the handoffs of ended epochs determine them.
+"""Validators and seed of each epoch, from the final state and the handoffs of ended epochs.
 
-Invariant: an answer for an epoch never changes once it was given, because it follows from final blocks only.
+Invariant: the answer for an epoch never changes, because it follows from final blocks only.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class EpochTable:
     def __init__(
         self, runtime: Runtime, final_state: StateReader, handed: Callable[[int], tuple[Seat, ...] | None]
     ) -> None:
-        """`final_state` reads the newest final state, also after it moved; `handed` the handoff to an epoch.
+        """Create it; `final_state` always reads the newest final state, `handed` returns an epoch's set by its handoff.
 
-        The state forgets the sets of which no evidence counts any more: a restart would give no answer there.
+        The state drops the sets for which no evidence counts any more. Without handoffs a restart would lose them.
         """
         self._runtime = runtime
         self._final_state = final_state
@@ -34,7 +34,7 @@ class EpochTable:
         self._known: dict[int, Epoch] = {}
 
     def __call__(self, number: int) -> Epoch | None:
-        """Return the epoch of that number; None while the final chain does not determine it."""
+        """Return the epoch with a number; None while the final chain does not determine it."""
         found = self._known.get(number)
         if found is None and (found := self._read(number)) is not None:
             self._known[number] = found
@@ -43,7 +43,7 @@ class EpochTable:
         return found
 
     def seated(self) -> frozenset[bytes]:
-        """Session keys of the set in office and of the one elected, as of the last final state."""
+        """Return the session keys of the current and the elected set, by the last final state."""
         bound = self._runtime.at(self._final_state)
         stake, epoch = bound[TrustStake], bound[Beacon].epoch()
         in_office = {seat.session_key for number in (epoch, epoch + 1) for seat in stake.validators(number)}
@@ -53,12 +53,12 @@ class EpochTable:
     def _read(self, number: int) -> Epoch | None:
         bound = self._runtime.at(self._final_state)
         beacon = bound[Beacon]
-        # The slots of a past epoch are all final: what is still needed of it is who signed its certificates.
+        # All slots of a past epoch are final: only the signers of its certificates are still needed, not its seed.
         seed = UNKNOWN_SEED if number < beacon.epoch() else beacon.seed_of(number)
         if seed is None:
             return None
         seats = self._handed(number) or bound[TrustStake].validators(number)
-        if not seats:  # of a set that is not elected yet, or so old that nothing said by it counts
+        if not seats:  # a set that is not elected yet, or so old that its signatures no longer count
             return None
         members = tuple(Validator(seat.stash, seat.session_key, seat.vrf_key, seat.weight) for seat in seats)
         return Epoch(ValidatorSet(number, members), seed)

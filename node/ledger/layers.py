@@ -1,7 +1,7 @@
-"""A block's state as what it changed, over its parent's state.
+"""A block's state as changes over its parent's state.
 
-Layers are immutable and shared: two children of one block lie over the same layer, and dropping a block drops its
-layer and nothing else. Below the lowest one lies the state of a final block.
+Layers are immutable and shared. Two children of one block lie over the same layer, and dropping a block drops its layer
+only. Below the lowest layer is the state of a final block.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class DiffLayer:
     """A `runtime.state.overlay.Reader`: `changes` over `parent`."""
 
     def __init__(self, parent: StateReader, changes: Changes, trie: Trie | None = None) -> None:
-        """None of them may change from now on; `trie`, where it is at hand, is that of the state with the changes."""
+        """Create a layer, whose arguments must not change later; `trie` is that of the resulting state, if at hand."""
         self.parent = parent
         self.changes = changes
         self.trie = trie
@@ -28,11 +28,11 @@ class DiffLayer:
         """Return the value under `key`."""
         if key in self.changes:
             return self.changes[key]
-        # A node that catches up has as many layers as its epoch has blocks, 1,800 perhaps, before any becomes final.
+        # A node that catches up has as many layers as its epoch has blocks, perhaps 1,800, before any block is final.
         return self.parent.get(key) if self.trie is None else self.trie.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """Yield the keys that begin with `prefix` and come after `start`, ascending; no more is done than is taken."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending and lazily."""
         layers, base = self._above_base()
         last = None
         for key in merge(base.keys(prefix, start), *(layer.own_keys(prefix, start) for layer in layers)):
@@ -41,10 +41,10 @@ class DiffLayer:
             last = key
 
     def _above_base(self) -> tuple[list[DiffLayer], StateReader]:
-        """Return the layers to look through, this one first, and what they lie over: a trie, or no layer at all."""
+        """Return the layers to search, this one first, and their base: a trie, or a state without layers."""
         layers: list[DiffLayer] = []
         base: StateReader = self
-        while isinstance(base, DiffLayer):  # one listing over all of them: one inside the other end at Python's depth
+        while isinstance(base, DiffLayer):  # one merge: nested generators would reach Python's recursion limit
             if base.trie is not None:
                 return layers, base.trie
             layers.append(base)
@@ -52,7 +52,7 @@ class DiffLayer:
         return layers, base
 
     def own_keys(self, prefix: bytes, start: bytes) -> Iterator[bytes]:
-        """Yield the changed keys that begin with `prefix` and come after `start`, found among very many others."""
+        """Yield the changed keys that begin with `prefix` and come after `start`, found by binary search."""
         for position in range(bisect_left(self._sorted, max(prefix, start)), len(self._sorted)):
             key = self._sorted[position]
             if not key.startswith(prefix):

@@ -1,7 +1,7 @@
 """The ledger of one node, opened: database, tree of blocks, certificates of open rounds, preferred tip.
 
-Invariant: once `open_ledger` returns, the tree holds what the last life of this node kept above its last final
-block; `recovery` reads and changes nothing.
+Invariant: when `open_ledger` returns, the tree holds the blocks that the last run of this node kept above its last
+final block. `recovery` reads and changes nothing.
 """
 
 from __future__ import annotations
@@ -37,19 +37,17 @@ from runtime.encoding.codec import DecodeError
 BLOCK_ID_BYTES = 32
 
 
-# Block 0 of a specification: worked out when its database is new, and known from the database ever after.
-#
-# Working it out decodes each address, encodes each account and hashes them all: seconds for 100,000 accounts, at every
-# start. Always: the database's word is taken only for the very genesis, and the very rules, that it was noted for;
-# whatever else the specification says is worked out again and compared, so a changed one is refused.
-DIGEST_LAYOUT = 2  # another number for another meaning of `genesis_digest`, or of what is kept of block 0
+# Block 0 of a specification: computed for a new database, and read from the database later.
+# The computation decodes each address, encodes each account and hashes them all: seconds for 100,000 accounts, at every
+# start. Invariant: the database's answer counts only for the same genesis and the same rules. Any other specification
+# is computed again and compared, so a changed one is refused.
+DIGEST_LAYOUT = 2  # raise it when `genesis_digest` or the stored data of block 0 changes its meaning
 PROBE = "dev"
 
 
 # Certificates of rounds that are not settled yet, kept over a restart.
-#
-# Always: a certificate is on the disk when `add` returns, before anything that rests on it is signed; a damaged end of
-# the file costs what is there and nothing else, since whoever reads a certificate checks its signatures.
+# Invariant: a certificate is on disk when `add` returns, before a signature that relies on it. A damaged end of the
+# file loses only the certificates there, since each reader of a certificate checks its signatures.
 LENGTH = struct.Struct("<I")
 FILE_BYTES_MAX = 64 * 1024 * 1024
 RoundId = tuple[int, int, int]
@@ -59,7 +57,7 @@ class RoundLog:
     """The notarise and skip certificates above the last final round."""
 
     def __init__(self, path: Path) -> None:
-        """Read what is there; a damaged end is cut off, or what is added behind it could not be read again."""
+        """Read the file. A damaged end is cut off: entries after it would be unreadable."""
         self._path = path
         self._kept: dict[RoundId, Certificate] = {}
         for certificate in _read(path):
@@ -68,11 +66,11 @@ class RoundLog:
             write_durably(path, self._packed())
 
     def certificates(self) -> list[Certificate]:
-        """Everything kept, by epoch and round."""
+        """Return all certificates, by epoch and round."""
         return [self._kept[key] for key in sorted(self._kept)]
 
     def add(self, certificate: Certificate) -> None:
-        """Keep one more, synced: the votes that follow may leave nobody else who could go on without it."""
+        """Add and sync a certificate: after the votes that follow, this node may be the only one that holds it."""
         if _round_of(certificate) in self._kept:
             return
         self._kept[_round_of(certificate)] = certificate
@@ -82,10 +80,10 @@ class RoundLog:
             os.fsync(file.fileno())
 
     def forget_to(self, epoch: int, round_: int) -> None:
-        """(epoch, round) is final: what is not above it is needed no more."""
+        """Drop certificates up to (epoch, round), which is final."""
         settled = (epoch, round_)
         self._kept = {key: certificate for key, certificate in self._kept.items() if key[:2] > settled}
-        # Nothing rests on an empty log, so emptying it waits for no disk.
+        # No signature relies on an empty log, so emptying it need not wait for the disk.
         write = write_durably if self._kept else write_quickly
         write(self._path, self._packed())
 
@@ -121,7 +119,7 @@ def _read(path: Path) -> list[Certificate]:
 def open_noted_chain(path: Path, spec: ChainSpec, verify: VerifySignature) -> Chain:
     """Return the chain of a specification in the database at `path`; a new database gets its genesis block.
 
-    Raise `NodeError`: a specification that makes no block 0 before anything is written, one of another chain after.
+    Raise `NodeError` if the specification yields no block 0 (before any write), or belongs to another chain (after).
     """
     digest = genesis_digest(spec)
     state = None if path.exists() else _state_of(spec)
@@ -139,10 +137,10 @@ def open_noted_chain(path: Path, spec: ChainSpec, verify: VerifySignature) -> Ch
 
 
 def genesis_digest(spec: ChainSpec) -> bytes:
-    """32 bytes of all that block 0 follows from: the specification's genesis, and how this program reads one.
+    """Return 32 bytes over every input of block 0: the specification's genesis, and this program's reading of one.
 
-    Names, boot nodes and properties have no part in block 0. A program whose rules give the same small specification
-    another block 0 may read this one otherwise too, with or without a new version number.
+    Names, boot nodes and properties do not affect block 0. The digest includes a small specification's block 0 under
+    this program's rules: rules may change with or without a new version number.
     """
     probe = block_id(genesis_block_header(genesis_state(load_spec(PROBE))))
     if spec.patch is None:
@@ -160,7 +158,7 @@ def _state_of(spec: ChainSpec) -> dict[bytes, bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The ledger room; `preference` is the file that remembers the preferred tip."""
+    """The ledger room; `preference` is the file with the preferred tip."""
 
     chain: Chain
     trusted: TrustedPoint
@@ -176,7 +174,7 @@ class Ledger:
         write_quickly(self.preference, tip)
 
     def recovery(self, sign_state: SignState) -> Recovery:
-        """What consensus starts from again."""
+        """Return the state from which consensus starts again."""
         return Recovery(
             final=self.chain.final.facts,
             certificate=self.chain.final_certificate,
@@ -195,7 +193,7 @@ class Ledger:
             return None
 
     def _boundaries(self) -> Iterator[Certificate]:
-        """Certificates of the ends of past epochs."""
+        """Yield the certificates of the ends of past epochs."""
         parameters = self.chain.parameters
         last = parameters.epoch_of(self.chain.final.facts.height + 1) - 1
         for epoch in range(max(0, last - parameters.boundaries_kept + 1), last + 1):
@@ -205,7 +203,7 @@ class Ledger:
                 yield CERTIFICATE.decode(found[1])
 
     def _open_rounds(self) -> Iterator[Certificate]:
-        """Kept certificates of rounds after the last final one, those that verify: the file may be damaged."""
+        """Yield the kept certificates of rounds after the last final one that verify: the file may be damaged."""
         for certificate in self.rounds.certificates():
             epoch = self.chain.epochs(certificate.ballot.epoch)
             if epoch is not None and verify_certificate(
@@ -217,7 +215,10 @@ class Ledger:
 def open_ledger(
     paths: Paths, spec: ChainSpec, verify: VerifySignature, clock: Clock, checkpoint: TrustedBlock | None = None
 ) -> Ledger:
-    """Open the database, see that it may be gone on from, execute what is kept above it. Raise `NodeError`."""
+    """Open the database, check that it may be trusted, and execute the blocks kept above it.
+
+    Raise `NodeError` if that is impossible.
+    """
     chain = open_noted_chain(paths.database, spec, verify)
     try:
         trusted = TrustedPoint(chain, spec, checkpoint)

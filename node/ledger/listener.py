@@ -1,6 +1,6 @@
-"""Who is told what happened to blocks: the pool, the feed, the figures, the log.
+"""Notifications about blocks: to the pool, the feed, the figures, the log.
 
-Invariant: a listener is told after the fact, inside the loop's turn, and must not wait.
+Invariant: a listener is called after the event, inside the loop's turn, and must not wait.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from node.p2p.frames import FrameKind
 
 
 class Listener:
-    """Does nothing about anything; listeners override what they care for."""
+    """A listener without reactions; subclasses override the events that they need."""
 
     def on_imported(self, block: ExecutedBlock) -> None:
         """A valid block was added to the tree."""
 
     def on_tip(self, block: bytes) -> None:
-        """The preferred tip is another one."""
+        """The preferred tip changed."""
 
     def on_accepted(self, block: bytes, *, reverted: bool) -> None:
-        """The accepted tip is another one; `reverted`: finality overruled the one before."""
+        """The accepted tip changed; `reverted` means that finality overruled the previous one."""
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
         """These blocks, oldest first, are final and on the disk."""
 
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
-        """Two sealed headers (encoded) of one author and slot."""
+        """An author sealed two headers (encoded) for one slot."""
 
     def on_evidence(self, accused: bytes, evidence: bytes) -> None:
         """A session key voted or proposed twice in one round; the evidence (encoded) proves it."""

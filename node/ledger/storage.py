@@ -1,13 +1,14 @@
 """The database of one node: the state of the last final block, every final block, and the blocks above it.
 
-Invariant:
-* one `sync=True` batch makes one or more blocks final: bodies, headers, height index, state, reverse diffs and the
-  head marker change together or not at all, and are on the disk when `commit_final` returns; no other kind of write
-  exists than a synced one (LevelDB can lose an older unsynced write behind a newer synced one);
-* every read checks checksums: with LevelDB's defaults a flipped bit reads as a wrong value in two of three cases;
-* single values of the state are read from its trie, where there is one: it holds them all in memory, and was found to
-  have the root that the final header commits to;
-* the state lies flat, by Substrate storage key, so that a prefix is a range in key order.
+Invariants:
+
+* One `sync=True` batch makes one or more blocks final. Bodies, headers, height index, state, reverse diffs and the head
+  marker change together or not at all, and are on disk when `commit_final` returns. Every write is synced, because
+  LevelDB can lose an older unsynced write behind a newer synced one.
+* Every read checks checksums. With LevelDB's defaults a flipped bit reads as a wrong value in two of three cases.
+* Single values of the state come from its trie, if there is one. The trie holds the whole state in memory, and its root
+  matched the final header.
+* The state is flat, by Substrate storage key, so a prefix is a range in key order.
 
 Keys: one byte of kind, then the block id, the height (u64, big-endian) or the storage key.
 """
@@ -30,9 +31,9 @@ from runtime.state.trie import Trie
 from wallet.errors import unquoted
 
 SCHEMA = 1
-FREE_BYTES_FLOOR = 1024**3  # a full LevelDB cannot be opened again before space is freed, so stop well before
+FREE_BYTES_FLOOR = 1024**3  # LevelDB cannot open a full disk's database before space is freed, so stop well before
 NOT_ALLOWED = ("Permission denied", "Operation not permitted", "Read-only file system")
-RECENT_MAX = 100_000  # state values kept at hand: a block's are read to execute it, and again to take it back
+RECENT_MAX = 100_000  # cached state values: a block's are read to execute it, and again for its reverse diff
 REVERSE_KEPT = 256  # final blocks whose state can still be read
 META = b"m"
 STATE = b"s"
@@ -58,7 +59,7 @@ _ABSENT = 0xFFFF_FFFF
 
 
 def pack_changes(changes: Changes) -> bytes:
-    """In the order of the keys."""
+    """Return the encoded changes, in the order of the keys."""
     out = bytearray()
     for key, value in sorted(changes.items()):
         out += _SIZE.pack(len(key)) + key + _SIZE.pack(_ABSENT if value is None else len(value)) + (value or b"")
@@ -66,7 +67,7 @@ def pack_changes(changes: Changes) -> bytes:
 
 
 def unpack_changes(packed: bytes) -> dict[bytes, bytes | None]:
-    """What was packed."""
+    """Return the changes that `pack_changes` encoded."""
     changes: dict[bytes, bytes | None] = {}
     at = 0
     while at < len(packed):
@@ -79,7 +80,7 @@ def unpack_changes(packed: bytes) -> dict[bytes, bytes | None]:
 
 @dataclass(frozen=True, slots=True)
 class StoredBlock:
-    """A block as the database knows it: sealed header and body are opaque bytes."""
+    """A block in the database: sealed header and body are opaque bytes."""
 
     height: int
     block_id: bytes
@@ -89,13 +90,13 @@ class StoredBlock:
 
 @dataclass(frozen=True, slots=True)
 class FinalEntry:
-    """A block that becomes final, what it changed in its parent's state, and its certificate where it has one."""
+    """A block that becomes final, its changes to the parent's state, and its certificate, if it has one."""
 
     block: StoredBlock
     changes: Changes
     certificate: bytes | None
     handoff: tuple[int, bytes] | None = None
-    """Of an epoch's last block: the epoch, and what shows who sits in the next one. Kept for ever."""
+    """For an epoch's last block: the epoch, and the handoff that proves the next active set. Kept for ever."""
 
 
 class _Batch(Protocol):
@@ -105,7 +106,7 @@ class _Batch(Protocol):
 
 
 class Storage:
-    """An open database. A `runtime` state reader over the last final state, too (`get`, `keys`)."""
+    """An open database, and a `runtime` state reader over the last final state (`get`, `keys`)."""
 
     def __init__(self, path: Path, *, free_bytes_floor: int = FREE_BYTES_FLOOR) -> None:
         self.path = path
@@ -116,7 +117,7 @@ class Storage:
             self._db = plyvel.DB(str(path), create_if_missing=True, paranoid_checks=True)
         except plyvel.Error as error:
             raise _open_error(path, error) from error
-        self._recent: dict[bytes, bytes | None] = {}  # state values as they are on the disk
+        self._recent: dict[bytes, bytes | None] = {}  # state values as on the disk
         self._trie: Trie | None = None  # of the same state
         self.head_height = -1
         self.head_id = bytes(32)
@@ -136,7 +137,7 @@ class Storage:
         return self.head_height < 0
 
     def check_chain(self, genesis_id: bytes) -> None:
-        """Refuse a database that belongs to another chain."""
+        """Raise `DatabaseError` if the database belongs to another chain."""
         stored = self._get(_GENESIS_KEY)
         if stored is not None and stored != genesis_id:
             raise DatabaseError(
@@ -146,11 +147,11 @@ class Storage:
             )
 
     def genesis_noted_for(self, digest: bytes) -> bytes | None:
-        """Return the genesis of the chain in here, if it was noted for what this digest stands for."""
+        """Return the genesis of the stored chain, if it was noted for this digest."""
         return self._get(_GENESIS_KEY) if self._get(_NOTED_KEY) == digest else None
 
     def note_genesis_for(self, digest: bytes) -> None:
-        """Note that the genesis of the chain in here follows from what this digest stands for."""
+        """Note that the stored chain's genesis follows from the specification with this digest."""
         with self._written() as batch:
             batch.put(_NOTED_KEY, digest)
 
@@ -166,14 +167,14 @@ class Storage:
         self.head_id = block.block_id
 
     def rest_on(self, trie: Trie) -> None:
-        """Read single values from this trie of the state on the disk, until the next commit."""
-        # A read from LevelDB costs as much as executing a transfer, one from the trie a few microseconds.
+        """Read single values from this trie of the state on disk, until the next commit."""
+        # A read from LevelDB costs as much as executing a transfer, a read from the trie a few microseconds.
         self._trie = trie
 
     def commit_final(self, blocks: list[FinalEntry], abandoned: Iterable[bytes] = ()) -> None:
-        """Make `blocks` final (parents first, the first one a child of the head), and forget those of `abandoned`.
+        """Make `blocks` final (parents first, the first one a child of the head), and delete the `abandoned` ones.
 
-        Raise `DiskSpaceError` before anything is written when too little space is free.
+        Raise `DiskSpaceError` before any write if too little space is free.
         """
         for height, final in enumerate(blocks, self.head_height + 1):
             assert final.block.height == height, "the final height rises by one a block"
@@ -202,13 +203,13 @@ class Storage:
             self.head_id = head.block_id
 
     def put_pending(self, blocks: Iterable[StoredBlock]) -> None:
-        """Sync blocks that are not final; done before this node votes for one of them."""
+        """Write and sync blocks that are not final; called before this node votes for one of them."""
         with self._written() as batch:
             for block in blocks:
                 batch.put(PENDING + block.block_id, _pack_block(block))
 
     def pending(self) -> list[StoredBlock]:
-        """Return every block kept by `put_pending` and not final since, lowest first."""
+        """Return the blocks of `put_pending` that are not final yet, lowest first."""
         found = [_unpack_block(key[1:], value) for key, value in self._range(PENDING)]
         return sorted(found, key=lambda block: (block.height, block.block_id))
 
@@ -223,18 +224,18 @@ class Storage:
         return value
 
     def keys(self, prefix: bytes = b"", start: bytes = b"") -> Iterator[bytes]:
-        """Storage keys of the last final state that begin with `prefix` and come after `start`, in order."""
+        """Yield the storage keys of the last final state that begin with `prefix` and come after `start`, in order."""
         for key, _ in self._range(STATE + prefix, STATE + start):
             if key[1:] > start or not start:
                 yield key[1:]
 
     def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield the same with values."""
+        """Yield the keys that begin with `prefix`, with their values."""
         for key, value in self._range(STATE + prefix):
             yield key[1:], value
 
     def pages(self, page_bytes: int) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The whole final state as it is now, in key order, cut into pages; later commits do not change what comes."""
+        """Return the whole final state in key order, in pages. Later commits do not change the pages."""
         return self._pages(self._db.snapshot(), page_bytes)
 
     def id_at(self, height: int) -> bytes | None:
@@ -265,25 +266,25 @@ class Storage:
         return None
 
     def handoff(self, epoch: int) -> bytes | None:
-        """What the last block of an epoch handed on; None where it is not final, or was before handoffs were kept."""
+        """Return the encoded handoff of an epoch's last block; None if it is not final or was never stored."""
         return self._get(HANDOFF + _HEIGHT.pack(epoch)) if epoch >= 0 else None
 
     def reverse_at(self, height: int) -> dict[bytes, bytes | None] | None:
-        """What turns the state after final block `height` into the state before it; None when no longer kept."""
+        """Return the changes from the state after final block `height` to the state before; None if no longer kept."""
         packed = self._get(REVERSE + _HEIGHT.pack(height)) if height > 0 else None
         return unpack_changes(packed) if packed is not None else None
 
     def genesis_proof(self) -> bytes | None:
-        """Return the proof of `GENESIS_KEYS`, as `keep_genesis_proof` was given it."""
+        """Return the proof of `GENESIS_KEYS` from `keep_genesis_proof`."""
         return self._get(_GENESIS_PROOF_KEY)
 
     def keep_genesis_proof(self, proof: bytes) -> None:
-        """Keep it for ever: the state that it is of does not last."""
+        """Store the proof of `GENESIS_KEYS` for ever: the genesis state itself is overwritten."""
         with self._written() as batch:
             batch.put(_GENESIS_PROOF_KEY, proof)
 
     def check_free_space(self) -> None:
-        """Raise `DiskSpaceError` when less than the floor is free."""
+        """Raise `DiskSpaceError` if less space than the floor is free."""
         free = shutil.disk_usage(self.path).free
         if free < self._floor:
             raise DiskSpaceError(
@@ -322,8 +323,8 @@ class Storage:
         self.head_height, self.head_id = _HEAD.unpack(head)
 
     def _bound_recent(self) -> None:
-        # All at once: the oldest of a dictionary is found behind the places of all that were forgotten before it. One
-        # by one, a block of 9,000 transfers took two to five times as long, once so many values had been read.
+        # Clear everything: a search for the dictionary's oldest entry passes the places of all deleted ones before it.
+        # With single deletions, a block of 9,000 transfers took two to five times as long.
         if len(self._recent) > RECENT_MAX:
             self._recent.clear()
 
@@ -357,7 +358,7 @@ class Storage:
 
 
 class _SyncedBatch:
-    """`with` it: everything put is written and synced at the end, or, after an exception, nothing."""
+    """A context manager: writes and syncs all entries at its end, or nothing after an exception."""
 
     def __init__(self, db: plyvel.DB, path: Path) -> None:
         self._batch = db.write_batch(transaction=True, sync=True)

@@ -1,11 +1,11 @@
-"""The newest block that this node may go by, and for how long: a checkpoint, or its own last final block.
+"""The newest block that this node may trust, and for how long: a checkpoint, or its own last final block.
 
-Whose bond is out loses nothing by signing another past. So a node that was away for longer than the trusting period,
-which is shorter than the unbonding time, cannot tell who may certify what comes next, and has to be told of a recent
-block by somebody whom its operator trusts.
+A validator whose bond was returned loses nothing by signing another history. A node that was away for longer than the
+trusting period therefore cannot tell who may certify the next blocks. The period is shorter than the unbonding time.
+The operator has to give such a node a recent block from a source that they trust.
 
-What always holds, on a live chain: nothing becomes final upon a point that is older than the trusting period, but upon
-the very block that the operator named as the one where the whole network stood still. Elsewhere it is only told.
+Invariant on a live chain: no block becomes final upon a point older than the trusting period. The exception is a block
+that the operator named as the one at which the whole network halted. Other chains only log a warning.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _LOG = logging.getLogger("node")
 
 
 class TrustedPoint:
-    """Judges by the clock whether what this node knows is still good to go by."""
+    """A check, by the clock, that this node's last final block or checkpoint is recent enough."""
 
     def __init__(self, chain: Chain, spec: ChainSpec, checkpoint: TrustedBlock | None = None) -> None:
-        """Over an open chain, before anything is executed on it. Raise `BadInputError` where it has another past."""
+        """Check an open chain before any execution. Raise `BadInputError` if its history contradicts the checkpoint."""
         self._chain = chain
         self._is_live = spec.chain_type == LIVE
         self._period_ms = trusting_period_ms(spec)
@@ -45,7 +45,7 @@ class TrustedPoint:
 
     @property
     def height(self) -> int:
-        """That of the checkpoint: a node that is below it is syncing, and signs nothing. 0 without one."""
+        """The checkpoint's height, 0 without one: a node below it is syncing, and signs nothing."""
         return 0 if self._checkpoint is None else self._checkpoint.height
 
     def is_ahead(self) -> bool:
@@ -53,16 +53,16 @@ class TrustedPoint:
         return self._chain.final.facts.height < self.height
 
     def judge(self, now_ms: int) -> None:
-        """See that the point is young enough to go on from. Raise `TrustExpiredHereError`, on a live chain alone."""
+        """Check that the point is recent enough. Raise `TrustExpiredHereError` if it is not, on a live chain only."""
         final = self._chain.final.facts
         if self.is_ahead() or final.height == self._stood_still_at:
             return
         self._require_young(final, now_ms)
 
     def judge_final(self, becoming: Sequence[BlockFacts], now_ms: int) -> None:
-        """The same, before blocks become final: also of a checkpoint that they pass over."""
+        """Check the point before blocks become final, and also a checkpoint among them."""
         self.judge(now_ms)
-        # Where it is the last of them it may be that there is nothing above it, so it is judged once it is final.
+        # The last of them is checked once it is final: there may be no block above it yet.
         for facts in becoming[:-1]:
             if facts.height == self.height:
                 self._require_young(facts, now_ms)
@@ -82,7 +82,7 @@ class TrustedPoint:
             )
 
     def _require_young(self, facts: BlockFacts, now_ms: int) -> None:
-        # Block 0 is in no slot; where nobody said when it was, the first block on it shows how old the chain is.
+        # Block 0 has no slot. If its specification gives no start time, the first block upon it shows the chain's age.
         begun_ms = facts.slot * self._chain.parameters.slot_ms if facts.height else self._start_ms or now_ms
         age_ms = now_ms - begun_ms
         if age_ms <= self._period_ms:
@@ -109,7 +109,7 @@ class TrustedPoint:
 
 
 def trusting_period_ms(spec: ChainSpec) -> int:
-    """How long a point is good to go by, in milliseconds of slot time."""
+    """Return the time for which a point can be trusted, in milliseconds of slot time."""
     numbers = outside(spec.parameters)
     epochs, blocks = numbers["Consensus.trusting_epochs"], numbers["Consensus.epoch_blocks"]
     return epochs * blocks * CONSENSUS[spec.parameters].slot_ms

@@ -1,9 +1,9 @@
-"""Nodes among each other, above the transport: what they say, and what becomes of those who misbehave.
+"""Communication between nodes, above the transport: messages, and penalties for misbehaviour.
 
 In reading order:
 
-* `messages`: what is asked and answered to bring blocks to whoever lacks them, in SCALE
-* `peers`: who is told what as which kind of frame; mistakes are counted, and who makes many is banned
-* `peer_proof`: which session key stands behind a peer id
+* `messages`: requests and answers that bring blocks and handoffs to other nodes, in SCALE
+* `peers`: messages as frames to peers; a peer with many mistakes is banned
+* `peer_proof`: proofs of the session keys behind a peer id
 * `network`: this node's identity, transport and peers, put together
 """

@@ -1,7 +1,7 @@
-"""What nodes say to each other to bring blocks and handoffs to whoever lacks them, in SCALE with limits.
+"""Messages between nodes that bring blocks and handoffs to nodes without them, in SCALE with limits.
 
-Invariant: an answer to `GetBlocks` is a list of blocks, oldest first, each the parent of the next; one to
-`GetHandoffs` is a list of handoffs of epochs one after the other; each fits into one message.
+Invariant: an answer to `GetBlocks` is a list of blocks, oldest first, each the parent of the next. An answer to
+`GetHandoffs` is a list of handoffs of consecutive epochs. Each fits into one message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BLOCKS_PER_ANSWER_MAX = 64
 ANSWER_BYTES_MAX = 1024 * 1024
 HANDOFFS_PER_ANSWER_MAX = 16
 HANDOFF_BYTES_MAX = ANSWER_BYTES_MAX // HANDOFFS_PER_ANSWER_MAX
-"""Room for the longest: a header of 24 KiB, and signatures and seats of 128 members."""
+"""Room for the longest handoff: a header of 24 KiB, and signatures and seats of 128 members."""
 BLOCK_BYTES_MAX = MAX_BLOCK_PAYLOAD_BYTES - 16
 
 Id = Annotated[bytes, Fixed(32)]
@@ -24,7 +24,7 @@ Id = Annotated[bytes, Fixed(32)]
 
 @struct
 class GetBlocks:
-    """Send `block` and those of its ancestors above height `above`, the oldest first, as many as fit."""
+    """Send `block` and its ancestors above height `above`, the oldest first, as many as fit."""
 
     block: Id
     above: U32
@@ -32,7 +32,7 @@ class GetBlocks:
 
 @struct
 class GetHandoffs:
-    """Send what the last blocks of `from_epoch` and the next epochs hand on: `count` of them, as many as are there."""
+    """Send the handoffs of `from_epoch` and the epochs after it, `count` at most, as far as they exist."""
 
     from_epoch: U32
     count: U8
@@ -40,7 +40,7 @@ class GetHandoffs:
 
 @struct
 class PeerStatus:
-    """Where the sender stands: its preferred tip and its last final block."""
+    """The sender's preferred tip and its last final block."""
 
     tip: Id
     tip_height: U32
@@ -62,7 +62,7 @@ HANDOFFS: Codec[tuple[bytes, ...]] = codec(
 
 
 def encode_answer(oldest_first: Iterable[bytes]) -> bytes:
-    """As many of the blocks as fit, at least one."""
+    """Return an answer with as many of the blocks as fit, at least one."""
     chosen: list[bytes] = []
     size = 0
     for block in oldest_first:

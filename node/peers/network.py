@@ -1,6 +1,6 @@
-"""This node on the network: its identity, its transport, and what it knows of its peers.
+"""This node on the network: its identity, its transport, and its records of its peers.
 
-Invariant: the network is opened before anybody is told of it; `Libp2pTransport.start` makes it listen.
+Invariant: the network is opened first and listens only after `Libp2pTransport.start`.
 """
 
 from __future__ import annotations
@@ -29,19 +29,18 @@ from node.peers.peer_proof import IsSeated, PeerProofs
 from node.peers.peers import Peers
 
 ProvePeer = Callable[[str], bytes]
-"""A validator's proof that its session key stands behind this peer id."""
+"""A function that proves to peers which session keys are behind a peer id."""
 
 
 # Addresses that led to their peers, kept over a restart: one a line, as text.
-#
-# Always: the file is bounded; a line that is damaged costs that line and nothing else; no file is no fault.
+# Invariant: the file is bounded. A damaged line loses that line only. A missing file is no fault.
 MAX_KEPT: Final = 256
 MAX_FILE_BYTES: Final = 64 * 1024
 _LOG: Final = logging.getLogger(__name__)
 
 
 def load(path: Path) -> list[Address]:
-    """What is in the file, as far as it can be read."""
+    """Return the readable addresses of the file."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_FILE_BYTES).decode("ascii", "replace")
@@ -55,7 +54,7 @@ def load(path: Path) -> list[Address]:
 
 
 def save(path: Path, addresses: Iterable[Address]) -> None:
-    """Write the first `MAX_KEPT` of them; a disk that refuses is worth a line in the log and no more."""
+    """Write the first `MAX_KEPT` addresses. A failed write is logged and otherwise ignored."""
     lines = [f"{address}\n" for address in addresses][:MAX_KEPT]
     try:
         write_durably(path, "".join(lines).encode("ascii"))
@@ -72,7 +71,7 @@ def _read(line: str) -> Address | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """The network room: `peers` speaks over `transport`; `proofs` says which of them are validators."""
+    """The network room: `peers` sends over `transport`; `proofs` identifies validators among them."""
 
     transport: Libp2pTransport
     peers: Peers
@@ -89,9 +88,10 @@ def open_network(
     is_seated: IsSeated,
     seconds: Seconds,
 ) -> Network:
-    """Return the network of one chain; `prove_peer` is None for a node that only follows. Raise `BadInputError`.
+    """Return the network of one chain; `prove_peer` is None for a node that only follows.
 
-    `is_seated` says which session keys are in office or elected; `seconds` is the clock by which peers pay for CPU.
+    `is_seated` returns whether a session key is in the current or elected set; `seconds` is the clock by which peers
+    pay for CPU. Raise `BadInputError` if a setting is invalid.
     """
     with as_bad_input(IdentityError, TransportError, ValueError):
         identity = _identity(config, paths)
@@ -113,7 +113,7 @@ def open_network(
 
 
 def new_gossip() -> Gossip:
-    """Gossip of one kind of message, by chance of its own."""
+    """Return the gossip of one kind of message, with its own random numbers."""
     return Gossip(_chance())
 
 

@@ -1,8 +1,7 @@
-"""How a validator shows its peers which session keys stand behind its peer id.
+"""A validator's proof to its peers of the session keys behind its peer id.
 
-Invariant: the peer id is authenticated by the connection itself, so a proof that is copied proves nothing for
-who copied it; a claim to be a validator without a proof that verifies is refused, and one proof that does not is enough
-for that.
+Invariant: the connection authenticates the peer id, so a copied proof is useless. A claim to be a validator is refused
+without a proof, and also if one of its proofs is invalid.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from runtime.cryptography.signing import domain
 from runtime.encoding.codec import Annotated, Bounded, Codec, DecodeError, Fixed, codec, struct
 
 PROOFS_MAX = 4
-"""Keys of one node: the one that sits, that of after a rotation, and two more. Each costs a peer 50 us to check."""
-PEERS_MAX = 4_096  # anybody can make keys and prove them
+"""The most keys of one node: the seated one, its successor after a rotation, and two more. Each costs a peer 50 us to
+check."""
+PEERS_MAX = 4_096  # making and proving keys is free
 _KIND = b"peer"
 IsSeated = Callable[[bytes], bool]
-"""Whether a session key is one of this epoch's set or of the one elected next."""
+"""Return whether a session key is in this epoch's set or in the next one."""
 
 
 @struct
@@ -36,7 +36,7 @@ _PROOFS: Codec[tuple[PeerProof, ...]] = codec(Annotated[tuple[PeerProof, ...], B
 
 
 def prove(pairs: Sequence[tuple[bytes, bytes]], genesis: bytes, peer_id: str) -> bytes:
-    """Return the proofs that the node with these session keys (public and secret) is called `peer_id`."""
+    """Return the proofs that the node with these session keys (public and secret) has the peer id `peer_id`."""
     message = domain(_KIND, genesis, peer_id.encode())
     return _PROOFS.encode(
         tuple(PeerProof(public, signatures.sign(Scheme.ED25519, public, secret, message)) for public, secret in pairs)
@@ -47,19 +47,19 @@ class PeerProofs:
     """The session keys that connected peers proved, in `sessions` by peer id."""
 
     def __init__(self, genesis: bytes, is_seated: IsSeated) -> None:
-        """`is_seated` says whether a session key is in office or elected."""
+        """Create it; `is_seated` returns whether a session key is in the current or elected set."""
         self._genesis = genesis
         self._is_seated = is_seated
         self.sessions: dict[str, tuple[bytes, ...]] = {}
         self._newest: dict[bytes, str] = {}
 
     def accepts(self, peer_id: str, role: Role, proof: bytes) -> bool:
-        """Judge a peer's hello (the transport's `OnHello`) and remember the keys that it proved."""
+        """Judge a peer's hello (the transport's `OnHello`), and remember the keys that it proved."""
         self._forget(peer_id)
         return role is not Role.VALIDATOR or self.renew(peer_id, proof)
 
     def renew(self, peer_id: str, proof: bytes) -> bool:
-        """Remember the keys that a validator proves now, in place of those before, which stay if this is no proof."""
+        """Replace the keys of a peer by newly proven ones; an invalid proof leaves the old ones."""
         try:
             claimed = _PROOFS.decode(proof)
         except DecodeError:
@@ -75,8 +75,8 @@ class PeerProofs:
         return True
 
     def is_validator(self, peer_id: str) -> bool:
-        """Return whether a peer proved a key that is in office now, or elected: anybody can prove one that is not."""
-        # One key is one validator, however many peer ids it signs for.
+        """Return whether a peer proved a key of the current or elected set: proving any other key is free."""
+        # One key is one validator, for however many peer ids it signs: only the newest id counts.
         return any(
             self._newest.get(session) == peer_id and self._is_seated(session)
             for session in self.sessions.get(peer_id, ())
@@ -93,14 +93,14 @@ class PeerProofs:
         }
 
     def _holds(self, claimed: PeerProof, peer_id: str) -> bool:
-        # Anybody can sign for a key of small order.
+        # For a key of small order anybody can make valid signatures.
         if not signatures.is_safe_public_key(claimed.session):
             return False
         message = domain(_KIND, self._genesis, peer_id.encode())
         return signatures.verify_ed25519(claimed.session, message, claimed.signature)
 
     def _make_room(self) -> None:
-        """Forget the oldest, first of the keys that are in no set: whoever makes up keys pushes out no validator."""
+        """Forget the oldest peer, one without a seated key first: made-up keys must not push out a validator."""
         if len(self.sessions) > PEERS_MAX:
             made_up = (peer for peer, keys in self.sessions.items() if not any(map(self._is_seated, keys)))
             self._forget(next(made_up, None) or next(iter(self.sessions)))

@@ -1,7 +1,7 @@
-"""Consensus and sync messages over the transport: what is sent as which kind, and what becomes of peers that misbehave.
+"""Consensus and sync messages over the transport, the frame kind of each, and penalties for misbehaving peers.
 
-Invariant: a peer that keeps sending what no honest peer sends is banned for a while; one mistake is never
-enough for it where a message may be a moment too old or too new.
+Invariant: a peer that repeatedly sends messages that no honest peer sends is banned for a while. A single mistake is
+not enough if an honest message could be a moment too old or too new.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONSENSUS_KINDS: dict[type[Message], FrameKind] = {
 PENALTIES_MAX = 10
 PENALTY_WINDOW_MS = 60_000
 BAN_SECONDS = 300.0
-IDS_SECONDS = 0.1  # how long a list of peer ids counts as fresh
+IDS_SECONDS = 0.1  # the time for which a list of peer ids counts as fresh
 PENALISED_MAX = 1_024  # peers whose mistakes are remembered
 CERTIFIED_OVERHEAD_BYTES = 16
 _LOG = logging.getLogger(__name__)
@@ -37,10 +37,10 @@ Peer: TypeAlias = bytes
 
 
 class Peers:
-    """What the loop says to peers. Peers are the bytes of their ids, as consensus wants them."""
+    """The loop's messages to peers. A peer is the bytes of its id, as consensus needs it."""
 
     def __init__(self, transport: Transport, is_validator: Callable[[str], bool] = lambda _: False) -> None:
-        """`is_validator` says whether a peer proved a key of a set in office or elected."""
+        """Create it; `is_validator` returns whether a peer proved a key of the current or elected set."""
         self.transport = transport
         self._is_validator = is_validator
         self._penalties: dict[Peer, deque[int]] = {}
@@ -54,35 +54,35 @@ class Peers:
             self.transport.send(peer.decode(), CONSENSUS_KINDS[type(part)], MESSAGE.encode(part))
 
     def broadcast(self, message: Message) -> None:
-        """Queue a consensus message for everybody connected."""
+        """Queue a consensus message for all connected peers."""
         for part in _fitting(message):
             self.transport.broadcast(CONSENSUS_KINDS[type(part)], MESSAGE.encode(part))
 
     def announce(self, block: bytes) -> None:
-        """Queue a block's bytes for everybody connected."""
+        """Queue a block's bytes for all connected peers."""
         self.transport.broadcast(FrameKind.BLOCK, block)
 
     def say_status(self, status: PeerStatus, peer: Peer | None = None) -> None:
-        """Tell one peer, or everybody, where this node stands."""
+        """Send this node's status to one peer, or to all."""
         if peer is None:
             self.transport.broadcast(FrameKind.STATUS, STATUS.encode(status))
         else:
             self.transport.send(peer.decode(), FrameKind.STATUS, STATUS.encode(status))
 
     def request_blocks(self, peer: Peer, request: GetBlocks) -> bool:
-        """Ask a peer for blocks; False when it is gone."""
+        """Ask a peer for blocks; False if it is disconnected."""
         return self.transport.send(peer.decode(), FrameKind.GET_BLOCKS, GET_BLOCKS.encode(request))
 
     def request_handoffs(self, peer: Peer, request: GetHandoffs) -> bool:
-        """Ask a peer for handoffs; False when it is gone."""
+        """Ask a peer for handoffs; False if it is disconnected."""
         return self.transport.send(peer.decode(), FrameKind.GET_HANDOFFS, GET_HANDOFFS.encode(request))
 
     def is_stranger(self, peer: Peer) -> bool:
-        """Return whether a peer has proved no validator's key: such names are free."""
+        """Return whether a peer has proved no validator's key: such peer names are free."""
         return not self._is_validator(peer.decode())
 
     def peer_ids(self) -> list[str]:
-        """Who is connected, as of a moment ago: gossip asks for every message."""
+        """Return the connected peers, up to `IDS_SECONDS` old: gossip asks for every message."""
         now = monotonic()
         if now >= self._ids_until:
             self._ids = [info.peer for info in self.transport.peers()]
@@ -90,12 +90,12 @@ class Peers:
         return self._ids
 
     def penalise(self, peer: Peer, reason: str, now_ms: int, weight: int = 1) -> None:
-        """Note a message that no honest peer sends; enough of them in a minute, and the peer is banned.
+        """Record a message that no honest peer sends; the peer is banned after enough of them in a minute.
 
-        `weight` counts it for so many: `PENALTIES_MAX` for what no honest peer can have sent by mistake.
+        `weight` is the number of mistakes for which it counts: `PENALTIES_MAX` for one that no honest peer can make.
         """
         recent = self._penalties.setdefault(peer, deque(maxlen=PENALTIES_MAX))
-        if len(self._penalties) > PENALISED_MAX:  # peer ids cost nothing: whoever comes with new ones fills no memory
+        if len(self._penalties) > PENALISED_MAX:  # peer ids are free, so new ones must not fill memory
             self._penalties.pop(next(iter(self._penalties)))
         recent.extend([now_ms] * weight)
         self.penalties += 1
@@ -108,7 +108,7 @@ class Peers:
 
 
 def _fitting(message: Message) -> list[Message]:
-    """Return the message, or, when its certificates do not fit into one, several."""
+    """Return the message, split into several if its certificates do not fit into one."""
     if not isinstance(message, Certified):
         return [message]
     parts: list[Message] = []

@@ -165,7 +165,6 @@ class TransactionQueue:
             crowded_out = self._refuse_over_limit(candidate, sender)
         else:
             _refuse_replacement(candidate.priority, usurped, sender)
-            # The old extrinsic is counted before its removal, so that a replacement keeps its count even if it expires.
             self._take_out(usurped)
             sender.replaced[candidate.nonce] = sender.replaced.get(candidate.nonce, 0) + 1
         self._senders[candidate.sender] = sender

@@ -17,16 +17,16 @@ from node.sync.waiting_blocks import Peer
 ASKED_MAX = 8
 """Open questions at a time."""
 PATIENCE_MS = 10_000
-"""How long a peer may take to send the block; then another one may be asked in its place."""
+"""The time for a peer to send the block; after it another peer may be asked."""
 SILENT_MIN = 3
-"""Silent peers before the node warns: names are free, and a single peer would else alarm every operator."""
+"""Silent peers before a warning. Peer names are free, and a single peer could otherwise alarm every operator."""
 SILENT_KEPT_MAX = 1_024
 AGAIN_MS = 60_000
 _LOG = logging.getLogger("node")
 
 
 class CheckpointWatch:
-    """Watches the checkpoint of one node until its final chain has reached it."""
+    """A watch of one node's checkpoint until its final chain has reached it."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
@@ -47,7 +47,7 @@ class CheckpointWatch:
         return GetBlocks(checkpoint.id, checkpoint.height - 1)
 
     def takes(self, peer: Peer, request: GetBlocks, block_id: bytes) -> bool:
-        """Return whether an answer's first block answers this watch's question, and is not for the tree yet."""
+        """Return True if an answer's first block answers this watch's question and is not for the tree yet."""
         checkpoint = self._chain.rules.checkpoint
         if checkpoint is None or block_id != checkpoint.id:
             return False
@@ -62,7 +62,7 @@ class CheckpointWatch:
         self._tell(logging.ERROR, f"{why}. The checkpoint is wrong, or these peers follow another history", now_ms)
 
     def look(self, now_ms: int) -> None:
-        """Warn if several peers had their time and most of those asked did not send the block."""
+        """Warn if several peers ran out of time and most of the asked peers did not send the block."""
         if self._is_seen or self._is_reached():
             return
         self._give_up(now_ms)
@@ -72,7 +72,7 @@ class CheckpointWatch:
             self._tell(logging.WARNING, f"{why}. They are slow or lie, or the checkpoint is wrong", now_ms)
 
     def _give_up(self, now_ms: int) -> None:
-        """Free the places of peers that had their time."""
+        """Free the places of peers that ran out of time."""
         for peer in [peer for peer, asked_ms in self._open.items() if now_ms >= asked_ms + PATIENCE_MS]:
             del self._open[peer]
             self._silent[peer] = None
@@ -84,7 +84,7 @@ class CheckpointWatch:
         return checkpoint is None or self._chain.final.facts.height >= checkpoint.height
 
     def _tell(self, level: int, why: str, now_ms: int) -> None:
-        # Each level has its minute: else three silent strangers would hide a contradiction.
+        # Each level has its own minute: otherwise three silent strangers would hide a contradiction.
         checkpoint, told_ms = self._chain.rules.checkpoint, self._told_ms.get(level)
         if checkpoint is None or (told_ms is not None and now_ms < told_ms + AGAIN_MS):
             return

@@ -1,7 +1,7 @@
-"""Session keys that connected peers prove beside those of their hello: after a rotation, before the new ones sit.
+"""Session keys that connected peers prove after their hello: those of a key rotation, before they have a seat.
 
-Invariant: the proof is that of a hello, bound to the peer id of the connection; a peer proves no more often
-than a validator has reason to, and one that proves nothing changes nothing of what is known.
+Invariant: the proof has the form of a hello's, bound to the peer id of the connection. A peer proves keys no more often
+than a validator has reason to. An invalid proof leaves the known keys unchanged.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from node.peers.peer_proof import PeerProofs
 from node.peers.peers import Peers
 
 PER_SECOND, BURST = 0.1, 4.0
-"""An epoch may bring other keys to the front, and an operator a few: each costs 0.2 ms and a word to the peer."""
+"""The rate of proofs. An epoch changes the order of keys, an operator adds a few: each costs 0.2 ms and a message."""
 
 
 class ProvenKeys(Listener):
-    """Takes the proofs of one node's peers."""
+    """The intake of the proofs of one node's peers."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class ProvenKeys(Listener):
         now_ms: Callable[[], int],
         on_keys: Callable[[str, tuple[bytes, ...]], None],
     ) -> None:
-        """`on_keys` hears of a peer whose keys are others now."""
+        """Create it; `on_keys` receives a peer whose proven keys changed."""
         self._proofs = proofs
         self._peers = peers
         self._now_ms = now_ms
@@ -36,7 +36,7 @@ class ProvenKeys(Listener):
         self._rates = PeerRates(PER_SECOND, BURST)
 
     def on_gossip(self, kind: FrameKind, payload: bytes, peer: str) -> None:
-        """A peer shows which keys it has."""
+        """Check a peer's proof of its keys."""
         if kind is not FrameKind.KEYS:
             return
         now_ms, before = self._now_ms(), self._proofs.sessions.get(peer)

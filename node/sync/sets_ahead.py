@@ -1,10 +1,10 @@
-"""The sets of epochs that this node's own blocks have not reached, as handoffs of peers prove them one after the other.
+"""The sets of epochs that this node's own blocks have not reached, each proven by a handoff from peers.
 
-A node that joins learns so who sits now, and how far the chain is at least, long before it has executed it.
+A joining node learns the current set and a lower bound of the chain's height long before it has executed the chain.
 
-Invariant: a set is known only if more than two thirds of the one before it certified it; a few peers
-are asked at a time, each once, and one certificate is checked at a turn; what is known decides nothing: only this
-node's own blocks do, and where they seat others than a handoff has proved, the node stops.
+Invariant: a set is known only if more than two thirds of the set before it certified it. The node asks a few peers at a
+time, each once, and checks one certificate a turn. Known sets decide nothing, only this node's own blocks do. If these
+seat other validators than a handoff proved, the node stops.
 """
 
 from __future__ import annotations
@@ -30,52 +30,54 @@ from runtime.encoding.codec import DecodeError
 
 ANSWERS_PER_SECOND = 4.0
 ANSWERS_BURST = 16
-"""Questions of one peer: an honest peer asks as often, since it waits for its answer. More are penalised."""
+"""The rate of questions of one peer. An honest peer waits for its answer, so it stays below. More are penalised."""
 ANSWER_BYTES_PER_SECOND = 128 * 1024
 ANSWER_BYTES_BURST = 4 * 1024 * 1024
-"""To one peer: a question of five bytes makes us send 0.86 MB on a mainnet. Beyond it an answer has one handoff."""
+"""The rate of bytes to one peer: on a mainnet a question of five bytes makes this node send 0.86 MB. Beyond the rate an
+answer has one handoff."""
 STRANGERS_BYTES_PER_SECOND = 2 * 1024 * 1024
 STRANGERS_BYTES_BURST = 8 * 1024 * 1024
-"""To all peers together that proved no validator's key, whose names are free. Beyond it their answers are empty."""
+"""The rate of bytes to all peers without a proven validator key, whose names are free. Beyond it their answers are
+empty."""
 STRANGERS = b""
-"""The name under which the answers to all strangers are counted."""
+"""The name under which answers to all strangers are counted."""
 ASK_MS = 250
 MORE_MS = 1_000
-"""Without an answer, until another peer is asked beside those that were: a good answer is three quarters of a megabyte,
-so all are not asked for the same at once."""
+"""The time without an answer until another peer is asked too. A good answer is three quarters of a megabyte, so the
+node does not ask all peers at once."""
 PATIENCE_MS = 5_000
-"""How long an answer may take; then its peer counts as silent."""
+"""The time for an answer; after it the peer counts as silent."""
 ASKED_MAX = 4
-"""Peers that are asked at a time: one after the other, 13 that never answer kept a joiner from its sets for ever."""
+"""Peers that are asked at a time. With one at a time, 13 silent peers kept a joining node from its sets for ever."""
 OWED_MAX = 64
 SETS_KEPT_MAX = 512
-"""Different ones, ahead of this node's own chain: some 40 KB each. More are asked for when its blocks come closer."""
+"""The most different sets ahead of this node's own chain, about 40 KB each. The rest is requested when its blocks come
+closer."""
 _LOG = logging.getLogger("node")
 
 
-# Whom a question goes to next: who answered before, then who was silent least often, in the order of arrival.
-#
-# Always: who was silent, had nothing or sent something wrong is left alone for a while; each silence in a row doubles
-# that, up to a bound, and puts it behind everybody who was silent less often: however many peers say nothing, each of
-# them holds up an honest one once. What is remembered is bounded.
+# The choice of the peer for the next question: earlier answers first, then the fewest silences, then by arrival.
+# Invariant: a peer that was silent, or sent nothing or a wrong answer, rests for a while. Each further silence doubles
+# the rest, up to a bound, and puts the peer behind all peers with fewer silences. Any number of silent peers therefore
+# delays an honest one once each. The records are bounded.
 REST_MS = 60_000
-"""For a peer that did not answer, had none, or sent a wrong one: an honest one must not be banned for being asked."""
+"""The rest of a peer without a right answer. It is no ban: an honest peer must not be banned because it was asked."""
 REST_DOUBLINGS_MAX = 3
-"""Of silences in a row: an honest peer whose line was down is asked again within eight minutes."""
+"""The most doublings for silences in a row: an honest peer whose line was down is asked again within eight minutes."""
 REMEMBERED_MAX = 1_024
 
 
 @dataclass(slots=True)
 class _Record:
-    """What one peer did with the questions that it had."""
+    """The results of one peer's questions."""
 
     rests_until_ms: int = 0
-    silences: int = 0  # since it last answered rightly
+    silences: int = 0  # since its last right answer
     is_proven: bool = False
 
 
 class QuestionTurns:
-    """Of all peers that were asked."""
+    """The records of all peers that were asked."""
 
     def __init__(self) -> None:
         self._records: dict[Peer, _Record] = {}
@@ -84,22 +86,22 @@ class QuestionTurns:
         return len(self._records)
 
     def next(self, peers: Iterable[Peer], now_ms: int) -> Peer | None:
-        """Whose turn it is of those that could be asked; None if all of them rest."""
+        """Return the peer whose turn it is; None if all of them rest."""
         awake = [peer for peer in peers if self._of(peer).rests_until_ms <= now_ms]
         return min(awake, key=self._place, default=None)
 
     def on_right(self, peer: Peer) -> None:
-        """What it answered was of use."""
+        """Record a useful answer."""
         self._renew(peer, _Record(is_proven=True))
 
     def on_silence(self, peer: Peer, now_ms: int) -> None:
-        """It did not answer in time."""
+        """Record a missing answer."""
         silences = self._of(peer).silences + 1
         rest_ms = REST_MS << min(silences - 1, REST_DOUBLINGS_MAX)
         self._renew(peer, _Record(now_ms + rest_ms, silences))
 
     def on_useless(self, peer: Peer, now_ms: int) -> None:
-        """It is gone, had nothing, or sent something wrong."""
+        """Record a peer that is disconnected, had no handoffs, or sent a wrong answer."""
         self._renew(peer, _Record(now_ms + REST_MS, self._of(peer).silences))
 
     def _of(self, peer: Peer) -> _Record:
@@ -112,20 +114,20 @@ class QuestionTurns:
     def _renew(self, peer: Peer, record: _Record) -> None:
         self._records.pop(peer, None)
         self._records[peer] = record
-        if len(self._records) > REMEMBERED_MAX:  # peer ids cost nothing: new ones fill no memory
+        if len(self._records) > REMEMBERED_MAX:  # peer ids are free, so new ones must not fill memory
             del self._records[next(iter(self._records))]
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request that is out."""
+    """An open request."""
 
     request: GetHandoffs
     since_ms: int
 
 
 class SetsAhead:
-    """Asks, answers, follows, compares."""
+    """Requests for handoffs, answers to peers, proofs of sets, and the comparison with own blocks."""
 
     def __init__(self, chain: Chain, peers: Peers, now_ms: Callable[[], int], checkpoint: CheckpointWatch) -> None:
         self._chain = chain
@@ -148,23 +150,23 @@ class SetsAhead:
 
     @property
     def newest(self) -> ValidatorSet:
-        """The set of the latest epoch that is known."""
+        """The set of the latest known epoch."""
         return self._table.newest
 
     @property
     def proven_height(self) -> int:
-        """The highest block that is known to be final: the last one of the epoch before the newest; 0 of the first."""
+        """The highest block known as final: the last one before the newest set's epoch; 0 for the first epoch."""
         return self._chain.parameters.boundary(self.newest.epoch - 1)
 
     @property
     def has_work(self) -> bool:
-        """Whether a handoff waits to be followed."""
+        """True if a handoff waits for its check."""
         return bool(self._waiting)
 
-    # --- for peers
+    # --- answers to peers
 
     def on_request(self, request: GetHandoffs, peer: Peer) -> bytes | None:
-        """The answer to a peer's request, empty where nothing is here; None when it asks too often, or for too many."""
+        """Return the answer to a peer's request, empty if there are no handoffs; None if the peer breaks a limit."""
         if not 0 < request.count <= HANDOFFS_PER_ANSWER_MAX:
             self._peers.penalise(peer, "asked for more handoffs than an answer holds", self._now_ms())
             return None
@@ -181,15 +183,16 @@ class SetsAhead:
         return HANDOFFS.encode(tuple(found))
 
     def _may_send(self, size: int, peer: Peer, now_ms: int, *, is_first: bool) -> bool:
-        # The first one is sent beyond the peer's own share: a peer without an answer is asked nothing for a minute.
+        # The first handoff may exceed the peer's share: the peer would not ask this node for a minute after an empty
+        # answer.
         if not self._sent.may(peer, now_ms, size) and not is_first:
             return False
         return not self._peers.is_stranger(peer) or self._sent_to_strangers.may(STRANGERS, now_ms, size)
 
-    # --- of peers
+    # --- questions to peers
 
     def ask(self, standings: Mapping[Peer, PeerStatus]) -> None:
-        """Ask a peer that says it is epochs ahead, if it is time to."""
+        """Ask a peer that claims to be epochs ahead, if a question is due."""
         now_ms = self._now_ms()
         self._give_up(now_ms)
         is_busy = self._waiting or len(self._asked) >= ASKED_MAX or now_ms < self._next_ask_ms
@@ -209,7 +212,7 @@ class SetsAhead:
             self._next_ask_ms = now_ms + ASK_MS
 
     def on_answer(self, payload: bytes, peer: Peer) -> None:
-        """The answer to a request of ours: what is in it waits to be followed, one at a turn."""
+        """Take the answer to a request of this node: its handoffs wait for their checks, one a turn."""
         owed = self._owed.get(peer, 0)
         if not owed:
             self._peers.penalise(peer, "handoffs that were not asked for", self._now_ms())
@@ -224,16 +227,16 @@ class SetsAhead:
         except DecodeError as error:
             self._refuse(peer, f"malformed handoffs: {error}")
             return
-        if not found:  # of a database that is older than handoffs, or a claim that was none
+        if not found:  # its database is older than handoffs, or its claim was false
             self._turns.on_useless(peer, self._now_ms())
-        # Another peer was quicker; or this node's own blocks have led it to fewer sets than it had been told of.
+        # Another peer was faster; or this node's own blocks replaced a longer chain of sets with a shorter one.
         if self._waiting or self.newest.epoch < asked.request.from_epoch:
             return
-        # This node's own blocks, or handoffs of another peer, may have come past some of them since.
+        # Own blocks, or another peer's handoffs, may have passed some of these sets meanwhile.
         self._waiting, self._from = deque(found[self.newest.epoch - asked.request.from_epoch :]), peer
 
     def follow_next(self) -> Peer | None:
-        """Check one handoff that waits -> whose it was; None if none waits."""
+        """Check one waiting handoff, and return its sender; None if none waits."""
         if not self._waiting:
             return None
         peer, data = self._from, self._waiting.popleft()
@@ -250,14 +253,14 @@ class SetsAhead:
         return peer
 
     def forget_peer(self, peer: Peer) -> None:
-        """A connection ended."""
+        """Forget a peer whose connection ended."""
         self._owed.pop(peer, None)
         self._asked.pop(peer, None)
 
-    # --- beside this node's own blocks
+    # --- comparison with this node's own blocks
 
     def compare(self) -> None:
-        """See that this node's own final blocks seat whom the handoffs said. Raise `NodeError`."""
+        """Check that own final blocks seat the validators of the handoffs. Raise `NodeError` if they differ."""
         epoch = self._epoch_of(self._chain.final.facts.height)
         if epoch == self._own_epoch:
             return
@@ -273,7 +276,8 @@ class SetsAhead:
         except SetChangedError as error:
             if not self._is_below_checkpoint():
                 raise NodeError(_conflict(epoch)) from error
-            # Of sets whose stake is out anybody may have the keys: the checkpoint says which of the two was the lie.
+            # Former validators without stake may have sold their keys. The checkpoint says which history is the false
+            # one.
             _LOG.warning("handoffs of peers led to another history than this node's blocks in epoch %d", epoch)
             self._begin_from(own)
         self._table.forget_before(epoch)
@@ -281,7 +285,7 @@ class SetsAhead:
     # --- inside
 
     def _followed(self, handoff: Handoff) -> ValidatorSet:
-        """Return the set after the newest, as a handoff proves it. Raise `InvalidHandoffError`."""
+        """Return the set after the newest, proven by a handoff. Raise `InvalidHandoffError` if the proof fails."""
         chain = self._chain
         height, checkpoint = chain.parameters.boundary(self.newest.epoch), chain.rules.checkpoint
         if height > chain.highest_possible(self._now_ms()):
@@ -295,10 +299,10 @@ class SetsAhead:
 
     def _begin_from(self, own: ValidatorSet) -> None:
         self._table = SetTable(own)
-        self._waiting.clear()  # they follow a set that is past
+        self._waiting.clear()  # they follow a set that is replaced
 
     def _own_set(self, number: int) -> ValidatorSet | None:
-        """Return the set of an epoch, as this node's own final blocks determine it."""
+        """Return the set of an epoch by this node's own final blocks."""
         epoch = self._chain.epochs(number)
         return None if epoch is None else epoch.validators
 
@@ -311,21 +315,21 @@ class SetsAhead:
         return self._chain.parameters.epoch_of(final_height + 1)
 
     def _is_worth_asking(self, peer: Peer, status: PeerStatus, now_ms: int) -> bool:
-        """Whether a peer claims to be past the epoch of the newest set: that proves nothing, and costs a question."""
+        """Return whether a peer claims to be past the newest set's epoch: no proof, but worth a question."""
         is_possible = status.final_height <= self._chain.highest_possible(now_ms)
         is_ahead = self._epoch_of(status.final_height) > self.newest.epoch
         return is_possible and is_ahead and peer not in self._asked
 
     def _give_up(self, now_ms: int) -> None:
-        """Wait no longer for whoever had its time."""
+        """Give up peers that ran out of time."""
         late = [peer for peer, asked in self._asked.items() if now_ms >= asked.since_ms + PATIENCE_MS]
         for peer in late:
             del self._asked[peer]
             self._turns.on_silence(peer, now_ms)
 
     def _refuse(self, peer: Peer, reason: str) -> None:
-        # While it owes another answer this may be a late one to an earlier question, and right: it only has to rest,
-        # so who leaves a question open gains one wrong answer a minute, which is what a penalty a minute allows.
+        # A peer that owes another answer may send a late, right answer to an earlier question: it only has to rest. A
+        # peer that leaves a question open thus gains one wrong answer a minute, no more than the penalties allow.
         if not self._owed.get(peer, 0):
             self._peers.penalise(peer, reason, self._now_ms())
         self._turns.on_useless(peer, self._now_ms())

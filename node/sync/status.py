@@ -1,7 +1,7 @@
-"""Where this node stands, told to whoever connects, and to everybody when it moves.
+"""This node's status, sent to each new peer, and to all peers when it changes.
 
-Invariant: it is what the machine says at this moment; peers that are behind learn from it that there is
-something to fetch, and prove it for themselves.
+Invariant: it is the machine's state at the time of sending. Peers that are behind learn that there are blocks to fetch,
+and verify those themselves.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class NodeStanding(Listener):
         self._peers = peers
 
     def now(self) -> PeerStatus:
-        """Where this node stands."""
+        """Return this node's status."""
         tip, final = self._machine.tip, self._machine.final
         return PeerStatus(tip.id, tip.height, final.id, final.height)
 
     def tell(self, peer: bytes) -> None:
-        """Tell a peer that has just connected."""
+        """Send the status to a peer that has just connected."""
         self._peers.say_status(self.now(), peer)
 
     def on_tip(self, block: bytes) -> None:
-        """Tell everybody."""
+        """Send the status to all peers."""
         del block
         self._peers.say_status(self.now())

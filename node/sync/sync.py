@@ -1,8 +1,12 @@
-"""Blocks from other nodes on their way into the tree: in order, once, and by whoever has them.
+"""Blocks from other nodes on their way into the tree: in order, once each, from any peer.
 
-Invariant: waiting blocks are bounded in number and bytes, for each peer and in all; nothing of a block is
-decoded deeper than what was proven of it; a block that broke a rule is not looked at again; an answer that was not
-asked for costs its peer; nothing that a peer claims about heights decides anything: only blocks that check out do.
+Invariants:
+
+* Waiting blocks are bounded in number and bytes, for each peer and in all.
+* A block is decoded only as far as it was proven.
+* A block that broke a rule is not examined again.
+* An answer without a request costs its peer a penalty.
+* A peer's claims about heights decide nothing: only valid blocks do.
 """
 
 from __future__ import annotations
@@ -33,71 +37,71 @@ from runtime.encoding.scale import decode_compact
 from runtime.frame.errors import InvalidBlock
 
 MEBIBYTE = 1024 * 1024
-BAD_MAX = 1_024  # blocks that broke a rule, remembered
+BAD_MAX = 1_024  # remembered blocks that broke a rule
 REQUESTS_MAX = 64
-OWED_MAX = 64  # answers that one peer may still bring
+OWED_MAX = 64  # outstanding answers of one peer
 LOOK_AHEAD = 4  # blocks
-LOOK_AHEAD_BYTES = 2 * MEBIBYTE  # of them together: what is decoded of them takes some ten times as much
+LOOK_AHEAD_BYTES = 2 * MEBIBYTE  # of them together: their decoded form takes about ten times as much
 FORESEEN_MAX = 512
 WAITS_MAX = 50
-"""Turns of 10 ms for which a block's import is put off while a worker is at its signatures: it may die over them."""
-ANSWERS_PER_SECOND_MAX = 16  # a small question that makes us read and send a megabyte
+"""Turns of 10 ms for which an import waits for a worker's signature checks. The worker may have died with them."""
+ANSWERS_PER_SECOND_MAX = 16  # a small question that makes this node read and send a megabyte
 STANDINGS_MAX = 1_024
 AGAIN_MS = 5_000
-"""Between two looks at tips that peers named and that did not come: longer than the machine asks for one."""
+"""The time between two searches for tips that peers named and that are still missing. The machine gives up earlier."""
 UNATTACHED_PER_SECOND = 2.0
 UNATTACHED_BURST = 32
-"""Blocks of one peer with a parent that is not here: an honest one announces its own, one in each slot that it has."""
+"""Blocks of one peer whose parent is not here. An honest peer announces its own blocks, one in each slot that it has.
+"""
 _LOG = logging.getLogger(__name__)
 K = TypeVar("K")
 V = TypeVar("V")
 Welcome: TypeAlias = Callable[[ev.BlockFacts], bool]
-"""Whether to execute a block whose header is valid (`Machine.is_welcome`)."""
+"""Return whether to execute a block whose header is valid (`Machine.is_welcome`)."""
 Foresee: TypeAlias = Callable[[Iterable[bytes]], "Foreseen | None"]
-"""Told of the extrinsics of a block that will be executed soon: their signatures can be checked meanwhile."""
+"""Announce the extrinsics of a block that is about to be executed: their signatures can be checked in advance."""
 
 
 # A block is judged before its body is decoded: first its header, then the length of its body.
-#
-# Always: nothing of a body is decoded before its header was found right; how many extrinsics it has is judged by its
-# length, before any of them is cut out; a header whose parent is not here counts only with its proposer's seal.
+# Invariant: no part of a body is decoded before its header is valid. The number of extrinsics is checked against the
+# length before any is cut out. A header without its parent counts only with its proposer's seal.
 SIGNED_BYTES_MIN = 100
-"""No signed extrinsic is shorter: an address and a signature alone are 98 bytes."""
+"""No signed extrinsic is shorter: an address and a signature alone have 98 bytes."""
 INHERENTS_MAX = 256
-"""Extrinsics that may be shorter: those that the author adds, of which there are a few."""
+"""The most extrinsics that may be shorter: the author's inherents, of which there are a few."""
 
 
 class WrongBodyError(Exception):
-    """The body is not the one that the header commits to: nobody who executed the block has sent it."""
+    """The body does not match its header: no node that executed the block has sent it."""
 
 
 def read_waiting(data: bytes, peer: Peer) -> Waiting:
-    """Take the header off a block's bytes. Raise `DecodeError`."""
-    # Encodings are canonical, so the header's hash is that of the bytes it was read from.
+    """Return a block with its decoded header. Raise `DecodeError` if the header is malformed."""
+    # Encodings are canonical, so the header's hash is that of the bytes that it was decoded from.
     header, end = HEADER.decode_prefix(data[:HEADER_BYTES_MAX])
     return Waiting(blake2_256(data[:end]), header, data, end, peer)
 
 
 def read_body(waiting: Waiting) -> ProvenBlock:
-    """Return the whole block. Raise `WrongBodyError`."""
+    """Return the whole block. Raise `WrongBodyError` if the body does not match the header."""
     try:
         count, _ = decode_compact(waiting.data, waiting.body_start)
-        # 50,000 extrinsics of one byte took 0.25 s to cut out and to commit to (a trie's nodes are per extrinsic).
+        # 50,000 extrinsics of one byte took 0.25 s to cut out and to hash (a trie's nodes are per extrinsic).
         if count > INHERENTS_MAX + (len(waiting.data) - waiting.body_start) // SIGNED_BYTES_MIN:
             raise WrongBodyError("more extrinsics than a body of that length can hold")
         block = BLOCK.decode(waiting.data)
     except (DecodeError, IndexError) as error:
         raise WrongBodyError(f"malformed body: {error}") from error
     if extrinsics_root(block.extrinsics) != waiting.header.extrinsics_root:
-        # The id covers the header alone: a wrong body must not condemn the block that it was put to.
+        # The id covers the header alone: a wrong body must not condemn the block to which a peer attached it.
         raise WrongBodyError("a block with another body than its header's")
     return ProvenBlock(block, waiting.data[: waiting.body_start], waiting.data[waiting.body_start :])
 
 
 def check_unattached(chain: Chain, waiting: Waiting) -> None:
-    """See that a header whose parent is not here bears the seal of its slot's proposer.
+    """Check that a header without its parent has the seal of its slot's proposer.
 
-    Raise `NotYetError` where that cannot be known here, and `InvalidHeaderError`.
+    Raise `NotYetError` if this node cannot know that yet, and `InvalidHeaderError` if it has not.
     """
     header = waiting.header
     number = chain.parameters.epoch_of(header.number)
@@ -110,13 +114,13 @@ def check_unattached(chain: Chain, waiting: Waiting) -> None:
         raise InvalidHeaderError("the author is no validator of the epoch")
     if not signatures.verify_ed25519(member.session, seal_payload(chain.genesis, header), parts.signature):
         raise InvalidHeaderError("the seal does not verify")
-    # The seed of an epoch that is over is not kept.
+    # The seed of a past epoch is not kept.
     if epoch.seed != UNKNOWN_SEED and proposer(epoch, parts.pre_digest.slot) != member.session:
         raise InvalidHeaderError("not the slot's proposer")
 
 
 class _Ahead(NamedTuple):
-    """A waiting block that was looked at before its turn."""
+    """A waiting block that was examined before its turn."""
 
     waiting: Waiting
     proven: ProvenBlock
@@ -125,7 +129,7 @@ class _Ahead(NamedTuple):
 
 
 class Sync:
-    """Takes blocks and requests of peers, gives events for the machine."""
+    """The intake of blocks and requests of peers, with events for the machine."""
 
     def __init__(
         self, chain: Chain, peers: Peers, now_ms: Callable[[], int], is_welcome: Welcome, foresee: Foresee
@@ -137,7 +141,7 @@ class Sync:
         self._foresee = foresee
         self._foreseen: OrderedDict[bytes, None] = OrderedDict()
         self._ahead: dict[bytes, _Ahead] = {}
-        # Announced blocks have a proven header: they go before all that is only asked for.
+        # Announced blocks have a valid header: they come before blocks that were only requested.
         self._announced = Room(peer_count_max=32, peer_bytes_max=8 * MEBIBYTE, bytes_max=32 * MEBIBYTE)
         self._answered = Room(peer_count_max=512, peer_bytes_max=16 * MEBIBYTE, bytes_max=48 * MEBIBYTE)
         self._orphans = Room(peer_count_max=64, peer_bytes_max=4 * MEBIBYTE, bytes_max=16 * MEBIBYTE)
@@ -145,7 +149,7 @@ class Sync:
         self._unattached = PeerRates(UNATTACHED_PER_SECOND, UNATTACHED_BURST)
         self._bad: OrderedDict[bytes, None] = OrderedDict()
         self._requests: dict[Peer, GetBlocks] = {}
-        self._reached: OrderedDict[bytes, tuple[bytes, int]] = OrderedDict()  # the last block that came of a fetch
+        self._reached: OrderedDict[bytes, tuple[bytes, int]] = OrderedDict()  # the last block that each fetch delivered
         self._owed: dict[Peer, int] = {}  # answers, late ones too: a request may be given up before its answer comes
         self._asked: dict[Peer, tuple[int, int]] = {}
         self._again_ms = 0
@@ -159,12 +163,12 @@ class Sync:
 
     @property
     def has_work(self) -> bool:
-        """Whether a block waits to be imported."""
+        """True if a block waits to be imported."""
         return bool(self._announced) or bool(self._answered)
 
     @property
     def is_late(self) -> bool:
-        """Whether an announced block waits for its import: votes for it are due."""
+        """True if an announced block waits for its import: votes for it are due."""
         return bool(self._announced)
 
     @property
@@ -173,20 +177,20 @@ class Sync:
         waiting = (self._announced or self._answered).next()
         return 0 if waiting is None else len(waiting.data)
 
-    # --- what peers send
+    # --- messages of peers
 
     def on_block(self, data: bytes, peer: Peer) -> list[ev.Event]:
-        """A block was announced: its header is judged at once, and it goes before blocks that are being synced."""
+        """Take an announced block: its header is judged at once, and it comes before blocks that are being synced."""
         waiting = self._read(data, peer)
         if waiting is None or waiting.block_id in self._bad or waiting.block_id in self._chain:
             return []
         return self._judge(waiting)
 
     def on_answer(self, payload: bytes, peer: Peer) -> None:
-        """The answer to a request of ours."""
+        """Take the answer to a request of this node."""
         owed = self._owed.get(peer, 0)
         if not owed:
-            # 13 MB a second of these were read and dropped, and cost their sender nothing.
+            # Unpenalised, a peer sent 13 MB of these a second, which this node read and dropped.
             self._peers.penalise(peer, "an answer that was not asked for", self._now_ms())
             return
         self._owed[peer] = owed - 1
@@ -205,13 +209,13 @@ class Sync:
                 return
             if self._checkpoint.takes(peer, request, waiting.block_id):
                 return
-            # What an answer always is: oldest first, each block the parent of the next.
+            # An honest answer is oldest first, and each block is the parent of the next.
             if last is not None and waiting.header.parent_hash != last.block_id:
                 self._peers.penalise(peer, "an answer that is no chain of blocks", self._now_ms())
                 return
             is_here = self._chain.get(waiting.block_id) is not None
             if not is_here and not self._answered.add(waiting) and waiting.block_id not in self._answered:
-                self._again_ms = 0  # no room: it goes on as soon as what waits is executed
+                self._again_ms = 0  # no room: the fetch continues once waiting blocks are executed
                 return
             last = waiting
             _remember(self._reached, request.block, (waiting.block_id, waiting.header.number), REQUESTS_MAX)
@@ -219,7 +223,7 @@ class Sync:
             self._ask(peer, GetBlocks(request.block, last.header.number))
 
     def on_request(self, request: GetBlocks, peer: Peer) -> bytes | None:
-        """Return the answer to a peer's request; None when the block is not here, or the peer asks too often."""
+        """Return the answer to a peer's request; None if the block is not here, or the peer asks too often."""
         second, count = self._asked.get(peer, (0, 0))
         now_second = self._now_ms() // 1_000
         count = count + 1 if second == now_second else 1
@@ -230,11 +234,11 @@ class Sync:
         return encode_answer(blocks) if blocks else None
 
     def on_status(self, status: PeerStatus, peer: Peer) -> list[ev.Event]:
-        """Return a peer says where it stands; its tip is fetched when it is unknown, and proves nothing before."""
+        """Take a peer's status; an unknown tip is fetched, and proves nothing before that."""
         _remember(self._standings, peer, status, STANDINGS_MAX)
         if status.tip in self._chain or status.tip in self._bad or status.tip in self._orphans:
             return []
-        # One claim of height 2^32-1 would else have the node say for ever that it is syncing.
+        # Otherwise one claim of height 2^32-1 would make the node report for ever that it is syncing.
         if self._is_plausible(status):
             question = self._checkpoint.question(peer, status, self._now_ms())
             if question is not None:
@@ -244,10 +248,10 @@ class Sync:
         return [ev.BlockWanted(status.tip, peer)]
 
     def want_again(self) -> list[ev.Event]:
-        """Tips that peers named, and that are still not here when nothing waits any more.
+        """Return requests for tips that peers named and that are still missing when no block waits.
 
-        The machine gives a block up after some seconds, and 512 before it may wait here for longer. Where a chain
-        stands still nobody names its tip a second time: a node that joined one stopped at #540 for good.
+        The machine gives a block up after some seconds, and 512 earlier ones may wait here for longer. On a chain that
+        has halted no peer names its tip a second time: a node that joined one stopped at #540 for good.
         """
         now_ms = self._now_ms()
         if self.has_work or now_ms < self._again_ms:
@@ -256,13 +260,14 @@ class Sync:
         return [ev.BlockWanted(status.tip, peer) for peer, status in self._standings.items() if self._is_missed(status)]
 
     def fetch(self, block: bytes, peer: Peer, above: int) -> None:
-        """The machine wants a block: ask, unless what is already on its way will bring it."""
+        """Request a block for the machine, unless it or its descent is already on its way."""
         if block in self._orphans:
             block = self._orphans.missing_ancestor(block)
         if block in self._reached:
             last, height = self._reached[block]
-            # The machine asks anew until the block itself is here, which is after all that lies below it: a sync of
-            # twenty blocks fetched its first three eight times, and had nothing to look ahead at meanwhile.
+            # The machine repeats its request until the block itself is here, after all blocks below it. Without this
+            # check a sync of twenty blocks fetched its first three eight times, and had no blocks for its look-ahead
+            # meanwhile.
             if last in self._answered:
                 return
             if self._chain.get(last) is not None:
@@ -271,11 +276,11 @@ class Sync:
             self._ask(peer, GetBlocks(block, above))
 
     def standing(self, peer: Peer) -> PeerStatus | None:
-        """What a peer last said about itself."""
+        """Return a peer's last status."""
         return self._standings.get(peer)
 
     def forget_peer(self, peer: Peer) -> None:
-        """A connection ended."""
+        """Forget a peer whose connection ended."""
         self._requests.pop(peer, None)
         self._owed.pop(peer, None)
         self._standings.pop(peer, None)
@@ -285,13 +290,13 @@ class Sync:
     # --- into the tree
 
     def look_ahead(self) -> None:
-        """While a block is executed here, the workers have the signatures of those after it before them.
+        """Have the workers check the signatures of the next blocks while this process executes one.
 
-        Only of blocks that bear their proposer's seal, each once: that this node asked for one proves nothing, since a
-        peer names any id; 1.8 MB of made-up blocks held consensus up for 220 ms, and cost nothing.
+        Only blocks with their proposer's seal count, once each. A request by this node proves nothing, since a peer
+        names any id: 1.8 MB of invented blocks delayed consensus by 220 ms, and cost nothing.
         """
         size = 0
-        for coming in list(islice(self._answered, 1 + LOOK_AHEAD)):  # a ban takes some of them away
+        for coming in list(islice(self._answered, 1 + LOOK_AHEAD)):  # a copy: a ban removes some of them
             size += len(coming.data)
             if size > LOOK_AHEAD_BYTES:
                 return
@@ -301,13 +306,13 @@ class Sync:
                 check_unattached(self._chain, coming)
             except NotYetError:
                 continue
-            except InvalidBlock:  # judged when its turn comes
+            except InvalidBlock:  # judged in its turn
                 _remember(self._foreseen, coming.block_id, None, FORESEEN_MAX)
                 continue
             self._see_ahead(coming)
 
     def put_off(self) -> OnTheirWay | None:
-        """What a worker still has to say of the next block; None when there is nothing, or after too many waits."""
+        """Return the missing verdicts of the next block; None if none is missing, or after too many waits."""
         waiting = (self._announced or self._answered).next()
         ahead = self._ahead.get(waiting.block_id) if waiting is not None else None
         if ahead is None or ahead.foreseen is None or ahead.waiting is not waiting:
@@ -319,9 +324,9 @@ class Sync:
         return verdicts
 
     def import_next(self) -> list[ev.Event]:
-        """Import the next waiting block; what the machine has to know of it."""
+        """Import the next waiting block, and return the events for the machine."""
         self.look_ahead()
-        if not self.has_work:  # what was seen ahead banned its peer
+        if not self.has_work:  # the look-ahead banned its peer
             return []
         waiting = (self._announced or self._answered).take()
         ahead = self._ahead.pop(waiting.block_id, None)
@@ -342,23 +347,23 @@ class Sync:
             return []
         except InvalidBlock as error:
             return self._reject(waiting, error, was_asked=was_asked)
-        except NodeError:  # the database, not the block
+        except NodeError:  # a fault of the database, not of the block
             raise
-        except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
-            # No verdict, and no blame for the peer: the block may be good for everybody else.
+        except Exception:  # noqa: BLE001  # any fault of our own ends here
+            # No verdict, and no penalty for the peer: the block may be valid for all other nodes.
             _LOG.exception("block 0x%s failed by a fault of this node: it abstains from it", waiting.block_id.hex())
             _remember(self.faulty, waiting.block_id, None, BAD_MAX)
             self.abstained += 1
             return []
 
     def retry_early(self) -> None:
-        """Time passed, or finality moved: blocks that could not be judged yet get another chance.
+        """Give blocks that could not be judged earlier another chance, as time passed or finality moved.
 
-        A block is announced once: one that came before its slot (clocks differ), or in an epoch that our final chain
-        did not determine yet, would else have to be found missing and asked for.
+        A block is announced once. Otherwise one that came before its slot (clocks differ), or in an epoch that the
+        final chain did not determine yet, would have to be missed and requested.
         """
         self._orphans.forget_to(self._chain.final.facts.height)
-        if not self._answered:  # what was seen ahead is of blocks that left with their peer
+        if not self._answered:  # entries of blocks that were dropped with their peer
             self._ahead.clear()
         for waiting in self._early.take_all():
             self._answered.add(waiting)
@@ -370,7 +375,7 @@ class Sync:
     # --- inside
 
     def _see_ahead(self, waiting: Waiting) -> None:
-        """Prove the body of a block that bears its seal, and tell of its extrinsics."""
+        """Check the body of a block with a valid seal, and announce its extrinsics."""
         _remember(self._foreseen, waiting.block_id, None, FORESEEN_MAX)
         try:
             proven = read_body(waiting)
@@ -388,7 +393,7 @@ class Sync:
             return None
 
     def _judge(self, waiting: Waiting) -> list[ev.Event]:
-        """Let a block in by its header: to be imported, to wait for its parent or its time, or not at all."""
+        """Admit a block by its header: to be imported, to wait for its parent or its time, or not at all."""
         try:
             facts = self._chain.check(waiting.header, self._now_ms())
         except UnknownParentError:
@@ -405,7 +410,7 @@ class Sync:
         facts = waiting.facts
         if facts is None:
             facts = self._chain.check(waiting.header, self._now_ms())
-        # A proposer may seal any number of headers in its slot; executing them all would be our work for its one.
+        # A proposer may seal any number of headers in its slot; this node must not execute them all.
         if not self._is_welcome(facts):
             return []
         if ahead is not None and ahead.waiting.data is waiting.data:
@@ -419,7 +424,7 @@ class Sync:
         return events
 
     def _adopt_later(self, waiting: Waiting, *, was_asked: bool = False) -> list[ev.Event]:
-        """Keep a block whose parent is not here, if it bears the right seal; its peer pays where it brings many."""
+        """Keep a sealed block whose parent is not here; its peer is penalised if it sends many."""
         parent, now_ms = waiting.header.parent_hash, self._now_ms()
         if waiting.header.number <= self._chain.final.facts.height:
             return []
@@ -430,7 +435,7 @@ class Sync:
         try:
             check_unattached(self._chain, waiting)
         except NotYetError:
-            # Its seal cannot be judged before this node is near: it is asked for again, with all that lies below it.
+            # Its seal cannot be judged before this node is near: it is requested again, with all blocks below it.
             self._answered.forget_peer(waiting.peer)
             return [ev.BlockWanted(waiting.block_id, waiting.peer)]
         except InvalidBlock as error:
@@ -441,17 +446,17 @@ class Sync:
     def _reject(self, waiting: Waiting, error: Exception, *, was_asked: bool = False) -> list[ev.Event]:
         _LOG.warning("block %d 0x%s is invalid: %s", waiting.header.number, waiting.block_id.hex(), error)
         _remember(self._bad, waiting.block_id, None, BAD_MAX)
-        self._answered.forget_peer(waiting.peer)  # the rest of the answer hangs on it
+        self._answered.forget_peer(waiting.peer)  # the rest of the answer descends from it
         self.rejected += 1
         if isinstance(error, OtherCheckpointError):
             self._checkpoint.on_other(waiting.block_id, f"peer {waiting.peer.decode()}", self._now_ms())
-        # Of what it has, an honest node judged every header itself: one that is made up for an answer is enough.
+        # An honest node judged every header that it has: one invalid header in an answer is enough for a ban.
         weight = PENALTIES_MAX if was_asked and isinstance(error, InvalidHeaderError) else 1
         self._peers.penalise(waiting.peer, f"sent an invalid block: {error}", self._now_ms(), weight)
         return [ev.BlockRejected(waiting.block_id)]
 
     def _ban_for(self, waiting: Waiting, error: WrongBodyError) -> None:
-        # Whoever sends it put it together: no honest node has seen such a block, so once is enough.
+        # Its sender assembled it: no honest node has such a block, so once is enough for a ban.
         self._peers.penalise(waiting.peer, str(error), self._now_ms(), PENALTIES_MAX)
 
     def _ask(self, peer: Peer, request: GetBlocks) -> None:
@@ -464,7 +469,7 @@ class Sync:
         return is_above and status.tip not in self._chain and status.tip not in self._bad
 
     def _is_plausible(self, status: PeerStatus) -> bool:
-        """Heights grow by one a slot at most: nobody can be further than the time since genesis allows."""
+        """Return whether a status is possible: heights grow by at most one a slot, so time bounds them."""
         return status.final_height <= status.tip_height <= self._chain.highest_possible(self._now_ms())
 
 

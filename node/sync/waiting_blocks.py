@@ -1,8 +1,8 @@
-"""Blocks that wait, and room for them: a share for each peer, so that nobody's blocks push out another's.
+"""Room for waiting blocks: each peer has a share, so its blocks do not push out those of another.
 
-Invariant: of a block that waits the header alone is decoded; each peer holds at most its share of blocks and
-bytes, and all together at most the room; what is too much leaves from the peer that holds most; turns go round the
-peers, and within one its oldest goes first.
+Invariant: only the header of a waiting block is decoded. Each peer holds at most its share of blocks and bytes, and all
+together at most the room. Blocks beyond the room leave from the peer that holds the most bytes. The peers take turns,
+and a peer's oldest block comes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Peer: TypeAlias = bytes
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A block as it came: `facts` are there once its header was found right, its body starts at `body_start`."""
+    """A received block: `facts` are set once its header was valid, and its body starts at `body_start`."""
 
     block_id: bytes
     header: Header
@@ -51,12 +51,12 @@ class Room:
         return any(block_id in blocks for blocks in self._by_peer.values())
 
     def get(self, block_id: bytes) -> Waiting | None:
-        """Return a copy of a block, whoever brought it."""
+        """Return one copy of a block, from any peer."""
         return next((blocks[block_id] for blocks in self._by_peer.values() if block_id in blocks), None)
 
     def add(self, waiting: Waiting) -> bool:
-        """Keep a block; False when its peer has no room for it, or the very same bytes wait already."""
-        # By peer, since the id covers the header alone: another body under it must not keep the right one out.
+        """Add a block; False if its peer has no room, or the same bytes wait already."""
+        # One copy for each peer: the id covers the header alone, and a wrong body must not keep the right one out.
         for blocks in self._by_peer.values():
             known = blocks.get(waiting.block_id)
             if known is not None and (known.peer == waiting.peer or known.data == waiting.data):
@@ -74,11 +74,11 @@ class Room:
         return True
 
     def next(self) -> Waiting | None:
-        """What `take` would take."""
+        """Return the block that `take` would return; None if there is none."""
         return next(iter(self), None)
 
     def take(self) -> Waiting:
-        """Return the next block: the oldest of the peer whose turn it is."""
+        """Remove and return the next block: the oldest of the peer whose turn it is."""
         peer, blocks = next(iter(self._by_peer.items()))
         waiting = next(iter(blocks.values()))
         self._remove(waiting)
@@ -87,24 +87,24 @@ class Room:
         return waiting
 
     def take_children(self, parent: bytes) -> list[Waiting]:
-        """Return the blocks that waited for `parent`; they are no longer here."""
+        """Remove and return the blocks that waited for `parent`."""
         return self._take_out([waiting for waiting in self if waiting.header.parent_hash == parent])
 
     def take_all(self) -> list[Waiting]:
-        """Everything; nothing is here any more."""
+        """Remove and return all blocks."""
         return self._take_out(list(self))
 
     def forget_to(self, height: int) -> None:
-        """Let go of what is not above `height`."""
+        """Drop blocks at or below `height`."""
         self._take_out([waiting for waiting in self if waiting.header.number <= height])
 
     def forget_peer(self, peer: Peer) -> None:
-        """Let go of what a peer brought."""
+        """Drop a peer's blocks."""
         self._by_peer.pop(peer, None)
         self._peer_bytes.pop(peer, None)
 
     def missing_ancestor(self, block_id: bytes) -> bytes:
-        """Return the lowest block above which every block down to `block_id` is here: what has to be fetched for it."""
+        """Return the lowest block that has to be fetched: all blocks above it, up to `block_id`, are here."""
         while (waiting := self.get(block_id)) is not None:
             block_id = waiting.header.parent_hash
         return block_id
