@@ -4,31 +4,31 @@ In reading order, from the socket up:
 
 * `identity`: the node key and the peer id
 * `channel`: a connection as bytes, then as encrypted records
-* `hardening`: what is taken of py-libp2p, and put right in it
-* `multistream`: how two ends agree on a protocol
+* `hardening`: the used parts of py-libp2p, and corrections of them
+* `multistream`: the agreement of two ends on a protocol
 * `yamux`: streams over a connection
-* `frames`: kinds of messages, and frames of many of them
+* `frames`: kinds of messages, and frames of many messages
 * `meter`: rates, as token buckets
-* `work`: what reading and serving each peer has cost, against its share
-* `connection`: all of these for one peer
+* `work`: the CPU cost of reading and serving each peer, against its share
+* `connection`: the layers above, for one peer
 
-What others see of it:
+The interface to other rooms:
 
 * `hello`: the first message and the last
-* `inbox`: what peers have sent, consensus first, in turn by peer
-* `transport`: what the node needs of a network
-* `gossip`: to whom a new message goes on
+* `inbox`: messages from peers, consensus first, in turn by peer
+* `transport`: the network interface of the node
+* `gossip`: the choice of peers for a new message
 
 A peer's life:
 
-* `admission`: who may take an inbound slot
+* `admission`: the limits of inbound connections
 * `listener`: the listening socket
-* `outbox`: what waits for one peer
-* `addresses`: where a node is, as text
+* `outbox`: the messages that wait for one peer
+* `addresses`: addresses of nodes as text
 * `link`: an established connection, served
-* `handshake`: from a socket to a peer that was accepted
-* `peer_table`: who is connected, who is banned
-* `address_book`: where nodes are, and when to try each again
-* `discovery`: how nodes learn of each other
-* `libp2p_transport`: all of it; listens, dials, keeps one link per peer
+* `handshake`: the way from a socket to an accepted peer
+* `peer_table`: the connected and the banned peers
+* `address_book`: addresses of peers, and the time of the next dial
+* `discovery`: the exchange of addresses between nodes
+* `libp2p_transport`: the transport: it listens, dials, and keeps one link per peer
 """

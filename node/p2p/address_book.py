@@ -1,9 +1,8 @@
-"""Where peers were reached or are said to be, and when to try each again.
+"""Known and reported addresses of peers, and the time of the next dial of each.
 
-Pure: the time and chance are inputs. What always holds: the book is bounded; several addresses are known of a peer, and
-hearsay replaces none that is better: what the operator gave, what led to the peer itself, what the peer says of itself;
-a learned address is dialled only if it is public (or the network is a devnet); each failure doubles the wait up to
-`MAX_BACKOFF_SECONDS`.
+Pure: the time and chance are inputs. Invariants: the book is bounded. It holds several addresses of a peer, and hearsay
+never replaces a better one: one from the operator, one that led to the peer, or one from the peer itself. A learned
+address is dialled only if it is public (or on a devnet). Each failure doubles the wait, up to `MAX_BACKOFF_SECONDS`.
 """
 
 import ipaddress
@@ -17,26 +16,26 @@ from node.p2p.identity import PeerId
 
 MAX_LEARNED: Final = 1024
 MAX_PLACES: Final = 4
-"""Addresses of one peer."""
+"""The most addresses of one peer."""
 FIRST_BACKOFF_SECONDS: Final = 0.25
 MAX_BACKOFF_SECONDS: Final = 30.0
 WRONG_CHAIN_BACKOFF_SECONDS: Final = 600.0
 HIGHER_ID_DELAY_SECONDS: Final = 0.5
-"""When both know each other the lower id dials; the higher waits this long and dials if nothing came."""
+"""If two nodes know each other, the lower id dials. The higher waits this long, and dials if no connection came."""
 MAX_LEARNED_FAILURES: Final = 8
 MAX_REACHED_FAILURES: Final = 2880
-"""A day of tries: an address that led to the peer outlives a long outage."""
+"""A day of tries: an address that led to the peer survives a long outage."""
 
 
 class Source(IntEnum):
-    """How good an address is: a better one is tried first and takes the place of a worse one, never the reverse."""
+    """The quality of an address: a better one is tried first and replaces a worse one, never the reverse."""
 
     HEARSAY = 0
     OWN_WORD = 1
     REACHED = 2
-    """It led to the peer: the connection there was authenticated."""
+    """The address led to the peer: the connection there was authenticated."""
     GIVEN = 3
-    """By the operator."""
+    """The operator gave the address."""
 
 
 @dataclass(slots=True)
@@ -47,7 +46,7 @@ class _Place:
 
     @property
     def is_worn_out(self) -> bool:
-        """Whether it has failed so often that it is not tried any more."""
+        """True if it has failed so often that it is no longer tried."""
         limit = MAX_REACHED_FAILURES if self.source is Source.REACHED else MAX_LEARNED_FAILURES
         return self.source is not Source.GIVEN and self.failures > limit
 
@@ -59,17 +58,17 @@ class _Entry:
 
     @property
     def is_given(self) -> bool:
-        """Whether the operator named this peer."""
+        """True if the operator named this peer."""
         return any(place.source is Source.GIVEN for place in self.places)
 
     @property
     def failures(self) -> int:
-        """Rounds through all places that have failed."""
+        """The rounds through all places that have failed."""
         return min(place.failures for place in self.places)
 
     def next_place(self) -> _Place:
-        """Return the place to try: whichever failed least, and of these the best."""
-        # Else an address that was dead for a moment would wait behind three that somebody made up.
+        """Return the place to try: the one with the fewest failures, and among those the best."""
+        # Otherwise an address that was dead for a moment would wait behind three invented ones.
         return min(self.places, key=lambda place: (place.failures >> (place.source >= Source.REACHED), -place.source))
 
     def find(self, address: Address) -> _Place | None:
@@ -90,8 +89,8 @@ class AddressBook:
         return len(self._entries)
 
     def add(self, address: Address, now: float, source: Source) -> bool:
-        """Remember an address; False when it is not wanted."""
-        # A stranger chose this address: it must not lead into networks that only we can reach.
+        """Add an address; False if it is refused."""
+        # A stranger chose this address: it must not lead into networks that only this node can reach.
         if address.peer_id == self._own or (source is not Source.GIVEN and not self._is_dialable(address.host)):
             return False
         entry = self._entries.get(address.peer_id)
@@ -104,7 +103,7 @@ class AddressBook:
         return True
 
     def due(self, now: float) -> list[Address]:
-        """What may be dialled now, one address of each peer: given ones first, then longest due first."""
+        """Return the addresses to dial, one of each peer: given ones first, then longest due first."""
         due = [entry for entry in self._entries.values() if entry.due_at <= now]
         due.sort(key=lambda entry: (not entry.is_given, entry.due_at))
         return [entry.next_place().address for entry in due]
@@ -116,12 +115,15 @@ class AddressBook:
         return place is not None and place.source is Source.GIVEN
 
     def reached(self) -> list[Address]:
-        """Addresses that led to their peers, those that failed least first: worth keeping over a restart."""
+        """Return the addresses that led to their peers, fewest failures first: they are kept over a restart."""
         places = [place for entry in self._entries.values() for place in entry.places if place.source is Source.REACHED]
         return [place.address for place in sorted(places, key=lambda place: place.failures)]
 
     def on_connected(self, address: Address, now: float) -> bool:
-        """An address led to its peer; True when that is news. After a loss the rule of the lower id holds again."""
+        """Record that an address led to its peer; True if that is news.
+
+        After a loss the rule of the lower id holds again.
+        """
         entry = self._entries.get(address.peer_id)
         place = entry.find(address) if entry is not None else None
         if entry is None or place is None:
@@ -133,14 +135,14 @@ class AddressBook:
         return is_news
 
     def on_lost(self, peer_id: PeerId, now: float) -> None:
-        """The connection ended: try again soon."""
+        """Schedule a redial soon after a connection ended."""
         entry = self._entries.get(peer_id)
         if entry is not None:
             delay = HIGHER_ID_DELAY_SECONDS if self._own > peer_id else FIRST_BACKOFF_SECONDS
             entry.due_at = max(entry.due_at, now + delay * self._jitter())
 
     def on_failed(self, address: Address, now: float) -> None:
-        """A dial failed: try the peer's next address; when all have failed, wait twice as long as last time."""
+        """Record a failed dial: the peer's next address is tried; after all of them, the wait doubles."""
         entry = self._entries.get(address.peer_id)
         place = entry.find(address) if entry is not None else None
         if entry is None or place is None:
@@ -154,12 +156,13 @@ class AddressBook:
         entry.due_at = now + min(MAX_BACKOFF_SECONDS, wait) * self._jitter()
 
     def postpone(self, peer_id: PeerId, until: float) -> None:
-        """Leave this peer alone until then."""
+        """Leave this peer alone until a time."""
         entry = self._entries.get(peer_id)
         if entry is not None:
             entry.due_at = max(entry.due_at, until)
 
     def _jitter(self) -> float:
+        # Random jitter: nodes that lost each other at one moment must not all redial at one moment.
         return 0.75 + self._rng.random() / 2
 
     def _make_room(self) -> bool:
@@ -178,7 +181,7 @@ class AddressBook:
         return True
 
     def _is_dialable(self, host: str) -> bool:
-        """Learned hosts are literal addresses; names would make us resolve what a stranger chose."""
+        """Return whether a learned host may be dialled: a literal address, because a stranger chose it, and public."""
         try:
             parsed = ipaddress.ip_address(host)
         except ValueError:
@@ -189,14 +192,14 @@ class AddressBook:
 
 
 def _add_place(entry: _Entry, wanted: _Place) -> bool:
-    """Add a place to what is known of a peer; where there is no room, in the place of a worse one."""
+    """Add an address to a peer's entry, or replace a worse one if there is no room."""
     known = entry.find(wanted.address)
     if known is not None:
         known.source = max(known.source, wanted.source)
         return True
     if len(entry.places) >= MAX_PLACES:
         worst = min(entry.places, key=lambda place: (place.source, -place.failures))
-        # One PEERS message after the other named honest peers at a dead address: nobody found them again.
+        # Repeated PEERS messages named honest peers at a dead address: no node found those peers again.
         if worst.source > wanted.source or (worst.source == wanted.source and not worst.failures):
             return False
         entry.places.remove(worst)

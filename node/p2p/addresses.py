@@ -10,19 +10,19 @@ from node.p2p.identity import PeerId
 
 MAX_PORT: Final = 0xFFFF
 MAX_NAME_BYTES: Final = 253
-"""Of a DNS name."""
+"""The longest DNS name."""
 _HOST_PROTOCOLS: Final = ("ip4", "ip6", "dns4", "dns6", "dns")
 _PEER_ID_BYTES: Final = bytes.fromhex("002408011220")
-"""How the id of an Ed25519 key begins: identity multihash of the 36-byte protobuf."""
+"""The first bytes of an Ed25519 key's id: the identity multihash of the 36-byte protobuf."""
 
 
 class AddressError(ValueError):
-    """Not an address that this node can dial; the message says why."""
+    """The text is no address that this node can dial; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A node's id and where it listens."""
+    """A node's id and its listening address."""
 
     peer_id: PeerId
     host: str
@@ -48,16 +48,16 @@ def parse_address(text: str) -> Address:
 
 
 def parse_public_address(text: str, own: PeerId) -> Address:
-    """What a node says of itself: ``/ip4/HOST/tcp/PORT``, its own id after it or not. Raise `AddressError`."""
+    """Return a node's own address from ``/ip4/HOST/tcp/PORT``, with or without its id. Raise `AddressError`."""
     name = f"/p2p/{own}"
     try:
         address = parse_address(text.removesuffix(name) + name)
-    except AddressError:  # its words are of an address with an identity, which nobody has to give here
+    except AddressError:  # that error speaks of an address with an id, which is not required here
         raise AddressError(f"--public-addr {text!r} is not of the form /ip4/HOST/tcp/PORT") from None
     try:
         host = ipaddress.ip_address(address.host)
     except ValueError:
-        # Peers take literal addresses only: names would make them resolve what a stranger chose.
+        # Peers accept literal addresses only: a name would make them resolve a stranger's choice.
         raise AddressError(f"--public-addr {text!r} holds a name: give its address, /ip4/HOST/tcp/PORT") from None
     if host.is_unspecified or host.is_multicast:
         raise AddressError(f"--public-addr {text!r} names no machine that peers could dial")
@@ -65,7 +65,7 @@ def parse_public_address(text: str, own: PeerId) -> Address:
 
 
 def _fits(protocol: str, host: str) -> bool:
-    """Return whether `host` is what `protocol` says: a literal address of that version, or a name."""
+    """Return whether `host` matches `protocol`: a literal address of that version, or a name."""
     try:
         version = ipaddress.ip_address(host).version
     except ValueError:
@@ -74,7 +74,7 @@ def _fits(protocol: str, host: str) -> bool:
 
 
 def parse_peer_id(text: str) -> PeerId:
-    """Return a peer id in canonical base58, of an Ed25519 key. Raise `AddressError`."""
+    """Return a peer id in canonical base58, of an Ed25519 key. Raise `AddressError` if it is none."""
     try:
         raw = ID.from_base58(text).to_bytes()
     except Exception as error:

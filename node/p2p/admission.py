@@ -1,11 +1,10 @@
-"""Who may take an inbound slot: caps per address and per network, on handshakes, and room kept for validators.
+"""Limits of inbound connections: per address and network, on handshakes, with slots reserved for validators.
 
-Pure: addresses and the time are inputs. What always holds: every admitted ticket is counted until `release`, once;
-the memory of addresses is bounded; half of the slots can be had by validators only that proved
-a key in office or elected.
+Pure: addresses and the time are inputs. Invariants: every admitted ticket is counted until `release`, once. The memory
+of addresses is bounded. Half of the slots are reserved for validators that proved a key of the current or elected set.
 
-The most that all strangers together can cost: `strangers_share` of handshakes, in seconds of CPU a second, and as much
-again from hosts that this node has reached itself; hosts of validators pay only by address.
+All strangers together can cost at most `strangers_share` of handshakes, in seconds of CPU a second, and as much again
+from hosts that this node has dialled itself. Hosts of validators pay by address only.
 """
 
 import ipaddress
@@ -19,14 +18,14 @@ from node.p2p.work import IsValidator
 
 MAX_REMEMBERED_ADDRESSES: Final = 4096
 HANDSHAKE_CPU_SECONDS: Final = 0.0035
-"""What one costs who listens, as measured; one that stays silent is charged the same."""
+"""The listener's cost of one handshake, as measured; a silent one is charged the same."""
 SHARE_SECONDS: Final = 2.0
-"""Who was quiet may take the share of so many seconds at once: a node that all others return to."""
+"""The seconds' worth of its share that a quiet account may use at once, as when all other nodes reconnect."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionLimits:
-    """`groups` are (IPv4 prefix, IPv6 prefix, connections allowed in one network of that size)."""
+    """The limits; `groups` are (IPv4 prefix, IPv6 prefix, connections allowed in one network of that size)."""
 
     max_inbound: int = 64
     reserved_for_validators: int = 32
@@ -39,7 +38,7 @@ class AdmissionLimits:
 
     @staticmethod
     def devnet() -> "AdmissionLimits":
-        """Many nodes on one machine: address and network caps are as wide as the total."""
+        """Return limits for many nodes on one machine: caps per address and network are as wide as the total."""
         return AdmissionLimits(
             max_inbound=256,
             reserved_for_validators=0,
@@ -62,10 +61,10 @@ class Ticket:
 
 
 class Admission:
-    """Counts inbound connections."""
+    """The count of inbound connections."""
 
     def __init__(self, limits: AdmissionLimits, is_validator: IsValidator) -> None:
-        """`is_validator` is asked each time anew: sets change while connections last."""
+        """Create it; `is_validator` is asked each time, because sets change while connections last."""
         self._limits = limits
         self._is_validator = is_validator
         self._tickets: set[Ticket] = set()
@@ -81,11 +80,11 @@ class Admission:
         return len(self._tickets)
 
     def admit(self, address: str, now: float) -> Ticket | None:
-        """Return a ticket for a socket just accepted from `address`, or None when it must be closed at once."""
+        """Return a ticket for a socket just accepted from `address`, or None if it must be closed at once."""
         limits = self._limits
         keys = self._group_keys(address)
-        # 300 silent sockets from one address held every slot of the library (docs/p2p.md), so handshakes are counted
-        # by themselves, all of them and those of each address.
+        # 300 silent sockets from one address held every slot of the library (docs/p2p.md). Handshakes are therefore
+        # counted separately, in total and per address.
         if len(self._tickets) >= limits.max_inbound + limits.max_handshakes:
             return None
         if sum(self._handshakes.values()) >= limits.max_handshakes:
@@ -103,14 +102,14 @@ class Admission:
         return ticket
 
     def establish(self, ticket: Ticket, peer: PeerId) -> bool:
-        """The handshake is over. False when no slot is left for such a peer; the ticket is still to be released."""
+        """End a handshake; False if no slot is left for such a peer. The ticket is still to be released."""
         self._end_handshake(ticket)
         ticket.peer = peer
         others = [other for other in self._tickets if other is not ticket and not other.in_handshake]
         if len(others) >= self._limits.max_inbound:
             return False
-        # Strangers can fill their half of the slots and no more: validators always find one another.
-        # Anybody can prove a key, so only keys of a validator set count: 64 of 64 slots went to made-up ones.
+        # Strangers can fill their half of the slots only, so validators always find each other. Any key can be proved,
+        # so only keys of a validator set count: without that, 64 of 64 slots went to invented ones.
         if self._is_validator(peer):
             _remember(self._validator_hosts, ticket.address)
             return True
@@ -118,11 +117,11 @@ class Admission:
         return unproven < self._limits.max_inbound - self._limits.reserved_for_validators
 
     def note_reached(self, host: str) -> None:
-        """This node dialled a peer there, which proved its name: whoever comes from there is no stranger."""
+        """Record that this node dialled a peer there, which proved its id: connections from there are no strangers'."""
         _remember(self._reached_hosts, host)
 
     def release(self, ticket: Ticket) -> None:
-        """The connection is closed. Harmless when repeated."""
+        """Free the slot of a closed connection; a second call does nothing."""
         if ticket not in self._tickets:
             return
         self._end_handshake(ticket)
@@ -137,9 +136,9 @@ class Admission:
             self._handshakes = +self._handshakes
 
     def _may_cost(self, address: str, now: float) -> bool:
-        """Return whether the account that this address is charged to has something left; then it is charged.
+        """Charge the account of an address for a handshake; return False if it is exhausted.
 
-        A new name costs nothing and a new address little: 300 handshakes a second took the whole of a node's core.
+        A new peer id is free and a new address cheap: 300 handshakes a second took the whole of a node's core.
         """
         if address in self._validator_hosts:
             return True
@@ -150,7 +149,7 @@ class Admission:
         return True
 
     def _may_connect(self, address: str, now: float) -> bool:
-        """Return a handshake costs milliseconds of CPU, so an address gets only so many a second."""
+        """Return whether an address may connect: a handshake costs milliseconds of CPU, so its rate is limited."""
         bucket = self._buckets.pop(address, None)
         if bucket is None:
             bucket = TokenBucket(self._limits.connects_per_second, self._limits.connect_burst, now)
@@ -163,7 +162,7 @@ class Admission:
         return True
 
     def _group_keys(self, address: str) -> tuple[tuple[int, str], ...]:
-        """Return the networks that `address` lies in, one per configured prefix."""
+        """Return the networks of `address`, one per configured prefix."""
         parsed = ipaddress.ip_address(address.partition("%")[0])
         if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
             parsed = parsed.ipv4_mapped
@@ -176,7 +175,7 @@ def _account(share: float) -> TokenBucket:
 
 
 def _remember(hosts: OrderedDict[str, None], host: str) -> None:
-    """As the newest of a bounded number."""
+    """Add a host as the newest of a bounded number."""
     hosts[host] = None
     hosts.move_to_end(host)
     if len(hosts) > MAX_REMEMBERED_ADDRESSES:

@@ -1,9 +1,13 @@
 """A TCP connection as bytes, then as encrypted records.
 
-Invariant: bytes read before the peer has proved who it is are bounded; the end of the connection, from either
-side and for whatever reason, is one exception, `ChannelClosed`; at most one Noise record is held in memory beyond what
-the caller asked for. Reads go through one 64 KiB buffer (the library reads a 2-byte length and a body in two system
-calls each), and one write carries the whole of what the caller gives.
+Invariants:
+
+* The bytes read before the peer has proved its identity are bounded.
+* Every end of the connection, from either side, is one exception, `ChannelClosed`.
+* At most one Noise record is in memory beyond the bytes that the caller requested.
+
+Reads go through one 64 KiB buffer (the library reads a 2-byte length and a body in two system calls each), and one
+write carries all of the caller's data.
 """
 
 from typing import Final, Protocol
@@ -22,17 +26,17 @@ class ChannelClosed(Exception):
 
 
 class Cipher(Protocol):
-    """What Noise leaves behind after its handshake: a stateful pair of encrypt and decrypt."""
+    """The result of a Noise handshake: a stateful pair of encrypt and decrypt."""
 
     def encrypt(self, data: bytes) -> bytes:
         """Return one record's ciphertext."""
 
     def decrypt(self, data: bytes) -> bytes:
-        """Return one record's plaintext; raises when it was tampered with."""
+        """Return one record's plaintext. Raise an exception if the record was modified."""
 
 
 class BufferedTcp(ReadWriteCloser):
-    """A socket stream with a read buffer and a cap on what may be read before `lift_cap`."""
+    """A socket stream with a read buffer, and a cap on the bytes that may be read before `lift_cap`."""
 
     def __init__(self, stream: trio.SocketStream, cap_bytes: int) -> None:
         self._stream = stream
@@ -41,15 +45,15 @@ class BufferedTcp(ReadWriteCloser):
         self._write_lock = trio.Lock()
 
     def lift_cap(self) -> None:
-        """The peer is known now; its rate is limited elsewhere."""
+        """End the cap: the peer is known, and other code limits its rate."""
         self._cap_bytes = None
 
     def unread(self, data: bytes) -> None:
-        """Put back what was read too far."""
+        """Put back bytes that belong to the next reader."""
         self._buffer[:0] = data
 
     async def exactly(self, size: int) -> bytes:
-        """Return the next `size` bytes. Raise `ChannelClosed`."""
+        """Return the next `size` bytes. Raise `ChannelClosed` if the connection ends first."""
         while len(self._buffer) < size:
             await self._fill()
         taken = bytes(self._buffer[:size])
@@ -57,7 +61,7 @@ class BufferedTcp(ReadWriteCloser):
         return taken
 
     async def some(self) -> bytes:
-        """Whatever comes next, at least one byte. Raise `ChannelClosed`."""
+        """Return the next bytes, at least one. Raise `ChannelClosed` at the end."""
         if not self._buffer:
             await self._fill()
         taken = bytes(self._buffer)
@@ -72,20 +76,20 @@ class BufferedTcp(ReadWriteCloser):
         if not data:
             raise ChannelClosed("connection closed by peer")
         if self._cap_bytes is not None:
-            # A stranger costs 16 KiB at most; an honest handshake takes about 500 bytes.
+            # A stranger costs 16 KiB at most. An honest handshake takes about 500 bytes.
             self._cap_bytes -= len(data)
             if self._cap_bytes < 0:
                 raise ChannelClosed("peer sent too much before it proved who it is")
         self._buffer += data
 
     async def read(self, n: int | None = None) -> bytes:
-        """For py-libp2p's handshake: up to `n` bytes."""
+        """Return up to `n` bytes, for py-libp2p's handshake."""
         if n is None:
             return await self.some()
         return await self.exactly(n) if n else b""
 
     async def write(self, data: bytes) -> None:
-        """All of `data`, in one piece. Raise `ChannelClosed`."""
+        """Write all of `data` in one piece. Raise `ChannelClosed` if the connection has ended."""
         async with self._write_lock:
             try:
                 await self._stream.send_all(data)
@@ -93,11 +97,11 @@ class BufferedTcp(ReadWriteCloser):
                 raise ChannelClosed("connection lost") from error
 
     async def close(self) -> None:
-        """Close the socket; harmless when it is closed already."""
+        """Close the socket; a second call does nothing."""
         await trio.aclose_forcefully(self._stream)
 
     def get_remote_address(self) -> tuple[str, int] | None:
-        """Address and port of the peer, as py-libp2p asks for them."""
+        """Return the peer's address and port in py-libp2p's form."""
         try:
             address = self._stream.socket.getpeername()
         except OSError:
@@ -115,11 +119,11 @@ class SecureChannel:
         self._unread = b""
 
     def unread(self, data: bytes) -> None:
-        """Put back what was read too far."""
+        """Put back bytes that belong to the next reader."""
         self._unread = data + self._unread
 
     async def some(self) -> bytes:
-        """The plaintext of the next record. Raise `ChannelClosed`, also for a record that does not authenticate."""
+        """Return the plaintext of the next record. Raise `ChannelClosed`, also if the record is not authentic."""
         if self._unread:
             data, self._unread = self._unread, b""
             return data
@@ -131,7 +135,7 @@ class SecureChannel:
             raise ChannelClosed("record does not authenticate") from error
 
     async def write(self, data: bytes) -> None:
-        """`data` in as few records as possible and one system call. Raise `ChannelClosed`."""
+        """Write `data` in as few records as possible and one system call. Raise `ChannelClosed` at the end."""
         async with self._lock:
             records = bytearray()
             for start in range(0, len(data), MAX_RECORD_PLAINTEXT_BYTES):

@@ -1,9 +1,11 @@
-"""One connection to one peer: TCP, Noise, yamux, and the one long-lived stream that frames travel on.
+"""One connection to one peer: TCP, Noise, yamux, and the one long-lived stream of frames.
 
-Invariant: nothing is read from the socket but by `receive`, so a caller that stops calling it pushes back on
-the peer through TCP; memory for what the peer sends is bounded by one frame, one record and `yamux.MAX_STREAMS`
-negotiations; streams for other protocols are answered "na" and reach no code of ours. Every way in which a connection
-ends is `ChannelClosed`, `FrameError` or `YamuxError`.
+Invariants:
+
+* Only `receive` reads from the socket, so a caller that stops calling it slows the peer down through TCP.
+* One frame, one record and `yamux.MAX_STREAMS` negotiations bound the memory for the peer's data.
+* Streams for other protocols are answered "na" and reach no code of ours.
+* Every end of a connection is `ChannelClosed`, `FrameError` or `YamuxError`.
 """
 
 from collections import deque
@@ -21,26 +23,26 @@ from node.p2p.multistream import Initiator, MultistreamError, Responder
 from node.p2p.work import RECORD_SECONDS, ReadingAccounts
 
 HANDSHAKE_CAP_BYTES: Final = 16 * 1024
-"""What a stranger may send before Noise has authenticated it; an honest handshake takes about 500 bytes."""
+"""The most bytes from a stranger before Noise has authenticated it. An honest handshake takes about 500 bytes."""
 PIECE_BYTES: Final = 8 * 1024
-"""Of a record at a time, 2 ms at most; what is owed is paid between two of them. A whole record has room for 5,459
-window updates, which took 10 ms."""
+"""The bytes of a record between two payments, 2 ms at most. A whole record has room for 5,459 window updates, which
+took 10 ms."""
 PIECE_SECONDS_MAX: Final = 0.005
-"""What a piece is charged at most: a collection of cycles that falls into it is not the peer's doing."""
+"""The most that a piece is charged: a garbage collection that falls into it is not the peer's fault."""
 TURN_SECONDS: Final = 0.001
 GREETING_SECONDS: Final = 0.001
-"""A new connection is charged for so much and does not wait for it: an honest hello takes a fourth of it, and a
-validator, which has no account of its own before it said hello, shall not wait for what strangers owe."""
+"""The CPU seconds for which a new connection is charged without waiting. An honest hello takes a fourth of it. A
+validator has no account of its own before its hello, and must not wait for the debt of strangers."""
 WINDOW_TIMEOUT_SECONDS: Final = 10.0
-"""A peer that takes nothing in for so long is treated as gone."""
+"""A peer that reads nothing for this time is treated as disconnected."""
 
 
 class ProtocolRefused(Exception):
-    """The peer does not speak our protocol: another chain, or another version."""
+    """The peer does not speak our protocol: it is on another chain, or has another version."""
 
 
 class Connection:
-    """An encrypted connection with an authenticated peer and its stream of frames."""
+    """An encrypted connection with an authenticated peer, and its stream of frames."""
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class Connection:
         host: str,
         accounts: ReadingAccounts,
     ) -> None:
-        """`host` is where the peer is: with `peer_id` it says which of `accounts` pays for what it sends."""
+        """Create it; `host` (the peer's address) and `peer_id` determine which of `accounts` pays for its data."""
         self.peer_id = peer_id
         self.initiator = initiator
         self._channel = channel
@@ -71,7 +73,7 @@ class Connection:
         self.mid_frame = False
 
     async def establish(self) -> None:
-        """Agree on the stream. Raise `ProtocolRefused`, and what ends a connection."""
+        """Agree on the stream. Raise `ProtocolRefused`, or the errors that end a connection."""
         if self.initiator:
             self._negotiate(self._session.open(), Initiator(self._protocol))
         while self._stream is None:
@@ -86,7 +88,7 @@ class Connection:
         return bodies
 
     async def send(self, data: bytes) -> None:
-        """Write an encoded frame as the peer's window allows. `mid_frame` stays true when it is cut off."""
+        """Write an encoded frame as the peer's window allows. `mid_frame` stays true if it is interrupted."""
         if self._stream is None:
             raise ChannelClosed("no stream")
         self.mid_frame = True
@@ -113,13 +115,13 @@ class Connection:
             raise ChannelClosed("peer takes nothing in")
 
     async def close(self) -> None:
-        """Close the socket. What the peer still had to read of ours may be lost."""
+        """Close the socket. Data that the peer has not read yet may be lost."""
         await self._channel.close()
 
     async def _pump(self) -> None:
-        """Write what waits, read one record, act on it."""
+        """Write waiting data, read one record, and act on it."""
         await self._flush()
-        # Who connects anew, or has many connections, waits for what its address owes already.
+        # A new or second connection waits for the debt of its address first.
         await self._pause(self._accounts.wait(self._host, self.peer_id, self._accounts.seconds()))
         data = await self._channel.some()
         await self._pay(RECORD_SECONDS)
@@ -132,14 +134,14 @@ class Connection:
         await self._flush()
 
     async def _pay(self, seconds: float) -> None:
-        """Wait until the peer's share has paid for what it sent; meanwhile nothing of it is read."""
+        """Charge the peer's account, and pause until the debt is paid; the connection is not read meanwhile."""
         owed = self._accounts.spend(self._host, self.peer_id, seconds, self._accounts.seconds())
         self._greeting = max(0.0, self._greeting - seconds)
         if owed > 0 or seconds > TURN_SECONDS:
             await self._pause(owed)
 
     async def _pause(self, seconds: float) -> None:
-        """At least others' turn: 64 KiB of the socket hold 3,000 records, which were read in one of ours."""
+        """Let other tasks run at least: 64 KiB of a socket hold 3,000 records, which were read in one turn."""
         await trio.sleep(0.0 if self._greeting else seconds)
 
     async def _flush(self) -> None:
@@ -193,7 +195,7 @@ class Connection:
             self._adopt(stream, side.leftover)
 
     def _adopt(self, stream: int, leftover: bytes) -> None:
-        """The first stream that agrees on our protocol carries the frames; a second one is refused."""
+        """Take the first stream that agrees on our protocol for the frames, and refuse a second one."""
         if self._stream is not None:
             self._session.reset(stream)
             return
@@ -222,7 +224,7 @@ async def connect_outbound(
 async def connect_inbound(
     stream: trio.SocketStream, noise: NoiseUpgrade, protocol: str, accounts: ReadingAccounts
 ) -> Connection:
-    """Upgrade an accepted socket; `peer_id` of the result is authenticated. Raises as `connect_outbound` does."""
+    """Upgrade an accepted socket; the result's `peer_id` is authenticated. Raise as `connect_outbound` does."""
     tcp = BufferedTcp(stream, HANDSHAKE_CAP_BYTES)
     await _agree(tcp, Responder((NOISE,)))
     channel, peer_id = await noise.inbound(tcp)
@@ -233,7 +235,7 @@ async def connect_inbound(
 
 
 async def _agree(io: BufferedTcp | SecureChannel, side: Initiator | Responder) -> None:
-    """Run one negotiation to its end and leave the bytes after it unread."""
+    """Run one negotiation to its end, and put back the bytes after it."""
     await io.write(side.opening)
     while side.selected is None:
         reply = side.feed(await io.some())

@@ -1,9 +1,9 @@
-"""How nodes learn of each other: everybody who joins is named to those who are there, and they to it.
+"""The exchange of addresses: each new peer is named to the connected ones, and they to it.
 
-An address in a PEERS message is one that the named peer says it has, else the host that the sender saw and the port
-that the peer claimed, so it names a node that was really reached. What always holds: a message holds at most
-`MAX_PEERS_PER_MESSAGE` addresses, and decoding raises nothing but `FrameError`; of what a peer says about others so
-much a second is taken, and only as hearsay.
+An address in a PEERS message is the named peer's own claim, or else the host that the sender saw with the port that the
+peer claimed: it names a node that was really reached. Invariants: a message holds at most `MAX_PEERS_PER_MESSAGE`
+addresses, and decoding raises `FrameError` only. Claims of a peer about others are taken at a limited rate, and as
+hearsay only.
 """
 
 import ipaddress
@@ -25,9 +25,9 @@ from node.p2p.peer_table import PeerTable
 MAX_PEERS_PER_MESSAGE: Final = 32
 PEERS_PER_SECOND: Final = 4.0
 PEERS_BURST: Final = 128
-"""Addresses taken from one peer; the rest of what it names is ignored."""
+"""Addresses accepted from one peer; further ones that it names are ignored."""
 MAX_CLAIMED: Final = 4
-"""Addresses that a peer may say it has."""
+"""The most own addresses that a peer may claim."""
 _MAX_TEXT_BYTES: Final = 64
 
 
@@ -39,7 +39,7 @@ def encode_peers(addresses: Sequence[Address]) -> bytes:
 
 
 def decode_peers(payload: bytes) -> list[Address]:
-    """Raise `FrameError`."""
+    """Return the addresses in a PEERS message. Raise `FrameError` if it is malformed."""
     listed = unpacked(payload, "a list of peers", list_max=MAX_PEERS_PER_MESSAGE, text_max=_MAX_TEXT_BYTES)
     if not isinstance(listed, list):
         raise FrameError("not a list of peers")
@@ -57,10 +57,10 @@ def _decode_address(item: object) -> Address:
 
 
 class Introductions:
-    """Names peers to each other, and takes down what they say."""
+    """The naming of peers to each other, and the intake of their claims."""
 
     def __init__(self, table: PeerTable, book: AddressBook, public: Sequence[Address], rng: random.Random) -> None:
-        """`public` is where this node says that it is reached."""
+        """Create it; `public` are the addresses at which this node says that it is reachable."""
         self._table = table
         self._book = book
         self._public = public
@@ -68,11 +68,11 @@ class Introductions:
         self._named: dict[PeerId, TokenBucket] = {}
 
     def forget(self, peer: PeerId) -> None:
-        """A peer is gone."""
+        """Forget a disconnected peer."""
         self._named.pop(peer, None)
 
     def introduce(self, newcomer: Link) -> None:
-        """Name this node and the others to the newcomer, and it to the others."""
+        """Name this node and its peers to a new peer, and the new peer to them."""
         if self._public:
             newcomer.push(FrameKind.PEERS, encode_peers(self._public))
         others = [link for link in self._table if link is not newcomer]
@@ -89,11 +89,11 @@ class Introductions:
                 other.push(FrameKind.PEERS, encode_peers(addresses))
 
     def on_peers(self, link: Link, payload: bytes) -> None:
-        """Learn addresses, so many a second from each peer."""
+        """Learn addresses, at a limited rate for each peer."""
         now = trio.current_time()
         bucket = self._named.setdefault(link.peer_id, TokenBucket(PEERS_PER_SECOND, PEERS_BURST, now))
         for address in decode_peers(payload):
-            if bucket.available(now) < 1:  # or one peer could fill the book with names of its own making
+            if bucket.available(now) < 1:  # or one peer could fill the book with invented names
                 return
             bucket.spend(1, now)
             if address.peer_id == link.peer_id:
@@ -102,7 +102,7 @@ class Introductions:
                 self._book.add(address, now, Source.HEARSAY)
 
     def _on_own_word(self, link: Link, address: Address, now: float) -> None:
-        """A peer says where it is reached: that is better than what its connection looks like from here."""
+        """Take a peer's own address, which is better than the address that its connection shows here."""
         if len(link.claimed) < MAX_CLAIMED and address not in link.claimed:
             link.claimed.append(address)
             if self._book.add(address, now, Source.OWN_WORD):
@@ -110,12 +110,12 @@ class Introductions:
 
 
 def _addresses_of(link: Link) -> list[Address]:
-    """Where others may find a peer: what it says, else the host seen here and the port that it listens on."""
+    """Return a peer's addresses: its claims, else the host seen here with its listening port."""
     if link.claimed:
         return link.claimed
     return [listen_address(link)] if link.hello.listen_port else []
 
 
 def listen_address(link: Link) -> Address:
-    """Where a peer listens, as it looks from here."""
+    """Return a peer's listening address as seen from here."""
     return Address(link.peer_id, link.host, link.hello.listen_port)

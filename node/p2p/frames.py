@@ -1,11 +1,11 @@
-"""What travels between two nodes: length-prefixed msgpack frames of many small messages.
+"""The wire format between two nodes: length-prefixed msgpack frames of many small messages.
 
 A frame is ``u32 big-endian length || msgpack [FRAME_VERSION, [[kind, payload], ...]]``. One frame carries everything
-that is queued for a peer, because a frame costs nearly the same CPU whether it holds one message or fifty.
+that is queued for a peer, because a frame costs nearly the same CPU with one message or with fifty.
 
-Invariant: decoding never raises anything but `FrameError`, allocates no more than the frame itself, and
-returns only known shapes. Kinds that this version does not know are returned separately, so that a newer peer is not
-punished like a broken one. Payloads are opaque bytes (SCALE), bounded per kind.
+Invariant: decoding raises `FrameError` only, allocates no more than the frame itself, and returns known shapes only.
+Unknown kinds are counted separately, so that a newer peer is not punished like a broken one. Payloads are opaque bytes
+(SCALE), bounded per kind.
 """
 
 from collections.abc import Iterable
@@ -18,23 +18,23 @@ import msgpack
 FRAME_VERSION: Final = 1
 LENGTH_BYTES: Final = 4
 MAX_FRAME_BYTES: Final = 2 * 1024 * 1024
-"""Longest msgpack body of a frame: room for one full block."""
+"""The longest msgpack body of a frame: room for one full block."""
 MAX_MESSAGES_PER_FRAME: Final = 1024
 FRAME_OVERHEAD_BYTES: Final = 16
-"""At most this much of a frame is not messages: version, list headers."""
+"""An upper bound of a frame's bytes beside its messages: version, list headers."""
 MESSAGE_OVERHEAD_BYTES: Final = 12
-"""At most this much of a message is not payload: pair header, kind, length of the payload."""
+"""An upper bound of a message's bytes beside its payload: pair header, kind, length of the payload."""
 MAX_BLOCK_PAYLOAD_BYTES: Final = MAX_FRAME_BYTES - 1024
 MAX_SMALL_PAYLOAD_BYTES: Final = 64 * 1024
 MAX_KIND: Final = 255
 
 
 class FrameError(Exception):
-    """These bytes are not a frame of ours; the peer that sent them is at fault."""
+    """These bytes are no frame of this format; the peer that sent them is at fault."""
 
 
 class FrameKind(IntEnum):
-    """What a message is. The numbers are on the wire: never reuse one."""
+    """The kind of a message. The numbers are on the wire: never reuse one."""
 
     HELLO = 0
     GOODBYE = 1
@@ -60,7 +60,7 @@ class FrameKind(IntEnum):
 
 
 class MessageClass(IntEnum):
-    """Order of service: a lower class goes first and is dropped last."""
+    """The order of service: a lower class is sent first and dropped last."""
 
     CONTROL = 0
     CONSENSUS = 1
@@ -102,14 +102,14 @@ _BLOCK_SIZED: Final = frozenset({FrameKind.BLOCK, FrameKind.BLOCKS, FrameKind.HA
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A decoded frame: its messages in order, and how many were of a kind unknown to this version."""
+    """A decoded frame: its messages in order, and the number of messages of unknown kinds."""
 
     messages: tuple[tuple[FrameKind, bytes], ...]
     unknown_kinds: int
 
 
 def class_of(kind: FrameKind) -> MessageClass:
-    """Return the class that `kind` is queued and served in."""
+    """Return the class in which `kind` is queued and served."""
     return _CLASS_OF_KIND[kind]
 
 
@@ -119,7 +119,7 @@ def max_payload_bytes(kind: FrameKind) -> int:
 
 
 def encode_frame(messages: Iterable[tuple[FrameKind, bytes]]) -> bytes:
-    """One frame, length prefix included. Raise `ValueError` where the caller broke a limit (our bug, not a peer's)."""
+    """Return one frame with its length prefix. Raise `ValueError` if the caller broke a limit (our own bug)."""
     listed = [[int(kind), payload] for kind, payload in messages]
     body: bytes = msgpack.packb([FRAME_VERSION, listed], use_bin_type=True)
     if len(listed) > MAX_MESSAGES_PER_FRAME or len(body) > MAX_FRAME_BYTES:
@@ -128,14 +128,14 @@ def encode_frame(messages: Iterable[tuple[FrameKind, bytes]]) -> bytes:
 
 
 def decode_frame(body: bytes) -> Frame:
-    """Return the messages in `body`, a frame without its length prefix. Raise `FrameError`."""
+    """Return the messages in `body`, a frame without its length prefix. Raise `FrameError` if it is malformed."""
     if len(body) > MAX_FRAME_BYTES:
         raise FrameError("frame too long")
     version_and_messages = unpacked(body, "a frame", list_max=MAX_MESSAGES_PER_FRAME, bytes_max=MAX_BLOCK_PAYLOAD_BYTES)
     if not isinstance(version_and_messages, list) or len(version_and_messages) != 2:
         raise FrameError("a frame is a list of two")
     version, listed = version_and_messages
-    # `type is int`, here and below: True is an int too, and equal to 1.
+    # `type is int`, here and below: True is an int in Python too, and equal to 1.
     if type(version) is not int or version != FRAME_VERSION:
         raise FrameError("frame version not supported")
     if not isinstance(listed, list):
@@ -146,10 +146,12 @@ def decode_frame(body: bytes) -> Frame:
 
 
 def unpacked(data: bytes, what: str, *, list_max: int, bytes_max: int = 0, text_max: int = 0) -> object:
-    """Plain msgpack of lists, strings and numbers, within bounds. Raise `FrameError`, which says `what` it is not."""
+    """Return decoded msgpack of lists, strings and numbers, within bounds. Raise `FrameError`, naming `what`."""
     try:
         found: object = msgpack.unpackb(
             data,
+            # Peers send lists, bytes and short texts only. msgpack allocates for announced sizes, so each has its
+            # bound.
             raw=False,
             max_str_len=text_max,
             max_map_len=0,
@@ -180,13 +182,13 @@ _KIND_BY_NUMBER: Final[dict[int, FrameKind]] = {int(kind): kind for kind in Fram
 
 
 class FrameReader:
-    """Cuts a byte stream into frame bodies; refuses a bad length before it buffers the frame."""
+    """A cutter of a byte stream into frame bodies; it refuses a bad length before it buffers the frame."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the frame bodies that `data` completes. Raise `FrameError` on an impossible length."""
+        """Return the frame bodies that `data` completes. Raise `FrameError` if a length is impossible."""
         self._buffer += data
         bodies: list[bytes] = []
         start = 0
@@ -204,5 +206,5 @@ class FrameReader:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of the frame that is still incomplete."""
+        """The bytes of the incomplete frame."""
         return len(self._buffer)

@@ -1,8 +1,8 @@
-"""Our own gossip: flood on small networks, random fan-out on large ones, each id handled once.
+"""Gossip: flood on small networks, random fan-out on large ones, each id handled once.
 
-Pure: peers, chance and messages are inputs. What always holds: the memory of ids is bounded; an id is looked up before
-anything else is done with a message; a message never goes back to the peer it came from; the choice of targets depends
-on nothing but the arguments and the seeded generator.
+Pure: peers, chance and messages are inputs. Invariants: the memory of ids is bounded. The look-up of an id comes before
+any other work on a message. A message never returns to its source. The targets depend only on the arguments and the
+seeded generator.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 FLOOD_PEERS: Final = 25
-"""Up to this many peers everybody is told; above, about the square root of them, but never fewer than `MIN_FANOUT`."""
+"""The most peers that all receive a message. Above it about the square root of them do, but at least `MIN_FANOUT`."""
 MIN_FANOUT: Final = 8
 MAX_SEEN_IDS: Final = 65_536
 
@@ -40,7 +40,7 @@ class SeenCache:
         return True
 
     def forget(self, message_id: bytes) -> None:
-        """Take it for new when it comes again."""
+        """Treat an id as new when it comes again."""
         self._ids.pop(message_id, None)
 
     def __contains__(self, message_id: bytes) -> bool:
@@ -48,7 +48,7 @@ class SeenCache:
 
 
 class Gossip:
-    """Decides to whom a new message goes. `on_message` for received ones, `on_own` for those that this node made."""
+    """The choice of peers for new messages: `on_message` for received ones, `on_own` for those of this node."""
 
     def __init__(self, rng: random.Random, seen: SeenCache | None = None) -> None:
         self._rng = rng
@@ -56,7 +56,7 @@ class Gossip:
         self.duplicates = 0
 
     def on_message(self, message_id: bytes, source: str, peers: Sequence[str]) -> tuple[str, ...] | None:
-        """Whom to forward to; None when the id was seen before (then the caller does nothing at all with the message).
+        """Return the peers to forward to; None if the id was seen before: the caller then ignores the message.
 
         Call it before decoding or checking the message, and forward only after it proved valid.
         """
@@ -66,7 +66,7 @@ class Gossip:
         return self._targets([peer for peer in peers if peer != source])
 
     def on_own(self, message_id: bytes, peers: Sequence[str]) -> tuple[str, ...]:
-        """Whom to tell about a message of this node; also when it is sent again."""
+        """Return the peers that get an own message, also when it is sent again."""
         self.seen.add(message_id)
         return self._targets(list(peers))
 

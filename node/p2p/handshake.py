@@ -1,8 +1,9 @@
-"""From a socket to a peer that said hello and was accepted.
+"""The way from a socket to an accepted peer that sent its hello.
 
-The dialler speaks first; the listener judges and answers with its own hello, or with a goodbye that says why not. So a
-connection is either up at both ends or at none. What always holds: it is over within `HANDSHAKE_SECONDS`; every failure
-is `HandshakeFailed`; an exception in the caller's `on_hello` counts as a refusal and is logged as our fault.
+The dialler sends its hello first. The listener judges it and answers with its own hello, or with a goodbye that gives
+the reason. So a connection is either up at both ends or at none. Invariants: the handshake ends within
+`HANDSHAKE_SECONDS`. Every failure is `HandshakeFailed`. An exception in the caller's `on_hello` counts as a refusal,
+and is logged as our own fault.
 """
 
 import logging
@@ -27,11 +28,12 @@ HANDSHAKE_SECONDS: Final = 5.0
 _LOG: Final = logging.getLogger(__name__)
 
 OnHello = Callable[[PeerId, Role, bytes], bool]
-"""(peer id, claimed role, proof) -> accepted. The peer id is authenticated; the role is true only if this says so."""
+"""(peer id, claimed role, proof) -> accepted. The peer id is authenticated; the role holds only if this returns True.
+"""
 
 
 class HandshakeFailed(Exception):
-    """No connection came of it. `reason` is set where either side said one."""
+    """The handshake failed. `reason` is set if either side gave one."""
 
     def __init__(self, text: str, reason: GoodbyeReason | None = None) -> None:
         super().__init__(text)
@@ -40,7 +42,7 @@ class HandshakeFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Handshaker:
-    """What both directions need: who we are, which chain, how to judge the other, who pays for what it sends."""
+    """The inputs of both directions: our identity, the chain, the judge of hellos, the accounts that pay for data."""
 
     noise: NoiseUpgrade
     protocol: str
@@ -60,7 +62,7 @@ class Handshaker:
     async def listen(
         self, stream: trio.SocketStream, admit: Callable[[Connection, Hello], GoodbyeReason | None]
     ) -> tuple[Connection, Hello]:
-        """Upgrade an accepted socket; `admit` has the last word. Raise `HandshakeFailed`."""
+        """Upgrade an accepted socket; `admit` decides last. Raise `HandshakeFailed`."""
         async with _as_handshake_failure():
             connection = await connect_inbound(stream, self.noise, self.protocol, self.accounts)
             hello = await _receive_hello(connection)
@@ -91,7 +93,7 @@ class Handshaker:
 
 
 def why_failed(error: Exception) -> str:
-    """What to tell an operator of a dial that failed."""
+    """Return the reason of a failed dial, for an operator."""
     if isinstance(error, HandshakeFailed):
         return f"somebody answers there, but the handshake fails ({error}): see that the peer id is right"
     return "no answer in time" if isinstance(error, trio.TooSlowError) else str(error)
@@ -112,7 +114,7 @@ async def _receive_hello(connection: Connection) -> Hello:
 
 
 class _as_handshake_failure:  # noqa: N801 - reads as a statement
-    """Turn everything that a peer can cause into `HandshakeFailed`."""
+    """A context that turns every fault of a peer into `HandshakeFailed`."""
 
     async def __aenter__(self) -> None:
         return None

@@ -1,9 +1,9 @@
-"""What we take from py-libp2p, at which version, and what is put right in it.
+"""The parts of py-libp2p that this node uses, at one version, with corrections.
 
-Taken: peer ids, keys, the libp2p Noise XX handshake. Not taken: host, swarm, resource manager, listener, dialer, yamux,
+Used: peer ids, keys, the libp2p Noise XX handshake. Not used: host, swarm, resource manager, listener, dialer, yamux,
 multistream negotiation, identify, GossipSub, DHT, relay, mDNS. docs/p2p.md lists the faults of version 0.8.1 that this
-choice removes. What always holds: with any other version `check_version` refuses to start, because each line here was
-read and tested against that one.
+choice avoids. Invariant: `check_version` refuses to start with any other version, because each line here was read and
+tested against that one.
 """
 
 from importlib.metadata import version
@@ -30,7 +30,7 @@ _ED25519_KEY_BYTES: Final = len(_ED25519_KEY_PREFIX) + 32
 
 
 class UnsupportedLibp2p(Exception):
-    """The installed py-libp2p is not the one that this node was hardened against."""
+    """The installed py-libp2p is not the version against which this node was hardened."""
 
 
 class HandshakeRefused(Exception):
@@ -38,14 +38,14 @@ class HandshakeRefused(Exception):
 
 
 class Ed25519OnlyPayload(NoiseHandshakePayload):
-    """Refuses every identity key but a sound Ed25519 one, before the library parses it.
+    """A handshake payload that refuses every identity key except a sound Ed25519 one, before the library parses it.
 
     The library would load RSA keys of any size (seconds of CPU for one crafted key) and points of small order.
     """
 
     @classmethod
     def deserialize(cls, protobuf_bytes: bytes) -> NoiseHandshakePayload:
-        """Return the payload of a handshake message. Raise `HandshakeRefused` or what the library raises."""
+        """Return the payload of a handshake message. Raise `HandshakeRefused`, or the library's exceptions."""
         # Before the library parses it: `crypto/serialization.py` loads any kind and size of key.
         identity_key = bytes(noise_pb2.NoiseHandshakePayload.FromString(protobuf_bytes).identity_key)
         if len(identity_key) != _ED25519_KEY_BYTES or not identity_key.startswith(_ED25519_KEY_PREFIX):
@@ -66,20 +66,23 @@ def check_version(installed: str | None = None) -> None:
 
 
 def apply() -> None:
-    """Check the version and put the library right. Harmless when repeated."""
+    """Check the version and patch the library. A second call does nothing more."""
     check_version()
     patterns.NoiseHandshakePayload = Ed25519OnlyPayload
 
 
 class NoiseUpgrade:
-    """Turns a TCP connection into an encrypted channel with an authenticated peer."""
+    """The upgrade of a TCP connection to an encrypted channel with an authenticated peer."""
 
     def __init__(self, identity: NodeIdentity) -> None:
         apply()
         self._noise = Transport(identity.key_pair, create_x25519_key_pair().private_key)
 
     async def outbound(self, tcp: BufferedTcp, expected: PeerId) -> SecureChannel:
-        """As dialer. Raise `HandshakeRefused` when the other end is not `expected`, `ChannelClosed` when it leaves."""
+        """Upgrade as the dialer.
+
+        Raise `HandshakeRefused` if the other end is not `expected`, `ChannelClosed` if it leaves.
+        """
         raw = RawConnection(tcp, True)
         try:
             session = await self._noise.secure_outbound(raw, ID.from_base58(expected))
@@ -90,7 +93,7 @@ class NoiseUpgrade:
         return self._channel(tcp, session)[0]
 
     async def inbound(self, tcp: BufferedTcp) -> tuple[SecureChannel, PeerId]:
-        """As listener: the channel and who is at its other end. Raises as `outbound` does."""
+        """Upgrade as the listener, and return the channel and the peer's id. Raise the errors of `outbound`."""
         raw = RawConnection(tcp, False)
         try:
             session = await self._noise.secure_inbound(raw)

@@ -1,7 +1,7 @@
-"""The first message in each direction: who speaks, for which chain, in which role; and the last one: why it ends.
+"""The first message in each direction (sender, chain, role), and the last one (the reason for the end).
 
-Pure. The proof is opaque here: it is the caller's blob (a validator's session key signs its peer id), and the caller
-judges it. What always holds: decoding raises nothing but `FrameError`.
+Pure. The proof is the caller's opaque blob (a validator's session key signs its peer id), and the caller judges it.
+Invariant: decoding raises `FrameError` only.
 """
 
 from dataclasses import dataclass, fields
@@ -18,14 +18,14 @@ MAX_HELLO_BYTES: Final = 2048
 
 
 class Role(IntEnum):
-    """What a node claims to be; a claim to be a validator counts only when its proof convinces."""
+    """A node's claimed role; a claim to be a validator counts only with a valid proof."""
 
     FULL = 0
     VALIDATOR = 1
 
 
 class GoodbyeReason(IntEnum):
-    """Why a node ends a connection, told in the last message."""
+    """The reason for the end of a connection, in its last message."""
 
     SHUTDOWN = 0
     WRONG_CHAIN = 1
@@ -39,7 +39,10 @@ class GoodbyeReason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """`listen_port` is 0 for a node that accepts no connections; the address is the one that its peer sees."""
+    """The first message; `listen_port` is 0 for a node that accepts no connections.
+
+    The address is the one that the receiver sees.
+    """
 
     genesis: bytes
     role: Role
@@ -54,7 +57,7 @@ def encode_hello(hello: Hello) -> bytes:
 
 
 def decode_hello(payload: bytes) -> Hello:
-    """Raise `FrameError`."""
+    """Return the hello in a payload. Raise `FrameError` if it is malformed."""
     if len(payload) > MAX_HELLO_BYTES:
         raise FrameError("hello too long")
     match unpacked(payload, "a hello", list_max=len(fields(Hello)), bytes_max=MAX_PROOF_BYTES):
@@ -71,6 +74,6 @@ def decode_hello(payload: bytes) -> Hello:
 
 
 def decode_reason(payload: bytes) -> GoodbyeReason:
-    """Return the reason in a GOODBYE; one that this version does not know reads as `SHUTDOWN`."""
+    """Return the reason in a GOODBYE; an unknown one reads as `SHUTDOWN`."""
     known = len(payload) == 1 and payload[0] in GoodbyeReason.__members__.values()
     return GoodbyeReason(payload[0]) if known else GoodbyeReason.SHUTDOWN

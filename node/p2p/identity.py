@@ -1,7 +1,7 @@
 """The node key: an ed25519 key in a file of its own, which names this node on the network.
 
-Invariant: the file is readable by its owner only, is created whole or not at all, and is never overwritten.
-It is no money key and no validator key: losing it costs the node its name.
+Invariant: the file is readable by its owner only, is created whole or not at all, and is never overwritten. The key is
+neither a money key nor a validator key: without it the node only gets another name.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ class IdentityError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """The key pair of this node and the peer id that follows from it."""
+    """The key pair of this node and its peer id."""
 
     key_pair: KeyPair
     peer_id: PeerId
@@ -43,7 +43,10 @@ def identity_from_seed(seed: bytes) -> NodeIdentity:
 
 
 def load_or_create(path: Path) -> NodeIdentity:
-    """The identity in the key file at `path` (64 hex digits), which is created when missing. Raise `IdentityError`."""
+    """Return the identity in the key file at `path` (64 hex digits), which is created if it is missing.
+
+    Raise `IdentityError` if the file is readable by others or malformed.
+    """
     if not path.exists():
         _create(path)
     mode = stat.S_IMODE(path.stat().st_mode)
@@ -62,7 +65,7 @@ def load_or_create(path: Path) -> NodeIdentity:
 
 
 def _create(path: Path) -> None:
-    """Write a fresh key aside and link it into place, so that two starters at once agree on one key."""
+    """Write a new key to a draft and link it into place, so that two starts at once agree on one key."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)

@@ -1,9 +1,11 @@
-"""What peers have sent and the node has not served yet: consensus before gossip before sync, and in turn by peer.
+"""Messages from peers that wait for the node: consensus before gossip before sync, and in turn by peer.
 
-Invariant: each peer has room of its own in every class, in messages and bytes. A peer that fills its room for
-consensus is not read until some of it is served (and so is pushed back); gossip and sync that do not fit are dropped
-and counted. Turns go round the peers, so nobody's messages stand behind another's, and a peer whose messages cost more
-CPU than its share waits until it has paid.
+Invariants:
+
+* Each peer has its own room in every class, in messages and bytes. A peer that fills its consensus room is not read
+  until some of it is served, which slows the peer down. Gossip and sync that do not fit are dropped and counted.
+* Peers take turns, so a peer's messages do not wait behind another's.
+* A peer whose messages cost more CPU than its share waits until it has paid.
 """
 
 from collections import OrderedDict, deque
@@ -33,32 +35,32 @@ PEER_BYTES: Final = {
     MessageClass.GOSSIP: 8 * 1024 * 1024,
     MessageClass.SYNC: 4 * 1024 * 1024,
 }
-"""The room of one peer; the message that fills it may reach beyond."""
+"""The room of one peer; the message that fills it may exceed it."""
 CLASS_BYTES: Final = 32 * 1024 * 1024
-"""Of gossip, and of sync, of all peers: beyond it who has more than an even share of it is dropped."""
+"""The room of all peers in gossip, and in sync. Beyond it, a peer with more than an even share loses new messages."""
 
 LEAST_WAIT_SECONDS: Final = 0.001
 
 
 @dataclass(slots=True)
 class _Queue:
-    """What one peer has sent of one class."""
+    """The waiting messages of one peer in one class."""
 
     messages: deque[InboxMessage] = field(default_factory=deque)
     bytes: int = 0
 
 
 def nobody(peer: PeerId) -> bool:
-    """For a network without validators."""
+    """Return False, for a network without validators."""
     del peer
     return False
 
 
 class Inbox:
-    """Many writers (one per peer), one reader."""
+    """A queue with many writers (one per peer) and one reader."""
 
     def __init__(self, is_validator: IsValidator = nobody, seconds: Seconds = trio.current_time) -> None:
-        """`seconds` is the clock by which peers pay for what their messages cost."""
+        """Create it; `seconds` is the clock by which peers pay for their messages."""
         self._seconds = seconds
         self._queues: dict[MessageClass, OrderedDict[PeerId, _Queue]] = {kind: OrderedDict() for kind in PEER_MESSAGES}
         self._class_bytes = dict.fromkeys(PEER_MESSAGES, 0)
@@ -71,7 +73,7 @@ class Inbox:
         return sum(len(queue.messages) for queues in self._queues.values() for queue in queues.values())
 
     async def put(self, message: InboxMessage) -> None:
-        """Queue a message; waits when its peer's room for consensus is full, drops when its class may be dropped."""
+        """Queue a message; wait if its peer's consensus room is full, drop it if another class is full."""
         message_class = class_of(message.kind)
         while self._is_full(message_class, message.peer):
             if message_class is not MessageClass.CONSENSUS:
@@ -99,7 +101,7 @@ class Inbox:
         return None
 
     async def receive(self) -> InboxMessage:
-        """The next message to serve: best class first, in turn by peer, in order of arrival within a peer's class."""
+        """Return the next message to serve: best class first, in turn by peer, then in order of arrival."""
         await trio.lowlevel.checkpoint()
         while (message := self.receive_nowait()) is None:
             self._arrived = trio.Event()
@@ -112,11 +114,11 @@ class Inbox:
             yield await self.receive()
 
     def charge(self, message: InboxMessage, seconds: float) -> None:
-        """Tell what serving a message has cost, in seconds of CPU: whoever sends dear ones waits."""
+        """Charge a message's peer for its cost, in seconds of CPU: a peer that sends expensive ones waits."""
         self._accounts.charge(message.peer, class_of(message.kind), seconds, self._seconds())
 
     def forget(self, peer: PeerId) -> None:
-        """Drop all that a banned peer has sent."""
+        """Drop all messages of a banned peer."""
         for message_class, queues in self._queues.items():
             queue = queues.pop(peer, None)
             if queue is not None:
@@ -154,7 +156,7 @@ class Inbox:
             del self._writers[peer]
 
     def _shortest_wait(self) -> float:
-        """Until the first of those whose messages wait for their peer's account may be served."""
+        """Return the seconds until the first message that waits for its peer's account may be served."""
         now = self._seconds()
         waits = [
             self._accounts.wait_seconds(peer, message_class, now)

@@ -1,7 +1,7 @@
-"""The transport over py-libp2p: listens, dials, and keeps one link per peer.
+"""The transport over py-libp2p: it listens, dials, and keeps one link per peer.
 
-Invariant: nothing that a peer sends ends this task or any other; a failure of our own inside one connection is
-logged, counted in `faults` and ends that connection only; every accepted socket is closed by the task that accepted it.
+Invariant: no message of a peer ends this task or another. A failure of our own inside one connection is logged, counted
+in `faults`, and ends that connection only. The task that accepted a socket closes it.
 """
 
 import logging
@@ -37,7 +37,7 @@ MAX_CONCURRENT_DIALS: Final = 8
 DIAL_SECONDS: Final = 5.0
 HOUSEKEEPING_SECONDS: Final = 0.1
 SAVE_SECONDS: Final = 10.0
-"""Between two writes of the addresses, where there is news."""
+"""The time between two writes of changed addresses."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -46,10 +46,10 @@ Keep = Callable[[Sequence[Address]], None]
 
 @dataclass(frozen=True, slots=True)
 class TransportConfig:
-    """How this node takes part in the network.
+    """This node's settings on the network.
 
-    `listen_port` 0 takes any free port. `hello` is the proof shown to peers. A devnet dials private addresses and,
-    unless `admission` says otherwise, takes many connections from one address.
+    `listen_port` 0 takes any free port. `hello` is the proof for peers. A devnet dials private addresses and, unless
+    `admission` says otherwise, accepts many connections from one address.
     """
 
     genesis: bytes
@@ -63,15 +63,15 @@ class TransportConfig:
     admission: AdmissionLimits | None = None
     rates: RateLimits = field(default_factory=RateLimits)
     public_addresses: Sequence[str] = ()
-    """Where others reach this node, as it tells them; without any they take the host that they see."""
+    """The public addresses of this node that it announces. Without any, peers use the host that they see."""
     known: Sequence[Address] = ()
-    """Addresses that led to peers before."""
+    """Addresses that led to peers in earlier runs."""
     keep: Keep | None = None
-    """Told the addresses that led to peers, when there is news of them."""
+    """A function that stores the addresses that led to peers, called after changes."""
 
 
 class Libp2pTransport:
-    """See `node.p2p.transport.Transport` for what its methods promise."""
+    """The implementation of `node.p2p.transport.Transport`, which documents its methods."""
 
     def __init__(
         self,
@@ -82,11 +82,10 @@ class Libp2pTransport:
         is_validator: IsValidator = nobody,
         seconds: Seconds = trio.current_time,
     ) -> None:
-        """`on_hello` judges each peer, and `is_validator` whether it proved a key in office; `rng` spreads redials.
+        """Create it; `on_hello` judges each peer, `is_validator` returns whether it proved a seated key.
 
-        `seconds` is the clock by which peers pay for CPU.
-
-        Raise `UnsupportedLibp2p`, `TransportError`.
+        `rng` spreads redials, and `seconds` is the clock by which peers pay for CPU. Raise `UnsupportedLibp2p` or
+        `TransportError`.
         """
         if len(config.genesis) != GENESIS_BYTES:
             raise TransportError(f"a genesis hash is {GENESIS_BYTES} bytes")
@@ -119,38 +118,38 @@ class Libp2pTransport:
 
     @property
     def inbound(self) -> Inbox:
-        """What peers have sent; one reader."""
+        """The messages from peers; one reader."""
         return self._inbox
 
     @property
     def events(self) -> trio.MemoryReceiveChannel[PeerEvent]:
-        """Peers that came and went."""
+        """Peers that connected and disconnected."""
         return self._event_receiver
 
     @property
     def protocol(self) -> str:
-        """The libp2p protocol id: the chain is part of it."""
+        """The libp2p protocol id, which includes the chain."""
         return f"/ogpu/{self._config.genesis.hex()[:8]}/1"
 
     @property
     def address(self) -> str:
-        """The best of `addresses`."""
+        """The best one of `addresses`."""
         return self.addresses[0]
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where others dial this node: what the operator says, else the addresses of this machine."""
+        """The addresses at which others dial this node: the operator's, else those of this machine."""
         hosts = dialable_hosts(self._config.listen_host)
         own = self._public or [Address(self.peer_id, host, self.port) for host in hosts]
         return tuple(map(str, own))
 
     @property
     def faults(self) -> int:
-        """Exceptions of our own that ended a connection. Anything but 0 is a bug report."""
+        """The number of our own exceptions that ended a connection. Any number except 0 is a bug."""
         return self.counters["faults"]
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Listen and dial from now on, in tasks of `nursery`. Raise `PortInUse`, `TransportError`, `ValueError`."""
+        """Start to listen and dial, in tasks of `nursery`. Raise `PortInUse`, `TransportError`, `ValueError`."""
         for text in self._config.bootnodes:
             self.connect(text)
         for address in self._config.known:
@@ -163,7 +162,7 @@ class Libp2pTransport:
         nursery.start_soon(self._run, listeners)
 
     async def stop(self) -> None:
-        """Say goodbye to everybody and close."""
+        """Send a goodbye to all peers and close."""
         self._save_addresses()
         async with trio.open_nursery() as nursery:
             for link in self._table:
@@ -171,7 +170,7 @@ class Libp2pTransport:
         self._scope.cancel()
 
     def peers(self) -> tuple[PeerInfo, ...]:
-        """Everybody connected, by peer id."""
+        """Return all connected peers, by peer id."""
         now = trio.current_time()
         return tuple(_info(link, now) for link in sorted(self._table, key=lambda link: link.peer_id))
 
@@ -183,11 +182,11 @@ class Libp2pTransport:
         return link is not None and link.push(kind, payload)
 
     def broadcast(self, kind: FrameKind, payload: bytes, exclude: Collection[PeerId] = ()) -> int:
-        """Queue a message for every peer but `exclude`; for how many it was queued."""
+        """Queue a message for every peer except `exclude`; return the number of peers."""
         return sum(self.send(link.peer_id, kind, payload) for link in self._table if link.peer_id not in exclude)
 
     def connect(self, address: str) -> None:
-        """Keep a connection to this address. Raise `ValueError`."""
+        """Keep a connection to this address. Raise `ValueError` if it is malformed."""
         self._book.add(parse_address(address), trio.current_time(), Source.GIVEN)
 
     def ban(self, peer: PeerId, seconds: float) -> None:
@@ -209,7 +208,7 @@ class Libp2pTransport:
                 nursery.start_soon(self._keep_house)
 
     async def _keep_house(self) -> None:
-        """Dial what is due; ping whom we have told nothing for a while."""
+        """Dial due addresses, and ping peers regularly."""
         save_at = trio.current_time() + SAVE_SECONDS
         while True:
             now = trio.current_time()
@@ -217,7 +216,7 @@ class Libp2pTransport:
                 self._save_addresses()
                 save_at = now + SAVE_SECONDS
             outbound = sum(link.connection.initiator for link in self._table)
-            # The library gives a lost peer up for 60 s; here whoever is due is dialled within a tick.
+            # The library leaves a lost peer alone for 60 s. Here a due peer is dialled within a tick.
             for address in self._book.due(now):
                 room = len(self._dialling) < MAX_CONCURRENT_DIALS and outbound < self._config.max_outbound
                 if room and self._wants(address.peer_id, now):
@@ -247,7 +246,7 @@ class Libp2pTransport:
         return ticket
 
     async def _inbound(self, stream: trio.SocketStream, host: str, ticket: Ticket) -> None:
-        """The whole life of an accepted socket."""
+        """Serve an accepted socket for its whole life."""
         entered: list[Link] = []
 
         def admit(connection: Connection, hello: Hello) -> GoodbyeReason | None:
@@ -260,7 +259,7 @@ class Libp2pTransport:
         try:
             with trio.fail_after(HANDSHAKE_SECONDS):
                 connection, hello = await self._handshakes().listen(stream, admit)
-            if hello.listen_port:  # or, after a partition, only the peer could find us and not we the peer
+            if hello.listen_port:  # otherwise, after a partition, only the peer could find this node
                 claimed = Address(connection.peer_id, host, hello.listen_port)
                 self._book.add(claimed, trio.current_time(), Source.OWN_WORD)
             await self._live(entered.pop())
@@ -270,14 +269,14 @@ class Libp2pTransport:
         except Exception:  # noqa: BLE001 - the boundary behind which one connection's failure stays its own
             self._on_fault(host)
         finally:
-            # The slot is given back by the task that took it: in the library each served one connection for ever.
+            # The task that took the slot frees it. In the library each slot served one connection for ever.
             for link in entered:
                 self._take_out(link, LinkEnded("handshake failed"))
             self._admission.release(ticket)
             await trio.aclose_forcefully(stream)
 
     async def _outbound(self, address: Address) -> None:
-        """The whole life of a dialled connection."""
+        """Serve a dialled connection for its whole life."""
         stream: trio.SocketStream | None = None
         try:
             with trio.fail_after(DIAL_SECONDS + HANDSHAKE_SECONDS):
@@ -317,7 +316,7 @@ class Libp2pTransport:
         _LOG.exception("our fault, in the connection to %s; it is closed", where)
 
     def _refusal(self, connection: Connection, hello: Hello, ticket: Ticket) -> GoodbyeReason | None:
-        """Why an inbound peer that said hello is not taken, or None."""
+        """Return the reason to refuse an inbound peer after its hello, or None."""
         now = trio.current_time()
         peer_id = connection.peer_id
         if peer_id == self.peer_id:
@@ -331,7 +330,7 @@ class Libp2pTransport:
         return None
 
     def _enter(self, connection: Connection, hello: Hello, host: str) -> Link:
-        """Put a new link into the table; from now on messages are queued for it."""
+        """Put a new link into the table; later messages are queued for it."""
         now = trio.current_time()
         rates = self._config.rates
         link = Link(connection, hello, hello.role, host, Outbox(rates, now), rates, now, pinged_at=now)
@@ -355,7 +354,7 @@ class Libp2pTransport:
 
     @staticmethod
     def _close_replaced(link: Link) -> None:
-        """Close the connection that `link` has taken the place of, once `link` is up at both ends."""
+        """Close the connection that `link` replaced, once `link` is up at both ends."""
         if link.replaces is not None:
             link.replaces.close(LinkEnded("replaced", told=GoodbyeReason.DUPLICATE))
             link.replaces = None

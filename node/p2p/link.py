@@ -1,8 +1,11 @@
-"""The life of an established connection: read frames into the inbox, write the peer's outbox once a tick.
+"""The life of an established connection: frames into the inbox, and the peer's outbox out, once a tick.
 
-Invariant: one frame carries all that is queued; a peer over its rate is not read until it is under it again; a
-peer that is silent for `SILENCE_SECONDS` although it is pinged, or takes nothing in, is gone; every fault of the peer
-ends as `LinkEnded` with what it costs the peer, and no exception of ours is caught here.
+Invariants:
+
+* One frame carries all queued messages.
+* A peer over its rate is not read until it is below it again.
+* A peer that is silent for `SILENCE_SECONDS` in spite of pings, or reads nothing, is disconnected.
+* Every fault of the peer ends as `LinkEnded` with its penalty. No exception of our own is caught here.
 """
 
 import os
@@ -33,7 +36,7 @@ from node.p2p.outbox import Outbox
 from node.p2p.yamux import YamuxError
 
 TICK_SECONDS: Final = 0.005
-"""Least time between two frames to one peer: what is queued meanwhile shares the next one."""
+"""The least time between two frames to one peer: messages queued meanwhile share the next one."""
 PING_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 15.0
@@ -42,15 +45,15 @@ GARBAGE_BAN_SECONDS: Final = 10.0
 UNKNOWN_KIND_BAN_SECONDS: Final = 300.0
 UNKNOWN_KINDS_PER_MINUTE: Final = 10
 PATIENCE_SECONDS: Final = 4.0
-"""How long a peer may be left unread for its consensus messages alone. What an honest one could not send while this
-node stood still for ten seconds is 3,000 messages in a large sparse network: that is 3.5 s."""
+"""The time for which a peer may stay unread for its consensus messages alone. In a large sparse network an honest peer
+sends 3,000 messages after this node halted for ten seconds: that is 3.5 s."""
 PATIENCE_PER_SECOND: Final = 0.1
 FLOOD_BAN_SECONDS: Final = 300.0
 _NONCE_BYTES: Final = 8
 
 
 class LinkEnded(Exception):
-    """The connection is over. `ban_seconds` is what it costs the peer."""
+    """The connection is over. `ban_seconds` is the peer's penalty."""
 
     def __init__(self, reason: str, ban_seconds: float = 0.0, told: GoodbyeReason | None = None) -> None:
         super().__init__(reason)
@@ -61,7 +64,7 @@ class LinkEnded(Exception):
 
 @dataclass(eq=False, slots=True)
 class Link:
-    """A peer that is connected: its connection, its queue, its meters."""
+    """A connected peer: its connection, its queue, its meters."""
 
     connection: Connection
     hello: Hello
@@ -79,12 +82,12 @@ class Link:
     sent_bytes: int = 0
     rtt_seconds: float | None = None
     claimed: list[Address] = field(default_factory=list)
-    """Where the peer says that it is reached."""
+    """The addresses at which the peer says that it is reachable."""
     _nonce: bytes = b""
 
     @property
     def peer_id(self) -> PeerId:
-        """Who is at the other end."""
+        """The id of the peer at the other end."""
         return self.connection.peer_id
 
     def push(self, kind: FrameKind, payload: bytes) -> bool:
@@ -101,20 +104,20 @@ class Link:
             self.scope.cancel()
 
     def ping(self, now: float) -> None:
-        """Send something, so that the peer hears from us; measures the round trip."""
+        """Send a ping, so that the peer receives something; it measures the round trip."""
         self._nonce = os.urandom(_NONCE_BYTES)
         self.pinged_at = now
         self.push(FrameKind.PING, self._nonce)
 
     def on_pong(self, nonce: bytes, now: float) -> None:
-        """Take the round trip; a pong that answers no ping is ignored."""
+        """Record the round trip; a pong without a matching ping is ignored."""
         if self._nonce and nonce == self._nonce:
             self._nonce = b""
             self.rtt_seconds = now - self.pinged_at
 
 
 async def run_link(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None]) -> LinkEnded:
-    """Serve `link` until it ends; how it ended. Raises nothing that a peer can cause."""
+    """Serve `link` until its end, and return the reason. No fault of a peer raises an exception."""
     ended = LinkEnded("closed")
 
     async def until_end(serve: Awaitable[None]) -> None:
@@ -147,7 +150,7 @@ async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None
         for body in bodies:
             frame = decode_frame(body)
             now = trio.current_time()
-            # A newer peer says some things that we do not know yet; one that says little else is broken.
+            # A newer peer sends some kinds that this version does not know. A peer that sends mostly those is broken.
             if frame.unknown_kinds and unknown_kinds.spend(frame.unknown_kinds, now) > 0:
                 raise LinkEnded(
                     "too many messages of unknown kinds", UNKNOWN_KIND_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR
@@ -159,7 +162,7 @@ async def _read(link: Link, inbox: Inbox, on_peers: Callable[[Link, bytes], None
             if wait_cheap and patience.spend(wait_cheap, now) > 0:
                 raise LinkEnded("far too many consensus messages", FLOOD_BAN_SECONDS, GoodbyeReason.MISBEHAVIOUR)
             wait = max(wait_cheap, meter.spend(len(body), count, now))
-            # A flood is not answered but left unread: TCP holds the sender back, and others are served meanwhile.
+            # A flood is left unread, not answered: TCP holds the sender back, and others are served meanwhile.
             if wait > 0:
                 await trio.sleep(wait)
 
@@ -169,7 +172,7 @@ async def _deliver(link: Link, frame: Frame, inbox: Inbox, on_peers: Callable[[L
         if kind not in TRANSPORT_KINDS:
             await inbox.put(InboxMessage(link.peer_id, kind, payload))
         elif kind is FrameKind.PING:
-            if len(payload) != _NONCE_BYTES:  # a pong is as long as its ping: 64 KiB asked for would be 64 KiB sent
+            if len(payload) != _NONCE_BYTES:  # a pong is as long as its ping: a request of 64 KiB would send 64 KiB
                 raise FrameError("malformed ping")
             link.push(FrameKind.PONG, payload)
         elif kind is FrameKind.PONG:
@@ -183,7 +186,7 @@ async def _deliver(link: Link, frame: Frame, inbox: Inbox, on_peers: Callable[[L
 
 
 async def _write(link: Link) -> None:
-    """Send at once when the last frame is a tick ago, else when it will be."""
+    """Send at once if the last frame is a tick ago, else at the end of the tick."""
     while True:
         await link.wake.wait()
         delay = link.last_sent + TICK_SECONDS - trio.current_time()
@@ -202,7 +205,7 @@ async def _write(link: Link) -> None:
 
 
 async def say_goodbye(connection: Connection, reason: GoodbyeReason) -> None:
-    """Tell the peer why, if it still listens, and close."""
+    """Send the peer the reason, if it still reads, and close."""
     with trio.move_on_after(GOODBYE_SECONDS) as scope:
         scope.shield = True
         try:

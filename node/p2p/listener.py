@@ -1,7 +1,7 @@
-"""The listening socket: bound for this process alone, and every accepted socket admitted or closed at once.
+"""The listening socket, bound for this process alone; every accepted socket is admitted or closed at once.
 
-py-libp2p's listener sets SO_REUSEPORT, so that two nodes on one port start without an error and share its connections;
-this one does not.
+py-libp2p's listener sets SO_REUSEPORT, so that two nodes on one port start without an error and share its connections.
+This one does not.
 """
 
 import contextlib
@@ -16,8 +16,8 @@ from node.p2p.admission import Ticket
 from node.p2p.transport import PortInUse, TransportError
 
 BACKLOG: Final = 1024
-"""Connections that the system holds until they are accepted. Of 128, strangers took all while a block was executed, and
-an honest peer's connection was tried again a second later."""
+"""Connections that the system holds until they are accepted. With 128, strangers took all places while a block was
+executed, and an honest peer retried a second later."""
 OUT_OF_SOCKETS_PAUSE_SECONDS: Final = 0.1
 _OUT_OF_SOCKETS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -31,7 +31,10 @@ Serve = Callable[[trio.SocketStream, str, Ticket], Awaitable[None]]
 
 
 async def listen(host: str, port: int) -> Sequence[trio.SocketListener]:
-    """Listening sockets on `host`; port 0 takes any free one. Raise `PortInUse`, `TransportError`."""
+    """Return listening sockets on `host`; port 0 takes any free one.
+
+    Raise `PortInUse`, or `TransportError` for another failure.
+    """
     try:
         return await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     except OSError as error:
@@ -43,13 +46,13 @@ async def listen(host: str, port: int) -> Sequence[trio.SocketListener]:
 async def serve(
     listener: trio.SocketListener, admit: Callable[[str], Ticket | None], handle: Serve, nursery: trio.Nursery
 ) -> None:
-    """Accept for ever; `handle` runs in `nursery` and closes what it is given."""
+    """Accept connections for ever; `handle` runs in `nursery` and closes its socket."""
     async with listener:
         while True:
             try:
                 stream = await listener.accept()
             except OSError as error:
-                # Whoever opens too many sockets must not end the task that accepts: it waits until some are closed.
+                # A peer that opens too many sockets must not end the accepting task: it waits until some are closed.
                 if error.errno not in _OUT_OF_SOCKETS:
                     raise
                 await trio.sleep(OUT_OF_SOCKETS_PAUSE_SECONDS)
@@ -63,11 +66,11 @@ async def serve(
 
 
 def dialable_hosts(listen_host: str) -> list[str]:
-    """Hosts under which this machine can be dialled when it listens on `listen_host`: 0.0.0.0 is none."""
+    """Return the hosts at which this machine can be dialled when it listens on `listen_host`: 0.0.0.0 is none."""
     if listen_host not in _ANY:
         return [listen_host]
     family, outside, loopback = _ANY[listen_host]
-    # Connecting a datagram socket sends nothing; it says which address packets to the world would come from.
+    # Connecting a datagram socket sends nothing. It shows the address from which packets to the internet would come.
     with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect((outside, 9))
         return [str(probe.getsockname()[0]), loopback]

@@ -1,4 +1,4 @@
-"""A token bucket, the one way in which this package limits rates, and the rates between two peers.
+"""Token buckets, the only form of rate limit in this package, and the rates between two peers.
 
 Pure: the time is an argument, in seconds of any monotonic clock.
 """
@@ -13,22 +13,21 @@ from typing import Final
 import trio
 
 BULK_SHARE: Final = 0.5
-"""Of what a peer may send, the share that we use for gossip and sync; the rest is always free for consensus."""
+"""The share of a peer's allowance that this node uses for gossip and sync; the rest stays free for consensus."""
 
 
 PEERS_MAX = 1_024
 
 
-# The clock by which peers pay for CPU: seconds of a core that this process had, or left unused.
-#
-# Always: while the process is busy, the clock advances only as fast as the process gets CPU. So a share of its seconds
-# is a share of the CPU that the process really has, also on shared cores. With shares of wall time, strangers got all
-# of a node's CPU if the node had only a fifth of a core.
+# The clock by which peers pay for CPU: seconds in which this process used a core, or left it idle.
+# Invariant: while the process is busy, the clock advances only as fast as the process gets CPU. A share of its seconds
+# is therefore a share of the CPU that the process really has, also on shared cores. With shares of wall time, strangers
+# got all of a node's CPU if the node had only a fifth of a core.
 Seconds = Callable[[], float]
 
 
 class CoreTime(trio.abc.Instrument):
-    """Counts for the thread that made it: install it in that thread's trio run."""
+    """The clock of the thread that created it: install it in that thread's trio run."""
 
     def __init__(self, cpu: Seconds = thread_time, wall: Seconds = perf_counter) -> None:
         self._cpu = cpu
@@ -60,7 +59,7 @@ class PeerRates:
         self._buckets: dict[bytes, TokenBucket] = {}
 
     def may(self, peer: bytes, now_ms: int, amount: float = 1) -> bool:
-        """Return whether it may once more now, or have so much; if so, count it."""
+        """Return whether a peer may have `amount` more; if so, count it."""
         now = now_ms / 1_000
         bucket = self._buckets.pop(peer, None) or TokenBucket(self._per_second, self._burst, now)
         self._buckets[peer] = bucket
@@ -74,25 +73,25 @@ class PeerRates:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """What one peer may send us before it is not read for a while; what we send stays below."""
+    """The most that one peer may send before this node pauses reading; this node sends less."""
 
     bytes_per_second: float = 16 * 1024 * 1024
     burst_bytes: float = 32 * 1024 * 1024
     messages_per_second: float = 20_000
     burst_messages: float = 100_000
     consensus_per_second: float = 400
-    """Of consensus and control messages. What a healthy peer needs: in a full mesh about 30 in a slot of a second (10
-    queries and as many answers, two votes, a proposal, two certificates, a block, a status, and a few pings); in a
-    sparse one it relays two ballots of each of 128 members besides, which makes about 300."""
+    """The rate of consensus and control messages. A healthy peer in a full mesh sends about 30 in a slot of a second
+    (10 queries and as many answers, two votes, a proposal, two certificates, a block, a status, and a few pings). In a
+    sparse mesh it also relays two ballots of each of 128 members, which makes about 300."""
     consensus_burst: float = 1_600
-    """Four seconds' worth: what waits when a peer was slow."""
+    """Four seconds' worth: the backlog of a peer that was slow."""
 
 
 class TokenBucket:
-    """Lets `rate_per_second` tokens through on average and at most `burst` at once.
+    """A bucket that passes `rate_per_second` tokens on average and at most `burst` at once.
 
-    A spend may overdraw the bucket; what is then owed is paid back by waiting, so that one large message passes at a
-    delay instead of never.
+    A spend may overdraw the bucket, and waiting pays the debt back. A large message thus passes with a delay instead of
+    never.
     """
 
     def __init__(self, rate_per_second: float, burst: float, now: float) -> None:
@@ -104,23 +103,23 @@ class TokenBucket:
         self._updated_at = now
 
     def available(self, now: float) -> float:
-        """Tokens in the bucket at `now`; negative while a debt is being paid back."""
+        """Return the tokens in the bucket at `now`; negative while a debt is paid back."""
         self._tokens = min(self._burst, self._tokens + max(0.0, now - self._updated_at) * self._rate)
         self._updated_at = max(self._updated_at, now)
         return self._tokens
 
     def wait(self, now: float) -> float:
-        """Return the seconds until the bucket is out of debt; 0 when it is."""
+        """Return the seconds until the bucket is out of debt; 0 without debt."""
         return max(0.0, -self.available(now) / self._rate)
 
     def spend(self, amount: float, now: float) -> float:
-        """Take `amount` tokens and return the seconds to wait until the bucket is out of debt (0 when it is)."""
+        """Take `amount` tokens and return the seconds until the bucket is out of debt (0 without debt)."""
         self._tokens = self.available(now) - amount
         return max(0.0, -self._tokens / self._rate)
 
 
 class RateMeter:
-    """Bytes and messages against `share` of the limits."""
+    """The bytes and messages of one peer against `share` of the limits."""
 
     def __init__(self, limits: RateLimits, now: float, share: float = 1.0) -> None:
         self._bytes = TokenBucket(limits.bytes_per_second * share, limits.burst_bytes * share, now)
@@ -128,13 +127,13 @@ class RateMeter:
         self._consensus = TokenBucket(limits.consensus_per_second, limits.consensus_burst, now)
 
     def is_in_debt(self, now: float) -> bool:
-        """Return whether nothing more should pass for now."""
+        """Return whether nothing more should pass at the moment."""
         return self._bytes.available(now) <= 0 or self._messages.available(now) <= 0
 
     def spend(self, size: int, messages: int, now: float) -> float:
-        """Count what passes; the seconds until nothing is owed."""
+        """Count bytes and messages; return the seconds until the debt is paid."""
         return max(self._bytes.spend(size, now), self._messages.spend(messages, now))
 
     def spend_consensus(self, messages: int, now: float) -> float:
-        """Count consensus and control messages; the seconds until nothing of these is owed."""
+        """Count consensus and control messages; return the seconds until their debt is paid."""
         return self._consensus.spend(messages, now)

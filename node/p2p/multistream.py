@@ -1,8 +1,8 @@
-"""multistream-select 1.0: how the two ends of a libp2p byte stream agree on a protocol.
+"""multistream-select 1.0: the negotiation of a protocol between the two ends of a libp2p byte stream.
 
 Pure, without I/O: bytes in, bytes out, because the same exchange runs over TCP (for Noise), over Noise (for yamux) and
-over each yamux stream. What always holds: a line is short, lines are few, everything else is `MultistreamError`.
-Format: https://github.com/multiformats/multistream-select (varint length, line, newline).
+over each yamux stream. Invariant: lines are short and few, and any other input is a `MultistreamError`. Format:
+https://github.com/multiformats/multistream-select (varint length, line, newline).
 """
 
 from typing import Final
@@ -12,12 +12,12 @@ NOT_AVAILABLE: Final = "na"
 LIST: Final = "ls"
 MAX_LINE_BYTES: Final = 256
 MAX_LINES: Final = 16
-"""Questions that one stream may ask before it is refused; real clients ask one to five."""
+"""The most questions on one stream before it is refused. Real clients ask one to five."""
 _LONGEST_LENGTH_PREFIX: Final = 2
 
 
 class MultistreamError(Exception):
-    """The other end does not negotiate as multistream-select says, or offers nothing that we speak."""
+    """The other end does not follow multistream-select, or offers no protocol of this node."""
 
 
 def _varint(number: int) -> bytes:
@@ -38,7 +38,7 @@ _GREETING: Final = encode_line(MULTISTREAM)
 
 
 class Responder:
-    """Answers negotiation on one stream until a protocol of `protocols` is chosen. Send `opening` first."""
+    """The answering side of one stream, until a protocol of `protocols` is chosen. Send `opening` first."""
 
     opening: Final = _GREETING
 
@@ -49,7 +49,10 @@ class Responder:
         self.selected: str | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Bytes to send back; sets `selected`, after which `leftover` is the protocol's. Raise `MultistreamError`."""
+        """Return the bytes to send back; set `selected` on agreement, after which `leftover` is the protocol's.
+
+        Raise `MultistreamError` if the other end breaks the format.
+        """
         reply = b""
         self._lines.add(data, greeted=self._greeted)
         while self.selected is None and (line := self._lines.next()) is not None:
@@ -70,12 +73,12 @@ class Responder:
 
     @property
     def leftover(self) -> bytes:
-        """Bytes after the negotiation."""
+        """The bytes after the negotiation."""
         return self._lines.rest
 
 
 class Initiator:
-    """Proposes one protocol. Send `opening`, feed what comes back until `selected`."""
+    """The proposing side of one stream, for one protocol. Send `opening`, then feed the answers until `selected`."""
 
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
@@ -85,7 +88,7 @@ class Initiator:
         self.opening = _GREETING + encode_line(protocol)
 
     def feed(self, data: bytes) -> bytes:
-        """Nothing to send back, ever; sets `selected`. Raise `MultistreamError` when the other end declines."""
+        """Return no bytes, ever; set `selected` on agreement. Raise `MultistreamError` if the other end declines."""
         self._lines.add(data, greeted=self._greeted)
         while self.selected is None and (line := self._lines.next()) is not None:
             if not self._greeted and line == MULTISTREAM:
@@ -98,7 +101,7 @@ class Initiator:
 
     @property
     def leftover(self) -> bytes:
-        """Bytes after the negotiation."""
+        """The bytes after the negotiation."""
         return self._lines.rest
 
 
@@ -108,13 +111,13 @@ class _LineReader:
         self.count = 0
 
     def add(self, data: bytes, *, greeted: bool) -> None:
-        """Take bytes in; a stranger is known by the first byte that is not the greeting's."""
+        """Add bytes; the first byte that differs from the greeting already shows another protocol."""
         self._buffer += data
         if not greeted and not _GREETING.startswith(self._buffer[: len(_GREETING)]):
             raise MultistreamError("not multistream-select")
 
     def next(self) -> str | None:
-        """Return the next whole line, or None while it is incomplete."""
+        """Return the next whole line; None while it is incomplete."""
         length_and_size = _read_varint(self._buffer)
         if length_and_size is None:
             return None
@@ -126,7 +129,7 @@ class _LineReader:
         line = self._buffer[size : size + length]
         self._buffer = self._buffer[size + length :]
         self.count += 1
-        # The library answers "ls" without end.
+        # Without this limit, as in the library, "ls" could be asked without end.
         if self.count > MAX_LINES:
             raise MultistreamError("too many negotiation lines")
         if line[-1:] != b"\n" or not line.isascii():
@@ -139,13 +142,13 @@ class _LineReader:
 
 
 def _read_varint(data: bytes) -> tuple[int, int] | None:
-    """(value, bytes used), or None while incomplete. Raise `MultistreamError` when longer than any line of ours."""
+    """Return (value, bytes used), or None while incomplete. Raise `MultistreamError` if it is too long for a line."""
     value = 0
     for index, byte in enumerate(data[:_LONGEST_LENGTH_PREFIX]):
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return value, index + 1
-    # The library reads lines of any length into memory.
+    # Without this limit, as in the library, a line of any length would be read into memory.
     if len(data) >= _LONGEST_LENGTH_PREFIX:
         raise MultistreamError("negotiation line too long")
     return None

@@ -1,8 +1,8 @@
 """The bounded queue of messages that wait for one peer, in order of class.
 
-Pure: no socket, no clock (the time is an argument). What always holds: the bytes and messages of each class stay under
-the named limits; control and consensus are taken before gossip, gossip before sync; a message that does not fit is
-dropped, lowest class first, and counted; nothing blocks the caller.
+Pure: no socket, no clock (the time is an argument). Invariants: the bytes and messages of each class stay under the
+named limits. Control and consensus are taken before gossip, gossip before sync. If a message does not fit, messages are
+dropped, lowest class first, and counted. No call blocks.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ from node.p2p.frames import (
 from node.p2p.meter import BULK_SHARE, RateLimits, RateMeter
 
 MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
-"""All that may wait for one peer, in bytes of payload."""
+"""The most bytes of payload that wait for one peer."""
 MAX_QUEUED_MESSAGES: Final = 8192
 CLASS_QUEUE_BYTES: Final[Mapping[MessageClass, int]] = {
     MessageClass.CONTROL: 64 * 1024,
@@ -32,7 +32,7 @@ CLASS_QUEUE_BYTES: Final[Mapping[MessageClass, int]] = {
     MessageClass.SYNC: 6 * 1024 * 1024,
 }
 FRAME_TARGET_BYTES: Final = 256 * 1024
-"""A frame closes here when more waits, so that a later consensus message is never behind megabytes."""
+"""A frame ends here if more waits, so that a later consensus message is never behind megabytes."""
 _METERED: Final = frozenset({MessageClass.GOSSIP, MessageClass.SYNC})
 
 
@@ -43,10 +43,10 @@ class _Queue:
 
 
 class Outbox:
-    """`push` from anywhere, `take` one frame's worth from the writer."""
+    """The waiting messages: any task pushes, the writer takes one frame's worth."""
 
     def __init__(self, rates: RateLimits, now: float) -> None:
-        """Gossip and sync together are paced to `BULK_SHARE` of `rates`, so that the peer never stops reading."""
+        """Create it; gossip and sync together use `BULK_SHARE` of `rates`, so that the peer never stops reading."""
         self._queues = {message_class: _Queue() for message_class in MessageClass}
         self._bulk = RateMeter(rates, now, BULK_SHARE)
         self.dropped = dict.fromkeys(MessageClass, 0)
@@ -56,11 +56,11 @@ class Outbox:
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of payload that wait."""
+        """The bytes of waiting payload."""
         return sum(queue.queued_bytes for queue in self._queues.values())
 
     def push(self, kind: FrameKind, payload: bytes) -> bool:
-        """Queue a message; False when it was dropped. Raise `ValueError` for a payload over the kind's limit."""
+        """Queue a message; False if it was dropped. Raise `ValueError` if the payload exceeds the kind's limit."""
         if len(payload) > max_payload_bytes(kind):
             raise ValueError(f"payload of {kind.name} too long: {len(payload)} bytes")
         message_class = class_of(kind)
@@ -74,7 +74,7 @@ class Outbox:
         return True
 
     def _make_room(self, message_class: MessageClass, wanted: int) -> bool:
-        """Drop the newest of lower classes until `wanted` more bytes fit; False when that is not enough."""
+        """Drop the newest of lower classes until `wanted` more bytes fit; False if that is not enough."""
         for lower in sorted(MessageClass, reverse=True):
             while lower > message_class and self._queues[lower].messages and not self._has_room(wanted):
                 _, payload = self._queues[lower].messages.pop()
@@ -86,13 +86,14 @@ class Outbox:
         return self.queued_bytes + wanted <= MAX_QUEUED_BYTES and len(self) < MAX_QUEUED_MESSAGES
 
     def take(self, now: float) -> list[tuple[FrameKind, bytes]]:
-        """The messages of the next frame, best class first; empty when nothing waits or all that waits is held back."""
+        """Return the messages of the next frame, best class first; empty if none waits or all are held back."""
         taken: list[tuple[FrameKind, bytes]] = []
         frame_bytes = FRAME_OVERHEAD_BYTES
         for message_class in MessageClass:
             queue = self._queues[message_class]
             while queue.messages and len(taken) < MAX_MESSAGES_PER_FRAME:
                 size = len(queue.messages[0][1]) + MESSAGE_OVERHEAD_BYTES
+                # A message above the target still has to pass: it gets a frame of its own.
                 limit = FRAME_TARGET_BYTES if taken else MAX_FRAME_BYTES
                 if frame_bytes + size > limit or not self._may_spend(message_class, size, now):
                     return taken

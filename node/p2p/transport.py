@@ -1,7 +1,7 @@
-"""What the node needs of a network: an interface with two implementations, py-libp2p here and the simulator's.
+"""The node's network interface, with two implementations: py-libp2p here, and the simulator's.
 
-What always holds for every implementation: `send` and `broadcast` never wait; messages of one class from one peer
-arrive in the order sent; a message may be lost; a peer id is authenticated.
+Invariants of every implementation: `send` and `broadcast` never wait. Messages of one class from one peer arrive in the
+order sent. A message may be lost. A peer id is authenticated.
 """
 
 from collections.abc import Collection
@@ -17,7 +17,7 @@ from node.p2p.inbox import Inbox
 
 
 class TransportError(Exception):
-    """The transport cannot start or do as asked; the message says what to do."""
+    """The transport cannot start or carry out a request; the message says what to do."""
 
 
 class PortInUse(TransportError):
@@ -26,7 +26,7 @@ class PortInUse(TransportError):
 
 @dataclass(frozen=True, slots=True)
 class PeerUp:
-    """A peer is connected and said hello."""
+    """A peer connected and sent its hello."""
 
     peer: PeerId
     role: Role
@@ -34,7 +34,7 @@ class PeerUp:
 
 @dataclass(frozen=True, slots=True)
 class PeerDown:
-    """A peer is gone; `reason` is for the log."""
+    """A peer disconnected; `reason` is for the log."""
 
     peer: PeerId
     reason: str
@@ -45,7 +45,7 @@ PeerEvent = PeerUp | PeerDown
 
 @dataclass(frozen=True, slots=True)
 class PeerInfo:
-    """What an operator wants to see of a peer. Times in seconds, `rtt_seconds` None until measured."""
+    """The details of a peer for an operator; times in seconds, `rtt_seconds` None until measured."""
 
     peer: PeerId
     role: Role
@@ -60,7 +60,7 @@ class PeerInfo:
 
 
 class Transport(Protocol):
-    """The network as the node sees it."""
+    """The network as the node uses it."""
 
     @property
     def peer_id(self) -> PeerId:
@@ -68,37 +68,37 @@ class Transport(Protocol):
 
     @property
     def address(self) -> str:
-        """The best of `addresses`."""
+        """The best one of `addresses`."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where others dial this node."""
+        """The addresses at which other nodes dial this node."""
 
     @property
     def inbound(self) -> Inbox:
-        """What peers have sent; one reader."""
+        """The messages from peers; one reader."""
 
     @property
     def events(self) -> trio.MemoryReceiveChannel[PeerEvent]:
-        """Peers that came and went. Hints: when nobody reads them the newest are lost; `peers` is the truth."""
+        """Peers that connected and disconnected. Without a reader the newest events are lost; `peers` is complete."""
 
     async def start(self, nursery: trio.Nursery) -> None:
-        """Listen and dial from now on, in tasks of `nursery`. Raise `TransportError`."""
+        """Start to listen and dial, in tasks of `nursery`. Raise `TransportError` if that is impossible."""
 
     async def stop(self) -> None:
-        """Say goodbye to everybody and close."""
+        """Send a goodbye to all peers and close."""
 
     def peers(self) -> tuple[PeerInfo, ...]:
-        """Everybody connected, by peer id."""
+        """Return all connected peers, by peer id."""
 
     def send(self, peer: PeerId, kind: FrameKind, payload: bytes) -> bool:
         """Queue a message; False when the peer is not connected or its queue is full."""
 
     def broadcast(self, kind: FrameKind, payload: bytes, exclude: Collection[PeerId] = ()) -> int:
-        """Queue a message for every peer but `exclude`; for how many it was queued."""
+        """Queue a message for every peer except `exclude`; return the number of peers."""
 
     def connect(self, address: str) -> None:
-        """Keep a connection to this address (a multiaddress with a peer id). Raise `ValueError`."""
+        """Keep a connection to this address (a multiaddress with a peer id). Raise `ValueError` if it is malformed."""
 
     def ban(self, peer: PeerId, seconds: float) -> None:
         """Close the connection to a peer and refuse it for a while."""

@@ -1,11 +1,15 @@
 """yamux: many byte streams over one connection, with hard bounds.
 
-Pure, without I/O: bytes in, events and bytes out. It replaces the muxer of py-libp2p 0.8.1, whose flow control is not
-enforced and whose window grows to 16 MiB at a peer's wish (docs/p2p.md); that muxer is the other end in our tests.
+Pure, without I/O: bytes in, events and bytes out. It replaces the muxer of py-libp2p 0.8.1, which does not enforce flow
+control and lets a peer raise its window to 16 MiB (docs/p2p.md). That muxer is the other end in our tests.
 
-Invariant: at most `MAX_STREAMS` streams live; a peer that sends more than the window it was given, a frame that
-cannot be, or too many streams is a `YamuxError`, after which the connection is closed; nothing is buffered here but an
-incomplete 12-byte header and what waits to be written.
+Invariants:
+
+* At most `MAX_STREAMS` streams live.
+* Data beyond the granted window, an impossible frame, or too many streams is a `YamuxError`, after which the connection
+  is closed.
+* Only an incomplete 12-byte header and outgoing frames are buffered here.
+
 Format: https://github.com/hashicorp/yamux/blob/master/spec.md
 """
 
@@ -17,13 +21,14 @@ PROTOCOL: Final = "/yamux/1.0.0"
 INITIAL_WINDOW_BYTES: Final = 256 * 1024
 """Fixed by the specification."""
 WINDOW_BYTES: Final = 1024 * 1024
-"""What we grant per stream: one record in flight costs no round trip on a 100 ms link at 10 MB/s."""
+"""The window that this end grants per stream: on a 100 ms link at 10 MB/s it hides the round trip."""
 MAX_STREAMS: Final = 8
 MAX_REFUSED_STREAMS: Final = 64
 MAX_DATA_FRAME_BYTES: Final = 60 * 1024
-"""What we put into one frame, so that frame and header fit one Noise record."""
+"""The most data in one frame of ours, so that frame and header fit one Noise record."""
 MAX_OUTGOING_BYTES: Final = 64 * 1024
-"""Answers to control frames that may wait; a peer that makes us answer faster than it reads is cut off."""
+"""The most bytes of waiting answers to control frames. A peer that causes answers faster than it reads them is
+disconnected."""
 MAX_SEND_WINDOW: Final = 2**32 - 1
 
 _HEADER: Final = struct.Struct(">BBHII")
@@ -45,7 +50,7 @@ class StreamOpened:
 
 @dataclass(frozen=True, slots=True)
 class StreamData:
-    """`data` arrived on `stream`; give the window back with `consume` when it has been dealt with."""
+    """`data` arrived on `stream`; call `consume` after its use to give the window back."""
 
     stream: int
     data: bytes
@@ -53,21 +58,21 @@ class StreamData:
 
 @dataclass(frozen=True, slots=True)
 class StreamClosed:
-    """The peer ended or reset `stream`; it is forgotten here."""
+    """The peer ended or reset `stream`; this end has dropped it."""
 
     stream: int
 
 
 @dataclass(frozen=True, slots=True)
 class WindowOpened:
-    """More may be sent on `stream`."""
+    """`stream` has window for more data."""
 
     stream: int
 
 
 @dataclass(frozen=True, slots=True)
 class PeerLeft:
-    """The peer said that it goes away."""
+    """The peer announced that it leaves."""
 
 
 YamuxEvent = StreamOpened | StreamData | StreamClosed | WindowOpened | PeerLeft
@@ -95,7 +100,7 @@ class YamuxSession:
         self._body_left = 0
 
     def open(self) -> int:
-        """Open a stream and grant its full window. Returns its number."""
+        """Open a stream, grant its full window, and return its number."""
         number = self._next_stream
         self._next_stream += 2
         self._streams[number] = _Stream(receive_window=WINDOW_BYTES)
@@ -103,7 +108,10 @@ class YamuxSession:
         return number
 
     def data_frame(self, number: int, data: memoryview) -> tuple[bytes, int]:
-        """A frame with as much of `data` as window and frame size allow: (bytes to write, bytes of `data` in it)."""
+        """Return a frame with as much of `data` as fits, and the number of bytes of `data` in it.
+
+        Window and frame size limit it.
+        """
         stream = self._streams.get(number)
         if stream is None:
             raise YamuxError("stream is closed")
@@ -114,7 +122,7 @@ class YamuxSession:
         return _HEADER.pack(0, _DATA, 0, number, size) + bytes(data[:size]), size
 
     def consume(self, number: int, size: int) -> None:
-        """`size` received bytes are dealt with. The peer hears of it when half the window has gathered."""
+        """Free `size` received bytes of the window. The peer gets the update when half the window has gathered."""
         stream = self._streams.get(number)
         if stream is None:
             return
@@ -130,22 +138,22 @@ class YamuxSession:
             self._emit(_WINDOW_UPDATE, _RST, number, 0)
 
     def go_away(self, *, protocol_error: bool) -> None:
-        """Tell the peer that this connection ends."""
+        """Announce to the peer that this connection ends."""
         self._emit(_GO_AWAY, 0, 0, _GO_AWAY_PROTOCOL_ERROR if protocol_error else 0)
 
     def take_outgoing(self) -> bytes:
-        """Control frames to write now."""
+        """Return and clear the control frames to write."""
         outgoing = bytes(self._outgoing)
         self._outgoing.clear()
         return outgoing
 
     @property
     def has_outgoing(self) -> bool:
-        """Whether control frames wait to be written."""
+        """True if control frames wait to be written."""
         return bool(self._outgoing)
 
     def feed(self, data: bytes) -> list[YamuxEvent]:
-        """Return the events in `data`. Raise `YamuxError`."""
+        """Return the events in `data`. Raise `YamuxError` if the peer breaks the protocol or a limit."""
         self._buffer += data
         events: list[YamuxEvent] = []
         start = 0
@@ -189,7 +197,7 @@ class YamuxSession:
     def _on_open(self, number: int, events: list[YamuxEvent]) -> None:
         if number == 0 or number % 2 == self._next_stream % 2 or number in self._streams:
             raise YamuxError("stream number not the peer's to open")
-        # The library opens as many as a peer asks for.
+        # The library has no such limit: it opens any number of streams.
         if len(self._streams) >= MAX_STREAMS:
             self._refused += 1
             if self._refused > MAX_REFUSED_STREAMS:
@@ -201,14 +209,14 @@ class YamuxSession:
         events.append(StreamOpened(number))
 
     def _start_body(self, number: int, flags: int, length: int) -> None:
-        """Account for announced data before any of it is taken in."""
+        """Charge announced data to the window before any of it is accepted."""
         stream = self._streams.get(number)
         if stream is None:
             self._stray_bytes += length
             if self._stray_bytes > WINDOW_BYTES * MAX_STREAMS:
                 raise YamuxError("data on streams that do not exist")
         else:
-            # The library warns here and buffers on: one peer could fill the memory.
+            # The library only warns here and goes on buffering: one peer could fill the memory.
             if length > stream.receive_window:
                 raise YamuxError("receive window exceeded")
             stream.receive_window -= length
@@ -224,7 +232,7 @@ class YamuxSession:
             self._on_flags(self._body_stream, self._body_flags, events)
 
     def _on_flags(self, number: int, flags: int, events: list[YamuxEvent]) -> None:
-        """A half-closed stream is of no use to us: FIN ends it like RST, and the peer is told."""
+        """Act on FIN and RST. A half-closed stream is of no use here: FIN ends it like RST, and the peer is told."""
         if not flags & (_FIN | _RST) or self._streams.pop(number, None) is None:
             return
         if flags & _FIN:
@@ -233,6 +241,6 @@ class YamuxSession:
 
     def _emit(self, frame_type: int, flags: int, number: int, length: int) -> None:
         self._outgoing += _HEADER.pack(0, frame_type, flags, number, length)
-        # Each ping asks for an answer; who never reads them would make us keep them all.
+        # Each ping demands an answer. A peer that never reads would make this node store them all.
         if len(self._outgoing) > MAX_OUTGOING_BYTES:
             raise YamuxError("peer makes us answer faster than it reads")
