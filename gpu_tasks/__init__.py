@@ -3,13 +3,13 @@
 In reading order:
 
 * `traces`: the root over the states of a run in segments, and the form of a proof that it is wrong
-* `batches`: many requests in one unit: their outcomes, the tree over them, which of its leaves are looked at
+* `batches`: many requests in one unit: their outcomes, the tree over them, and the draw of leaves to check
 * `market`: the market on chain, as pallets: devices, continuous inference, execution attestations
-* `workloads`: what a unit or a task computes, bit-identical on every backend
+* `workloads`: the computations of units and tasks, bit-identical on every backend
 * `data`: sealed blobs, addressed by hash, kept off chain
-* `tunnel`: the encrypted way from a customer to its container
-* `telemetry`: what is told of work while it goes on, over a broker that nobody trusts
-* `tasks`: what customers ask for: task files, read strictly, and what they come to
+* `tunnel`: the encrypted connection from a customer to its container
+* `telemetry`: progress reports of running work, over an untrusted broker
+* `tasks`: task files: strict parsing, and the orders that they become
 * `provider`: the provider's programs: watch the market, execute units, attest, judge, keep blobs
 * `client`: the customer's program `ogpu`: post units and tasks, watch them, fetch results
 """

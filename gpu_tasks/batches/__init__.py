@@ -1,10 +1,10 @@
-"""Many requests in one unit: what chain, providers, judges and customers all read of a batch.
+"""Many requests in one unit: the forms of a batch that chain, providers, judges and customers read.
 
 In reading order:
 
-* `requests`: the requests as the customer seals them, and how many and how large they may be
-* `outcomes`: what came of each request: an output with its tokens, or that it is no request
+* `requests`: the requests as the customer seals them, with the limits of their number and size
+* `outcomes`: the outcome of each request: an output with its tokens, or a refusal
 * `leaves`: an outcome as a leaf of the tree: its tokens, and a salted hash
 * `sum_tree`: the tree over the leaves, whose root binds their number, order and sums; paths that show no leaf's hash
-* `leaf_draws`: which leaves are looked at, each as likely as what it claims
+* `leaf_draws`: the draw of leaves to check, each in proportion to the work that it claims
 """

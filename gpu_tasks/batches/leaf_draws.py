@@ -1,15 +1,15 @@
-"""Which leaves of a batch are looked at: points that the beacon names, on a line that the leaves share by weight.
+"""The draw of a batch's leaves to check: the beacon names points on a line that the leaves share by weight.
 
     weight(leaf) = tokens out + tokens in * input share + floor
     floor        = ceil(tokens allowed / (2 * requests))
 
-Laid one behind the other, the leaves cover the line from 0 to the weight of all, which the totals give: each point
-names one leaf, and the sums left of a path show that it is this leaf. A leaf that claims more is drawn in proportion to
-what is paid for it; the floor has those drawn too that claim nothing. What a cheat gains and risks: docs/batches.md.
+The leaves lie one after another on a line from 0 to the total weight, which the totals give. Each point names one leaf,
+and the sums left of its path prove which one. The chance of a leaf grows with the payment that it claims. The floor
+gives leaves that claim nothing a chance too. docs/batches.md computes the gain and the risk of a cheat.
 
-Always: weights and points are integers, in millionths of a token that is written, so shares need no rounding. A token
-that is read must weigh what is paid for it (`input_share`): beside long inputs that are paid little, a leaf that claims
-many outputs would hide.
+Invariants: weights and points are integers, in millionths of an output token, so shares need no rounding. An input
+token must weigh its share of the payment (`input_share`). With a greater weight, a leaf that claims many outputs could
+hide among long inputs that cost little.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from gpu_tasks.batches.sum_tree import LeafPath, Totals, before, holds
 from runtime.cryptography.hashing import blake2_256
 
 WHOLE = TOKEN
-"""Millionths in a token that is written; the input share of a service where reading one is paid alike."""
+"""Millionths in an output token: the input share of a service that pays the same for an input token."""
 REQUESTS_PER_LEAF = 32
 CHECKED_MAX = 16
 _DOMAIN = b"ogpu/leaf-draw/1"
@@ -28,23 +28,23 @@ _CHANCE_BITS = 256
 
 
 def leaves_to_check(requests: int) -> int:
-    """How many points are drawn of a batch: one for 32 requests, at least one, at most 16."""
+    """Return the number of points drawn of a batch: one for each 32 requests, at least 1, at most 16."""
     return min(CHECKED_MAX, -(-requests // REQUESTS_PER_LEAF))
 
 
 def weight_floor(allowed: int, requests: int) -> int:
-    """What every leaf weighs beside its tokens, in tokens: its part of half of what is allowed, rounded up.
+    """Return the weight of every leaf beyond its tokens: its part of half the allowed work, in tokens, rounded up.
 
-    `allowed` is the work that the price is for, in tokens that are written. From one a request on, no lie pays.
+    `allowed` is the work that the price pays for, in output tokens. With at least one token a request, no lie pays.
     """
     return -(-allowed // (2 * requests))
 
 
 def drawn_points(seed: bytes, unit: bytes, totals: Totals, floor: int, *, input_share: int = WHOLE) -> tuple[int, ...]:
-    """The points to be looked at, in the order drawn; two may name one leaf. `seed` and `unit` have 32 bytes.
+    """Return the points to check, in the order drawn. Two points may name one leaf.
 
-    A point is off its even chance by less than the weight of all / 2^256. ValueError where nothing has weight, which a
-    floor of one prevents.
+    `seed` and `unit` have 32 bytes. The bias of a point is below total weight / 2^256. Raise ValueError if the total
+    weight is 0, which a floor of one prevents.
     """
     total = _weight(totals.tokens_in, totals.tokens_out, totals.requests, floor, input_share)
     if total <= 0 or not len(seed) == len(unit) == 32:
@@ -54,7 +54,7 @@ def drawn_points(seed: bytes, unit: bytes, totals: Totals, floor: int, *, input_
 
 
 def index_at(leaves: Sequence[Leaf], floor: int, point: int, *, input_share: int = WHOLE) -> int:
-    """The leaf that a point names; ValueError for a point that is not on the line of these leaves."""
+    """Return the leaf at a point. Raise ValueError if the point is outside the line of these leaves."""
     end = 0
     for index, leaf in enumerate(leaves):
         end += _weight(leaf.tokens_in, leaf.tokens_out, 1, floor, input_share)
@@ -64,7 +64,7 @@ def index_at(leaves: Sequence[Leaf], floor: int, point: int, *, input_share: int
 
 
 def covers(totals: Totals, floor: int, path: LeafPath, point: int, *, input_share: int = WHOLE) -> bool:
-    """Whether this path holds, and its leaf is the one that the point names."""
+    """Return True if the path holds and its leaf contains the point."""
     if not holds(totals, path):
         return False
     start = _weight(*before(totals, path), path.index, floor, input_share)
@@ -72,10 +72,10 @@ def covers(totals: Totals, floor: int, path: LeafPath, point: int, *, input_shar
 
 
 def _weight(tokens_in: int, tokens_out: int, leaves: int, floor: int, input_share: int) -> int:
-    """Of leaves with so many tokens together, in millionths of a token that is written."""
+    """Return the weight of `leaves` leaves with these tokens in total, in millionths of an output token."""
     return work_of(input_share, tokens_in, tokens_out + leaves * floor)
 
 
 def _chance(seed: bytes, unit: bytes, number: int) -> int:
-    """A uniform integer below 2^256."""
+    """Return a uniform integer below 2^256."""
     return int.from_bytes(blake2_256(_DOMAIN + seed + unit + number.to_bytes(4, "little")), "big")

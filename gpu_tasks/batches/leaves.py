@@ -1,7 +1,7 @@
-"""The leaves of a batch: of each outcome its tokens, in the open, and a hash that says nothing about it.
+"""The leaves of a batch: the tokens of each outcome in plain, and a salted hash of the outcome.
 
-The hash is salted with the salt of the sealed input and names chain, unit and place: who has not computed the outcome
-can neither guess nor carry it over from another unit or another place.
+The salt of the sealed input goes into the hash, with chain, unit and place. A provider that has not computed the
+outcome can neither guess the hash nor copy it from another unit or place.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from runtime.encoding.types import Hash
 
 @struct
 class Leaf:
-    """What the tree holds of an outcome: the tokens that are paid for, and its salted hash."""
+    """The part of an outcome in the tree: the tokens to pay for, and the salted hash."""
 
     tokens_in: U32
     tokens_out: U32
@@ -37,7 +37,7 @@ _LEAVES = codec(Annotated[tuple[Leaf, ...], Bounded(REQUESTS_MAX)])
 
 
 def leaf_of(genesis: bytes, unit: bytes, salt: bytes, index: int, outcome: BatchOutcome) -> Leaf:
-    """The leaf of the outcome of request `index`; of a refused request with no tokens."""
+    """Return the leaf of the outcome of request `index`. The leaf of a refused request has no tokens."""
     digest = blake2_256(domain(b"leaf", genesis, _BODY.encode(_LeafBody(unit, salt, index, outcome))))
     if isinstance(outcome, Completed):
         return Leaf(outcome.tokens_in, outcome.tokens_out, digest)
@@ -45,19 +45,25 @@ def leaf_of(genesis: bytes, unit: bytes, salt: bytes, index: int, outcome: Batch
 
 
 def leaves_of(genesis: bytes, unit: bytes, salt: bytes, outcomes: Sequence[BatchOutcome]) -> tuple[Leaf, ...]:
-    """The leaves of a whole batch, in the order of its requests."""
+    """Return the leaves of a whole batch, in the order of its requests."""
     return tuple(leaf_of(genesis, unit, salt, index, outcome) for index, outcome in enumerate(outcomes))
 
 
 def encode_leaves(leaves: Sequence[Leaf]) -> bytes:
-    """The list that both sides of a dispute publish; EncodeError for none or more than `REQUESTS_MAX`."""
+    """Return the bytes of the list that each side of a dispute publishes, 40 bytes a leaf.
+
+    Raise EncodeError for no leaf, or more than `REQUESTS_MAX`.
+    """
     if not leaves:
         raise EncodeError("a batch without a leaf: there is one for each request")
     return _LEAVES.encode(tuple(leaves))
 
 
 def decode_leaves(data: bytes) -> tuple[Leaf, ...]:
-    """A published list: 40 bytes a leaf; DecodeError if it is none, or has no leaf."""
+    """Return the leaves of a published list, 40 bytes a leaf.
+
+    Raise DecodeError if the bytes are no such list, or the list is empty.
+    """
     leaves: tuple[Leaf, ...] = _LEAVES.decode(data)
     if not leaves:
         raise DecodeError("a batch without a leaf")

@@ -1,9 +1,9 @@
-"""What came of each request of a batch.
+"""The outcome of each request of a batch.
 
-A request that the workload cannot read is refused, costs nothing, and is no excuse for the rest of the batch. That it
-is none can be wrong as any output can: its leaf is drawn and judged like the others.
+The provider refuses a request that the workload cannot read. A refused request costs nothing, and the rest of the batch
+must still be computed. A refusal can be wrong like any output, so its leaf is drawn and judged like the others.
 
-Always: outcomes that are too large are refused before anything of them is read.
+Invariant: the decoder refuses too large a batch before it reads any outcome.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from gpu_tasks.batches.requests import BATCH_BYTES_MAX, REQUESTS_MAX
 from runtime.encoding.codec import U32, Bounded, DecodeError, EncodeError, Tagged, codec, variant
 
 COMPLETED_BYTES_MAX = 256 * 1024
-"""Of the output of each request of a batch."""
+"""The most bytes of one request's output."""
 FRAME_BYTES = 16
-"""More than stands around each output, and around all of them."""
+"""More than the encoding adds to each output, and to the list."""
 
 
 @variant(0)
 class Completed:
-    """The output of a request, with the tokens that it read and wrote."""
+    """The output of a request, with the tokens that the workload read and wrote."""
 
     output: Annotated[bytes, Bounded(COMPLETED_BYTES_MAX)]
     tokens_in: U32
@@ -29,7 +29,7 @@ class Completed:
 
 @variant(1)
 class RefusedRequest:
-    """What stands at this place is no request of the workload: nothing was computed, and nothing is paid."""
+    """The request at this place is none of the workload: nothing was computed, and nothing is paid."""
 
 
 BatchOutcome = Annotated[Completed | RefusedRequest, Tagged("ogpu::BatchOutcome")]
@@ -38,7 +38,10 @@ _OUTCOMES = codec(Annotated[tuple[BatchOutcome, ...], Bounded(REQUESTS_MAX)])
 
 
 def encode_outcomes(outcomes: Sequence[BatchOutcome]) -> bytes:
-    """The outcomes of a whole batch, in the order of its requests; EncodeError for none, too many or too many bytes."""
+    """Return the bytes of a batch's outcomes, in the order of its requests.
+
+    Raise EncodeError for no outcome, too many, or too many bytes.
+    """
     if not outcomes:
         raise EncodeError("a batch without an outcome: there is one for each request")
     data = _OUTCOMES.encode(tuple(outcomes))
@@ -48,7 +51,10 @@ def encode_outcomes(outcomes: Sequence[BatchOutcome]) -> bytes:
 
 
 def decode_outcomes(data: bytes) -> tuple[BatchOutcome, ...]:
-    """The outcomes of a whole batch; DecodeError if they are none. How many there must be, the unit says."""
+    """Return the outcomes of a whole batch. The caller compares their number with the unit's.
+
+    Raise DecodeError if the bytes are no such list, or the list is empty.
+    """
     if len(data) > BATCH_BYTES_MAX:
         raise DecodeError(f"{len(data)} bytes of outcomes where {BATCH_BYTES_MAX} are allowed")
     outcomes: tuple[BatchOutcome, ...] = _OUTCOMES.decode(data)

@@ -1,18 +1,18 @@
-"""The tree over the leaves of a batch: every node has the tokens of all leaves below it beside its hash.
+"""The tree over the leaves of a batch: every node has a hash, and the token sums of all leaves below it.
 
     leaf(i)  = H(domain ‖ 0 ‖ i ‖ in ‖ out ‖ digest)
     inner    = H(domain ‖ 1 ‖ left ‖ in(left) ‖ out(left) ‖ right ‖ in(right) ‖ out(right))
     root     = H(domain ‖ 2 ‖ count ‖ in ‖ out ‖ top)       i and count are u32, tokens u64, little-endian
-    claim(i) = H(domain ‖ 3 ‖ leaf(i) ‖ in ‖ out)           what is said of a leaf before the courts
+    claim(i) = H(domain ‖ 3 ‖ leaf(i) ‖ in ‖ out)           the answer about a leaf that opinions give
 
-Its shape is that of `runtime.cryptography.merkle`: a node without a neighbour goes up as it is, and the count fixes the
-place of everything. A batch is paid by the totals under its root and by nothing else.
+The shape is that of `runtime.cryptography.merkle`: a node without a neighbour moves up unchanged, and the count fixes
+every position. The totals under the root alone decide the payment of a batch.
 
-A path shows a leaf's node and not its digest: who has computed the leaf can see whether it is the same (`opens`), and
-who has not learns nothing to copy.
+A path shows a leaf's node and not its digest. A provider that has computed the leaf can compare it (`opens`). Any other
+reader learns nothing to copy.
 
-Always: the sums of a path are those of the root, or it does not hold; a tree whose inner sums are not those of its
-leaves has places for which there is no path. `holds` costs a hash for each level, whatever it is given.
+Invariants: a path holds only if its sums are those of the root. In a tree whose inner sums are not those of its leaves,
+some leaves have no path. `holds` costs a hash for each level, for any input.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,8 @@ from runtime.encoding.types import Hash
 PATH_MAX = (REQUESTS_MAX - 1).bit_length()
 _SUBTREE_LEVEL = PATH_MAX // 2
 SUBTREE_LEAVES = 1 << _SUBTREE_LEVEL
-"""Two steps lead from a root to a leaf, each over so many nodes at most: of 64 subtrees one, of its 64 leaves one."""
+"""Two steps lead from a root to a leaf, each over at most this many nodes: 1 of 64 subtrees, then 1 of its 64 leaves.
+"""
 _DOMAIN = b"batch\0\0\0"
 _LEAF, _INNER, _ROOT, _CLAIM = (_DOMAIN + bytes([kind]) for kind in range(4))
 _TOKENS_MAX = 2**64 - 1
@@ -36,7 +37,7 @@ _TOKENS_MAX = 2**64 - 1
 
 @struct
 class Totals:
-    """What a root commits to: how many requests, their tokens, and the hash of the highest node."""
+    """The values under a root: the number of requests, their tokens, and the hash of the highest node."""
 
     requests: U32
     tokens_in: U64
@@ -55,7 +56,7 @@ class TreeNode:
 
 @struct
 class LeafPath:
-    """Leaf `index` with its tokens, without its digest, and its neighbours on the way up, lowest first."""
+    """Leaf `index` with its tokens, without its digest, and its siblings on the way up, lowest first."""
 
     index: U32
     tokens_in: U32
@@ -68,24 +69,27 @@ LEAF_PATH = codec(LeafPath)
 
 
 def batch_root(totals: Totals) -> bytes:
-    """The name of a batch's result on chain: 32 bytes over its totals."""
+    """Return the name of a batch's result on chain: 32 bytes over its totals."""
     node = TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
     return blake2_256(_ROOT + _u32(totals.requests) + _sums(node) + node.hash)
 
 
 def totals_of(leaves: Sequence[Leaf]) -> Totals:
-    """The totals of a batch with these leaves; ValueError for none or more than `REQUESTS_MAX`."""
+    """Return the totals of a batch with these leaves.
+
+    Raise ValueError for no leaf, or more than `REQUESTS_MAX`.
+    """
     top = _levels(leaves)[-1][0]
     return Totals(len(leaves), top.tokens_in, top.tokens_out, top.hash)
 
 
 def leaf_path(leaves: Sequence[Leaf], index: int) -> LeafPath:
-    """The path of leaf `index`; ValueError for an index that there is not."""
+    """Return the path of leaf `index`. Raise ValueError if there is no such leaf."""
     return leaf_paths(leaves, (index,))[0]
 
 
 def leaf_paths(leaves: Sequence[Leaf], indices: Sequence[int]) -> list[LeafPath]:
-    """The paths of some leaves, for the price of one: the tree is made once."""
+    """Return the paths of several leaves, which costs one tree. Raise ValueError for an index without a leaf."""
     for index in indices:
         if not 0 <= index < len(leaves):
             raise ValueError(f"no leaf {index} among {len(leaves)}")
@@ -94,9 +98,9 @@ def leaf_paths(leaves: Sequence[Leaf], indices: Sequence[int]) -> list[LeafPath]
 
 
 def holds(totals: Totals, path: LeafPath) -> bool:
-    """Whether a tree with these totals has this leaf at its place, and every sum on the way up is right.
+    """Return True if the leaf is in a tree with these totals, and every sum on its path is right.
 
-    The totals are those of a root (`batch_root`): the number of leaves is bound by it alone.
+    Take the totals of a root (`batch_root`): only the root binds the number of leaves.
     """
     if not 0 <= path.index < totals.requests <= REQUESTS_MAX:
         return False
@@ -106,66 +110,73 @@ def holds(totals: Totals, path: LeafPath) -> bool:
     node = TreeNode(path.node, path.tokens_in, path.tokens_out)
     for is_left, sibling in zip(sides, path.siblings, strict=True):
         node = _inner(sibling, node) if is_left else _inner(node, sibling)
+        # Sums are encoded in 64 bits: an overflow would raise in the hash, on bytes that any caller can send.
         if node.tokens_in > _TOKENS_MAX or node.tokens_out > _TOKENS_MAX:
             return False
     return node == TreeNode(totals.top, totals.tokens_in, totals.tokens_out)
 
 
 def leaf_claim(index: int, leaf: Leaf) -> bytes:
-    """What is to be said of a leaf, as one hash: its node, and the tokens that a tree has to count for it."""
+    """Return the claim of a leaf: one hash over its node and the tokens that a tree must count for it."""
     return node_claim(_leaf(index, leaf))
 
 
 def path_claim(path: LeafPath) -> bytes:
-    """What a path says of its leaf: `leaf_claim` of the leaf, if that is right.
+    """Return the claim in a path: equal to `leaf_claim` of the leaf if the path's tokens are right.
 
-    A tree can count other tokens beside a node than the node's own hash is of: whoever compares nodes alone takes a
-    leaf with invented tokens for a right one.
+    A tree can count other tokens beside a node than the node's own hash covers. A comparison of nodes alone would
+    accept a leaf with invented tokens.
     """
     return node_claim(TreeNode(path.node, path.tokens_in, path.tokens_out))
 
 
 def node_claim(leaf: TreeNode) -> bytes:
-    """The claim of a leaf by its node."""
+    """Return the claim of a leaf, given its node."""
     return blake2_256(_CLAIM + leaf.hash + _sums(leaf))
 
 
 def opens(path: LeafPath, digest: bytes) -> bool:
-    """Whether the leaf of this path has this digest: whether somebody who computed it found the same."""
+    """Return True if the leaf of this path has this digest, so that an independent computation agrees with it."""
     return _leaf(path.index, Leaf(path.tokens_in, path.tokens_out, digest)).hash == path.node
 
 
 def before(totals: Totals, path: LeafPath) -> tuple[int, int]:
-    """The tokens in and out of all leaves before that of a path which holds; ValueError for one of another length."""
+    """Return the tokens in and out of all leaves before the leaf of a path that holds.
+
+    Raise ValueError if the path has another length than the tree's.
+    """
     sides = _sides(totals.requests, path.index)
     left = [sibling for is_left, sibling in zip(sides, path.siblings, strict=True) if is_left]
     return sum(sibling.tokens_in for sibling in left), sum(sibling.tokens_out for sibling in left)
 
 
 def subtree_count(requests: int) -> int:
-    """How many subtrees of `SUBTREE_LEAVES` leaves a tree has; the last may have fewer."""
+    """Return the number of subtrees of `SUBTREE_LEAVES` leaves. The last one may have fewer leaves."""
     return -(-requests // SUBTREE_LEAVES)
 
 
 def leaves_below(requests: int, subtree: int) -> int:
-    """How many leaves subtree number `subtree` has."""
+    """Return the number of leaves of subtree number `subtree`."""
     return min(SUBTREE_LEAVES, requests - subtree * SUBTREE_LEAVES)
 
 
 def subtrees_of(leaves: Sequence[Leaf]) -> tuple[TreeNode, ...]:
-    """The nodes of a tree above `SUBTREE_LEAVES` leaves each."""
+    """Return the nodes of a tree above `SUBTREE_LEAVES` leaves each."""
     levels = _levels(leaves)
     return tuple(levels[min(_SUBTREE_LEVEL, len(levels) - 1)])
 
 
 def nodes_below(leaves: Sequence[Leaf], subtree: int) -> tuple[TreeNode, ...]:
-    """The nodes of the leaves of one subtree."""
+    """Return the nodes of the leaves of one subtree."""
     first = subtree * SUBTREE_LEAVES
     return tuple(_leaf(index, leaf) for index, leaf in enumerate(leaves[first : first + SUBTREE_LEAVES], first))
 
 
 def combined(nodes: Sequence[TreeNode]) -> TreeNode | None:
-    """The node above all of these; None for none, or sums above 64 bits. Costs a hash for each node but one."""
+    """Return the node above all of these, at the cost of a hash for each node but one.
+
+    Return None for no nodes, or if a sum exceeds 64 bits.
+    """
     level = list(nodes)
     while len(level) > 1:
         level = _above(level)
@@ -175,7 +186,10 @@ def combined(nodes: Sequence[TreeNode]) -> TreeNode | None:
 
 
 def first_difference(leaves: Sequence[Leaf], others: Sequence[Leaf]) -> int | None:
-    """The first place where two lists differ, which may be behind the end of one; None where they are equal."""
+    """Return the first index at which two lists differ, or None if they are equal.
+
+    If one list is a prefix of the other, this is the length of the shorter one.
+    """
     pairs = enumerate(zip_longest(leaves, others))
     return next((index for index, (leaf, other) in pairs if leaf != other), None)
 
@@ -189,7 +203,7 @@ def _path(levels: list[list[TreeNode]], index: int) -> LeafPath:
 
 
 def _levels(leaves: Sequence[Leaf]) -> list[list[TreeNode]]:
-    """All nodes from the leaves up; the last level is the top alone."""
+    """Return all nodes by level, leaves first. The last level is the top alone."""
     if not 1 <= len(leaves) <= REQUESTS_MAX:
         raise ValueError(f"a batch has 1 to {REQUESTS_MAX} leaves, not {len(leaves)}")
     levels = [[_leaf(index, leaf) for index, leaf in enumerate(leaves)]]
@@ -204,7 +218,7 @@ def _above(below: list[TreeNode]) -> list[TreeNode]:
 
 
 def _sides(count: int, index: int) -> Iterator[bool]:
-    """For each neighbour of leaf `index` of `count` on the way up, whether it stands on the left."""
+    """Yield, for each sibling of leaf `index` on the way up, whether the sibling is on the left."""
     last = count - 1
     while last > 0:
         if index ^ 1 <= last:

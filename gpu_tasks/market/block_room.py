@@ -1,7 +1,7 @@
-"""What the market's hooks leave of a block for those that come after them.
+"""The share of a block's weight that each hook of the market may take.
 
-Courts and tasks come before units: what a block has for hooks and inherents is first kept for these, whose deadlines
-and attestations have budgets that do not shrink. Always: the budgets that are given out together fit into the room.
+The hooks of courts and tasks run before the hook of units. The room for units and attestations is set aside first,
+because their deadlines and budgets do not shrink. Invariant: the sum of all budgets given out fits into the room.
 """
 
 from runtime.encoding.types import Weight
@@ -9,18 +9,18 @@ from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import BLOCK_BASE, work
 
 KEPT_FOR_UNITS = BLOCK_BASE + work(microseconds=384_000)
-"""The base of the block, and all that the hook of units may take besides draws, with the attestations."""
+"""The base weight of a block, and the most that the hook of units (without draws) and the attestations may take."""
 
 
 class BlockRoom:
-    """What hooks may take of a block, in picoseconds of reference time."""
+    """The weight that hooks may still take of a block, in picoseconds of reference time."""
 
     def __init__(self, left: int) -> None:
-        """So much is left; nothing, if it is less."""
+        """Start with `left` picoseconds, or with 0 if `left` is negative."""
         self._left = max(0, left)
 
     def budget(self, wanted: Weight) -> WeightMeter:
-        """A budget of what is wanted, or of what is left."""
+        """Return a budget of `wanted`, or of the rest of the room if that is less."""
         given = min(wanted.ref_time, self._left)
         self._left -= given
         return WeightMeter(Weight(given, 0))

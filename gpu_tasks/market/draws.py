@@ -1,18 +1,24 @@
-"""Who races: owners drawn by the bond of their slots, one slot each; those with the fewest units before the others.
+"""The draw of racers: owners by the bond of their free slots, one slot each, slots with the fewest units first.
 
-Always: a draw is a function of the beacon, the service and the candidates; two slots of one owner never race for one
-unit; slots that leave after the beacon is known (by a pause, or full) bring nobody else out of a unit's race; a unit
-that a slot was done with after the recording counts as if it had it still, so nobody comes forward by being done.
-Units that one beacon draws share one order of the slots, each taking those that come first for it: for each unit alone
-that is the draw by bonds, and many units cost hardly more than one.
+Invariants:
 
-Racers of one unit have as many units before them, as far as slots last. If they had to, an owner could steer: where one
-slot leaves, there may be enough only of others.
+* A draw is a function of the beacon, the service and the candidates.
+* Two slots of one owner never race for one unit.
+* A slot that leaves after the beacon is known (paused or full) removes no other slot from a unit's race.
+* A unit that a slot finished after the recording still counts as one of its units. Finishing early brings no slot
+  forward.
 
-What is not prevented: an owner who splits its bond over several accounts. It comes first no more often, so races of one
-give it nothing; but it may have several places of a race, and has more of them in all. One of three equal owners that
-comes as eight has 15 % more places where two race and 39 % more where three do, and both places of every tenth race of
-two. Among more owners it is less: docs/market.md has the table, `tests/gpu_tasks/market/test_splitting.py` measures it.
+All units that one beacon draws share one shuffled order of the slots. Each unit takes the first slots that fit it. For
+each unit alone this equals the draw by bonds, and many units cost hardly more than one.
+
+The racers of one unit have equally many units ahead of it only as far as enough such slots exist. If equality were
+required, an owner could steer the draw: when one slot leaves, only another depth may have enough slots.
+
+Not prevented: an owner that splits its bond over several accounts. It comes first no more often, so races of one racer
+give it no advantage. In larger races it can take several places, and it gets more places in total. If one of three
+equal owners splits into eight accounts, it has 15 % more places in races of two and 39 % more in races of three. It
+also takes both places in every tenth race of two. Among more owners the gain is smaller: docs/market.md has the table,
+and `tests/gpu_tasks/market/test_splitting.py` measures it.
 """
 
 from bisect import insort
@@ -24,115 +30,122 @@ from gpu_tasks.market.devices.records import DeviceClass
 from runtime.cryptography.draw import lottery
 
 BEACON_DELAY = 2
-"""A draw for something recorded at b uses the beacon of b + 2, which nobody knew at b."""
+"""A draw for a unit recorded at block b uses the beacon of b + 2, which is unknown at b."""
 
 
 RACING_PART = 3
-"""Who races for a unit, declined it or is its customer holds one part in so many of the stake in office at most: of
-what is left to judge it, a coalition of less than a third is less than half."""
+"""The active set's stake divided by this is the most that racers, decliners and the customer of a unit hold together.
+At least two thirds stay to judge, so a coalition below one third of the stake is less than half of the judges."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreeSlot:
-    """A bonded slot with a place for a unit, which offers its service."""
+    """A bonded slot that offers a unit's service."""
 
     device: bytes
     owner: bytes
     bond: int
     free_bond: int
-    """The part of the bond that secures no other unit."""
+    """The part of the bond that secures no other unit, in grains."""
     ask: int
-    """The lowest price its owner works for."""
+    """The lowest price that the owner accepts, in grains per 1,000 output tokens."""
     key_since: int
     """The block since which the owner can open sealed inputs."""
     changed_at: int
-    """The last block in which the slot joined, resumed, or changed its ask or its places."""
+    """The last block in which the slot joined, resumed, or changed its ask or its number of places."""
     depth: int = 0
-    """How many units it has."""
+    """The number of units that the slot has."""
     places: int = 1
-    """How many it takes."""
+    """The number of units that the slot takes at once."""
     freed: tuple[int, ...] = ()
-    """The blocks in which its newest units ended, as many of them as it has places at most, the last one first."""
+    """The blocks in which its newest units ended, newest first: at most `places` of them."""
     kind: DeviceClass = DeviceClass.CPU
 
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """Who of those in office may race: the others must stay to judge."""
+    """The validators of the active set that may race. The others must stay to judge."""
 
     count: int
-    """So many; below 0 there are too few judges already."""
+    """The number of validators that may race. A negative number means that there are too few judges already."""
     heaviest: int
-    """None who has more stake than this."""
+    """The greatest stake of a validator that may race."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a unit asks of a slot."""
+    """The conditions of a unit for its racers."""
 
     rate: int
-    """The highest ask that its price meets."""
+    """The highest ask that the unit's price meets, in grains per 1,000 output tokens."""
     collateral: int
     sealed_at: int
     recorded_at: int
     excluded: tuple[bytes, ...]
-    """Owners who may not race: the customer and those who declined."""
+    """Owners that may not race: the customer, and providers that declined the unit."""
     judges: Mapping[bytes, int] = field(default_factory=dict)
-    """Those in office, each with its stake."""
+    """The validators of the active set, each with its stake."""
     spare: Spare = Spare(0, 0)
-    """Who of them may race."""
+    """The part of `judges` that may race."""
     classes: tuple[DeviceClass, ...] = tuple(DeviceClass)
-    """Of which devices may race."""
+    """The classes of devices that may race."""
 
 
 class Given:
-    """What one block has given to slots, beside what it found."""
+    """The units that one block has given to slots, beyond the recorded state."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without any unit."""
         self.units: dict[bytes, int] = {}
-        """How many units a device was given, if any."""
+        """The number of units that a device was given."""
         self.secured: dict[bytes, int] = {}
-        """What of its bond secures them."""
+        """The grains of the device's bond that secure these units."""
 
     def give(self, device: bytes, collateral: int) -> None:
-        """A unit more, secured by so much."""
+        """Add a unit that `collateral` grains of the device's bond secure."""
         self.units[device] = self.units.get(device, 0) + 1
         self.secured[device] = self.secured.get(device, 0) + collateral
 
 
 def depth_at(slot: FreeSlot, recorded_at: int) -> int:
-    """How many units are before one that was recorded at a block: who was done since then counts as if it was not."""
+    """Return the number of units ahead of one recorded at `recorded_at`.
+
+    A unit that ended after that block still counts.
+    """
     return slot.depth + sum(height > recorded_at for height in slot.freed)
 
 
 def is_eligible(candidate: FreeSlot, wanted: Wanted, secured: int = 0) -> bool:
-    """Whether the slot may race: of its class, priced right, secured, able to read, not steered.
+    """Return True if the slot may race: by class, ask, bond, seal key, last change and owner.
 
-    `secured`: what of its bond secures what this block gave it.
+    `secured` is the part of its bond that secures units of this block.
     """
     return (
         candidate.kind in wanted.classes
         and candidate.ask <= wanted.rate
         and candidate.free_bond - secured >= wanted.collateral
         and candidate.key_since <= wanted.sealed_at
-        and candidate.changed_at <= wanted.recorded_at  # nobody joins a draw whose beacon he may know
+        # A slot that changes after the recording may know the beacon: it could steer the draw.
+        and candidate.changed_at <= wanted.recorded_at
         and candidate.owner not in wanted.excluded
     )
 
 
 def spare_of_stake(stakes: Mapping[bytes, int], barred: Mapping[bytes, None], places: int) -> Spare:
-    """How many of those in office may take so many places, however the draw falls: they hold a third at most.
+    """Return the most validators that may take places so that any draw of them stays within a third of the stake.
 
-    As many places as can be: for each number of them, the heaviest are left out until any so many of the others, with
-    the barred, are within the third. It goes by who is in office alone: were it looked at while drawing whether one
-    more still fits, who withdrew a slot once the beacon is known could put a rival out of a race.
+    The function tries each number of places from `places` downward. For each number it leaves out the heaviest
+    validators until any choice of that many others, together with the barred ones, holds at most a third. The result
+    depends on the active set alone. A check during the draw, racer by racer, would let an owner withdraw a slot after
+    the beacon is known and so push a rival out of the race.
     """
     room = sum(stakes.values()) // RACING_PART - sum(stake for stash, stake in stakes.items() if stash in barred)
     heavy = sorted((stake for stash, stake in stakes.items() if stash not in barred), reverse=True)
     before = list(accumulate(heavy, initial=0))
     for count in range(min(places, len(heavy)), 0, -1):
         for first in range(len(heavy) - count + 1):
+            # Spare names a stake, not a validator: a limit equal to the stake of a left-out validator would admit it
+            # again.
             is_tied = first > 0 and heavy[first] == heavy[first - 1]
             if not is_tied and before[first + count] - before[first] <= room:
                 return Spare(count, heavy[first])
@@ -140,12 +153,15 @@ def spare_of_stake(stakes: Mapping[bytes, int], barred: Mapping[bytes, None], pl
 
 
 class DrawOrder:
-    """All slots of a service in the order in which one beacon draws them: by what they have to do, then by bonds."""
+    """All slots of a service in the order in which one beacon draws them: by number of units, then by bond."""
 
     def __init__(
         self, candidates: Sequence[FreeSlot], *, seed: bytes, label: bytes, recorded_at: int, given: Given
     ) -> None:
-        """Shuffle once; the order of `candidates` does not matter. All its units were recorded at one block."""
+        """Shuffle the slots once. All units of the draw were recorded at one block.
+
+        The order of `candidates` does not matter.
+        """
         entrants = [(slot.device, slot.bond) for slot in candidates]
         self._given = given
         shuffled = [candidates[place] for place in lottery(seed, label, entrants, len(entrants))]
@@ -154,18 +170,19 @@ class DrawOrder:
             for place, slot in enumerate(shuffled)
             for before in (depth_at(slot, recorded_at),)
         )
-        """Depth, then the beacon's order; what has become deeper since is moved when it is come upon.
+        """Depth, place in the beacon's order, depth before this block, and slot.
 
-        Beside each how many units it had before this block gave it any: asked for every unit, of every slot.
+        A slot that got deeper moves when the draw reaches it. The third member saves computing the depth again for
+        every unit and slot.
         """
         self.looks = 0
-        """How many slots its draws have looked at."""
+        """The number of slots that the draws have looked at: the measure of their cost."""
 
     def draw(self, wanted: Wanted, racers: int) -> list[FreeSlot]:
-        """The first `racers` slots of distinct owners that may race and have a place, or none if there are too few.
+        """Return the first `racers` eligible slots of distinct owners, or an empty list if there are too few.
 
-        The first slot of an owner comes as early as one slot with the sum of its bonds would: owners are drawn by that.
-        Who would leave too few judges is passed over: those who come later and judge nothing race instead.
+        The first slot of an owner comes as early as one slot with the sum of its bonds would, so this draws owners by
+        their bonds. It skips validators that must stay to judge. Later owners outside the active set race instead.
         """
         spare = wanted.spare.count
         if spare < 0:
@@ -186,13 +203,14 @@ class DrawOrder:
         return []
 
     def _in_order(self) -> Iterator[FreeSlot]:
-        """Every slot that has a place, the one with the fewest units first."""
+        """Yield every slot with a free place, fewest units first."""
         place, slots, given = 0, self._slots, self._given.units
         while place < len(slots):
             self.looks += 1
             noted, order, before, slot = slots[place]
             depth = before + given.get(slot.device, 0)
             if depth >= slot.places:
+                # Nothing takes units from a slot within a block: a full slot can leave the order for good.
                 del slots[place]
             elif depth > noted:
                 del slots[place]

@@ -1,4 +1,4 @@
-"""What things of the market are called on the chain."""
+"""The identifiers of units, devices, tasks and services on the chain."""
 
 from typing import Annotated
 
@@ -11,25 +11,25 @@ TaskId = Hash
 ServiceId = U32
 
 
-# Units in the order of their ages: the key of a list that is read from its oldest on.
+# Keys of a list of units by age, which is read from the oldest unit on.
 #
-# Always: in a storage that does not hash them, the order of keys is that of the blocks in them, and then of the units.
+# Invariant: in a storage item with unhashed keys, keys sort by their block, then by unit.
 _HEIGHT_BYTES = 4
 
 AgedUnit = Annotated[bytes, Fixed(_HEIGHT_BYTES + 32)]
-"""A block, big-endian, before the unit."""
+"""A block number, big-endian so that keys sort by it, followed by a unit."""
 
 
 def aged(since: int, unit: bytes) -> AgedUnit:
-    """The key of a unit that counts from a block on."""
+    """Return the key of a unit whose age counts from block `since`."""
     return since.to_bytes(_HEIGHT_BYTES, "big") + unit
 
 
 def since_of(key: bytes) -> int:
-    """The block that a key names."""
+    """Return the block in a key."""
     return int.from_bytes(key[:_HEIGHT_BYTES], "big")
 
 
 def unit_of(key: bytes) -> UnitId:
-    """The unit that a key names."""
+    """Return the unit in a key."""
     return key[_HEIGHT_BYTES:]

@@ -1,14 +1,14 @@
-"""A commit-reveal round: when a drawn group may commit and when it may reveal.
+"""A commit-reveal round: the windows in which a drawn group may commit and reveal.
 
-Racers of a unit and members of a committee pass through the same round, with other windows:
+Racers of a unit and members of a committee pass through the same round, with different windows:
 
     drawn -> (the draw is final: the commit window runs) -> closed -> (the close is final: reveals) -> over
       ^                                    |
-      └──── a place is drawn again ────────┘  while nobody has committed
+      └──── a place is drawn again ────────┘  before the first commit
 
-Always: heights only grow from left to right, but for a window that begins anew; commits close before reveals open;
-the round reads finality through `final_height`, the newest `final_ref` on the ancestry, and nothing else.
-Heights are block numbers; 0 means "not yet".
+Invariants: heights only grow from left to right, except that a redraw restarts the commit window; commits close before
+reveals open; the round reads finality only through `final_height`, the newest `final_ref` of the ancestry. Heights are
+block numbers, and 0 means "not yet".
 """
 
 from dataclasses import replace
@@ -19,19 +19,19 @@ from runtime.encoding.types import BlockNumber
 
 @struct
 class Windows:
-    """How long each part of a round lasts, in blocks."""
+    """The lengths of a round's windows, in blocks."""
 
     commit_window: BlockNumber
-    """Blocks to commit in, counted from the block whose `final_ref` covers the newest draw."""
+    """Blocks in which members may commit, counted from the block whose `final_ref` covers the newest draw."""
     close: BlockNumber
-    """Commits close at the latest this many blocks after the first one; racers have longer (`race_clocks.py`)."""
+    """The most blocks between the first commit and the close. Racers have longer (`race_clocks.py`)."""
     reveal: BlockNumber
-    """Blocks to reveal in, counted from the block whose `final_ref` covers the close."""
+    """Blocks in which members may reveal, counted from the block whose `final_ref` covers the close."""
 
 
 @struct
 class Round:
-    """How far one round has come."""
+    """The progress of one round."""
 
     drawn_at: BlockNumber
     commits_from: BlockNumber = 0
@@ -46,12 +46,12 @@ class Round:
 
 
 def newest_draw(current: Round) -> int:
-    """The block of the draw for which the commit window waits, or waited."""
+    """Return the block of the newest draw, whose finality starts the commit window."""
     return max(current.drawn_at, current.refilled_at)
 
 
 def commit_deadline(current: Round, windows: Windows) -> int | None:
-    """The last block in which a commit counts; None while neither clock runs."""
+    """Return the last block in which a commit counts, or None while neither clock runs."""
     ends = []
     if current.commits_from:
         ends.append(current.commits_from + windows.commit_window)
@@ -61,15 +61,15 @@ def commit_deadline(current: Round, windows: Windows) -> int | None:
 
 
 def reveal_deadline(current: Round, windows: Windows) -> int | None:
-    """The last block in which a reveal counts; None before reveals are admissible."""
+    """Return the last block in which a reveal counts, or None before reveals may begin."""
     return current.reveals_from + windows.reveal if current.reveals_from else None
 
 
 def next_change(current: Round, windows: Windows) -> tuple[int | None, int]:
-    """When a round can next change by itself.
+    """Return the two heights at which a round can next change without a call.
 
-    The last block of the window that is open, None if no clock runs; and the height whose finality starts the next
-    clock, 0 if none does.
+    The first is the last block of the open window, or None if no clock runs. The second is the height whose finality
+    starts the next clock, or 0 if there is none.
     """
     if current.closed_at:
         return reveal_deadline(current, windows), current.closed_at
@@ -77,22 +77,22 @@ def next_change(current: Round, windows: Windows) -> tuple[int | None, int]:
 
 
 def can_commit(current: Round, windows: Windows, height: int) -> bool:
-    """Whether block `height` may hold a commit: after the draw's block, before the close."""
+    """Return True if block `height` may hold a commit: after the draw's block, before the close."""
     deadline = commit_deadline(current, windows)
-    # once commits are closed they stay so: reveals may be seen from here
+    # A close is permanent: reveals may follow it, and a commit after a reveal could copy the result.
     if current.closed_at or height <= current.drawn_at:
         return False
     return deadline is None or height <= deadline
 
 
 def can_reveal(current: Round, windows: Windows, height: int) -> bool:
-    """Whether block `height` may hold a reveal."""
+    """Return True if block `height` may hold a reveal."""
     deadline = reveal_deadline(current, windows)
     return deadline is not None and height <= deadline
 
 
 def advanced(current: Round, windows: Windows, height: int, final_height: int) -> Round:
-    """The round as block `height` finds it before its extrinsics, given its newest final height."""
+    """Return the round before the extrinsics of block `height`, given that block's newest final height."""
     current = with_commit_window(current, height, final_height)
     deadline = commit_deadline(current, windows)
     if not current.closed_at and deadline is not None and height > deadline:
@@ -101,41 +101,42 @@ def advanced(current: Round, windows: Windows, height: int, final_height: int) -
 
 
 def with_commit_window(current: Round, height: int, final_height: int) -> Round:
-    """The round with its commit window, once the newest draw is final."""
+    """Return the round with its commit window opened, if the newest draw is final."""
     if current.commits_from or final_height < newest_draw(current):
         return current
     return replace(current, commits_from=height)
 
 
 def opened(current: Round, height: int, final_height: int) -> Round:
-    """The round with its reveals, once it is closed and that is final."""
+    """Return the round with reveals opened, if it is closed and the close is final."""
     if not current.closed_at or current.reveals_from or final_height < current.closed_at:
         return current
     return replace(current, reveals_from=height)
 
 
 def committed(current: Round, height: int, *, is_last: bool) -> Round:
-    """The round after a commit in block `height`; `is_last` if nobody else is left to commit."""
+    """Return the round after a commit in block `height`. `is_last` means that every member has committed."""
     first = current.first_commit or height
-    # the first commit starts the close, the last one is it: who would still be waited for?
+    # The first commit starts the close clock. The last one closes at once, because no further commit can come.
     return replace(current, first_commit=first, closed_at=height if is_last else 0)
 
 
 def refilled(current: Round, height: int) -> Round:
-    """The round after a draw in block `height` that filled a place of it: its commit window begins anew, for everybody.
+    """Return the round after a draw in block `height` that filled a place. The commit window restarts for all members.
 
-    Who was drawn before may commit in every block meanwhile, that of the draw too.
+    Members of the earlier draw may commit in every block of this time, including the block of the draw.
     """
     assert not current.first_commit, "once somebody has committed, nobody is drawn any more"
+    # A member drawn after a commit could know that result, so a commit ends all redraws.
     return replace(current, refilled_at=height, commits_from=0)
 
 
 def is_void(current: Round) -> bool:
-    """Whether commits are closed and there was none."""
+    """Return True if commits are closed and no member committed."""
     return bool(current.closed_at) and not current.first_commit
 
 
 def is_over(current: Round, windows: Windows, height: int) -> bool:
-    """Whether the reveal window has passed."""
+    """Return True if the reveal window has passed."""
     deadline = reveal_deadline(current, windows)
     return deadline is not None and height > deadline

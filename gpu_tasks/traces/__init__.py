@@ -1,4 +1,4 @@
-"""What the chain and those who compute both read of a run in segments.
+"""The form of a run in segments that the chain, providers and judges read.
 
 In reading order:
 

@@ -2,11 +2,11 @@
 
     s(0) --segment 0--> s(1) --segment 1--> ... --segment n-1--> s(n)
 
-A provider states the root. Whoever holds the hashes can show any of them with a path, and that the trace is wrong at a
-segment with two of them and the hash that is right.
+A provider states the root. With the hashes, any party can show one of them with a path. Two hashes and the right one
+show that the trace is wrong at a segment.
 
-Always: what is here needs no workload, so that the chain and those who compute read the same form; `is_in_trace` and
-`has_form` are a few hashes each, whatever they are given.
+Invariants: this module needs no workload, so the chain and the computing parties read the same form; `is_in_trace` and
+`has_form` cost a few hashes for any input.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from runtime.cryptography.merkle import is_member, merkle_path, merkle_root
 from runtime.encoding.codec import U32, Bounded, Fixed, codec, struct
 
 SEGMENTS_MAX = 1_023
-"""So that a run has at most 1,024 states, their hashes 32 KiB, and a path in its trace 10 neighbours."""
+"""Gives a run at most 1,024 states, 32 KiB of hashes, and paths of 10 siblings."""
 PATH_MAX = SEGMENTS_MAX.bit_length()
 _TREE_DOMAIN = b"trace"
 _STATE_DOMAIN = b"ogpu/state/1"
@@ -33,7 +33,7 @@ class TracedState:
 
 @struct
 class TraceFraudProof:
-    """Segment `index` does not lead from `before` to `after`, as the trace has it, but to `right`."""
+    """The claim that segment `index` leads from `before` to `right`, and not to `after` as the trace states."""
 
     index: U32
     before: TracedState
@@ -45,34 +45,38 @@ FRAUD_PROOF = codec(TraceFraudProof)
 
 
 def state_hash(state: bytes) -> bytes:
-    """32 bytes that stand for a state in a trace."""
+    """Return the 32-byte hash of a state."""
     return blake2_256(_STATE_DOMAIN + state)
 
 
 def trace_root(digests: Sequence[bytes]) -> bytes:
-    """32 bytes over the hashes of s(0) to s(n)."""
+    """Return the 32-byte root over the hashes of s(0) to s(n)."""
     return merkle_root(_TREE_DOMAIN, digests)
 
 
 def traced_state(digests: Sequence[bytes], index: int) -> TracedState:
-    """State `index` of a trace, with its path."""
+    """Return state `index` of a trace, with its path."""
     return TracedState(digests[index], merkle_path(_TREE_DOMAIN, digests, index))
 
 
 def is_in_trace(root: bytes, segments: int, index: int, state: TracedState) -> bool:
-    """Whether the trace of `segments` segments under `root` has this state at s(index)."""
+    """Return True if the trace of `segments` segments under `root` has this state at s(index)."""
     return is_member(_TREE_DOMAIN, root, segments + 1, index, state.digest, state.path)
 
 
 def proof_of_fraud(digests: Sequence[bytes], index: int, right: bytes) -> TraceFraudProof:
-    """The proof that the trace of these hashes is wrong at segment `index`, which leads to `right`."""
+    """Return the proof that the trace is wrong at segment `index`, which leads to `right`."""
     return TraceFraudProof(index, traced_state(digests, index), traced_state(digests, index + 1), right)
 
 
 def has_form(root: bytes, segments: int, proof: TraceFraudProof) -> bool:
-    """Whether a proof speaks of this trace and says something of it: what a chain can see without any state."""
+    """Return True if the proof is well-formed for this trace. A chain can check this without any state.
+
+    It does not show that `right` is right: only an execution of the segment can.
+    """
     return (
         proof.index < segments <= SEGMENTS_MAX
+        # A proof whose right hash is the stated one accuses nobody of anything.
         and proof.right != proof.after.digest
         and is_in_trace(root, segments, proof.index, proof.before)
         and is_in_trace(root, segments, proof.index + 1, proof.after)
