@@ -2,9 +2,9 @@
 
 In reading order:
 
-* `usage`: what a provider says that its work consumed, and what no machine can have consumed
-* `kinds`: all kinds in one form: what a block lists, in which order, how much of it
-* `work_source`: what a market must do to have its work attested, and how others find it
-* `statement`: a provider's signed statement of a unit: what it ran, on what, with what result
-* `attestations`: the pallet: what the author of a block puts into it about executed work
+* `usage`: the resources that a provider states for its work, and the bounds of any machine
+* `kinds`: all kinds in one form: their list in a block, its order and its limits
+* `work_source`: the interface and the registry of markets whose work is attested
+* `statement`: a provider's signed statement of a unit: program, device, result
+* `attestations`: the pallet: the inherent by which a block's author attaches attestations
 """

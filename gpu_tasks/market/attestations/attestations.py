@@ -1,9 +1,11 @@
-"""Attestations: what the author of a block puts into it about executed work, as an inherent.
+"""The pallet Attestations: a block's author attaches attestations of executed work, as an inherent.
 
-An attestation of a unit opens its provider's commitment, so attaching it is the reveal; that of a task states a
-milestone or a result. Always: a block whose attestations break a rule of form is invalid; whether the work is right is
-never judged here; the market of an attestation (`work_source`) decides for authors and importers, and for the signed
-fallbacks: `reveal`, and of tasks the calls `report_milestone` and `finish` of their market.
+An attestation of a unit opens its provider's commitment, so attaching it is the reveal. An attestation of a task states
+a milestone or a result.
+
+Invariants: an attestation that breaks a rule of form makes its block invalid; this pallet never judges the work itself.
+The attestation's market (`work_source`) decides for authors and importers alike. It also decides for the signed
+fallbacks: `reveal` here, and `report_milestone` and `finish` of TrainingMarket.
 """
 
 from itertools import pairwise
@@ -38,17 +40,17 @@ from runtime.frame.pallet import (
 )
 
 ATTACH_WEIGHT = WEIGHTS["Attestations.attach attestation"]
-"""One attestation, without what it settles."""
+"""The weight of one attestation, without the settlement that it causes."""
 
 
 def _attach_weight(attestations: tuple[AnyAttestation, ...]) -> Weight:
-    """Without what they settle, which only the state knows."""
+    """Return the declared weight, without the settlements: only the state knows them."""
     return WEIGHTS["Attestations.attach"] + times(len(attestations), ATTACH_WEIGHT)
 
 
 @event
 class Attested:
-    """A provider's attestation is part of the chain."""
+    """A block took in a provider's attestation of a unit."""
 
     unit: UnitId
     provider: AccountId
@@ -59,7 +61,7 @@ class Attested:
 
 @event
 class TaskAttested:
-    """A provider's attestation of a milestone or a result is part of the chain."""
+    """A block took in a provider's attestation of a milestone or a result."""
 
     task: TaskId
     place: U8
@@ -73,7 +75,7 @@ class NotAdmissible(DispatchError):
 
 
 class Attestations(Pallet, index=11):
-    """The inherent, and the signed fallback for a provider that authors leave out."""
+    """The inherent, and a signed fallback for providers whose attestations authors omit."""
 
     attested: StorageValue[U32] = StorageValue(default=0, doc="Attestations in the chain so far.")
 
@@ -82,7 +84,10 @@ class Attestations(Pallet, index=11):
 
     @call(index=0, weight=_attach_weight)
     def attach(self, origin: Unsigned, attestations: AttestationList) -> PostDispatch:
-        """Put the attestations that the author has into the block. InvalidBlock if one is not admissible."""
+        """Attach the attestations that the block's author holds.
+
+        Raise InvalidBlock if one is not admissible, or if they exceed the limits of number, bytes or weight.
+        """
         if not 0 < len(attestations) <= ATTESTATIONS_PER_BLOCK_MAX:
             raise InvalidBlock("no attestations, or too many")
         if sum(size(signed) for signed in attestations) > ATTESTATION_BYTES_PER_BLOCK_MAX:
@@ -92,7 +97,7 @@ class Attestations(Pallet, index=11):
             raise InvalidBlock("attestations are out of order, or one is there twice")
         spent, room = WEIGHTS["Attestations.attach"], self.room()
         for signed in attestations:
-            problem = self.problem(signed)  # only now: the one before may have settled this unit
+            problem = self.problem(signed)  # checked in turn: an attestation before it may have settled the unit
             if problem:
                 raise InvalidBlock(f"attestation of {signed.subject.hex()}: {problem}")
             spent += self.weight_of(signed)
@@ -103,22 +108,22 @@ class Attestations(Pallet, index=11):
 
     @call(index=1, weight=WEIGHTS["Attestations.reveal"])
     def reveal(self, origin: Signed, attestation: SignedAttestation) -> PostDispatch:
-        """Attach that of a unit by transaction, where authors leave it out. Free when it succeeds."""
+        """Attach your attestation of a unit by transaction, if authors omit it. The call is free if it succeeds."""
         ensure(not self.problem(attestation), NotAdmissible)
         weight = self.weight_of(attestation)
         self._put_in(attestation)
         return PostDispatch(pays_fee=False, actual_weight=weight)
 
     def room(self) -> Weight:
-        """What the attestations of the block under construction may weigh."""
+        """Return the weight that is left for attestations in the block under construction."""
         return Weight(min(ATTESTATIONS_MAX.ref_time, max(0, self.context.mandatory_left)), 0)
 
     def weight_of(self, signed: AnyAttestation) -> Weight:
-        """What attaching one that is admissible weighs."""
+        """Return the weight of attaching an admissible attestation."""
         return self._source(signed).attaching_weight(signed)
 
     def problem(self, signed: AnyAttestation) -> str:
-        """Why this attestation may not be attached now; empty if it may."""
+        """Return the reason why this attestation may not be attached now, or "" if it may."""
         return self._source(signed).attestation_problem(signed)
 
     def _put_in(self, signed: AnyAttestation) -> None:

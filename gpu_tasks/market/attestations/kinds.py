@@ -1,12 +1,11 @@
-"""Attestations of any market in one form: what a block lists, what peers gossip, what a provider hands to its node.
+"""Attestations of all markets in one form: for blocks, for gossip, and for a provider that submits to its node.
 
-A SCALE enum, not a list for each kind: so a block, a gossiped message and what a node is handed have the same bytes and
-one decoder, one order and one set of limits holds for all kinds together. With two lists every limit would be there
-twice, and their sum would be the limit; messages would need a mark of their own. The enum is open: each market brings a
-variant of its own (`work_source`).
+The form is one SCALE enum. A block, a gossiped message and a submission have the same bytes, and one decoder, one order
+and one set of limits serve all kinds. A list for each kind would need every limit twice, and messages would need a tag.
+The enum is open: each market adds a variant of its own (`work_source`).
 
-Always: attestations of a block ascend strictly, by the variant first: units come before tasks, since a race is open for
-twelve blocks and a milestone for longer; a unit's place in a race and a slot's step are there once.
+Invariant: the attestations of a block ascend strictly, first by variant. Units come before tasks, because a race is
+open for 12 blocks and a milestone for longer. Each place of a race and each step of a slot occurs once.
 """
 
 from abc import ABC, abstractmethod
@@ -20,15 +19,15 @@ from runtime.frame.weights import work
 ATTESTATIONS_PER_BLOCK_MAX = 500
 ATTESTATION_BYTES_PER_BLOCK_MAX = 256_000
 ATTESTATIONS_MAX = work(microseconds=200_000)
-"""For the attestations that an author attaches: each may settle a race."""
+"""The weight for the attestations that an author attaches. Each of them may settle a race."""
 BAD_SIGNATURE = "bad signature"
-"""The problem of a statement whose key did not sign it."""
+"""The problem of a statement with a signature that its key did not make."""
 
 OrderKey = tuple[int, bytes, int, int, int]
 
 
 class ProviderStatement(Protocol):
-    """What every statement says, whatever it is about."""
+    """The common part of all statements."""
 
     @property
     def provider_key(self) -> bytes:
@@ -36,7 +35,7 @@ class ProviderStatement(Protocol):
 
 
 class AnyAttestation(ABC):
-    """A signed statement about work; a market's own one is a `@variant` that derives from this."""
+    """A signed statement about work. Each market derives a `@variant` of its own."""
 
     __slots__ = ()
     __variant__: ClassVar[int]
@@ -47,12 +46,12 @@ class AnyAttestation(ABC):
     @property
     @abstractmethod
     def subject(self) -> bytes:
-        """The unit or the task that it is about."""
+        """The unit or the task of the statement."""
 
     @property
     @abstractmethod
     def step(self) -> tuple[int, int, int]:
-        """Which statement about its subject it is, ascending in the order in which a block takes them."""
+        """The statement's number within its subject. A block takes statements in ascending order."""
 
 
 AttestationWire = Annotated[AnyAttestation, Tagged("ogpu::AnyAttestation")]
@@ -66,20 +65,20 @@ def _codec(kind: type[AnyAttestation]) -> Codec[AnyAttestation]:
 
 
 def encode_attestation(signed: AnyAttestation) -> bytes:
-    """The bytes of one of any kind: a byte for the kind, statement, signature."""
+    """Return the encoded attestation: a byte for the kind, the statement, the signature."""
     return _codec(type(signed)).encode(signed)
 
 
 def order_key(signed: AnyAttestation) -> OrderKey:
-    """Attestations of a block ascend strictly by this: one for each place in each race, and for each step of a slot."""
+    """Return the sort key of an attestation, unique for each place of a race and each step of a slot."""
     return signed.__variant__, signed.subject, *signed.step
 
 
 def size(signed: AnyAttestation) -> int:
-    """Encoded length in bytes."""
+    """Return the encoded length in bytes."""
     return len(encode_attestation(signed))
 
 
 def attestation_hash(signed: AnyAttestation) -> bytes:
-    """What explorers name an attestation by; a node that is handed one answers with it."""
+    """Return the hash that names an attestation in explorers and in a node's answer to a submission."""
     return blake2_256(encode_attestation(signed))

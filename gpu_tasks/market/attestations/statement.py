@@ -1,8 +1,8 @@
-"""An execution attestation: a provider's signed statement of what it ran, on what, with what result.
+"""An execution attestation of a unit: a provider's signed statement of program, device and result.
 
-It opens the provider's commitment, so it is the reveal of a race of InferenceMarket. This module is its form:
-encoding, signing payload, bounds of what may be said to have been used. What is wrong in form makes a block invalid;
-whether the work was right is never decided here.
+It opens the provider's commitment, so it is the reveal of a race of InferenceMarket. This module has the form: the
+encoding, the signing payload, and the bounds of stated usage. An error of form makes a block invalid. The result itself
+is never judged here.
 """
 
 from enum import IntEnum
@@ -20,7 +20,7 @@ PROOF_INLINE_BYTES_MAX = 512
 
 
 class ProofKind(IntEnum):
-    """How the work can be checked."""
+    """The means by which the work can be checked."""
 
     EXACT_HASH = 0
     SEEDED_SAMPLING = 1
@@ -32,7 +32,7 @@ class ProofKind(IntEnum):
 
 @struct
 class Attestation:
-    """The statement, without its signature; the signing payload adds the genesis hash."""
+    """The statement, without its signature. The signing payload adds the genesis hash."""
 
     version: U8
     unit: Hash
@@ -47,11 +47,11 @@ class Attestation:
     input_root: Hash
     output_root: Hash
     output_blob: Hash
-    """Address of the output, sealed to the customer."""
+    """The address of the output, sealed to the customer."""
     totals: Totals
-    """What the root commits to: the tokens that are paid for."""
+    """The totals under the output root: the tokens to pay for."""
     salt: Hash
-    """Opens the racer's commitment; random, and not the salt of the customer's input."""
+    """The salt that opens the racer's commitment. It is random, and differs from the salt of the customer's input."""
     proof_kind: ProofKind
     proof_hash: Hash
     proof_inline: Annotated[bytes, Bounded(PROOF_INLINE_BYTES_MAX)]
@@ -63,7 +63,7 @@ class Attestation:
 
 @variant(0, name="Unit")
 class SignedAttestation(AnyAttestation):
-    """A statement about a unit and the ed25519 signature of `provider_key` over its payload."""
+    """A statement about a unit, and the ed25519 signature of `provider_key` over its payload."""
 
     statement: Attestation
     signature: Signature
@@ -75,7 +75,7 @@ class SignedAttestation(AnyAttestation):
 
     @property
     def step(self) -> tuple[int, int, int]:
-        """The place in the race."""
+        """The attempt, and the place in the race."""
         return self.statement.attempt, self.statement.replica, 0
 
 
@@ -83,12 +83,15 @@ _STATEMENT = codec(Attestation)
 
 
 def signing_payload(genesis: bytes, statement: Attestation) -> bytes:
-    """The bytes that the provider key signs."""
+    """Return the bytes that the provider key signs."""
     return domain(b"attest", genesis, _STATEMENT.encode(statement))
 
 
 def usage_problem(statement: Attestation, *, drawn_at: int, height: int) -> str:
-    """Why the stated work is impossible, whatever was computed; empty if it is not."""
+    """Return the reason why no provider can have done the stated work, or "" if it is possible.
+
+    `drawn_at` is the block of the draw, `height` the block that takes the attestation.
+    """
     if not drawn_at <= statement.started_at <= statement.finished_at <= height:
         return "began before the draw, ended before it began, or in the future"
     return impossible_usage(statement.usage, statement.finished_at - statement.started_at)

@@ -1,28 +1,28 @@
-"""What a provider says that its work consumed, and which of it no machine can have consumed.
+"""The resources that a provider states for its work, and the bounds that no machine can exceed.
 
-Always: the figures are the provider's word, and no payment depends on them; what is beyond any machine is no figure,
-and a statement that says it is not admitted. The bounds are wide: a chain that stood still for long, a meter that reads
-coarsely, a machine with many cores are within them.
+Invariants: the figures are the provider's claim, and no payment depends on them. A statement with a figure beyond any
+machine is not admitted. The bounds are wide: they allow for a chain that halted for long, for coarse meters, and for
+machines with many cores.
 """
 
 from runtime.encoding.codec import U64, struct
 
 MS_PER_BLOCK_MAX = 3_600_000
-"""Between two blocks: finality may stand still for long, and work goes on meanwhile."""
+"""The most milliseconds between two blocks. Finality may halt for long while work continues."""
 METER_SLACK_MS = 2_000
-"""Meters read once a second, and short work falls between two readings."""
+"""Tolerance in milliseconds: meters read once a second, and short work falls between two readings."""
 CORES_MAX = 1_024
 WATTS_MAX = 2_000
-"""Of a device: the largest accelerators of 2025 take 1.4 kW."""
+"""The most watts of a device. The largest accelerators of 2025 draw 1.4 kW."""
 MEMORY_BYTES_MAX = 1 << 44
 """16 TiB."""
 WORK_PER_MS_MAX = 1 << 40
-"""Units of work: some ten times what the fastest device does of the smallest ones."""
+"""The most units of work in a millisecond: about ten times the fastest device's rate of the smallest ones."""
 
 
 @struct
 class Usage:
-    """What the work consumed, as the provider measured it."""
+    """The resources that the work consumed, as the provider measured them."""
 
     work_units: U64
     gpu_ms: U64
@@ -33,7 +33,7 @@ class Usage:
 
 
 def impossible_usage(usage: Usage, blocks: int) -> str:
-    """Why nothing can have consumed this within so many blocks; empty if something can."""
+    """Return the reason why no machine can consume this within `blocks` blocks, or "" if one can."""
     metered_ms = usage.wall_ms + METER_SLACK_MS
     bounds = (
         ("time", usage.wall_ms, (blocks + 1) * MS_PER_BLOCK_MAX),

@@ -1,7 +1,7 @@
-"""The registry of work sources: the markets, as attestations, the node's pool and its metrics know them.
+"""The registry of work sources: the interface of markets to attestations, to the node's pool and to its metrics.
 
-A work source is a pallet that lists the variant of its attestation in `variants` and has these members. It registers by
-being in the chain's list, so nobody who deals with all markets names one.
+A work source is a pallet that lists its attestation's variant in `variants` and has the members below. Membership in
+the chain's list of pallets is its registration, so general code names no market.
 """
 
 from collections.abc import Iterable
@@ -15,49 +15,53 @@ from runtime.frame.pallet import Pallet, StorageValue
 
 @dataclass(frozen=True, slots=True)
 class OpenWork:
-    """A market's count of open work, and how a node's metrics show it."""
+    """A market's count of open work, and its presentation in a node's metrics."""
 
     count: StorageValue[int]
     figure: str
-    """Its name for Prometheus, such as `ogpu_open_units`."""
+    """The metric's name for Prometheus, such as `ogpu_open_units`."""
     text: str
 
 
 @runtime_checkable
 class WorkSource(Protocol):
-    """A market whose work is attested. Each method takes attestations of its own variant alone."""
+    """A market whose work is attested. Each method takes only attestations of the market's own variant."""
 
     variants: ClassVar[tuple[type[Any], ...]]
     open_work: ClassVar[OpenWork]
 
     def attestation_problem(self, signed: Any) -> str:
-        """Why it may not be attached now; empty if it may. Cheap checks come before the signature."""
+        """Return the reason why the attestation may not be attached now, or "" if it may.
+
+        Implementations make cheap checks before they verify the signature.
+        """
 
     def lasting_problem(self, signed: Any) -> str:
-        """Why a pool should not keep it, since this branch will never take it; empty if it may be attached soon.
+        """Return the reason why this branch will never take the attestation, or "" if a pool should keep it.
 
-        `BAD_SIGNATURE` for a forgery: whoever passed it on is blamed. The keys and devices of the work are looked at
-        before the signature: any provider's key could else take another's place in the pool and keep it out.
+        The reason is `BAD_SIGNATURE` for a forgery, for which the pool blames the sending peer. Implementations check
+        the keys and devices of the work before the signature. Otherwise a statement by any other provider's key could
+        occupy the place of the right one in the pool.
         """
 
     def is_overtaken(self, signed: Any) -> bool:
-        """Whether the state is past what it states, whoever signed: the pool forgets it then."""
+        """Return True if the state is past the statement, for any signer. The pool then drops it."""
 
     def attaching_weight(self, signed: Any) -> Weight:
-        """The weight of attaching one that is admissible."""
+        """Return the weight of attaching an admissible attestation."""
 
     def attach_work(self, signed: Any) -> None:
-        """Write down what an admissible one states."""
+        """Record the statement of an admissible attestation."""
 
 
 def source_of(signed: AnyAttestation, pallets: Iterable[Pallet]) -> WorkSource:
-    """The market of an attestation, among the pallets of an execution."""
+    """Return the market of an attestation, among the pallets of an execution."""
     found = next((pallet for pallet in pallets if type(signed) in pallet.variants), None)
     assert isinstance(found, WorkSource), "a pallet that lists an attestation can say what it means"
     return found
 
 
 def open_work(pallets: Iterable[type[Pallet]]) -> list[OpenWork]:
-    """The counts of all markets of a chain, in the order of its list."""
+    """Return the counts of all markets of a chain, in the order of its pallets."""
     listed = (getattr(pallet, "open_work", None) for pallet in pallets)
     return [each for each in listed if isinstance(each, OpenWork)]

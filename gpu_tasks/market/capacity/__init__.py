@@ -1,10 +1,10 @@
-"""What a device may claim: at roll calls all devices that are enrolled prove their throughput in the same blocks.
+"""Roll calls, in which all enrolled devices prove their throughput in the same blocks.
 
 In reading order:
 
-* `roll_call`: when which part of a roll call is open, and what a commit proves
-* `proofs`: what the chain keeps of a device, and which rows and inspectors are drawn
-* `standing`: what stands of devices, for who reads the chain
-* `events`: what Capacity tells the world, and why a call of it can fail
+* `roll_call`: the windows of a roll call, and the throughput that a commit proves
+* `proofs`: the chain's records of a device's proof, and the draws of rows and inspectors
+* `standing`: the valid proofs of devices, for readers of the chain
+* `events`: the events and errors of Capacity
 * `capacity`: the pallet
 """

@@ -1,12 +1,15 @@
-"""Capacity: what a device has proven to compute, at roll calls that all devices answer in the same blocks.
+"""The pallet Capacity: proven throughput of devices, by roll calls that all devices answer in the same blocks.
 
-Always: where roll calls are in force, markets give work to who has proven the least of its class, and to nobody else;
-they are in force from the end of the first one that is held, so nobody is shut out who could not prove anything yet.
-What all devices prove together at a roll call is at most 1.2 times what their machines computed, whoever owns
-them (`roll_call.py`); what stands was proven at the last roll call that is over, so nothing outlives the next one; a
-device loses no more than its roll-call bond. The chain checks paths of hashes; rows are computed again by inspectors.
-No hook walks over devices: each record says by itself what stands, when it is read; who may work again is told to the
-market in its turn.
+Invariants:
+
+* While roll calls are in force, markets give work only to devices that have proven the minimum of their class.
+* Roll calls are in force from the end of the first one on, so no device is refused before it could prove anything.
+* All devices together prove at most 1.2 times what their machines computed, for any owners (`roll_call.py`).
+* Only the last finished roll call counts. The next one replaces every proof.
+* A device loses at most its roll-call bond.
+
+The chain checks paths of hashes. Inspectors compute rows again. No hook walks over all devices: each reader derives a
+device's proof from its records. A scheduled step tells the market when a device may work again.
 """
 
 from dataclasses import replace
@@ -85,15 +88,15 @@ from runtime.pallets.system import System
 RATE_REASON = "Least throughput of a device of this class: what one that takes work claims."
 RATE_GREATEST = 10**12
 RETURN_WEIGHT = WEIGHTS["Capacity.on_initialize return"]
-"""A device that may work again, and the market told of it."""
+"""The weight of a device that may work again, with the report to the market."""
 RETURN_BUDGET = work(microseconds=4_000)
 SHOW_WEIGHT = WEIGHTS["Capacity.show_rows"] + RETURN_WEIGHT + times_weight(INSPECTORS, WEIGHTS["Capacity.object"])
 PROVEN_WEIGHT = work(reads=3)
-"""Whether a device has proven enough: what a market pays for asking once."""
+"""The weight of one check that a device has proven enough, as markets charge it."""
 
 
 class Capacity(Pallet, index=16):
-    """Roll calls, and what stands of them."""
+    """Roll calls and the throughput that they prove."""
 
     system: System
     beacon: Beacon
@@ -154,7 +157,7 @@ class Capacity(Pallet, index=16):
 
     @call(index=0, weight=WEIGHTS["Capacity.enrol"])
     def enrol(self, origin: Signed, device: DeviceId, shape: WorkShape) -> None:
-        """Have a device answer roll calls from the next one on. The signer is its owner."""
+        """Enrol your device: it answers roll calls from the next one on. The signer is its owner."""
         self.devices.owned(device, origin.account)
         ensure(device not in self.enrolments, AlreadyEnrolled)
         ensure(is_sound(shape), UnsoundWork)
@@ -166,7 +169,7 @@ class Capacity(Pallet, index=16):
 
     @call(index=1, weight=WEIGHTS["Capacity.withdraw"])
     def withdraw(self, origin: Signed, device: DeviceId) -> None:
-        """Answer no roll calls any more, between two of them; what was proven is over at once."""
+        """Withdraw your device from roll calls, between two of them. Its proof ends at once."""
         enrolled = self._enrolled(device, origin.account)
         last = self.current.get()
         is_called = last is not None and enrolled.since < last.at and not self._is_over(last)
@@ -185,7 +188,7 @@ class Capacity(Pallet, index=16):
     def commit(self, origin: Signed, device: DeviceId, root: Hash) -> None:
         """Commit to the rows of this roll call. The signer is the owner or its provider key.
 
-        A bond that was lost is held anew.
+        If the bond was lost at an earlier roll call, the call holds a new one.
         """
         enrolled = self._enrolled(device, self.devices.operator(origin.account))
         called = self._called(enrolled)
@@ -202,9 +205,10 @@ class Capacity(Pallet, index=16):
     def show_rows(
         self, origin: Signed, device: DeviceId, rows: Annotated[tuple[ShownRow, ...], Bounded(ROWS_DRAWN)]
     ) -> None:
-        """Show the hashes of the rows drawn, in the order drawn. Whether they are right is for inspectors to say.
+        """Show the hashes of the drawn rows, in the order drawn. Inspectors check the rows themselves.
 
-        It prepays what three inspectors may object, and that the market is told of who may work again.
+        The weight prepays the objections of three inspectors, and the report to the market that the device may work
+        again.
         """
         enrolled = self._enrolled(device, self.devices.operator(origin.account))
         called = self._called(enrolled)
@@ -225,9 +229,9 @@ class Capacity(Pallet, index=16):
 
     @call(index=4, weight=WEIGHTS["Capacity.object"])
     def object(self, origin: Signed, device: DeviceId) -> PostDispatch:
-        """Say that a row of a device is wrong. The signer is an inspector drawn for it, or its provider key.
+        """Object to a row of a device. The signer is an inspector drawn for the device, or its provider key.
 
-        Free when it succeeds: whoever showed the rows has paid for it.
+        Free if it succeeds: the call that showed the rows has paid for it.
         """
         inspector = self.devices.operator(origin.account)
         enrolled = known(self.enrolments[device], NotEnrolled)
@@ -243,9 +247,9 @@ class Capacity(Pallet, index=16):
         return FREE
 
     def on_initialize(self) -> Weight:
-        """Plan the roll call of a period at its first block, and take what the beacon says of the one that goes on.
+        """Plan the roll call of a period at its first block, and take the beacon's draws for the current one.
 
-        The market is told who may work again, within the budget.
+        Then tell the market which devices may work again, within the budget.
         """
         now, last = self.system.number.get(), self.current.get()
         if self.roll_calls_enabled:
@@ -261,32 +265,35 @@ class Capacity(Pallet, index=16):
     # ------------------------------------------------------------------------------------------------ for the markets
 
     def rate_min(self, kind: DeviceClass) -> int:
-        """The least throughput of a class, in thousand millions of operations a slot."""
+        """Return the least throughput of a class, in 10^9 operations a slot."""
         return (self.cpu_rate_min, self.consumer_rate_min, self.datacenter_rate_min)[kind]
 
     def proven(self, device: DeviceId) -> int:
-        """What stands of a device's throughput, in thousand millions of operations a slot; 0 for who proved nothing."""
+        """Return the proven throughput of a device, in 10^9 operations a slot, or 0 without a proof."""
         last = self.current.get()
         if last is None:
             return 0
-        # who withdraws has no proofs any more, so this says too whether it is enrolled
+        # a withdrawn device has no proofs, so this also tells whether the device is enrolled
         proof = self.proofs[device, last.number if self._is_over(last) else last.number - 1]
         return proof.rate if proof is not None and stands(proof) else 0
 
     def has_proven(self, device: DeviceId, kind: DeviceClass) -> bool:
-        """Whether a device has proven what its class claims, or need not: the one place where this is decided."""
+        """Return True if a device has proven its class's minimum, or need not.
+
+        All markets decide by this function alone.
+        """
         return not self.is_enforced.get() or self.proven(device) >= self.rate_min(kind)
 
     def can_work(self, device: DeviceId, record: Device) -> bool:
-        """Whether a device may be given a unit now: it has a place, is not paused, and has proven enough."""
+        """Return True if a device may get a unit now: it has a place, is in service, and has proven enough."""
         return self.devices.can_work(record) and self.has_proven(device, record.kind)
 
     def is_free(self, device: DeviceId, record: Device) -> bool:
-        """Whether a device may be given a task now: it works on nothing, is not paused, and has proven enough."""
+        """Return True if a device may get a task now: it has no work, is in service, and has proven enough."""
         return self.devices.is_free(record) and self.has_proven(device, record.kind)
 
     def inspectors(self, called: RollCall, device: DeviceId, owner: bytes) -> list[bytes]:
-        """Who looks at a device's rows: drawn from those who were in office at the draw."""
+        """Return the inspectors of a device's rows, drawn from the active set at the time of the draw."""
         seats = in_office_at(self.devices, self.beacon.epoch_of(times.inspectors_at(called)))
         others = [seat for seat in seats if seat[0] != owner]
         return drawn_inspectors(called.inspectors_seed, device, others)
@@ -294,14 +301,14 @@ class Capacity(Pallet, index=16):
     # ----------------------------------------------------------------------------------------------------- bookkeeping
 
     def _plan(self, now: int) -> None:
-        """Name the block of a period's roll call, and note the slot before it."""
+        """Set the block of a period's roll call, and note the slot before that block."""
         if now % self.period == 0:
             self.next_roll_call.set(times.next_at(now, self.period, self.beacon.current.get()))
         if now == self.next_roll_call.get() - 1:
             self.previous_slot.set(self.beacon.last_slot.get())
 
     def _go_on(self, now: int, last: RollCall | None) -> None:
-        """Begin the roll call that is planned, or draw what is due in the one that goes on."""
+        """Begin the planned roll call, or make the draw that is due in the current one."""
         value = self.beacon.current.get()
         if self.next_roll_call.get() == now:
             self._begin(last, now, value)
@@ -313,7 +320,7 @@ class Capacity(Pallet, index=16):
             self.emit(InspectorsDrawn(last.number, value))
 
     def _return_devices(self, now: int) -> Weight:
-        """Tell the market of devices that may work again, within the budget; the rest waits for the next block."""
+        """Tell the market of devices that may work again, within the budget. The rest waits for the next block."""
         budget = WeightMeter(RETURN_BUDGET)
         for device in self.returning.take(now, budget, RETURN_WEIGHT):
             self.devices.stir(device)
@@ -329,25 +336,25 @@ class Capacity(Pallet, index=16):
         return times.is_over(called, self.system.number.get())
 
     def _enrolled(self, device: bytes, owner: bytes) -> Enrolment:
-        """The enrolment, which may outlive the registration of its device: its bond must always come back."""
+        """Return the enrolment. It may outlive its device's registration, because its bond must always come back."""
         found = known(self.enrolments[device], NotEnrolled)
         ensure(found.owner == owner, NotOwner)
         return found
 
     def _called(self, enrolled: Enrolment) -> RollCall:
-        """The newest roll call, of a device that it calls."""
+        """Return the newest roll call. Raise NotEnrolled if the device enrolled after it began."""
         last = known(self.current.get(), WrongTime)
         ensure(enrolled.since < last.at, NotEnrolled)
         return last
 
     def _reckoned(self, device: bytes, enrolled: Enrolment) -> Enrolment:
-        """The enrolment after all roll calls that are over: the bond is burned if it was silent or wrong at one."""
+        """Return the enrolment after all finished roll calls; burn the bond if the device was silent or wrong."""
         last = self.current.get()
         done = 0 if last is None else last.number - (not self._is_over(last))
         first = enrolled.checked + 1
         if done < first:
             return enrolled
-        # proofs of the newest two are kept; a call further back was answered, if at all, by a call that reckoned then
+        # Only the newest two proofs are kept. An earlier commit already accounted for the roll calls before them.
         missed = [number for number in range(max(first, done - 1), done + 1) if not self._answered(device, number)]
         if (missed or done - first > 1) and enrolled.bond:
             self.lock.pay_out(enrolled.owner, roll_call_hold(device), (Share(None, enrolled.bond),))
@@ -356,7 +363,7 @@ class Capacity(Pallet, index=16):
         return replace(enrolled, checked=done)
 
     def _bonded(self, device: bytes, enrolled: Enrolment) -> Enrolment:
-        """The enrolment with a bond."""
+        """Return the enrolment with a bond held."""
         if enrolled.bond:
             return enrolled
         self.lock.lock(enrolled.owner, roll_call_hold(device), self.bond)
@@ -367,7 +374,7 @@ class Capacity(Pallet, index=16):
         return proof is not None and stands(proof)
 
     def _forget(self, device: bytes, before: int) -> None:
-        """Drop what a device showed at roll calls before this one."""
+        """Drop the device's proofs of roll calls before number `before`."""
         for number, _ in list(self.proofs.under(device)):
             if number < before:
                 del self.proofs[device, number]

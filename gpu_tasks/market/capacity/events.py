@@ -1,4 +1,4 @@
-"""What Capacity tells the world, and why a call of it can fail."""
+"""The events and errors of the pallet Capacity."""
 
 from gpu_tasks.market.capacity.proofs import WorkShape
 from gpu_tasks.market.ids import DeviceId
@@ -9,7 +9,7 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class RollCalled:
-    """All who are enrolled compute from here, each with its own seed of this one."""
+    """A roll call began. Every enrolled device derives its own seed from this one."""
 
     number: U32
     seed: Hash
@@ -17,7 +17,7 @@ class RollCalled:
 
 @event
 class RowsDrawn:
-    """Who committed opens the rows that this seed draws."""
+    """The beacon drew the rows that each committed device shows."""
 
     number: U32
     seed: Hash
@@ -25,7 +25,7 @@ class RowsDrawn:
 
 @event
 class InspectorsDrawn:
-    """Rows are computed again by whom this seed draws."""
+    """The beacon drew the inspectors that compute rows again."""
 
     number: U32
     seed: Hash
@@ -33,7 +33,7 @@ class InspectorsDrawn:
 
 @event
 class DeviceEnrolled:
-    """A device answers roll calls from the next one on."""
+    """A device was enrolled and answers roll calls from the next one on."""
 
     device: DeviceId
     shape: WorkShape
@@ -41,14 +41,14 @@ class DeviceEnrolled:
 
 @event
 class DeviceUnenrolled:
-    """A device answers no roll calls any more; what is left of its bond came back."""
+    """A device left the roll calls, and the rest of its bond came back."""
 
     device: DeviceId
 
 
 @event
 class CapacityCommitted:
-    """A device committed to its rows; `rate` stands if they are right."""
+    """A device committed to its rows. `rate` counts if they are right, in 10^9 operations a slot."""
 
     device: DeviceId
     number: U32
@@ -57,7 +57,7 @@ class CapacityCommitted:
 
 @event
 class RowsOpened:
-    """The rows drawn are under the root."""
+    """A device showed the drawn rows, under its root."""
 
     device: DeviceId
     number: U32
@@ -74,7 +74,7 @@ class RowsObjected:
 
 @event
 class RollCallBondLost:
-    """A device was silent or wrong at a roll call."""
+    """A device lost its roll-call bond, because it was silent or wrong at a roll call."""
 
     device: DeviceId
     number: U32
@@ -86,32 +86,32 @@ class UnsoundWork(DispatchError):
 
 
 class NotEnrolled(DispatchError):
-    """The device answers no roll calls, or was enrolled after this one began."""
+    """The device is not enrolled, or was enrolled after this roll call began."""
 
 
 class AlreadyEnrolled(DispatchError):
-    """The device answers roll calls already."""
+    """The device is already enrolled."""
 
 
 class RollCallOpen(DispatchError):
-    """While a roll call goes on, who was called stays."""
+    """A roll call that includes the device is going on, so the device cannot withdraw."""
 
 
 class WrongTime(DispatchError):
-    """The roll call does not take this now."""
+    """The roll call does not accept this call at this height."""
 
 
 class CommittedAlready(DispatchError):
-    """The device has committed at this roll call."""
+    """The device has already committed at this roll call."""
 
 
 class NothingCommitted(DispatchError):
-    """The device has not committed at this roll call, or has opened already, or has not opened yet."""
+    """The device's proof is missing or in another state: not committed, already shown, or not shown yet."""
 
 
 class WrongRows(DispatchError):
-    """What is shown are not the rows drawn, under the root that was committed."""
+    """The shown rows are not the drawn ones under the committed root."""
 
 
 class NotInspector(DispatchError):
-    """The signer was not drawn to look at this device's rows, or has objected already."""
+    """The signer was not drawn to inspect this device's rows, or has already objected."""

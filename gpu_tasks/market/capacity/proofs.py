@@ -1,4 +1,4 @@
-"""What the chain keeps of a device that proves its throughput, and what is drawn for it."""
+"""The chain's records of a device's throughput proof, and the draws of rows and inspectors."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ SIZE_MIN, SIZE_MAX = 256, 2_048
 ROUNDS_MAX = 4_096
 ROWS_MIN, ROWS_MAX = 4_096, 2**20
 PATH_MAX = 20
-"""Levels of a tree over so many rows."""
+"""Levels of a tree over `ROWS_MAX` rows."""
 ROWS_DRAWN = 16
 INSPECTORS, OBJECTIONS_TO_END = 3, 2
 ROW_DOMAIN = b"chainrow"
@@ -25,7 +25,7 @@ ShownDigests = Annotated[tuple[Hash, ...], Bounded(ROWS_DRAWN)]
 
 @struct
 class WorkShape:
-    """What a device computes at a roll call: `rows` vectors of `size` numbers, `rounds` times through a matrix."""
+    """The work of a device at a roll call: `rows` vectors of `size` numbers, `rounds` times through a matrix."""
 
     size: U16
     rows: U32
@@ -39,66 +39,69 @@ class Enrolment:
     owner: AccountId
     shape: WorkShape
     since: BlockNumber
-    """It is called from the next roll call after this block on."""
+    """The block of the enrolment. The first roll call that includes the device begins after it."""
     bond: Balance
     checked: U32
-    """The number of the roll call up to which it was looked at whether the bond is lost."""
+    """The number of the last roll call for which the bond was settled."""
 
 
 @struct
 class CapacityProof:
-    """What a device showed at one roll call."""
+    """The proof of a device at one roll call."""
 
     root: Hash
-    """Over the hashes of all rows of the end."""
+    """The root over the hashes of all rows after the last round."""
     shape: WorkShape
     slot: U64
     """The slot of the commit's block."""
     rate: U64
-    """Thousand millions of operations a slot."""
+    """10^9 operations a slot."""
     is_open: bool = False
     objections: Annotated[tuple[AccountId, ...], Bounded(INSPECTORS)] = ()
 
 
 @struct
 class ShownRow:
-    """The hash of a drawn row, and what shows that it stands under the root."""
+    """The hash of a drawn row, and its path to the root."""
 
     digest: Hash
     path: Annotated[tuple[Hash, ...], Bounded(PATH_MAX)]
 
 
 def roll_call_hold(device: DeviceId) -> Hold:
-    """What the bond of an enrolment is held for."""
+    """Return the hold of an enrolment's bond."""
     return Hold(ROLL_CALL_BOND, device)
 
 
 def is_sound(shape: WorkShape) -> bool:
-    """Whether a roll call may ask it: enough rows for 16 to say something, no more than a check can bear."""
+    """Return True if the work has enough rows for 16 drawn ones to show a lie, and few enough to check."""
     return SIZE_MIN <= shape.size <= SIZE_MAX and ROWS_MIN <= shape.rows <= ROWS_MAX and 1 <= shape.rounds <= ROUNDS_MAX
 
 
 def operations(shape: WorkShape) -> int:
-    """Multiplications and additions: 2 n^2 m T."""
+    """Return the multiplications and additions of the work: 2 n^2 m T.
+
+    n is the size, m the number of rows, T the number of rounds.
+    """
     return 2 * shape.size**2 * shape.rows * shape.rounds
 
 
 def device_seed(seed: bytes, device: DeviceId) -> bytes:
-    """The seed of a device's own chain: no two devices of a roll call share work."""
+    """Return the seed of a device's own chain: no two devices of a roll call share work."""
     return blake2_256(b"ogpu/roll-call/seed" + seed + device)
 
 
 def drawn_rows(seed: bytes, device: DeviceId, rows: int) -> list[int]:
-    """The rows that a device opens; one may be drawn twice."""
+    """Return the rows that a device shows. A row may be drawn twice."""
     draws = (blake2_256(b"ogpu/roll-call/row" + seed + device + bytes([place])) for place in range(ROWS_DRAWN))
     return [int.from_bytes(draw, "little") % rows for draw in draws]
 
 
 def drawn_inspectors(seed: bytes, device: DeviceId, entrants: list[tuple[bytes, int]]) -> list[bytes]:
-    """Who may object to a device's rows: validators in office, by weight."""
+    """Return the drawn inspectors of a device's rows: validators of the active set, drawn by weight."""
     return [entrants[place][0] for place in lottery(seed, b"inspect" + device, entrants, INSPECTORS)]
 
 
 def stands(proof: CapacityProof) -> bool:
-    """Whether what was shown proves anything: the rows are under the root, and no two inspectors found them wrong."""
+    """Return True if the proof counts: its rows were shown, and fewer than two inspectors objected."""
     return proof.is_open and len(proof.objections) < OBJECTIONS_TO_END

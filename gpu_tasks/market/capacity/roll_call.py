@@ -1,85 +1,92 @@
-"""When which part of a roll call is open, and what a commit proves.
+"""The windows of a roll call, and the throughput that a commit proves.
 
     called (its beacon seeds) -> commits, from the fifth block on -> rows drawn -> shown -> inspectors drawn -> over
 
-Always: heights only grow from left to right, and are the same for every device: nobody answers for one device after
-another. What is proven is at most 1.2 times what was computed: who makes the block of the seed knows it a block before
-the others, and a commit counts from the fifth block on. Slots are counted, not blocks: an empty slot is time too.
+Invariants: heights only grow from left to right and are the same for every device, so no machine can answer for one
+device after another. A proof is at most 1.2 times the computed work: the author of the seed's block knows the seed one
+block early, and commits count from the fifth block on. Time is counted in slots, not blocks, because an empty slot is
+time too.
 """
 
 from runtime.encoding.codec import U32, U64, struct
 from runtime.encoding.types import BlockNumber, Hash
 
 COMMITS_FROM, COMMITS_TO = 5, 10
-"""Blocks after the seed's in which a commit counts."""
+"""The first and the last block of commits, counted from the seed's block."""
 ROWS_DELAY = 2
-"""Blocks after the last commit whose beacon draws the rows: nobody knew it then."""
+"""Blocks between the last commit and the block whose beacon draws the rows. The beacon is unknown at the last commit.
+"""
 OPEN_BLOCKS, INSPECT_BLOCKS = 20, 40
 CALL_BLOCKS = COMMITS_TO + ROWS_DELAY + OPEN_BLOCKS + INSPECT_BLOCKS + 2
-"""From the seed's block to the one after the inspection."""
+"""Blocks from the seed's block to the one after the inspection."""
 UNIT = 10**9
-"""Throughput is counted in thousand millions of operations a slot."""
+"""The unit of throughput: 10^9 operations a slot."""
 
 
 @struct
 class RollCall:
-    """One roll call, of all who were enrolled before its block."""
+    """One roll call, of all devices that were enrolled before its block."""
 
     number: U32
     at: BlockNumber
     """The block whose beacon seeds it."""
     from_slot: U64
-    """The slot after that of the block before: from here on somebody may have known the seed."""
+    """The slot after the previous block's. From it on, a block author may know the seed."""
     seed: Hash
     rows_seed: Hash = bytes(32)
     inspectors_seed: Hash = bytes(32)
 
 
 def next_at(first: int, every: int, beacon: bytes) -> int:
-    """The block of the call in the period of `every` blocks that begins at `first`: nobody knows it before."""
+    """Return the block of the roll call in the period of `every` blocks that begins at `first`.
+
+    The beacon of the period's first block decides, so the block is unknown before that.
+    """
     room = every - CALL_BLOCKS
     assert room > 0, "a period holds its roll call"
     return first + 1 + int.from_bytes(beacon, "little") % room
 
 
 def can_commit(call: RollCall, height: int) -> bool:
-    """Whether block `height` may hold commits."""
+    """Return True if block `height` may hold commits."""
     return call.at + COMMITS_FROM <= height <= call.at + COMMITS_TO
 
 
 def rows_at(call: RollCall) -> int:
-    """The block whose beacon draws the rows."""
+    """Return the block whose beacon draws the rows."""
     return call.at + COMMITS_TO + ROWS_DELAY
 
 
 def can_open(call: RollCall, height: int) -> bool:
-    """Whether block `height` may hold openings."""
+    """Return True if block `height` may hold openings."""
     return rows_at(call) <= height <= rows_at(call) + OPEN_BLOCKS
 
 
 def inspectors_at(call: RollCall) -> int:
-    """The block whose beacon draws the inspectors: all rows are open."""
+    """Return the block whose beacon draws the inspectors, after the window of openings."""
     return rows_at(call) + OPEN_BLOCKS + 1
 
 
 def can_object(call: RollCall, height: int) -> bool:
-    """Whether block `height` may hold objections."""
+    """Return True if block `height` may hold objections."""
     return inspectors_at(call) <= height <= inspectors_at(call) + INSPECT_BLOCKS
 
 
 def over_at(call: RollCall) -> int:
-    """The block from which what it proved stands."""
+    """Return the block from which the proofs of a roll call count."""
     return inspectors_at(call) + INSPECT_BLOCKS + 1
 
 
 def is_over(call: RollCall, height: int) -> bool:
-    """Whether what it proved stands."""
+    """Return True if the proofs of the roll call count."""
     return height >= over_at(call)
 
 
 def rate(operations: int, from_slot: int, slot: int) -> int:
-    """What a commit in `slot` proves, in thousand millions of operations a slot, rounded down.
+    """Return the throughput that a commit in `slot` proves, in 10^9 operations a slot, rounded down.
 
-    A slot that begins when the seed may have been known counts for the commit's owner: it is why 1.2 and not 1.
+    The owner may have known the seed since the beginning of `from_slot`. This slot is the reason for the bound of 1.2
+    instead of 1.
     """
+    # The floor of five slots stops a commit whose slots are fewer than its blocks from claiming a higher rate.
     return operations // (max(COMMITS_FROM, slot - from_slot) * UNIT)

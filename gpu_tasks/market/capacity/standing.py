@@ -1,4 +1,4 @@
-"""What stands of devices, for who reads the chain: the same as `Capacity.has_proven` says in the state."""
+"""The valid proofs of devices, for readers of the chain: the same decision as `Capacity.has_proven`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from gpu_tasks.market.devices.records import CLASS_NAMES, DeviceClass
 
 @dataclass(frozen=True, slots=True)
 class ProvenRates:
-    """What stands of some devices, and what they need, in thousand millions of operations a slot."""
+    """Proven throughput of some devices and the minimum of each class, in 10^9 operations a slot."""
 
     in_force: bool
     rates_min: tuple[int, ...]
-    """The least of each class."""
+    """The least throughput of each class."""
     proven: Mapping[bytes, int]
 
     def why_not(self, device: bytes, kind: DeviceClass) -> str:
-        """Why the chain gives a device no work; empty if it may."""
+        """Return the reason why the chain gives a device no work, or "" if it may get work."""
         has, needs, name = self.proven.get(device, 0), self.rates_min[kind], tuple(CLASS_NAMES)[kind]
         if not self.in_force or has >= needs:
             return ""
@@ -26,17 +26,17 @@ class ProvenRates:
 
 
 NOT_ASKED = ProvenRates(in_force=False, rates_min=(0, 0, 0), proven={})
-"""Of a chain without roll calls: everybody may work."""
+"""The rates of a chain without roll calls: every device may work."""
 
 
 def standing_number(called: RollCall, height: int) -> int:
-    """The number of the roll call whose proofs stand after block `height`, where `called` is the newest."""
+    """Return the number of the roll call whose proofs count after block `height`, if `called` is the newest."""
     return called.number if is_over(called, height) else called.number - 1
 
 
 def standing_at(
     called: RollCall, height: int, proofs: Mapping[tuple[bytes, int], CapacityProof | None], device: bytes
 ) -> int:
-    """What stands of a device's throughput after block `height`."""
+    """Return the proven throughput of a device after block `height`, in 10^9 operations a slot."""
     proof = proofs.get((device, standing_number(called, height)))
     return proof.rate if proof is not None and stands(proof) else 0

@@ -1,11 +1,11 @@
-"""Who owns which GPU, what it is bonded with, what it works on.
+"""GPUs with their owners, bonds and work.
 
 In reading order:
 
 * `records`: a provider's public data, and a device
-* `events`: what Devices tells the world, and why a call of it can fail
-* `run_queue`: the units of one device, in their order; pure
-* `device_work`: what devices work on, and what secures it: the part of the pallet that markets move
-* `devices`: the pallet Devices: who owns which GPU, its bond, and how many units it takes
-* `judges`: who in office may judge, and since when it can read inputs
+* `events`: the events and errors of Devices
+* `run_queue`: the units of one device in their order, as pure functions
+* `device_work`: the work and the collateral of devices: the part of the pallet that markets move
+* `devices`: the pallet Devices: owners, bonds and queues
+* `judges`: the validators that may judge, and since when each can read inputs
 """

@@ -1,8 +1,11 @@
-"""What devices work on, and what secures it: the part of the pallet that markets move.
+"""The work and the collateral of devices: the part of the pallet that markets move.
 
-Always: a device works on one unit or task at a time; its bond is held on its owner's account, each part of it that
-secures a unit for that unit; a unit is paid from its own part and from nothing else; whoever gives a device its next
-unit is told so, and the market is told of each slot that was freed or changed.
+Invariants:
+
+* A device works on one unit or task at a time.
+* Its bond is held on its owner's account, each part that secures a unit for that unit.
+* Payments for a unit come only from the part that secures it.
+* Methods that end a device's work return its next unit, and the market hears of each slot that was freed or changed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,13 +26,13 @@ from runtime.pallets.staking.trust_lock import TrustLock
 from runtime.pallets.system import System
 
 RECALL_WEIGHT = work(reads=12, writes=10)
-"""A unit that loses a racer which has not begun: its record, the device, what that holds for it, duty and agenda."""
+"""The weight of a unit that loses a racer before its turn: its record, the device with its hold, duty and schedule."""
 
 RecalledUnits = Annotated[tuple[UnitId, ...], Bounded(QUEUE_MAX)]
 
 
 class DeviceWork(Pallet):
-    """Devices as markets see them: free, at work, secured, charged, halted."""
+    """Devices as markets use them: free, at work, securing units, charged, paused."""
 
     system: System
     lock: TrustLock
@@ -43,20 +46,23 @@ class DeviceWork(Pallet):
     )
 
     def stir(self, device: bytes) -> None:
-        """Have the market told, in the next block, that a slot was freed or changed."""
-        # told then, not now: a call that frees a slot shall not pay for looking who sleeps
+        """Report a freed or changed slot to the market in the next block."""
+        # deferred to the next block, so that a call that frees a slot does not pay for the search among sleeping units
         if not self.woken_devices.places[device]:
             self.woken_devices.put(self.system.number.get() + 1, device)
 
     def assign(self, device: bytes, task: UnitId) -> None:
-        """Give a free device to a task, and to nothing else meanwhile."""
+        """Assign a free device to a task, to the exclusion of all other work."""
         free = self._registered(device)
         assert free.assignment is None, "a device has one active assignment"
         self.devices[device] = replace(free, assignment=task, is_dedicated=True)
         self.emit(DeviceAssigned(device, task))
 
     def engage(self, device: bytes, unit: UnitId, collateral: int) -> bool:
-        """Give a device a unit, secured by a part of its bond; whether it works on it now."""
+        """Assign a unit to a device and secure it by `collateral` grains of its bond.
+
+        Return True if the device works on it at once, False if the unit waits behind others.
+        """
         before = self._registered(device)
         self.lock.rededicate(before.owner, Hold(FREE_BOND, device), Hold(COLLATERAL, unit), collateral)
         engaged = replace(run_queue.with_unit(before, unit), secured=before.secured + collateral)
@@ -65,10 +71,11 @@ class DeviceWork(Pallet):
         return engaged.assignment == unit
 
     def free(self, device: bytes, unit: UnitId) -> UnitId | None:
-        """End the device's work on a unit; what it secures stays. The unit that it goes on with, where it is another.
+        """End the device's work on a unit, and return its next unit. The collateral stays.
 
-        The block counts: its owner chooses when it commits, and must not come into a draw whose beacon it may know.
-        A device that lost all that it held for the unit may have left.
+        Return None if the current unit does not change. The device records the block: its owner chooses when to commit,
+        and must not enter a draw whose beacon it may know. A device that lost all collateral of the unit may have left
+        the market.
         """
         before = self.devices[device]
         if before is None or unit not in run_queue.units_of(before):
@@ -79,10 +86,10 @@ class DeviceWork(Pallet):
         return after.assignment if after.assignment != before.assignment else None
 
     def unsecure(self, device: bytes, unit: UnitId) -> UnitId | None:
-        """End everything that binds a device to a unit; what is left of its collateral is the device's again.
+        """End everything that binds a device to a unit, and free the rest of its collateral.
 
-        The unit that it goes on with, as `free`. Of one that has left there is nothing: it could not while it held any,
-        and where the race is over nothing is held (`end_collateral`).
+        Return the device's next unit, as `free` does. A device that has left the market holds no collateral: it could
+        not leave while it held any, and a race that is over holds none (`end_collateral`).
         """
         following = self.free(device, unit)
         before = self.devices[device]
@@ -96,26 +103,26 @@ class DeviceWork(Pallet):
         return following
 
     def end_collateral(self, unit: UnitId) -> None:
-        """Where a race is over: no device secures the unit any more."""
+        """End the collateral of a unit whose race is over."""
         self.lock.end(Hold(COLLATERAL, unit))
 
     def halt(self, device: bytes, unit: UnitId) -> None:
-        """Pause a device that failed a unit; what waited behind the one that it works on is to go to others."""
+        """Pause a device that failed a unit, and recall the units that wait behind its current one."""
         self._recall_behind(device)
         self.devices[device] = replace(self._registered(device), is_paused=True)
         self.emit(DevicePaused(device, unit))
 
     def close_queue(self, device: bytes) -> None:
-        """Take from a device what waits behind the one that it works on, and give it nothing ahead from here.
+        """Recall the units that wait behind a device's current one, and set its queue to 0.
 
-        Its owner may say again how many units it takes: it was too many.
+        The queue was too long for the device. Its owner may set it again.
         """
         if self._recall_behind(device):
             self.devices[device] = replace(self._registered(device), queue=0, changed_at=self.system.number.get())
             self.emit(DeviceQueueSet(device, 0))
 
     def recalled_units(self, budget: WeightMeter) -> Iterator[tuple[DeviceId, UnitId]]:
-        """The units that devices shall have no more, while the budget lasts, each with its device; told once."""
+        """Yield each device with a unit to recall from it, while the budget lasts. Each pair is yielded once."""
         gone = self.requeued_units.keys()
         for device in gone:
             if budget.is_spent:
@@ -126,11 +133,11 @@ class DeviceWork(Pallet):
             yield from ((device, unit) for unit in units)
 
     def collateral_of(self, owner: bytes, unit: UnitId) -> int:
-        """What the owner's device holds for a unit."""
+        """Return the grains that the owner's device holds for a unit."""
         return self.lock.locked(owner, Hold(COLLATERAL, unit))
 
     def charge(self, device: bytes, unit: UnitId, shares: Sequence[Share]) -> None:
-        """Pay the shares out of what a device holds for a unit: what stands for other units is theirs."""
+        """Pay the shares from a device's collateral of one unit. The collateral of other units is not touched."""
         before = self._registered(device)
         self._check_bond(device, before)
         taken = sum(share.amount for share in shares)
@@ -138,11 +145,11 @@ class DeviceWork(Pallet):
         self.devices[device] = replace(before, bond=before.bond - taken, secured=before.secured - taken)
 
     def _recall_behind(self, device: bytes) -> bool:
-        """Have the market give what waits behind the unit that a device works on to others; whether anything did."""
+        """Note the units behind a device's current one for recall. Return True if there are any."""
         before = self._registered(device)
         if not before.behind:
             return False
-        # a device that has units to be recalled is not resumed and takes none, so it has none behind it meanwhile
+        # A device with units to recall can neither resume nor take units, so it has no unit behind its current one.
         assert device not in self.requeued_units, "units are recalled before a device takes others"
         self.devices[device] = replace(before, behind=())
         self.requeued_units[device] = before.behind

@@ -1,9 +1,15 @@
-"""Devices: who owns which GPU, what it is bonded with, and the units that it was drawn for.
+"""The pallet Devices: GPUs with their owners, bonds and drawn units.
 
-Always: a device works on one unit or task at a time ("one user per GPU") and has as many units behind it as its owner
-said, each from its draw until the owner commits, declines or misses; `secured` is the collateral of its units that are
-not settled; its bond is held on its owner's account: `secured` of it as collateral, each part for its unit, the rest
-for the device. A unit is paid from its own part and from nothing else. One physical device registers once.
+Invariants:
+
+* A device works on one unit or task at a time ("one user per GPU").
+* It has at most as many units behind it as its owner set, each from its draw until the owner commits, declines or
+  misses.
+* `secured` is the collateral of its unsettled units.
+* Its bond is held on its owner's account: `secured` of it as collateral, each part for its unit, the rest for the
+  device.
+* Payments for a unit come only from the unit's own part.
+* One physical device registers once.
 """
 
 from dataclasses import replace
@@ -74,11 +80,11 @@ BOND_LEAST, BOND_GREATEST = GRAINS_PER_OGPU // 100, 100_000 * GRAINS_PER_OGPU
 Endpoint = Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
 
 
-# Where a provider's blob store may be said to answer: scheme, host and port, and nothing else.
+# The address of a provider's blob store: scheme, host and port, and nothing else.
 #
-# Every provider and customer connects to what stands on the chain, so it must not aim at anything on that host: no
-# user, path, query or fragment. The rule is the one by which programs read an address (`gpu_tasks/data/endpoint.py`),
-# which also look where it leads; written out here, byte by byte, since libraries change their minds between versions.
+# Every provider and customer connects to this address, so it must not aim at a resource of that host: no user, path,
+# query or fragment. Client programs parse by the same rule (`gpu_tasks/data/endpoint.py`) and also check the resolved
+# address. The rule is written out byte by byte, because libraries change their parsing between versions.
 PORT_DIGITS_MAX, PORT_MAX = 5, 65_535
 NAME_BYTES_MAX, LABEL_BYTES_MAX = 253, 63
 GROUPS_OF_SIX = 8
@@ -89,7 +95,7 @@ LETTERS = DIGITS | frozenset(b"abcdefghijklmnopqrstuvwxyz")
 
 
 def is_store_address(endpoint: bytes) -> bool:
-    """Whether this is `http://HOST`, `https://HOST`, or one of them with `:PORT`; in ASCII."""
+    """Return True for an ASCII `http://HOST` or `https://HOST`, with an optional `:PORT`."""
     scheme, mark, written = endpoint.partition(b"://")
     if scheme not in (b"http", b"https") or not mark:
         return False
@@ -102,7 +108,7 @@ def is_store_address(endpoint: bytes) -> bool:
 
 
 def _is_port_part(text: bytes) -> bool:
-    """Nothing, or a colon and a port."""
+    """Return True for an empty text, or a colon and a port."""
     if not text:
         return True
     digits = text[1:]
@@ -114,7 +120,7 @@ def _is_host(name: bytes) -> bool:
     if len(name) > NAME_BYTES_MAX:
         return False
     labels = name.split(b".")
-    # resolvers take 0x7f000001, 2130706433 and 127.1 for addresses: one way of writing is enough
+    # Resolvers read 0x7f000001, 2130706433 and 127.1 as addresses, so only the dotted decimal form is accepted.
     if _is_number(labels[-1]):
         return _is_four(name)
     return all(_is_label(label) for label in labels)
@@ -130,7 +136,7 @@ def _is_number(label: bytes) -> bool:
 
 
 def _is_four(text: bytes) -> bool:
-    """Four decimal numbers without zeros before them."""
+    """Return True for four decimal numbers without leading zeros."""
     parts = text.split(b".")
     return len(parts) == 4 and all(
         1 <= len(part) <= 3 and DIGITS.issuperset(part) and int(part) <= 255 and (part[:1] != b"0" or len(part) == 1)
@@ -139,7 +145,10 @@ def _is_four(text: bytes) -> bool:
 
 
 def _is_six(text: bytes) -> bool:
-    """Eight groups of hexadecimal digits, some left out once; the last two may be written as an IPv4 address."""
+    """Return True for an IPv6 address: eight groups of hexadecimal digits, with at most one gap (`::`).
+
+    The last two groups may be written as an IPv4 address.
+    """
     head, gap, tail = text.partition(b"::")
     before, after = _groups(head, may_end=not gap), _groups(tail, may_end=True)
     if before is None or after is None:
@@ -148,7 +157,10 @@ def _is_six(text: bytes) -> bool:
 
 
 def _groups(text: bytes, *, may_end: bool) -> int | None:
-    """How many groups a part of an IPv6 address has; None if it is none. `may_end`: its end is the address's."""
+    """Return the number of groups in a part of an IPv6 address, or None if it is malformed.
+
+    `may_end` means that the part ends the address, so it may end in an IPv4 address.
+    """
     if not text:
         return 0
     parts = text.split(b":")
@@ -201,9 +213,10 @@ class Devices(DeviceWork, index=9):
 
     @call(index=0, weight=WEIGHTS["Devices.register_provider"])
     def register_provider(self, origin: Signed, seal_key: PublicKey, endpoint: Endpoint) -> None:
-        """Publish the key that inputs are sealed to, and where the blob store answers. The signer is the stash.
+        """Publish your seal key and the address of your blob store. The signer is the stash of a bonded candidate.
 
-        The first time it holds a deposit, until the record is dropped.
+        The first registration holds a deposit until the record is dropped. Raise NotProvider if the signer is no
+        candidate, and Expelled while an expulsion lasts.
         """
         stash = origin.account
         ensure(self.stake.is_candidate(stash), NotProvider)
@@ -221,13 +234,13 @@ class Devices(DeviceWork, index=9):
 
     @call(index=1, weight=WEIGHTS["Devices.register_device"])
     def register_device(self, origin: Signed, kind: DeviceClass, uuid_hash: Hash, bond: CompactBalance) -> None:
-        """Bring a device into the market with a bond of the signer's, who is a provider's stash."""
+        """Register a device with a bond from the signer, the stash of a provider."""
         ensure(origin.account in self.providers and self.stake.is_candidate(origin.account), NotProvider)
         self._add_device(origin.account, kind, uuid_hash, bond)
 
     @call(index=2, weight=WEIGHTS["Devices.unregister_device"])
     def unregister_device(self, origin: Signed, device: DeviceId) -> None:
-        """Take a device out of the market and its bond back, once it offers nothing and no unit of its is open."""
+        """Remove your device from the market and take its bond back. It must offer no service and have no open unit."""
         left = self.owned(device, origin.account)
         ensure(left.assignment is None and left.secured == 0 and left.offers == 0, DeviceBusy)
         self._check_bond(device, left)
@@ -244,7 +257,7 @@ class Devices(DeviceWork, index=9):
 
     @call(index=3, weight=WEIGHTS["Devices.bond_device_extra"])
     def bond_device_extra(self, origin: Signed, device: DeviceId, value: CompactBalance) -> None:
-        """Add to a device's bond: more units at once, and more weight in draws from the next units on."""
+        """Add to your device's bond. It secures more units at once, and weighs more in draws of later units."""
         before = self.owned(device, origin.account)
         self.lock.lock(before.owner, Hold(FREE_BOND, device), value)
         self.devices[device] = replace(before, bond=before.bond + value, changed_at=self.system.number.get())
@@ -253,52 +266,56 @@ class Devices(DeviceWork, index=9):
 
     @call(index=4, weight=WEIGHTS["Devices.pause"])
     def pause(self, origin: Signed, device: DeviceId) -> None:
-        """Take no new work; what is assigned stays. The signer is the stash or its provider key."""
+        """Stop new work of a device. Assigned work continues. The signer is the stash or its provider key."""
         working = self.owned(device, self.operator(origin.account))
         self.devices[device] = replace(working, is_paused=True)
         self.emit(DevicePaused(device, None))
 
     @call(index=5, weight=WEIGHTS["Devices.resume"])
     def resume(self, origin: Signed, device: DeviceId) -> None:
-        """Take work again. The signer is the stash or its provider key."""
+        """Let a paused device take work again. The signer is the stash or its provider key."""
         paused = self.owned(device, self.operator(origin.account))
         ensure(paused.bond >= self.bond_min(paused.kind), DeviceBondTooSmall)
+        # Its recalled units still name it: with new ones behind it, a second recall would overwrite the first.
         ensure(device not in self.requeued_units, DeviceBusy)
-        # changed_at: a resume once a beacon is known must not bring the device into that draw
+        # changed_at: an owner that resumes after the beacon is known must not bring the device into that draw
         self.devices[device] = replace(paused, is_paused=False, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceResumed(device))
 
     @call(index=6, weight=WEIGHTS["Devices.unregister_provider"])
     def unregister_provider(self, origin: Signed) -> None:
-        """Be a provider no more, once no device is left; the deposit comes back."""
+        """End your registration as provider, once you have no device. The deposit comes back."""
         self._drop_provider(origin.account)
 
     @call(index=7, weight=WEIGHTS["Devices.drop_provider"])
     def drop_provider(self, origin: Signed, stash: AccountId) -> None:
-        """Drop the record of a provider that has left: no candidate, without stake of its own, without devices.
+        """Drop the record of a provider that has left: no candidate, no stake of its own, no devices.
 
-        Anybody may; the deposit goes back to the stash.
+        Any account may call. The deposit goes back to the stash.
         """
         ensure(stash not in self.stake.candidates and not self.stake.bonds[stash], NotGone)
         self._drop_provider(stash)
 
     @call(index=8, weight=WEIGHTS["Devices.set_queue"])
     def set_queue(self, origin: Signed, device: DeviceId, queue: U8) -> None:
-        """Say how many units a device takes while it works on one; what it has stays. Stash or provider key sign."""
+        """Set how many units a device takes while it works on one. The signer is the stash or its provider key.
+
+        The units that it already has stay.
+        """
         ensure(queue <= QUEUE_MAX, QueueTooLong)
         before = self.owned(device, self.operator(origin.account))
         ensure(device not in self.requeued_units, DeviceBusy)
-        # changed_at: more places once a beacon is known must not bring the device into that draw
+        # changed_at: an owner that adds places after the beacon is known must not bring the device into that draw
         self.devices[device] = replace(before, queue=queue, changed_at=self.system.number.get())
         self.stir(device)
         self.emit(DeviceQueueSet(device, queue))
 
     def genesis(self, config: dict[str, Any]) -> None:
-        """The first providers and devices, of validators that TrustStake seated.
+        """Register the first providers and devices. Their owners are validators that TrustStake seated.
 
         `{"providers": [{"stash", "seal_key", "endpoint"}], "devices": [{"owner", "kind", "uuid_hash", "bond", ...}]}`;
-        a device's `queue` is 0 where it is not given.
+        a device's `queue` is 0 by default. Raise ValueError for a bad entry.
         """
         for given in config.get("providers", []):
             stash, endpoint = account_from_text(given["stash"]), str(given["endpoint"]).encode()
@@ -317,44 +334,48 @@ class Devices(DeviceWork, index=9):
     # ------------------------------------------------------------------------------------------------ for the markets
 
     def operator(self, account: bytes) -> bytes:
-        """The stash that an account acts for: itself if it is one, or the one whose provider key it is.
+        """Return the stash that an account acts for: itself if it is one, or the one that names it as provider key.
 
-        Nobody proves that a provider key is its own, so naming somebody's stash as one's key must change nothing.
+        A stash does not prove possession of its provider key. An account that is a stash itself therefore acts for
+        itself, even if another stash names it as key.
         """
         if account in self.providers or account in self.stake.candidates:
             return account
         return self.stake.stash_of(account) or account
 
     def owned(self, device: bytes, owner: bytes) -> Device:
-        """A device of this owner; UnknownDevice or NotOwner if it is none."""
+        """Return the device of this owner.
+
+        Raise UnknownDevice if there is none, and NotOwner if it belongs to another owner.
+        """
         found = known(self.devices[device], UnknownDevice)
         ensure(found.owner == owner, NotOwner)
         return found
 
     def bond_min(self, kind: DeviceClass) -> int:
-        """The least bond of a device of one class."""
+        """Return the least bond of a device of one class, in grains."""
         return (self.cpu_bond_min, self.consumer_bond_min, self.datacenter_bond_min)[kind]
 
     def can_work(self, device: Device) -> bool:
-        """Whether it may be given a unit now: it has a place and is in service."""
+        """Return True if the device may get a unit: it has a free place and is in service."""
         return run_queue.has_place(device) and self._is_in_service(device)
 
     def is_free(self, device: Device) -> bool:
-        """Whether it may be given a task now: it works on nothing and is in service."""
+        """Return True if the device may get a task: it has no work and is in service."""
         return device.assignment is None and self._is_in_service(device)
 
     def _is_in_service(self, device: Device) -> bool:
-        """Not paused, its owner a candidate that can open inputs."""
+        """Return True if the device is not paused and its owner is a candidate that can open inputs."""
         return not device.is_paused and device.owner in self.providers and self.stake.is_candidate(device.owner)
 
     def count_offer(self, device: bytes, change: int) -> None:
-        """Note that a device offers one service more, or less."""
+        """Add `change` (1 or -1) to the number of services that a device offers."""
         before = self._registered(device)
         assert before.offers + change >= 0, "no more offers are withdrawn than were made"
         self.devices[device] = replace(before, offers=before.offers + change)
 
     def welcome(self, budget: WeightMeter, each: Weight) -> None:
-        """Stir the slots of owners who came back as candidates, while the budget lasts; `each` is charged for one."""
+        """Report the slots of owners that became candidates again, while the budget lasts. Each costs `each`."""
         coming = self.stake.new_candidates.keys()
         for stash in coming:
             if budget.is_spent:
@@ -366,7 +387,7 @@ class Devices(DeviceWork, index=9):
             self.stake.forget_newcomer(stash)
 
     def expel(self, stash: bytes, until: int) -> None:
-        """End a registration: none of its devices works any more, unless it registers anew after block `until`."""
+        """End a registration by verdict. Its devices get no work until it registers again, after block `until`."""
         self.expelled_until[stash] = until
         if stash in self.providers:
             self._forget_provider(stash)
@@ -378,7 +399,7 @@ class Devices(DeviceWork, index=9):
         self._forget_provider(stash)
 
     def _forget_provider(self, stash: bytes) -> None:
-        """Drop a provider's record, and return what was deposited for it."""
+        """Drop a provider's record, and return its deposit."""
         record = known(self.providers[stash], NotProvider)
         del self.providers[stash]
         self.lock.unlock(stash, provider_hold(stash), record.deposit)
@@ -387,6 +408,7 @@ class Devices(DeviceWork, index=9):
 
     def _set_provider(self, stash: bytes, seal_key: bytes, endpoint: bytes, deposit: int) -> None:
         before = self.providers[stash]
+        # The same key keeps its age: a registration that only changes the address must not shut the owner out of draws.
         is_same_key = before is not None and before.seal_key == seal_key
         since = before.key_since if before is not None and is_same_key else self.system.number.get()
         self.providers[stash] = Provider(seal_key, endpoint, since, deposit)

@@ -1,4 +1,4 @@
-"""What Devices tells the world: its events, and why a call of it can fail."""
+"""The events and errors of the pallet Devices."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from runtime.pallets.staking.stakers import PublicKey
 
 @event
 class ProviderRegistered:
-    """A candidate can be sent sealed inputs."""
+    """A candidate published the key to which inputs are sealed."""
 
     provider: AccountId
     seal_key: PublicKey
@@ -21,7 +21,7 @@ class ProviderRegistered:
 
 @event
 class ProviderUnregistered:
-    """A stash is no provider any more."""
+    """A stash stopped being a provider."""
 
     provider: AccountId
 
@@ -39,7 +39,7 @@ class DeviceRegistered:
 
 @event
 class DeviceUnregistered:
-    """A device left the market; its bond came back."""
+    """A device left the market, and its bond came back."""
 
     device: DeviceId
     owner: AccountId
@@ -55,7 +55,7 @@ class DeviceBonded:
 
 @event
 class DeviceQueueSet:
-    """A device takes so many units while it works on one."""
+    """The owner set how many units a device takes while it works on one."""
 
     device: DeviceId
     queue: U8
@@ -63,7 +63,7 @@ class DeviceQueueSet:
 
 @event
 class DeviceAssigned:
-    """A device was drawn for a unit: it works on it, once it is done with those that it was drawn for before."""
+    """A device was drawn for a unit. It works on the unit after those that it was drawn for earlier."""
 
     device: DeviceId
     unit: UnitId
@@ -71,7 +71,7 @@ class DeviceAssigned:
 
 @event
 class DevicePaused:
-    """A device gets no work until it resumes; `unit` is the one it failed, if it did."""
+    """A device was paused and gets no work until it resumes. `unit` is the unit that it failed, if any."""
 
     device: DeviceId
     unit: UnitId | None
@@ -85,7 +85,7 @@ class DeviceResumed:
 
 
 class NotProvider(DispatchError):
-    """Only a bonded candidate that registered as provider may do this."""
+    """The signer is no bonded candidate that registered as provider."""
 
 
 class NotOwner(DispatchError):
@@ -97,15 +97,15 @@ class UnknownDevice(DispatchError):
 
 
 class DeviceKnown(DispatchError):
-    """This hardware is registered already."""
+    """This hardware is already registered."""
 
 
 class DeviceBusy(DispatchError):
-    """The device works on a unit, secures one that is not settled, or still offers a service."""
+    """The device works on a unit, secures an unsettled one, still offers a service, or has units to be recalled."""
 
 
 class TooManyDevices(DispatchError):
-    """The provider has as many devices as it may have."""
+    """The provider has the maximum number of devices."""
 
 
 class DeviceBondTooSmall(DispatchError):
@@ -113,15 +113,15 @@ class DeviceBondTooSmall(DispatchError):
 
 
 class Expelled(DispatchError):
-    """A court has ended the registration, and what it was ended for still counts."""
+    """A court ended the registration, and the time without a new one is not over."""
 
 
 class NotGone(DispatchError):
-    """The provider is a candidate, or has stake of its own: nobody else ends its registration."""
+    """The provider is a candidate or has stake of its own, so no other account can end its registration."""
 
 
 class UnsafeSealKey(DispatchError):
-    """Anybody could open what is sealed to this key."""
+    """The seal key is unsafe: any account could open a blob that is sealed to it."""
 
 
 class BadEndpoint(DispatchError):
@@ -129,4 +129,4 @@ class BadEndpoint(DispatchError):
 
 
 class QueueTooLong(DispatchError):
-    """A device takes fewer units behind the one that it works on."""
+    """The queue is longer than a device may have."""

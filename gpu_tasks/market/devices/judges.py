@@ -1,6 +1,6 @@
-"""Who in office may judge: one answer for races, for the benches of courts, and for whoever seals an input.
+"""The validators that may judge: one rule for races, for benches of courts, and for programs that seal an input.
 
-Always: who may judge can be sealed to; whose key is younger than an input cannot read that one.
+Invariants: inputs can be sealed to every judge. A judge cannot read an input that is older than its key.
 """
 
 from gpu_tasks.market.devices.devices import Devices
@@ -8,32 +8,32 @@ from gpu_tasks.market.devices.records import Provider
 
 
 def in_office(devices: Devices) -> list[tuple[bytes, int]]:
-    """The validators in office, by ascending stash, each with its weight: of these judges are drawn."""
+    """Return the active set by ascending stash, each with its weight. Judges are drawn from it."""
     return in_office_at(devices, devices.stake.beacon.epoch())
 
 
 def in_office_at(devices: Devices, epoch: int) -> list[tuple[bytes, int]]:
-    """Who was in office in an epoch: who was drawn then is drawn still, though the set has changed since."""
+    """Return the active set of an epoch. A judge that was drawn in it stays drawn when the set changes."""
     return [(seat.stash, seat.weight) for seat in devices.stake.validators(epoch)]
 
 
 def to_seal_to(devices: Devices) -> list[bytes]:
-    """Who may have to judge an input that is sealed now: those in office, and those elected for the next epoch."""
+    """Return the possible judges of an input that is sealed now: the active sets of this and of the next epoch."""
     epoch = devices.stake.beacon.epoch()
     both = in_office_at(devices, epoch) + in_office_at(devices, epoch + 1)
     return list(dict.fromkeys(stash for stash, _ in both))
 
 
 def judge_of(devices: Devices, stash: bytes) -> Provider | None:
-    """How a stash reads inputs, and since when (`key_since`); None for who may not judge: no provider, no candidate."""
+    """Return the provider record of a judge, or None if the stash is no provider or no candidate and may not judge."""
     provider = devices.providers[stash]
     return provider if provider is not None and devices.stake.is_candidate(stash) else None
 
 
 def reads_since(devices: Devices, stash: bytes) -> int | None:
-    """Inputs sealed at this height or later have a box for the judge; None for who may not judge.
+    """Return the height from which inputs are sealed to this judge too, or None if it may not judge.
 
-    Who took office after an input was sealed has none in it, and could not open its seat.
+    An input is sealed to the active sets known at that time. A validator elected later could not open it.
     """
     judge = judge_of(devices, stash)
     return None if judge is None else max(judge.key_since, devices.stake.known_since(stash))

@@ -13,14 +13,14 @@ from runtime.pallets.staking.stakers import PublicKey
 ENDPOINT_BYTES_MAX = 128
 DEVICES_PER_PROVIDER_MAX = 64
 QUEUE_MAX = 15
-"""Units that wait behind the one that a device works on: each holds a part of its bond from the draw on."""
+"""The most units that wait behind a device's current one. Each holds a part of its bond from the draw on."""
 FREE_BOND = HoldReason("FreeBond", "What secures no unit of a device's bond; the case is the device.")
 PROVIDER_DEPOSIT = HoldReason("ProviderDeposit", "For the record of a provider, which is the case.", is_deposit=True)
 COLLATERAL = HoldReason("Collateral", "The part of a device's bond that secures a unit, which is the case.")
 
 
 class DeviceClass(IntEnum):
-    """What kind of hardware a device says it is."""
+    """The kind of hardware that a device's owner states."""
 
     CPU = 0
     CONSUMER = 1
@@ -32,16 +32,16 @@ CLASS_NAMES = {"cpu": DeviceClass.CPU, "consumer": DeviceClass.CONSUMER, "datace
 
 @struct
 class Provider:
-    """How customers and racers reach a provider."""
+    """The public data by which customers and racers reach a provider."""
 
     seal_key: PublicKey
-    """X25519: inputs are sealed to it."""
+    """The X25519 key to which inputs are sealed."""
     endpoint: Annotated[bytes, Bounded(ENDPOINT_BYTES_MAX)]
-    """Where its blob store answers: an http or https address in ASCII."""
+    """The address of the provider's blob store: http or https, in ASCII."""
     key_since: BlockNumber
     """The block in which this key was registered."""
     deposit: Balance = 0
-    """Held on the stash for as long as there is this record; none for those that block 0 names."""
+    """The grains held on the stash while this record exists. Providers of the genesis block deposit nothing."""
 
 
 @struct
@@ -51,26 +51,27 @@ class Device:
     owner: AccountId
     kind: DeviceClass
     uuid_hash: Hash
-    """Hash of the hardware's own identifier, the same whoever registers it."""
+    """The hash of the hardware's own identifier, the same for every owner."""
     bond: Balance
     registered_at: BlockNumber
     changed_at: BlockNumber
-    """The last block in which it joined, resumed or changed its queue: it races for no unit recorded before."""
+    """The last block in which it joined, resumed, or changed its bond or queue. It races for no unit recorded earlier.
+    """
     secured: Balance = 0
-    """The part of the bond that is collateral of units not settled yet."""
+    """The part of the bond that is collateral of unsettled units."""
     offers: U32 = 0
-    """How many services it works for."""
+    """The number of services that it offers."""
     assignment: UnitId | None = None
-    """What it works on."""
+    """The unit or task that it works on."""
     is_paused: bool = False
     is_dedicated: bool = False
-    """Whether what it works on is a task: it takes no units meanwhile."""
+    """True if `assignment` is a task. The device takes no units then."""
     queue: U8 = 0
-    """How many units it takes while it works on one; 0 to `QUEUE_MAX`."""
+    """The number of units that it takes while it works on one, 0 to `QUEUE_MAX`."""
     behind: Annotated[tuple[UnitId, ...], Bounded(QUEUE_MAX)] = ()
-    """Those that it was drawn for meanwhile, the next one first."""
+    """The units that wait behind `assignment`, the next one first."""
     freed_at: Annotated[tuple[BlockNumber, ...], Bounded(QUEUE_MAX + 1)] = ()
-    """The blocks in which its newest units ended, the last one first: `queue` + 1 of them at most."""
+    """The blocks in which its newest units ended, newest first: at most `queue` + 1."""
 
 
 _P = 2**255 - 19
@@ -79,19 +80,19 @@ _ORDER_8 = (
     39382357235489614581723060781553021112529911719440698176882885853963445705823,
 )
 SMALL_ORDER_SEAL_KEYS = (0, 1, *_ORDER_8, _P - 1, _P, _P + 1)
-"""X25519 keys with which anybody can open a box (https://cr.yp.to/ecdh.html, "validate public keys")."""
+"""X25519 keys with which any account can open a box (https://cr.yp.to/ecdh.html, "validate public keys")."""
 
 
 def is_safe_seal_key(key: bytes) -> bool:
-    """Whether a key may be sealed to: 32 bytes, not of small order. X25519 ignores the highest bit."""
+    """Return True if inputs may be sealed to a key: 32 bytes, not of small order. X25519 ignores the highest bit."""
     return len(key) == 32 and int.from_bytes(key, "little") % 2**255 not in SMALL_ORDER_SEAL_KEYS
 
 
 def provider_hold(stash: bytes) -> Hold:
-    """What the deposit of a provider's record is held for."""
+    """Return the hold of a provider record's deposit."""
     return Hold(PROVIDER_DEPOSIT, stash)
 
 
 def device_id(owner: bytes, uuid_hash: bytes) -> DeviceId:
-    """The identifier of an owner's device."""
+    """Return the identifier of an owner's device."""
     return blake2_256(b"ogpu/device" + owner + uuid_hash)

@@ -1,7 +1,8 @@
-"""The units of one device: the one that it works on, and those that it was drawn for meanwhile, in their order.
+"""The units of one device: its current one, and the waiting ones in the order of their draws.
 
-Always: a device has at most `places` units, and works on the one that was drawn first; how many it had when a unit was
-recorded can be told as long as it matters, so nobody comes into a draw by what he does once its beacon is known.
+Invariants: a device has at most `places` units, and works on the one that was drawn first. The number of its units at a
+unit's recording stays known for as long as it matters. So no owner brings its device into a draw by an action after the
+beacon is known.
 """
 
 from dataclasses import replace
@@ -11,22 +12,22 @@ from gpu_tasks.market.ids import UnitId
 
 
 def places(device: Device) -> int:
-    """How many units it takes at once, the one that it works on included."""
+    """Return the number of units that a device takes at once, its current one included."""
     return device.queue + 1
 
 
 def units_of(device: Device) -> tuple[UnitId, ...]:
-    """What it is assigned to, the next one first."""
+    """Return the device's units, the current one first."""
     return () if device.assignment is None else (device.assignment, *device.behind)
 
 
 def has_place(device: Device) -> bool:
-    """Whether it may be drawn for one unit more."""
+    """Return True if the device may be drawn for one more unit."""
     return not device.is_dedicated and len(units_of(device)) < places(device)
 
 
 def with_unit(device: Device, unit: UnitId) -> Device:
-    """The device with one unit more, behind all others."""
+    """Return the device with one more unit, behind all others."""
     assert has_place(device), "a device takes as many units as its owner said"
     if device.assignment is None:
         return replace(device, assignment=unit)
@@ -34,7 +35,7 @@ def with_unit(device: Device, unit: UnitId) -> Device:
 
 
 def without_unit(device: Device, unit: UnitId, height: int) -> Device:
-    """The device after block `height` ended its work on one of its units; what was behind that one moves up."""
+    """Return the device after block `height` ended its work on a unit. The units behind that one move up."""
     left = tuple(other for other in units_of(device) if other != unit)
     return replace(
         device,
