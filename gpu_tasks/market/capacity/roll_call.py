@@ -88,5 +88,4 @@ def rate(operations: int, from_slot: int, slot: int) -> int:
     The owner may have known the seed since the beginning of `from_slot`. This slot is the reason for the bound of 1.2
     instead of 1.
     """
-    # The floor of five slots stops a commit whose slots are fewer than its blocks from claiming a higher rate.
     return operations // (max(COMMITS_FROM, slot - from_slot) * UNIT)

@@ -1,30 +1,30 @@
-"""Continuous inference, mined in matched races: services, units, races, what the courts are asked, money.
+"""Continuous inference, mined in matched races: services, units, races, cases, money.
 
 In reading order:
 
-* `services`: what may be bought as units, and at which prices slots offer it
-* `rules`: what a unit goes by: the numbers of the market as they were when it was posted
-* `units`: a unit: what the customer asked, who races for it, how it ended
-* `classes`: which classes of devices may race for a unit
-* `numbers`: the numbers of the market that a chain may change
-* `events`: what InferenceMarket tells the world, and why a call of it can fail
-* `money`: who gets which part of what a unit's customer locked
-* `storage`: storage, and what is read of it: services, classes, commit windows
-* `schedules`: when a unit needs the chain's attention, and when its record goes
-* `catalogue`: which services are sold, and which devices work for them from which price on
-* `sleeping`: units that nobody can serve, and what wakes them
-* `judges_left`: who of those in office stays outside a race, to judge what comes of it
+* `services`: the kinds of units on sale, and the prices at which slots offer them
+* `rules`: the rules of a unit: a copy of the market's parameters at its post
+* `units`: a unit: the customer's terms, the racers, the outcome
+* `classes`: the classes of devices that may race for a unit
+* `numbers`: the parameters of the market
+* `events`: the events and errors of InferenceMarket
+* `money`: the recipients of a customer's lock in each outcome
+* `storage`: the storage, and reads of services, classes and commit windows
+* `schedules`: the schedules of units: by height, by finality, for draws, for dropping records
+* `catalogue`: the services on sale, and the devices that offer them with their asks
+* `sleeping`: units that no slot can serve now, and the events that wake them
+* `judges_left`: the validators that stay outside a race to judge it
 * `slots`: the slots that a block can draw, read once for a service
-* `race_clocks`: how long each racer has, by a clock of its own
-* `race_results`: who wins a race, and when nobody may: the rules, nothing about money
-* `turns`: whose turn it is on a device: what ends lets the next unit begin
-* `redraws`: a place of a race that was declined, or whose racer was recalled, is drawn again
-* `settlement`: how a unit ends: one payment of all that was locked, and all that it held set free
+* `race_clocks`: the commit clock of each racer
+* `race_results`: the winner of a race, and the races without one: rules without money
+* `turns`: the next unit of a device: begun when an earlier one ends, or recalled
+* `redraws`: new draws for the place of a racer that declined or was recalled
+* `settlement`: the end of a unit: one payment of the whole lock, and the release of all holds
 * `queue`: from the queue into a race, and back
-* `intake`: how a unit begins: what is asked is checked, and all that it can ever cost is locked
-* `judging`: the cases of units: what is brought before the courts, and what comes of it
+* `intake`: the post of a unit: checks of its terms, and a lock of its greatest cost
+* `judging`: the cases of units: their subjects and their consequences
 * `race`: a race from its draw to its outcome
-* `attested_units`: attestations of units: the conditions for one, and what attaching it does
+* `attested_units`: attestations of units: their conditions and their effect
 * `inference`: the pallet InferenceMarket
-* `gpu_tasks_api`: what providers, customers and explorers ask about devices, services, units and duties
+* `gpu_tasks_api`: queries of providers, customers and explorers about devices, services, units and duties
 """

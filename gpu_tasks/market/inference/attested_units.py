@@ -1,7 +1,7 @@
-"""Attestations of units: the conditions for one, and what attaching it does, which is the reveal of its race.
+"""Attestations of units: their conditions, and their effect, which is the reveal of the race.
 
-Always: `problem` decides for authors, importers and the signed fallback alike; whether the work is right is never
-judged here; cheap checks come before the signature.
+Invariants: `problem` decides for authors, importers and the signed fallback alike. It never judges the result itself.
+Cheap checks come before the signature.
 """
 
 from gpu_tasks.batches.sum_tree import batch_root
@@ -28,7 +28,7 @@ _NO_RACE = "no such race"
 
 
 def problem(market: InferenceStorage, signed: SignedAttestation) -> str:
-    """Why this attestation may not be attached now; empty if it may."""
+    """Return the reason why this attestation may not be attached now, or "" if it may."""
     statement = signed.statement
     unit = _raced(market, statement)
     if unit is None:
@@ -49,7 +49,7 @@ def problem(market: InferenceStorage, signed: SignedAttestation) -> str:
 
 
 def lasting_problem(market: InferenceStorage, signed: SignedAttestation) -> str:
-    """Why this branch will never take this attestation; empty if it may."""
+    """Return the reason why this branch will never take this attestation, or "" if it may."""
     statement = signed.statement
     owner = market.devices.stake.stash_of(statement.provider_key)
     if owner is None:
@@ -63,7 +63,7 @@ def lasting_problem(market: InferenceStorage, signed: SignedAttestation) -> str:
 
 
 def weight(market: InferenceStorage, signed: SignedAttestation) -> Weight:
-    """The weight of attaching one that is admissible: the last of a race settles it."""
+    """Return the weight of attaching an admissible attestation. The last one of a race settles it."""
     racers = _known(market, signed).racers
     if sum(racer.commitment is not None and racer.reveal is None for racer in racers) > 1:
         return ATTACH_WEIGHT
@@ -72,7 +72,7 @@ def weight(market: InferenceStorage, signed: SignedAttestation) -> Weight:
 
 
 def attach(market: InferenceStorage, signed: SignedAttestation) -> None:
-    """Reveal what an admissible one opens."""
+    """Reveal the result of an admissible attestation."""
     statement = signed.statement
     unit = OpenUnit(statement.unit, _known(market, signed))
     racer = unit.record.racers[statement.replica]
@@ -90,7 +90,7 @@ def attach(market: InferenceStorage, signed: SignedAttestation) -> None:
 
 
 def _raced(market: InferenceStorage, statement: Attestation) -> Unit | None:
-    """The unit, if the statement is of its present race; None for any other."""
+    """Return the unit if the statement is about its current race, else None."""
     unit = market.units[statement.unit]
     if unit is None or unit.attempt != statement.attempt or statement.replica >= len(unit.racers):
         return None
@@ -136,10 +136,11 @@ def _signature_problem(market: InferenceStorage, signed: SignedAttestation) -> s
 
 
 def _totals_problem(statement: Attestation, unit: Unit) -> str:
-    """Why these cannot be the totals of the unit's result; empty if they can."""
+    """Return the reason why these cannot be the totals of the unit's result, or "" if they can."""
     totals, terms = statement.totals, unit.terms
     if totals.requests != terms.requests:
         return "another number of requests than the unit has"
     if totals.tokens_in > terms.tokens_in or totals.tokens_out > terms.tokens_max:
         return "more tokens than the unit allows"
+    # The payment goes by these totals, so the root must commit to them.
     return "" if batch_root(totals) == statement.output_root else "the root does not commit to these totals"

@@ -1,8 +1,8 @@
-"""The catalogue: which services are sold, and which devices work for them from which price on.
+"""The catalogue: the services on sale, and the devices that offer them with their asks.
 
-Always: an open service holds its owner's deposit; a closed one takes no units and is forgotten with its last, and its
-offers end in the blocks that follow; an offer holds its owner's deposit while it stands; services, and the offers of
-each and of a device, are bounded, so that a draw never looks at more.
+Invariants: an open service holds its owner's deposit. A closed one takes no units, its record is dropped with its last
+unit, and its offers end in the following blocks. An offer holds its owner's deposit. The numbers of services, and of
+offers of each service and device, are bounded, so the work of a draw is too.
 """
 
 from dataclasses import replace
@@ -34,11 +34,11 @@ from runtime.frame.pallet import ensure, known
 from runtime.frame.schedule import WeightMeter
 
 END_OFFER_WEIGHT = WEIGHTS["InferenceMarket.on_initialize end_offer"]
-"""An offer whose service is gone ends, and its deposit returns."""
+"""The weight of ending an offer of a dropped service, with the return of its deposit."""
 
 
 def create(market: InferenceStorage, owner: bytes, terms: ServiceTerms, deposit: int) -> None:
-    """Add a service, and lock its deposit."""
+    """Add a service, and hold its deposit."""
     number, count = market.next_service.get(), market.service_count.get()
     ensure(count < SERVICES_MAX, TooManyOpen)
     ensure(is_sound(terms), UnsoundTerms)
@@ -50,7 +50,7 @@ def create(market: InferenceStorage, owner: bytes, terms: ServiceTerms, deposit:
 
 
 def close(market: InferenceStorage, number: int, owner: bytes) -> None:
-    """Let no more units be posted, and return the deposit."""
+    """Close a service to new units, and return its deposit."""
     service = market.service(number)
     ensure(service.owner == owner, NotServiceOwner)
     ensure(service.is_open, UnknownService)
@@ -63,7 +63,7 @@ def close(market: InferenceStorage, number: int, owner: bytes) -> None:
 
 
 def count_units(market: InferenceStorage, number: int, change: int) -> None:
-    """Note that units of a service were posted or ended; a closed one is forgotten with its last."""
+    """Add `change` to the open units of a service. A closed service is dropped with its last unit."""
     service = market.service(number)
     left = service.open_units + change
     assert left >= 0, "no more units end than were posted"
@@ -82,7 +82,7 @@ def note_post(market: InferenceStorage, number: int, height: int) -> None:
 
 
 def offer(market: InferenceStorage, device: bytes, number: int, ask: int) -> None:
-    """Have a device work for an open service, for `ask` grains a unit or more."""
+    """Offer a device for an open service, at `ask` grains per 1,000 output tokens or more."""
     market.open_service(number)
     standing = market.offers[number, device]
     if standing is None:
@@ -90,7 +90,7 @@ def offer(market: InferenceStorage, device: bytes, number: int, ask: int) -> Non
         ensure(len(market.device_offers[device]) < OFFERS_PER_DEVICE_MAX, TooManyOpen)
         market.lock.lock(_owner(market, device), offer_hold(number, device), market.offer_deposit)
         _list(market, device, number)
-    # an ask that is changed is a new one: it counts for no unit that was recorded before
+    # A changed ask counts as a new one: it does not apply to units that were recorded earlier.
     deposit = market.offer_deposit if standing is None else standing.deposit
     market.offers[number, device] = Offer(ask, market.height, deposit)
     market.devices.stir(device)
@@ -98,13 +98,13 @@ def offer(market: InferenceStorage, device: bytes, number: int, ask: int) -> Non
 
 
 def place_offer(market: InferenceStorage, device: bytes, number: int, ask: int) -> None:
-    """Write an offer of block 0, which nobody needs to be told of; it holds no deposit."""
+    """Write an offer of the genesis block, without event and deposit."""
     market.offers[number, device] = Offer(ask, 0)
     _list(market, device, number)
 
 
 def withdraw_offer(market: InferenceStorage, device: bytes, number: int) -> None:
-    """Have a device work for a service no more, and return the offer's deposit."""
+    """End a device's offer of a service, and return the offer's deposit."""
     offer, owner = known(market.offers[number, device], UnknownService), _owner(market, device)
     del market.offers[number, device]
     left = tuple(service for service in market.device_offers[device] if service != number)
@@ -119,7 +119,7 @@ def withdraw_offer(market: InferenceStorage, device: bytes, number: int) -> None
 
 
 def end_offers(market: InferenceStorage, budget: WeightMeter) -> None:
-    """End offers of services that are gone, while the budget lasts."""
+    """End offers of dropped services, while the budget lasts."""
     gone = market.closed_services.keys()
     for number in gone:
         for device, _ in market.offers.under(number):

@@ -1,4 +1,4 @@
-"""What InferenceMarket tells the world: its events, and why a call of it can fail."""
+"""The events and errors of InferenceMarket."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class ServiceCreated:
-    """A service can be bought and offered."""
+    """A service was created: it can be bought and offered."""
 
     service: ServiceId
     owner: AccountId
@@ -24,14 +24,14 @@ class ServiceCreated:
 
 @event
 class ServiceClosed:
-    """No more units of the service may be posted."""
+    """A service was closed. No more units of it may be posted."""
 
     service: ServiceId
 
 
 @event
 class Offered:
-    """A device works for a service from this price on."""
+    """A device offered a service at this price or more."""
 
     service: ServiceId
     device: DeviceId
@@ -40,7 +40,7 @@ class Offered:
 
 @event
 class OfferWithdrawn:
-    """A device works for a service no more."""
+    """A device withdrew its offer of a service."""
 
     service: ServiceId
     device: DeviceId
@@ -48,7 +48,7 @@ class OfferWithdrawn:
 
 @event
 class UnitPosted:
-    """A customer locked money for a unit; it waits for a draw."""
+    """A customer locked money for a unit, which waits for a draw."""
 
     unit: UnitId
     service: ServiceId
@@ -90,7 +90,7 @@ class ResultRevealed:
 
 @event
 class RaceDeclined:
-    """A racer could not open the input."""
+    """A racer declined because it could not open the input."""
 
     unit: UnitId
     provider: AccountId
@@ -98,7 +98,7 @@ class RaceDeclined:
 
 @event
 class PlaceRefilled:
-    """A racer was drawn for the place of another that declined, or was recalled; the others race on."""
+    """A racer was drawn for the place of a declined or recalled one. The other racers continue."""
 
     unit: UnitId
     attempt: U32
@@ -108,7 +108,7 @@ class PlaceRefilled:
 
 @event
 class RacerRecalled:
-    """A racer that had not begun races no more: its device failed a unit before. It stands for nothing."""
+    """A racer that had not begun left the race, because its device failed an earlier unit. It is liable for nothing."""
 
     unit: UnitId
     attempt: U32
@@ -117,7 +117,7 @@ class RacerRecalled:
 
 @event
 class RaceMissed:
-    """A racer did not commit within the window, or did not open its commitment; `amount` of its collateral burned."""
+    """A racer missed its commit window or did not open its commitment. `amount` of its collateral burned."""
 
     unit: UnitId
     provider: AccountId
@@ -126,7 +126,7 @@ class RaceMissed:
 
 @event
 class UnitRequeued:
-    """A race ended without a result; the unit waits for another draw."""
+    """A race ended without a result. The unit waits for another draw."""
 
     unit: UnitId
     recorded_at: BlockNumber
@@ -134,14 +134,14 @@ class UnitRequeued:
 
 @event
 class UnitDisputed:
-    """The race is not decided by what was revealed; the case of the unit's id will decide it."""
+    """The reveals did not decide the race. The case of the unit's id will decide it."""
 
     unit: UnitId
 
 
 @event
 class ProviderSlashed:
-    """A case found a racer at fault: `amount` of its collateral is gone, and its device pauses."""
+    """A case found a racer at fault: it lost `amount` of its collateral, and its device paused."""
 
     unit: UnitId
     provider: AccountId
@@ -152,7 +152,7 @@ class ProviderSlashed:
 
 @event
 class ResultRefuted:
-    """An audit found a result wrong that was paid for; its customer has the price back."""
+    """An audit refuted a paid result. The customer has the price back."""
 
     unit: UnitId
     output_root: Hash
@@ -160,7 +160,7 @@ class ResultRefuted:
 
 @event
 class UnitSettled:
-    """A result was paid for. `paid` is all that the customer paid; the rest of its lock came back."""
+    """A result was paid for. `paid` is all that the customer paid. The rest of its lock came back."""
 
     unit: UnitId
     output_root: Hash
@@ -173,7 +173,7 @@ class UnitSettled:
 
 @event
 class UnitRefunded:
-    """A unit ended without a result. `lost` is what the customer did not get back, to the fire or to judges."""
+    """A unit ended without a result. `lost` is the part of the customer's money that burned or went to judges."""
 
     unit: UnitId
     refund: Refund
@@ -193,15 +193,15 @@ class UnknownService(DispatchError):
 
 
 class UnsoundTerms(DispatchError):
-    """The terms break a limit: of prices, racers, tokens, or times."""
+    """The terms break a limit of prices, racers, tokens or times."""
 
 
 class NotServiceOwner(DispatchError):
-    """The service belongs to somebody else."""
+    """The service belongs to another account."""
 
 
 class TooManyOpen(DispatchError):
-    """The market holds as many services, offers or open units as it may."""
+    """The market is full: it has the maximum number of services, offers or open units."""
 
 
 class UnknownUnit(DispatchError):
@@ -213,7 +213,7 @@ class NotCustomer(DispatchError):
 
 
 class NotQueued(DispatchError):
-    """The unit has been drawn; it cannot be cancelled any more."""
+    """The unit has been drawn, so it can no longer be cancelled."""
 
 
 class NotAssigned(DispatchError):
@@ -221,15 +221,15 @@ class NotAssigned(DispatchError):
 
 
 class WindowClosed(DispatchError):
-    """It is too early or too late for this."""
+    """This call comes before or after its window."""
 
 
 class AlreadyDone(DispatchError):
-    """The signer has done this before."""
+    """The signer has already done this."""
 
 
 class WrongOpening(DispatchError):
-    """This does not open the commitment."""
+    """The result and the salt do not open the commitment."""
 
 
 class StaleSealing(DispatchError):
@@ -237,8 +237,11 @@ class StaleSealing(DispatchError):
 
 
 class TooFewJudges(DispatchError):
-    """Too few in office may judge what comes of the unit, its customer apart, or can pay for a seat at its price."""
+    """Too few validators of the active set may judge the unit, or can pay for a seat at its price.
+
+    The customer itself does not count.
+    """
 
 
 class MarketBusy(DispatchError):
-    """The draws that this block has taken in leave no room for these units: post them again, or with a tip."""
+    """The draws admitted in this block leave no room for these units. Post them again, or with a tip."""

@@ -1,4 +1,4 @@
-"""`GpuTasksApi`: what providers, customers and explorers ask about devices, services, units and duties."""
+"""`GpuTasksApi`: queries of providers, customers and explorers about devices, services, units and duties."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,50 +30,50 @@ from runtime.pallets.system import System
 
 READERS_MAX = 128
 SERVICES_LISTED_MAX = SERVICES_MAX + UNITS_OPEN_MAX
-"""Those that are open, and those that were closed and wait for the last of their units."""
+"""Open services, and closed ones that wait for the end of their last units."""
 DEVICES_MAX = 1_024
 OFFERS_SHOWN_MAX = 1_024
-"""Of the devices in one answer together: 16,000 took 138 ms of the process that answers everybody."""
+"""The most offers of all devices in one answer: 16,000 took 138 ms of the process that serves all queries."""
 
 
 @struct
 class UnitStatus:
-    """A unit, and what its clocks say now. Heights are 0 where a clock does not run."""
+    """A unit with its clocks. Heights are 0 where a clock does not run."""
 
     unit: Unit
     case: CourtCase | None
-    """The case about it, while there is one; its clocks are what `CourtsApi_case` says."""
+    """The unit's open case. `CourtsApi_case` returns the clocks of the case."""
     commits_until: BlockNumber
-    """When the last of its racers has no time left; 0 while one of them has not turned to it."""
+    """The last block in which any racer may commit, or 0 while one of them has not begun the unit."""
     reveals_from: BlockNumber
     reveals_until: BlockNumber
 
 
 @struct
 class DutyStatus:
-    """A race that a provider was drawn for, with the unit that it is about."""
+    """A race that a provider was drawn for, with its unit."""
 
     id: UnitId
     status: UnitStatus
     before: U8
-    """How many units its device has before this one."""
+    """The number of units that its device has before this one."""
     commits_until: BlockNumber
-    """The provider's own last block to commit in; 0 while its clock does not run."""
+    """The provider's own last block to commit, or 0 while its clock does not run."""
 
 
 @struct
 class DeviceStatus:
-    """A device and what it works for."""
+    """A device and its offers."""
 
     id: DeviceId
     device: Device
     offers: Annotated[tuple[tuple[ServiceId, Offer], ...], Bounded(OFFERS_PER_DEVICE_MAX)]
-    """By ascending service; those of a service that is gone end in the blocks that follow."""
+    """Ascending by service. Offers of a dropped service end in the following blocks."""
 
 
 @struct
 class InputReader:
-    """Somebody who may race or judge, and the key to seal the input's content key to."""
+    """An account that may race or judge, with the key for sealing an input's content key to it."""
 
     stash: AccountId
     seal_key: PublicKey
@@ -82,7 +82,7 @@ class InputReader:
 
 @struct
 class Quote:
-    """What a unit would cost: what is locked now, and what can be spent of it at most."""
+    """The costs of a unit: the grains locked now, the grains prepaid, and the greatest cost."""
 
     locked: Balance
     prepaid: Balance
@@ -91,22 +91,22 @@ class Quote:
 
 @struct
 class CapacityStatus:
-    """What stands of a device at roll calls. Rates are thousand millions of operations a slot."""
+    """A device's proof at roll calls. Rates are 10^9 operations a slot."""
 
     enrolled: Enrolment | None
     proven: U64
     rate_min: U64
-    """Of its class."""
+    """The least rate of its class."""
     has_proven: bool
-    """Whether it may be given work, as far as roll calls go."""
+    """True if it may get work as far as roll calls decide."""
     called: RollCall | None
     """The newest roll call."""
     proof: CapacityProof | None
-    """What the device has shown at it."""
+    """The device's proof at that roll call."""
     rows: Annotated[tuple[U32, ...], Bounded(ROWS_DRAWN)]
-    """Those that are drawn of what it committed to, once they are."""
+    """The drawn rows of its proof, once they are drawn."""
     inspectors: Annotated[tuple[AccountId, ...], Bounded(INSPECTORS)]
-    """Who looks at them, once they are drawn."""
+    """The inspectors of these rows, once they are drawn."""
 
 
 class GpuTasksApi(RuntimeApi, version=1):
@@ -114,13 +114,16 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def unit(self, unit: UnitId) -> UnitStatus | None:
-        """A unit, open or ended not long ago."""
+        """Return a unit that is open or ended recently, or None."""
         record = self.bound[InferenceMarket].units[unit]
         return None if record is None else self._status(unit, record)
 
     @query
     def duties(self, stash: AccountId) -> Annotated[tuple[DutyStatus, ...], Bounded(UNITS_OPEN_MAX)]:
-        """The races that a provider was drawn for, by ascending unit; what it judges, `CourtsApi_seats` says."""
+        """Return the races that a provider was drawn for, by ascending unit.
+
+        `CourtsApi_seats` returns its duties as judge.
+        """
         market = self.bound[InferenceMarket]
         found = []
         for unit_id, _ in sorted(market.duties.under(stash)):
@@ -131,25 +134,25 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def services(self) -> Annotated[tuple[tuple[ServiceId, Service], ...], Bounded(SERVICES_LISTED_MAX)]:
-        """Every service, by number."""
+        """Return every service, by number."""
         numbered = sorted(self.bound[InferenceMarket].services.items())
         return tuple((number, service) for number, service in numbered if service is not None)
 
     @query
     def devices(self) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_MAX)]:
-        """The device table, by ascending owner and device; only the first of very many devices or offers."""
+        """Return the devices by ascending owner and device, cut off at the limits of devices and offers."""
         first = self._table()[:DEVICES_MAX]
         offers = accumulate(device.offers for _, device in first)
         return self._shown([row for row, together in zip(first, offers, strict=True) if together <= OFFERS_SHOWN_MAX])
 
     @query
     def devices_of(self, owner: AccountId) -> Annotated[tuple[DeviceStatus, ...], Bounded(DEVICES_PER_PROVIDER_MAX)]:
-        """The devices of one provider, whatever the table has no room for."""
+        """Return the devices of one provider, including those that the `devices` answer cuts off."""
         return self._shown([(key, device) for key, device in self._table() if device.owner == owner])
 
     @query
     def capacity(self, device: DeviceId) -> CapacityStatus | None:
-        """What stands of a device at roll calls; None for no device."""
+        """Return a device's proof at roll calls, or None for an unknown device."""
         record, capacity = self.bound[Devices].devices[device], self.bound[Capacity]
         if record is None:
             return None
@@ -167,34 +170,38 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def provider(self, stash: AccountId) -> Provider | None:
-        """How to reach a provider."""
+        """Return the public data of a provider, or None."""
         return self.bound[Devices].providers[stash]
 
     @query
     def provider_stash(self, provider_key: AccountId) -> AccountId | None:
-        """The stash that a provider key works for."""
+        """Return the stash of a provider key, or None."""
         return self.bound[TrustStake].stash_of(provider_key)
 
     @query
     def readers(self, service: ServiceId) -> Annotated[tuple[InputReader, ...], Bounded(READERS_MAX)]:
-        """Whom to seal an input to: who is in office or elected next and may judge, then who offers it; at most 128."""
+        """Return the accounts to seal an input to: possible judges first, then owners of offering devices, at most 128.
+
+        Possible judges are eligible members of the current and of the next active set.
+        """
         market, devices = self.bound[InferenceMarket], self.bound[Devices]
         judges = to_seal_to(devices)
         offering = (devices.devices[key] for key, _ in market.offers.under(service))
         racers = sorted(device.owner for device in offering if device is not None)
         found: list[InputReader] = []
         for stash in dict.fromkeys((*judges, *racers)):
-            if len(found) == READERS_MAX:  # whoever proves the answer proves all that was looked at
+            # A client may ask for a proof of the answer, which then covers every value that was read.
+            if len(found) == READERS_MAX:
                 break
             found.extend(self._reader(stash))
         return tuple(found)
 
     @query
     def judging_readers(self) -> Annotated[tuple[InputReader, ...], Bounded(VALIDATORS_MAX)]:
-        """Those in office or elected next who may judge: each must have a box in inputs sealed since its `key_since`.
+        """Return the possible judges, to each of whom inputs sealed since its `key_since` must have a box.
 
-        Who was none at that time is not asked for, so that nobody who joins later makes an honest input a bad one. Nor
-        is who is elected next, where `readers` has no room for both sets.
+        An input need not have a box for a judge that joined after its sealing. So no later arrival turns an honest
+        input into a bad one. If `readers` has no room for both active sets, the next one is left out.
         """
         stake, devices = self.bound[TrustStake], self.bound[Devices]
         judges = to_seal_to(devices)
@@ -205,7 +212,7 @@ class GpuTasksApi(RuntimeApi, version=1):
 
     @query
     def quote(self, service: ServiceId, price_max: Balance, racers: U8, requests: U32) -> Quote | None:
-        """What one unit of so many requests at these terms locks and costs."""
+        """Return the amounts that one unit of these terms locks and costs, or None for an unknown service."""
         market = self.bound[InferenceMarket]
         sold = market.services[service]
         if sold is None:
@@ -218,22 +225,22 @@ class GpuTasksApi(RuntimeApi, version=1):
         )
 
     def _reader(self, stash: bytes) -> Iterator[InputReader]:
-        """Nobody, for who has no provider key or is no candidate."""
+        """Yield the reader, or nothing if the stash has no provider record or is no candidate."""
         judge = judge_of(self.bound[Devices], stash)
         if judge is not None:
             yield InputReader(stash, judge.seal_key, judge.key_since)
 
     def _table(self) -> list[tuple[bytes, Device]]:
-        """Every device, by ascending owner and device."""
+        """Return every device, by ascending owner and device."""
         table = [(key, device) for key, device in self.bound[Devices].devices.items() if device]
         return sorted(table, key=lambda row: (row[1].owner, row[0]))
 
     def _shown(self, table: list[tuple[bytes, Device]]) -> tuple[DeviceStatus, ...]:
-        # of these devices alone: all offers of a market with 16,000 took 170 ms, whoever was asked about
+        # Only the offers of these devices are read: reading all of a market with 16,000 took 170 ms for any query.
         return tuple(DeviceStatus(key, device, self._offers(key)) for key, device in table)
 
     def _offers(self, device: bytes) -> tuple[tuple[int, Offer], ...]:
-        """A device's offers, by service."""
+        """Return a device's offers, by service."""
         market = self.bound[InferenceMarket]
         found = ((service, market.offers[service, device]) for service in sorted(market.device_offers[device]))
         return tuple((service, offer) for service, offer in found if offer is not None)
@@ -250,7 +257,7 @@ class GpuTasksApi(RuntimeApi, version=1):
         return DutyStatus(unit_id, status, units.index(unit_id) if unit_id in units else 0, until or 0)
 
     def _status(self, unit_id: bytes, unit: Unit) -> UnitStatus:
-        """The clocks as the next block will see them, if it refers to no newer final block."""
+        """Return the unit with its clocks, as the next block finds them if it refers to no newer final block."""
         market, case = self.bound[InferenceMarket], self.bound[Courts].cases[unit_id]
         if unit.state is not UnitState.RACING or unit.round is None:
             return UnitStatus(unit, case, 0, 0, 0)

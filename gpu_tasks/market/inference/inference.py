@@ -1,13 +1,16 @@
-"""InferenceMarket: continuous inference, mined in matched races.
+"""The pallet InferenceMarket: continuous inference, mined in matched races.
 
-A customer posts units; the beacon draws bonded devices of distinct owners for each; they commit,
-then reveal; the earliest right result is paid. This module is the pallet: calls and hook. The modules that carry them
-out work on its storage base: the catalogue of what is sold, and a unit's life, which begins with posting and goes
-through queueing, racing and, in a dispute, the courts to its ending.
+A customer posts units. The beacon draws bonded devices of distinct owners for each. They commit, then reveal, and the
+earliest right result is paid. This module has the calls and the hook. Other modules carry them out on the storage: the
+catalogue of services, and the life of a unit from intake through queue, race and, in a dispute, the courts to
+settlement.
 
-Always: `units[u]` and the locks agree: for the case `u` an open unit holds `escrow + bond` of its customer's as
-UNIT_MONEY, and its record `deposit` as UNIT_DEPOSIT for as long as it is there; every open unit is on the agenda, or
-has a case before the courts, so every state ends by itself; the hook is bounded by work, whatever there is.
+Invariants:
+
+* `units[u]` and the holds agree: for the case `u`, an open unit holds `escrow + bond` of its customer as UNIT_MONEY.
+  Its record holds `deposit` as UNIT_DEPOSIT while it exists.
+* Every open unit is on a schedule or has a case before the courts, so every state ends by itself.
+* The work of the hook is bounded, however much there is.
 """
 
 from collections.abc import Sequence
@@ -76,11 +79,11 @@ from runtime.pallets.staking.stakers import VALIDATORS_MAX
 UNITS_PER_POST_MAX = 32
 
 DRAW_BUDGET = work(microseconds=160_000)
-"""For draws in one block: half is for units that are posted (`posting.ADMITTED_MAX`)."""
+"""The weight for draws in one block. Half of it is for newly posted units (`intake.ADMITTED_MAX`)."""
 WAKE_BUDGET = work(microseconds=40_000)
-"""What the draws of all units that one block wakes may come to: a quarter of `DRAW_BUDGET`."""
+"""The most weight of the draws of all units that one block wakes: a quarter of `DRAW_BUDGET`."""
 TENDING_BUDGET = work(microseconds=8_000)
-"""For slots that changed, and as much for those of owners who came back, offers of services that are gone, recalls."""
+"""The weight for each of: changed slots, slots of returning owners, offers of dropped services, recalls."""
 RESERVED_BUDGETS = (
     HEIGHT_BUDGET,
     FINAL_BUDGET,
@@ -92,7 +95,7 @@ RESERVED_BUDGETS = (
     EXPIRY_BUDGET,
     ATTESTATIONS_MAX,
 )
-"""What the block's work may come to besides draws: deadlines come first, and attestations open what was committed."""
+"""The most weight of a block besides draws. Deadlines come first, and attestations open commitments."""
 
 NewUnits = Annotated[tuple[UnitTerms, ...], Bounded(UNITS_PER_POST_MAX)]
 
@@ -125,26 +128,26 @@ class InferenceMarket(InferenceStorage, index=10):
 
     @call(index=0, weight=WEIGHTS["InferenceMarket.create_service"])
     def create_service(self, origin: Signed, terms: ServiceTerms) -> None:
-        """Offer a new kind of unit; a deposit is locked until the service is closed."""
+        """Create a service. A deposit is held until you close it."""
         catalogue.create(self, origin.account, terms, self.service_deposit)
 
     @call(index=1, weight=WEIGHTS["InferenceMarket.close_service"])
     def close_service(self, origin: Signed, service: ServiceId) -> None:
-        """Let no more units be posted, and take the deposit back; open units go on."""
+        """Close your service to new units, and take the deposit back. Open units continue."""
         catalogue.close(self, service, origin.account)
 
     @call(index=2, weight=WEIGHTS["InferenceMarket.offer"])
     def offer(self, origin: Signed, device: DeviceId, service: ServiceId, ask: CompactBalance) -> None:
-        """Have a device work for a service, for `ask` grains a unit or more; a deposit of its owner's is locked.
+        """Offer your device for a service, at `ask` grains per 1,000 output tokens or more.
 
-        The stash signs, or its provider key.
+        The call holds a deposit of the device's owner. The signer is the stash or its provider key.
         """
         self.devices.owned(device, self.devices.operator(origin.account))
         catalogue.offer(self, device, service, ask)
 
     @call(index=3, weight=WEIGHTS["InferenceMarket.withdraw_offer"])
     def withdraw_offer(self, origin: Signed, device: DeviceId, service: ServiceId) -> None:
-        """Have a device work for a service no more, and take the deposit back; what is assigned stays."""
+        """Withdraw your device's offer, and take the deposit back. Assigned units stay. Stash or provider key sign."""
         self.devices.owned(device, self.devices.operator(origin.account))
         catalogue.withdraw_offer(self, device, service)
 
@@ -152,99 +155,102 @@ class InferenceMarket(InferenceStorage, index=10):
 
     @call(index=4, weight=_post_weight)
     def post(self, origin: Signed, service: ServiceId, units: NewUnits) -> PostDispatch:
-        """Ask for units: locks price, premium, bond and deposit of each, and prepays the duty calls it causes.
+        """Post units of a service: lock price, premium, bond and deposit of each, and prepay its duty calls.
 
-        Where two or more race it also locks what a witness is paid, or the pair of judges that looks at a lone answer.
-
-        Its weight is that of a look at 128 in office; the fee for those that it need not look at comes back.
+        With two or more racers, the call also locks the payment of a witness, or of the pair that judges a lone answer.
+        The declared weight covers a look at 128 validators. The fee for validators that the call need not look at comes
+        back.
         """
         looks = intake.post(self, origin.account, service, units)
         return PostDispatch(actual_weight=post_weight(units, looks))
 
     @call(index=5, weight=WEIGHTS["InferenceMarket.cancel"])
     def cancel(self, origin: Signed, unit: UnitId) -> None:
-        """Take back a unit that waits for its draw; 10 % of its bond burns."""
+        """Cancel a unit that waits for its draw. A part of its bond burns: `cancel_burn`, 10 % by default."""
         found = self.open_unit(unit)
         ensure(found.record.customer == origin.account, ev.NotCustomer)
         ensure(found.record.state is UnitState.QUEUED, ev.NotQueued)
         settlement.refund(self, found, Refund.CANCELLED)
 
-    # ------------------------------------------------- duty calls: signed by the provider key, free when they succeed
+    # ------------------------------------------------ duty calls: signed by the provider key, free if they succeed
 
     @call(index=6, weight=WEIGHTS["InferenceMarket.commit_result"] + BEGIN_WEIGHT)
     def commit_result(self, origin: Signed, unit: UnitId, attempt: U32, commitment: Hash) -> PostDispatch:
-        """Commit to a result of a race (commitments.result_commitment)."""
+        """Commit to a result of a race (`units.result_commitment`). Free if it succeeds."""
         race.commit(self, self._raced(unit, attempt), self.devices.operator(origin.account), commitment)
         return FREE
 
     @call(index=7, weight=WEIGHTS["InferenceMarket.decline"] + BEGIN_WEIGHT)
     def decline(self, origin: Signed, unit: UnitId, attempt: U32) -> PostDispatch:
-        """Say that the input cannot be opened: it costs as much as a miss if a committee finds it good."""
+        """Decline a unit whose input cannot be opened. If a committee finds the input good, you pay a penalty."""
         race.decline(self, self._raced(unit, attempt), self.devices.operator(origin.account))
         return FREE
 
-    # ------------------------------------------------------ a handler of cases: what the courts ask of who brings them
+    # ---------------------------------------------------------------- a handler of cases: the interface to the courts
 
     def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
-        """Pay the shares out of what a racer holds for the unit."""
+        """Pay the shares out of a racer's collateral for the unit."""
         judging.charge_party(self, case, party, shares)
 
     def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
-        """Pay the shares out of what the customer holds for the unit."""
+        """Pay the shares out of the customer's lock for the unit."""
         judging.charge_customer(self, case, shares)
 
     def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
-        """A case about a unit is over."""
+        """Carry out the ruling of a unit's case."""
         judging.carry_out(self, case, ruling)
 
-    # ------------------------------------- a handler of disputes about batches: what LeafDisputes tells who brings them
+    # ------------------------------------------------- a handler of disputes about batches: the interface to
+    # LeafDisputes
 
     def judge_leaf(self, unit: bytes, claims: Sequence[tuple[bytes, bytes]]) -> None:
-        """The leaf in which answers differ goes before the courts."""
+        """Open a case about the first leaf in which answers differ."""
         judging.judge_leaf(self, unit, claims)
 
     def let_fall(self, unit: bytes, roots: Sequence[bytes]) -> None:
-        """The trees of these answers were withheld."""
+        """Punish the racers whose trees were withheld."""
         judging.let_fall(self, unit, roots)
 
     def agree(self, unit: bytes, root: bytes | None) -> None:
-        """One answer is left, or none."""
+        """Settle with the one remaining answer, or requeue the unit if there is none."""
         judging.agree(self, unit, root)
 
-    # -------------------------------------------------------- a work source: what attestations and nodes ask of markets
+    # ----------------------------------------------------------- a work source: the interface to attestations and nodes
 
     def attestation_problem(self, signed: SignedAttestation) -> str:
-        """Why an attestation of a unit may not be attached now; empty if it may."""
+        """Return the reason why an attestation of a unit may not be attached now, or "" if it may."""
         return attested_units.problem(self, signed)
 
     def lasting_problem(self, signed: SignedAttestation) -> str:
-        """Why this branch will never take an attestation of a unit; empty if it may."""
+        """Return the reason why this branch will never take an attestation of a unit, or "" if it may."""
         return attested_units.lasting_problem(self, signed)
 
     def is_overtaken(self, signed: SignedAttestation) -> bool:
-        """Return False: a race is over before the pool forgets by age, and another branch may want it again."""
+        """Return False: the pool drops by age after the race is over, and another branch may still want it."""
         return False
 
     def attaching_weight(self, signed: SignedAttestation) -> Weight:
-        """The weight of a reveal: the last of a race settles it."""
+        """Return the weight of a reveal. The last one of a race settles it."""
         return attested_units.weight(self, signed)
 
     def attach_work(self, signed: SignedAttestation) -> None:
-        """Reveal what an admissible attestation opens."""
+        """Reveal the result of an admissible attestation."""
         attested_units.attach(self, signed)
 
     # ------------------------------------------------------------------------------------------------------- hooks
 
     def on_initialize(self) -> Weight:
-        """Call every unit that is due: closes, reveals, verdicts, refunds; then draw and wake, each in its share."""
+        """Step every due unit: closes, reveals, refunds. Then draw, wake and drop, each within its budget."""
         heights, final, draws = WeightMeter(HEIGHT_BUDGET), WeightMeter(FINAL_BUDGET), WeightMeter(self._for_draws())
         stirs, comers, ends = WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET), WeightMeter(TENDING_BUDGET)
         expiries, recalls = WeightMeter(EXPIRY_BUDGET), WeightMeter(TENDING_BUDGET)
         begun = self.begun.count
-        turns.recall(self, recalls)  # of blocks before: what is recalled here is called in the next one
+        # Recalls of earlier blocks: a unit recalled here takes its step in the next block.
+        turns.recall(self, recalls)
         for unit_id in schedules.due(self, heights, final):
             self._step(unit_id)
-        queue.draw(self, draws)  # after the races above have freed their slots
+        # The races above have freed their slots by now.
+        queue.draw(self, draws)
         queue.stir(self, stirs)
         queue.welcome(self, comers)
         sleepers.step(self, comers)
@@ -258,7 +264,7 @@ class InferenceMarket(InferenceStorage, index=10):
         return spent
 
     def _for_draws(self) -> Weight:
-        """What is left for draws: where an era turns and many stand for election, they wait a block."""
+        """Return the weight left for draws. At an era's turn with many candidates, draws may wait a block."""
         reserved = sum(kind.ref_time for kind in RESERVED_BUDGETS)
         return Weight(min(DRAW_BUDGET.ref_time, max(0, self.context.mandatory_left - reserved)), 0)
 
@@ -272,7 +278,7 @@ class InferenceMarket(InferenceStorage, index=10):
             race.step(self, unit)
 
     def hold_end(self, hold: Hold) -> HoldEnd:
-        """The deposit of a record: the agenda knows the block once nobody stands for the unit any more."""
+        """Return the end of a record's deposit hold: its scheduled block, or blocks from the release of its racers."""
         unit = self.units[hold.case] if hold.reason is UNIT_DEPOSIT else None
         if unit is None:
             return HoldEnd()
@@ -280,9 +286,10 @@ class InferenceMarket(InferenceStorage, index=10):
         return HoldEnd(block=height) if height else HoldEnd(stays=unit.rules.keep_blocks)
 
     def genesis(self, config: dict[str, Any]) -> None:
-        """The first services and offers.
+        """Create the first services and offers.
 
-        `{"services": [{"owner", "name", "workload", "model", ...}], "offers": [{"service", "device", "ask"}]}`.
+        `{"services": [{"owner", "name", "workload", "model", ...}], "offers": [{"service", "device", "ask"}]}`. Raise
+        ValueError for an unknown device or service.
         """
         for given in config.get("services", []):
             catalogue.create(self, account_from_text(given["owner"]), terms_from_json(given), deposit=0)

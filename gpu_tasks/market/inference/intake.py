@@ -1,7 +1,7 @@
-"""How a unit begins: what its customer asks is checked, and all that it can ever cost is locked.
+"""The post of a unit: checks of its terms, and a lock of its greatest cost.
 
-Always: every grain that an outcome can pay is held from here on, so no end can fail for want of money; a block takes in
-no more units than half of what one block may spend on draws is enough for, so those that are in are drawn in time.
+Invariants: every grain that an outcome can pay is held from here on, so no end can fail for lack of money. The draws of
+all units that a block admits fit into half of one block's draw budget, so admitted units are drawn in time.
 """
 
 from dataclasses import dataclass
@@ -40,13 +40,13 @@ from runtime.frame.weights import work
 from runtime.pallets.balances import Withdraw
 
 ADMITTED_MAX = work(microseconds=80_000)
-"""What the draws of all units that one block takes in may come to: half of `DRAW_BUDGET`."""
+"""The most weight of the draws of all units that one block admits: half of `DRAW_BUDGET`."""
 
 
 def post_weight(units: tuple[UnitTerms, ...], looks: int) -> Weight:
-    """Of a post that looks at so many in office, with the draws that its units will cause.
+    """Return the weight of a post that reads `looks` validators, with the draws that its units will cause.
 
-    Without looking for slots: that is bounded by `ADMITTED_MAX`.
+    It excludes the search for slots, which `ADMITTED_MAX` bounds.
     """
     weight = WEIGHTS["InferenceMarket.post"] + times(len(units), WEIGHTS["InferenceMarket.post unit"])
     weight += times(looks, LOOK_WEIGHT)
@@ -57,24 +57,25 @@ def post_weight(units: tuple[UnitTerms, ...], looks: int) -> Weight:
 
 @dataclass(frozen=True, slots=True)
 class UnitCosts:
-    """What a unit goes by from its post on, and what that costs its customer at most."""
+    """The rules of a unit from its post on, and its greatest cost to the customer, in grains."""
 
     rules: UnitRules
     leaf_audit_ppm: int
     escrow: int
     prepaid: int
-    """For its duty calls; burned."""
+    """The burned prepayment of the unit's duty calls."""
 
 
 def post(market: InferenceStorage, customer: bytes, service: int, units: tuple[UnitTerms, ...]) -> int:
-    """Put units of a service into the queue, each with its money; how many in office it looked at for that."""
-    # a post of nothing would still be charged to the block's draws, and pay for nothing
+    """Queue units of a service, each with its money. Return the validators read in the search for judges."""
+    # An empty post would be charged to the block's draws and pay nothing for it.
     ensure(bool(units), UnsoundTerms)
     sold = market.open_service(service).terms
     ensure(market.open_unit_count.get() + len(units) <= UNITS_OPEN_MAX, TooManyOpen)
     for terms in units:
         _check(market, sold, terms)
-    oldest = min(terms.sealed_at for terms in units)  # who can judge this input can judge all
+    # A judge of the earliest sealed input can judge all of them: its key is old enough for each.
+    oldest = min(terms.sealed_at for terms in units)
     dearest = max(terms.price_max for terms in units)
     seat = money.judge_seat(market.rules(), dearest) + market.balances.existential_deposit
     judges = find_judges(market.devices, customer, oldest, seat)
@@ -87,7 +88,7 @@ def post(market: InferenceStorage, customer: bytes, service: int, units: tuple[U
 
 
 def costs(market: InferenceStorage, price_max: int, racers: int, requests: int) -> UnitCosts:
-    """What a unit that is posted now goes by, and what its customer locks and prepays for it."""
+    """Return the rules of a unit that is posted now, with the amounts that its customer locks and prepays."""
     rules, rate, calls = market.rules(), 0, money.duty_calls(racers)
     escrow = money.escrow(rules, price_max, racers)
     if _is_leaf_checked(market, requests):
@@ -97,7 +98,7 @@ def costs(market: InferenceStorage, price_max: int, racers: int, requests: int) 
 
 
 def _admit(market: InferenceStorage, service: int, units: tuple[UnitTerms, ...]) -> None:
-    """MarketBusy unless what drawing the units may take has room among what this block took in before."""
+    """Raise MarketBusy unless the most weight of these draws fits beside the earlier posts of this block."""
     height, offers, before = market.height, market.offer_count[service], market.admitted_draws.get()
     total = before.weight if before.height == height else Weight(0, 0)
     if market.service(service).last_post != height:
@@ -105,15 +106,17 @@ def _admit(market: InferenceStorage, service: int, units: tuple[UnitTerms, ...])
         total += reading_weight(offers)
     for terms in units:
         total += draw_weight(offers, terms.racers)
-    # bounded where they come in: a queue of draws that grew by more than a block can do would stop everybody's
+    # The limit applies at admission: a backlog of draws that grows faster than blocks can work it off would stop all
+    # draws.
     ensure(total.fits(ADMITTED_MAX), MarketBusy)
     market.admitted_draws.set(AdmittedDraws(height, total))
 
 
 def _check(market: InferenceStorage, sold: ServiceTerms, terms: UnitTerms) -> None:
-    """UnsoundTerms or StaleSealing unless the service sells such units now."""
+    """Raise UnsoundTerms or StaleSealing unless the service sells such units now."""
     ensure(1 <= terms.racers <= RACERS_MAX and 1 <= terms.requests <= REQUESTS_MAX, UnsoundTerms)
-    # a token for each at least: what is drawn of a batch to be looked at goes by what it allows
+    # At least one token a request: the floor of leaf weights depends on it, and without it lies would pay
+    # (docs/batches.md).
     ensure(terms.requests <= terms.tokens_max <= terms.requests * sold.tokens_max, UnsoundTerms)
     work = work_of(sold.input_share, terms.tokens_in, terms.tokens_max)
     least, most = price_of(sold.price_min, work), min(price_of(sold.price_max, work), PRICE_MAX)
@@ -148,15 +151,15 @@ def _post(market: InferenceStorage, customer: bytes, service: int, terms: UnitTe
 
 
 def _is_leaf_checked(market: InferenceStorage, requests: int) -> bool:
-    """Whether a batch of so many is checked by its leaves.
+    """Return True if a batch of this size is checked by its leaves.
 
-    In a small set none is: an auditor there leaves nobody to judge between it and who answered.
+    In a small set no batch is: the auditor would leave no judge between itself and the answerer.
     """
     return market.leaf_checks.is_checked(requests) and len(in_office(market.devices)) >= SMALL_SET
 
 
 def _prepay(market: InferenceStorage, customer: bytes, amount: int) -> None:
-    """Burn what the unit's duty calls would have cost; those who do the duties pay nothing."""
+    """Burn the cost of the unit's duty calls in advance, so that providers and judges pay nothing for duties."""
     market.balances.debit(customer, amount)
     market.balances.retire(amount)
     market.emit(Withdraw(customer, amount))

@@ -1,9 +1,12 @@
-"""Who of those in office stays outside a race, to judge what comes of it, and whether they can pay for their seats.
+"""The validators that stay outside a race to judge it, and their ability to pay for seats.
 
-Always: a unit is drawn, and a place of its race filled, only if `judges_needed` of those in office who may judge it
-neither race, nor declined it, nor are its customer; in sets that are not small these hold a third of the stake in
-office at most; and those of two thirds of the stake of those who may judge it have what a seat takes at its price; a
-case looks again when it opens, for nobody knows now what is spent by then.
+Invariants:
+
+* A unit is drawn, and a place of its race filled, only if `judges_needed` eligible judges of the active set stay
+  outside. They neither race, nor declined the unit, nor are its customer.
+* Except in small sets, racers, decliners and customer together hold at most a third of the active set's stake.
+* Judges with two thirds of the eligible stake have the grains that a seat takes at the unit's price. A case checks this
+  again when it opens, because judges may have spent their grains by then.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,36 +19,37 @@ from runtime.encoding.types import Weight
 from runtime.frame.weights import work
 
 LEFT_MIN = 3
-"""A committee, and a court, if nobody else may sit."""
+"""The judges of a committee. They also suffice for a court if no other validator may sit."""
 LEFT_MIN_SMALL = 2
-"""Two who agree decide; in a small set there is no court."""
+"""Two agreeing judges decide. A small set has no court."""
 SMALL_SET = 6
-"""Fewer are a small set."""
+"""An active set below this size is small."""
 DEVELOPMENT_SET = 4
-"""Fewer are a chain for development, whose units race unjudged: two racers would leave nobody who could decide."""
+"""An active set below this size is a development chain. Its units race unjudged, because two racers would leave no
+judge."""
 LOOK_WEIGHT = work(reads=5, microseconds=30)
-"""One in office, whether it may judge, and what it can spend: read from the disk, as after a start."""
+"""The weight of one validator: its eligibility as judge and its free grains, read from the disk."""
 COVERING, COVERED = 2, 3
-"""Of so many parts of the stake that may judge a unit, so many must be able to pay for seats.
+"""Of every `COVERED` parts of the eligible stake, `COVERING` parts must be able to pay for seats.
 
-A price chooses its judges by what a seat takes. Who has less than a third of the stake, and all it takes, has less than
-half of what the price leaves: the others decide its benches.
+A price selects its judges by the cost of a seat. A coalition with less than a third of the stake and enough grains then
+has less than half of the paying stake, so the other judges decide its benches.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class JudgesLeft:
-    """Those in office who may judge, each with the block since which it can read inputs, and how many must stay."""
+    """The eligible judges, each with the block since which it can read inputs, and the number that must stay."""
 
     needed: int
     since: Mapping[bytes, int]
     stakes: Mapping[bytes, int]
-    """What each in office weighs, whether or not it may judge."""
+    """The stake of each validator of the active set, eligible as judge or not."""
     free: Mapping[bytes, int] = field(default_factory=dict)
-    """The free grains of each who may judge: what programs ask about a race does without."""
+    """The free grains of each eligible judge. Client programs that only ask about racing leave this empty."""
 
     def spare(self, sealed_at: int, barred: Iterable[bytes], places: int) -> Spare:
-        """Who may take so many places of a race for an input of that height, the barred apart."""
+        """Return the limits for validators that race for an input sealed at `sealed_at`, without the barred ones."""
         outside = dict.fromkeys(barred)
         able = (stash for stash, since in self.since.items() if since <= sealed_at and stash not in outside)
         count = sum(1 for _ in able) - self.needed
@@ -55,13 +59,16 @@ class JudgesLeft:
         return replace(by_stake, count=min(count, by_stake.count))
 
     def can_pay(self, sealed_at: int, barred: Collection[bytes], seat: int) -> bool:
-        """Whether enough of those who may judge an input of that height, the barred apart, can pay for a seat."""
+        """Return True if enough eligible judges of an input sealed at `sealed_at` can pay for a seat.
+
+        The barred do not count.
+        """
         there = [stash for stash, since in self.since.items() if since <= sealed_at and stash not in barred]
         paying = sum(self.stakes[stash] for stash in there if self.free[stash] >= seat)
         return is_covered(paying, sum(self.stakes[stash] for stash in there))
 
     def racing(self, owners: Collection[bytes], spare: Spare) -> int:
-        """How many of the owners may race for one unit, where so many who may judge are to spare."""
+        """Return the number of these owners that may race for one unit, within the limits of `spare`."""
         in_office = [self.stakes[owner] for owner in owners if owner in self.stakes]
         fit = sum(stake <= spare.heaviest for stake in in_office)
         return len(owners) - len(in_office) + min(fit, max(0, spare.count))
@@ -69,26 +76,26 @@ class JudgesLeft:
 
 @dataclass(frozen=True, slots=True)
 class JudgesFound:
-    """Whether there are enough, and at how many of those in office it took a look to know."""
+    """The result of a search for judges, and the number of validators that it read."""
 
     is_enough: bool
     looks: int
 
 
 def judges_needed(in_office: int) -> int:
-    """How many of so many in office must stay outside a race."""
+    """Return how many judges of an active set of this size must stay outside a race."""
     if in_office < DEVELOPMENT_SET:
         return 0
     return LEFT_MIN_SMALL if in_office < SMALL_SET else LEFT_MIN
 
 
 def is_covered(paying: int, stake: int) -> bool:
-    """Whether so much stake can pay for seats, of that which may judge."""
+    """Return True if `paying` is enough of the eligible `stake`."""
     return COVERED * paying >= COVERING * stake
 
 
 def read_judges(devices: Devices) -> tuple[JudgesLeft, Weight]:
-    """Those who may judge now, and what reading them weighs."""
+    """Return the eligible judges, and the weight of reading them."""
     stakes = dict(in_office(devices))
     needed = judges_needed(len(stakes))
     if not needed:
@@ -103,9 +110,9 @@ def read_judges(devices: Devices) -> tuple[JudgesLeft, Weight]:
 
 
 def find_judges(devices: Devices, customer: bytes, sealed_at: int, seat: int) -> JudgesFound:
-    """Whether enough in office may judge an input of that height, and can pay for a seat, racers not thought of.
+    """Search for enough judges of an input sealed at `sealed_at` that can pay for a seat, before any racer is drawn.
 
-    Looks at no more than that takes: where all in office can, at those of two thirds of the stake.
+    The search stops as soon as the answer is known. If all can pay, it reads validators with two thirds of the stake.
     """
     seats, balances = in_office(devices), devices.stake.balances
     own, needed = (customer, devices.operator(customer)), judges_needed(len(seats))

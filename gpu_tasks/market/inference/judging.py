@@ -1,7 +1,7 @@
-"""What units bring before the courts, and what comes of it: the market as a handler of cases.
+"""The cases of units: the market as a handler of the courts.
 
-Always: a case of a unit has the unit's id, and the unit has no other meanwhile; what its parties may be charged is the
-collateral that they hold for the unit; a dispute that nobody can decide costs nobody anything.
+Invariants: a case of a unit has the unit's id, and a unit has at most one case. Its parties pay at most the collateral
+that they hold for the unit. A dispute that no bench can decide costs no party anything.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,9 @@ from runtime.pallets.staking.slashing import Share
 
 
 def dispute(market: InferenceStorage, unit: OpenUnit) -> None:
-    """Answers differ, or several owners say that there can be none: a committee finds out.
+    """Open a dispute, because answers differ or several owners declined: a committee decides.
 
-    Where answers to a batch that is checked by its leaves differ, and that is all, it computes one leaf.
+    If the unit is a batch that is checked by its leaves, and only its answers differ, the committee computes one leaf.
     """
     _hand_over(market, unit)
     sides = _sides(unit.record)
@@ -47,16 +47,16 @@ def dispute(market: InferenceStorage, unit: OpenUnit) -> None:
 
 
 def confirm(market: InferenceStorage, unit: OpenUnit, output_root: bytes) -> None:
-    """One answer of several that were asked for: a pair looks at it before it is paid.
+    """Let a pair of judges compute a lone answer, although several were wanted, before it is paid.
 
-    Else fast garbage would win by shutting the others out.
+    Otherwise fast garbage would win by shutting the others out.
     """
     _hand_over(market, unit)
     market.courts.confirm(market.index, unit.id, _terms(market, unit.record), _promised(unit.record), output_root)
 
 
 def settle(market: InferenceStorage, unit: OpenUnit, result: RaceResult) -> None:
-    """Pay for what was agreed on, and have it looked at again if the beacon says so; of a batch drawn leaves."""
+    """Pay for the agreed result, and let the beacon decide about an audit, or draw leaves of a batch."""
     if unit.record.leaf_audit_ppm:
         _settle_batch(market, unit, result)
         return
@@ -67,12 +67,12 @@ def settle(market: InferenceStorage, unit: OpenUnit, result: RaceResult) -> None
 
 
 def open_late(market: InferenceStorage, unit_id: bytes, owner: bytes, output_root: bytes) -> None:
-    """A racer opens what it withheld while the case about it is open."""
+    """Pass a racer's late opening on to the courts, while its case is open."""
     market.courts.open_late(unit_id, owner, output_root)
 
 
 def judge_leaf(market: InferenceStorage, unit_id: bytes, claims: Sequence[tuple[bytes, bytes]]) -> None:
-    """One leaf goes before the courts: each root with what it claims of that."""
+    """Open the case about one leaf: each root with its claim about the leaf."""
     record, claim_of = _of_case(market, unit_id).record, dict(claims)
     said = tuple(
         PartyClaim(racer.owner, ClaimKind.ANSWERED, claim_of[root], racer.collateral)
@@ -83,11 +83,12 @@ def judge_leaf(market: InferenceStorage, unit_id: bytes, claims: Sequence[tuple[
 
 
 def let_fall(market: InferenceStorage, unit_id: bytes, roots: Sequence[bytes]) -> None:
-    """Nobody showed the trees of these roots: who answered with them loses what it holds, as liars do."""
+    """Charge the racers with these roots, whose trees no racer showed, all their collateral, as liars."""
     unit = _of_case(market, unit_id)
     racers, price = unit.record.racers, unit.record.price
-    # whoever lost something before paid the customer's price back, by this or by a verdict
-    answered = [racer for racer in racers if racer.reveal is not None]  # what idling costs, no customer is paid
+    # After an earlier charge, by this function or by a verdict, the customer has the price back already.
+    # The penalty for idling pays no customer, so idle racers do not count.
+    answered = [racer for racer in racers if racer.reveal is not None]
     is_whole = all(racer.collateral == money.collateral(unit.record.rules, price) for racer in answered)
     fallen = [racer for racer in racers if _root_of(racer) in roots]
     held = [(racer.owner, racer.collateral) for racer in fallen]
@@ -98,7 +99,7 @@ def let_fall(market: InferenceStorage, unit_id: bytes, roots: Sequence[bytes]) -
 
 
 def agree(market: InferenceStorage, unit_id: bytes, root: bytes | None) -> None:
-    """Of the answers one is left, which is believed as a lone racer's: its leaves are drawn. Or none is."""
+    """Settle with the one remaining answer, and draw its leaves as a lone racer's, or requeue without any."""
     unit = _of_case(market, unit_id)
     result = None if root is None else race_results.result(unit.record.racers, root)
     if result is None:
@@ -114,13 +115,13 @@ def charge_party(market: InferenceStorage, unit_id: bytes, party: bytes, shares:
 
 
 def charge_customer(market: InferenceStorage, unit_id: bytes, shares: Sequence[Share]) -> None:
-    """Pay the shares out of what the customer locked."""
+    """Pay the shares out of the customer's lock."""
     customer = _of_case(market, unit_id).record.customer
     market.lock.pay_out(customer, Hold(UNIT_MONEY, unit_id), shares)
 
 
 def carry_out(market: InferenceStorage, unit_id: bytes, ruling: CaseRuling) -> None:
-    """The case is over, and what it moved has moved: pay for the right result, or draw again, or give back."""
+    """Carry out a ruling, after its payments: pay for the right result, draw again, or refund."""
     unit = _of_case(market, unit_id)
     for party, fault in ruling.faults:
         unit = _note_fault(market, unit, party, fault)
@@ -141,7 +142,8 @@ def carry_out(market: InferenceStorage, unit_id: bytes, ruling: CaseRuling) -> N
 
 
 def _hand_over(market: InferenceStorage, unit: OpenUnit) -> None:
-    for racer in unit.record.racers:  # who had not answered need not any more
+    # Racers without an answer have no duty any more: the case needs no new answers.
+    for racer in unit.record.racers:
         turns.free(market, racer.device, unit.id)
     market.units[unit.id] = replace(unit.record, state=UnitState.JUDGING)
     schedules.drop(market, unit.record.posted_at, unit.id)
@@ -174,12 +176,12 @@ def _settle_batch(market: InferenceStorage, unit: OpenUnit, result: RaceResult) 
 
 
 def _terms(market: InferenceStorage, record: Unit, *, paid: int | None = None) -> CaseTerms:
-    """What a case is about. Of a unit that is paid for, nothing of its customer's is held any more."""
+    """Return the terms of a case. For a paid unit, none of the customer's money is held any more."""
     is_paid = paid is not None
     claims = tuple(
         claim
         for racer in _involved(record)
-        # beside answers that agreed, withholding was punished when these were paid
+        # beside agreeing answers, withholding was punished at their payment
         if (claim := _claim(racer)) is not None and not (is_paid and claim.kind is ClaimKind.WITHHELD)
     )
     has_spare = not is_paid and record.terms.racers > 1
@@ -199,7 +201,7 @@ def _terms(market: InferenceStorage, record: Unit, *, paid: int | None = None) -
 
 
 def _note_fault(market: InferenceStorage, unit: OpenUnit, party: bytes, fault: PartyFault) -> OpenUnit:
-    """Pause the device of who did wrong; the unit with what that holds now."""
+    """Pause the device of a party at fault. Return the unit with the collateral that it still holds."""
     racer = _standing(unit.record, party)
     taken = racer.collateral - market.devices.collateral_of(racer.owner, unit.id)
     market.devices.halt(racer.device, unit.id)
@@ -220,7 +222,7 @@ def _end_watch(market: InferenceStorage, unit: OpenUnit, ruling: CaseRuling) -> 
 
 
 def _enforce(market: InferenceStorage, unit: OpenUnit, output_root: bytes) -> None:
-    """Pay who revealed the right root in time, or draw the unit again."""
+    """Pay the racers that revealed the right root in time, or draw the unit again."""
     result = race_results.result(unit.record.racers, output_root)
     if result is None:
         queue.requeue_after_case(market, unit)
@@ -239,17 +241,20 @@ def _involved(record: Unit) -> tuple[Racer, ...]:
 
 
 def _outside(record: Unit) -> tuple[bytes, ...]:
-    """Who has to do with the unit, and judges nothing of it."""
+    """Return the owners that have a part in the unit and may not judge it."""
     return tuple(dict.fromkeys((*record.declined_by, *(racer.owner for racer in record.racers))))
 
 
 def _promised(record: Unit) -> PromisedNumbers:
-    """What was promised when the unit was posted: who took it stands for it with a collateral reckoned by that."""
+    """Return the numbers promised at the unit's post, by which its racers' collateral was computed."""
     return PromisedNumbers(money.fee_of_judge(record.rules, record.price), record.rules.audit_rate_ppm)
 
 
 def _sides(record: Unit) -> tuple[Side, ...]:
-    """Who answered what, where a dispute is about nothing else, and leaves are what such a batch is looked at by."""
+    """Return the answers with their accounts, if the dispute of a leaf-checked batch is about them alone.
+
+    Return an empty tuple for any other dispute.
+    """
     claims = [claim for racer in _involved(record) if (claim := _claim(racer)) is not None]
     if not record.leaf_audit_ppm or any(claim.kind is not ClaimKind.ANSWERED for claim in claims):
         return ()
@@ -265,13 +270,13 @@ def _root_of(racer: Racer) -> bytes | None:
 
 
 def _standing(record: Unit, party: bytes) -> Racer:
-    """The racer whose collateral stands for what the party said."""
+    """Return the racer whose collateral is liable for the party's claim."""
     assert holds_collateral(record), "parties stand for what they said until the case is over"
     return next(racer for racer in _involved(record) if racer.owner == party)
 
 
 def _claim(racer: Racer) -> PartyClaim | None:
-    """What a racer has said; None for who said nothing, and paid for that already or was shut out."""
+    """Return a racer's claim, or None if it made none and has paid for that or was shut out."""
     if racer.reveal is not None:
         return PartyClaim(racer.owner, ClaimKind.ANSWERED, racer.reveal.output_root, racer.collateral)
     if racer.has_declined:

@@ -1,8 +1,8 @@
-"""The money table of a unit: who gets which part of what its customer locked. What a case moves is the courts' table.
+"""The money table of a unit: the recipients of the customer's lock in each outcome.
 
-Always: the shares of an outcome add up to what is held for the unit exactly, and the deposit beside it comes back
-whole; nobody but the customer gets a grain of the customer's without a result, or a case; rounding goes to the customer
-or is burned.
+A case moves money by the courts' own table. Invariants: the shares of an outcome add up exactly to the unit's held
+money. The deposit returns whole. Without a result or a case, the customer's money returns to the customer alone, apart
+from burned parts. Rounding favours the customer or is burned.
 """
 
 from dataclasses import replace
@@ -17,57 +17,57 @@ from runtime.pallets.staking.slashing import PPM, Share, part
 
 PAIR = 2
 COMMITTEE = 3
-"""Judges whose calls a post prepays."""
+"""The number of judges whose calls a post prepays."""
 CHECK_CALLS = 2
-"""Of a batch that is checked by its leaves: they are shown, and its auditor says something."""
+"""The calls for a batch that is checked by its leaves: one shows the leaves, one is the auditor's answer."""
 
 
 def work_allowed(unit: Unit) -> int:
-    """The work that a unit's price is for: all the tokens that its terms allow."""
+    """Return the work that a unit's price pays for: all the tokens that its terms allow."""
     return work_of(unit.input_share, unit.terms.tokens_in, unit.terms.tokens_max)
 
 
 def due(unit: Unit, winner: Racer) -> int:
-    """What of the unit's price is due for what its winner revealed: that of the tokens that it took."""
+    """Return the part of the unit's price that is due for the winner's tokens, in grains."""
     assert winner.reveal is not None, "a winner has revealed"
     done = work_of(unit.input_share, winner.reveal.input_tokens, winner.reveal.output_tokens)
     return due_of(unit.price, done, work_allowed(unit))
 
 
 def witness_pay(rules: UnitRules, price: int) -> int:
-    """What an agreeing runner-up is paid beside the winner's `price`."""
+    """Return the payment of an agreeing runner-up, beside the winner's `price`."""
     return part(price, rules.witness_share)
 
 
 def fee(rules: UnitRules, paid: int) -> int:
-    """The settlement fee on a payment."""
+    """Return the settlement fee on a payment."""
     return part(paid, rules.settlement_fee)
 
 
 def rebate(rules: UnitRules, price: int) -> int:
-    """What a winner gets back of the fee on `price`, as far as the emission goes: less than the fee."""
+    """Return the winner's rebate of the fee on `price`, if the emission covers it. It is less than the fee."""
     return part(fee(rules, price), rules.fee_rebate)
 
 
 def fee_of_judge(rules: UnitRules, price: int) -> int:
-    """What a judge of the unit is paid."""
+    """Return the fee of a judge of the unit."""
     return judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
 
 
 def premium(rules: UnitRules, price: int) -> int:
-    """What a settlement pays into the audit pot."""
+    """Return the amount that a settlement pays into the audit pot."""
     return audit_premium(rules.audit_rate_ppm, fee_of_judge(rules, price))
 
 
 def check_fee(rules: UnitRules, price: int, requests: int) -> int:
-    """What the auditor of a batch that is checked by its leaves is paid."""
+    """Return the fee of the auditor of a batch that is checked by its leaves."""
     return leaf_fees.check_fee(price, requests, rules.judge_fee_min)
 
 
 def premium_of(unit: Unit) -> int:
-    """What the settlement of this unit pays into the audit pot.
+    """Return the amount that the settlement of this unit pays into the audit pot.
 
-    Of a batch that is checked by its leaves, for looking now and then at what its auditor passed with.
+    For a batch that is checked by its leaves, it pays for occasional audits of its auditor's pass.
     """
     if not unit.leaf_audit_ppm:
         return premium(unit.rules, unit.price)
@@ -75,70 +75,73 @@ def premium_of(unit: Unit) -> int:
 
 
 def batch_rules(rules: UnitRules) -> UnitRules:
-    """What a batch goes by that is checked by its leaves: every one is looked at, so its collateral is the least."""
+    """Return the rules of a batch that is checked by its leaves.
+
+    Every such batch is looked at, so the audit rate is 1 and the collateral is the least.
+    """
     return replace(rules, audit_rate_ppm=PPM)
 
 
 def batch_escrow(rules: UnitRules, leaf_audit_ppm: int, price_max: int, racers: int, requests: int) -> int:
-    """What a batch may cost its customer that is checked by its leaves: its auditor instead of a share in audits."""
+    """Return the most that a leaf-checked batch costs its customer: an auditor replaces the share in audits."""
     checking = check_fee(rules, price_max, requests)
     looks = checking + audit_premium(leaf_audit_ppm, checking)
     return price_max + looks + (spare(rules, price_max) if racers > 1 else 0)
 
 
 def spare(rules: UnitRules, price: int) -> int:
-    """What is set aside where two or more race: it pays a witness, or the pair that looks at the only answer.
+    """Return the reserve of a unit with two or more racers: it pays a witness, or the pair that judges a lone answer.
 
-    All of that pair's fees: what the pot had to add, whoever posts to racers of its own would have it lose with every
-    unit of which one is late, until nothing pays an audit.
+    It covers all fees of the pair. If the audit pot had to add to them, a customer that posts to its own racers could
+    drain it: every unit with one late racer would cost the pot something.
     """
     return max(witness_pay(rules, price), PAIR * fee_of_judge(rules, price))
 
 
 def escrow(rules: UnitRules, price_max: int, racers: int) -> int:
-    """What a unit may cost its customer: the price, the premium, and what is spare where two or more race.
+    """Return the most that a unit costs its customer: price, premium, and the reserve if two or more race.
 
-    What nobody earned of it comes back.
+    Unspent parts come back.
     """
     return price_max + premium(rules, price_max) + (spare(rules, price_max) if racers > 1 else 0)
 
 
 def customer_bond(price_max: int, ppm: int) -> int:
-    """The customer's side of the trust lock: so many millionths of the price, rounded up."""
+    """Return the customer's bond: `ppm` millionths of the price, rounded up."""
     return -(-price_max * ppm // PPM)
 
 
 def duty_calls(racers: int) -> int:
-    """How many duty calls a unit may cause: commit and reveal of each racer and of one committee."""
+    """Return the most duty calls of a unit: commit and reveal of each racer and of one committee."""
     return 2 * racers + 2 * COMMITTEE
 
 
 def collateral(rules: UnitRules, price: int) -> int:
-    """The provider's side of the trust lock: what makes a lie not pay at the chance of an audit."""
+    """Return the provider's collateral: the amount at which a lie does not pay at the audit rate."""
     return case_collateral(price, rules.audit_rate_ppm, fee_of_judge(rules, price))
 
 
 def judge_seat(rules: UnitRules, price: int) -> int:
-    """What a judge of the unit must hold until the case ends."""
+    """Return the grains that a judge of the unit must hold until the case ends."""
     return seat_hold(collateral(rules, price), fee_of_judge(rules, price), price)
 
 
 def ramped_price(floor: int, price_max: int, age: int, ramp: int) -> int:
-    """The price that a unit offers at an age in blocks: from `floor` to its maximum in `ramp`."""
+    """Return a unit's price at an age in blocks: it rises from `floor` to its maximum in `ramp` blocks."""
     if ramp == 0 or price_max <= floor:
         return price_max
     return floor + (price_max - floor) * min(age, ramp) // ramp
 
 
 def age_of_price(floor: int, price_max: int, price: int, ramp: int) -> int:
-    """The age in blocks at which `ramped_price` is `price` or more, which is at most the maximum."""
+    """Return the age in blocks at which `ramped_price` reaches `price`, which is at most the maximum."""
     if ramp == 0 or price_max <= floor or price <= floor:
         return 0
     return -(-(price - floor) * ramp // (price_max - floor))
 
 
 def settlement(unit: Unit, held: int, *, winner: Racer, witness: Racer | None, treasury: bytes) -> tuple[Share, ...]:
-    """A result was right: winner, witness, fees, the premium of the audits, and of what is held the rest as change."""
+    """Return the shares of a right result: winner, witness, fees, audit premium, and the rest as change."""
     price = due(unit, winner)
     paid = [*_earned(unit.rules, price, winner.owner, treasury), Share(AUDIT_POT, premium_of(unit))]
     if witness is not None:
@@ -147,18 +150,18 @@ def settlement(unit: Unit, held: int, *, winner: Racer, witness: Racer | None, t
 
 
 def cancel_burn(unit: Unit) -> int:
-    """What a customer that changes its mind loses of its bond."""
+    """Return the part of the customer's bond that burns on cancellation."""
     return part(unit.bond, unit.rules.cancel_burn)
 
 
 def refund(unit: Unit, held: int, reason: Refund) -> tuple[Share, ...]:
-    """There is no result: what is held comes back, but for a part of the bond where the customer changed its mind."""
+    """Return the shares of a unit without a result: all money comes back, except a part of the bond on cancellation."""
     burned = cancel_burn(unit) if reason is Refund.CANCELLED else 0
     return _with_change(unit, held, [Share(None, burned)])
 
 
 def _earned(rules: UnitRules, gross: int, payee: bytes, treasury: bytes) -> list[Share]:
-    """`gross` less the settlement fee, half of which is burned and half the treasury's."""
+    """Return the shares of a payment of `gross`: half of the settlement fee burns, half goes to the treasury."""
     taken = fee(rules, gross)
     to_treasury = taken // 2
     return [Share(payee, gross - taken), Share(treasury, to_treasury), Share(None, taken - to_treasury)]

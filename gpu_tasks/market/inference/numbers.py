@@ -1,6 +1,6 @@
-"""The numbers of InferenceMarket that a chain may change, each with its bounds and its reason.
+"""The parameters of InferenceMarket, each with its bounds and its reason.
 
-Always: a unit goes by what `rules` gave it when it was posted, and by nothing here from then on.
+Invariant: a unit follows the `rules` of its post. No later change of these parameters affects it.
 """
 
 from gpu_tasks.market.courts.courts import Courts
@@ -11,19 +11,19 @@ from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
 from runtime.frame.pallet import Pallet, Parameter
 
 ALL = 1_000_000
-"""In millionths."""
+"""The whole, in millionths."""
 WINDOW_BLOCKS_MAX = 7_200
-"""No window of a round is longer: half a day at four seconds a block."""
+"""The longest window of a round, in blocks: eight hours at four seconds a block."""
 QUEUE_BLOCKS_LEAST = 8
-"""A unit is drawn three blocks after its post at the earliest, and later as finality is."""
+"""A draw follows its unit's post by at least three blocks, and by more if finality is late."""
 CUSTOMER_BOND_PPM = 50_000
 DUTY_FEE = 20_000
-"""Grains. Two of them are more than a racer's two dearest duties, a commitment and a reveal by transaction, would cost:
-`genesis.relations` holds it to the tables of weights."""
+"""Grains. Two duty fees exceed the cost of a racer's two dearest duties, a commitment and a reveal by transaction.
+`genesis.relations` checks this against the tables of weights."""
 
 
 class MarketNumbers(Pallet):
-    """Shares and windows of units, and what a post pays beside the price."""
+    """Shares and windows of units, and the costs of a post beyond the price."""
 
     courts: Courts
     leaf_checks: LeafChecks
@@ -51,11 +51,11 @@ class MarketNumbers(Pallet):
         DEFAULT_RULES.cancel_burn, unit="ppm", least=0, greatest=ALL,
         doc="Of the customer's bond, burned when a unit is cancelled: its draws were work for all.",
     )  # fmt: skip
+    # A racer without any collateral could leave before the unit's end, and then no block could end the unit.
     idle_penalty: Parameter[U32] = Parameter(
         DEFAULT_RULES.idle_penalty, unit="ppm", least=0, greatest=ALL - 1,
         doc="Of the collateral, burned of a racer that missed a whole commit window; less than all, which holds it.",
     )  # fmt: skip
-    # Whoever has lost all of its collateral could leave before the unit's end, and no block could end the unit then.
     withheld_penalty: Parameter[U32] = Parameter(
         DEFAULT_RULES.withheld_penalty, unit="ppm", least=0, greatest=ALL,
         doc="Of the price, burned of a racer that did not open its commitment, where no case comes of it.",
@@ -94,7 +94,7 @@ class MarketNumbers(Pallet):
     )  # fmt: skip
 
     def rules(self) -> UnitRules:
-        """What a unit that is posted now goes by."""
+        """Return the rules of a unit that is posted now."""
         return UnitRules(
             witness_share=self.witness_share,
             settlement_fee=self.settlement_fee,

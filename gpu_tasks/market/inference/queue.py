@@ -1,9 +1,12 @@
-"""From the queue into a race, and back.
+"""The queue of units: draws into races, and returns from them.
 
-Always: a unit recorded at block b is drawn with the beacon of b + 2, in the first block whose `final_ref` covers b + 2
-and whose budget reaches it, the one that was posted first before the others; unmatched, it sleeps, and counts as
-recorded anew in the block that wakes it, so nobody can wait for a beacon that suits him; its price keeps rising with
-its age, and it leaves the queue when its time is up.
+Invariants:
+
+* A unit recorded at block b is drawn with the beacon of b + 2. The first block whose `final_ref` covers b + 2 and whose
+  budget suffices draws it, units posted earlier first.
+* An unmatched unit sleeps, and is recorded again in the block that wakes it. So no owner can wait for a beacon that
+  favours it.
+* The price rises with the unit's age, and the unit leaves the queue when its time is up.
 """
 
 from dataclasses import replace
@@ -32,11 +35,11 @@ from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 
 TURN_WEIGHT = WEIGHTS["InferenceMarket.on_initialize turn"]
-"""Looking who sleeps in a service."""
+"""The weight of reading the sleepers of a service."""
 WELCOME_WEIGHT = work(reads=5, writes=4)
-"""A slot of an owner who came back as a candidate."""
+"""The weight of one slot of an owner that is a candidate again."""
 STIR_WEIGHT = WEIGHTS["InferenceMarket.on_initialize stir"]
-"""A slot that changed: its device, its owner, and whether anybody sleeps in each service that it offers."""
+"""The weight of one changed slot: its device, its owner, and a look for sleepers in each service that it offers."""
 
 
 def enqueue(market: InferenceStorage, unit: OpenUnit) -> None:
@@ -45,12 +48,12 @@ def enqueue(market: InferenceStorage, unit: OpenUnit) -> None:
 
 
 def step(market: InferenceStorage, unit: OpenUnit) -> None:
-    """Give up a unit whose time is."""
+    """Refund the unit if its time is up."""
     _refund_if_over(market, unit, market.height)
 
 
 def draw(market: InferenceStorage, budget: WeightMeter) -> None:
-    """Draw what waits for a beacon that is final, races and places of them, while the budget lasts."""
+    """Draw races and free places whose beacon is final, while the budget lasts."""
     slots, height = Slots(market, budget), market.height
     steered: dict[int, int] = {}
     for unit_id in schedules.drawable(market, budget):
@@ -61,26 +64,28 @@ def draw(market: InferenceStorage, budget: WeightMeter) -> None:
             continue
         if _refund_if_over(market, unit, height) or _match(market, unit, slots, height):
             continue
-        # a slot that changed after the recording was no candidate, and was told of before the unit slept
+        # The draw could not use a slot that changed after the recording, and the report of that change came before the
+        # unit slept. Without this stir, no event would wake the unit for that slot.
         if slots.of_service(unit.record.service).changed_at > unit.record.recorded_at:
             steered[unit.record.service] = 1
     sleepers.stir(market, steered, before=height + 1)
 
 
 def wake(market: InferenceStorage, admission: WeightMeter) -> int:
-    """Record sleepers anew whose price has met an ask, or whose service has a slot that changed; how many.
+    """Wake sleepers after a price rise that meets an ask, or a change of a slot. Return their number.
 
-    What their draws may come to is charged to `admission`.
+    `admission` is charged with the most that their draws may weigh.
     """
     read = dict[int, None]()
     ways = (_wake_for_price, _wake_for_slots)
-    # By turns: always first, prices that meet asks in a large service in every block left freed slots idle.
+    # The order alternates: when price rises always came first, a large service with some in each block left freed slots
+    # idle.
     first = market.height % len(ways)
     return sum(way(market, admission, read) for way in (*ways[first:], *ways[:first]))
 
 
 def stir(market: InferenceStorage, budget: WeightMeter) -> None:
-    """See which services have slots that were freed or changed since the block before."""
+    """Queue services with slots that were freed or changed in the block before."""
     changed: dict[int, int] = {}
     for device_id in market.devices.woken_devices.take(market.height, budget, STIR_WEIGHT):
         device = market.devices.devices[device_id]
@@ -91,18 +96,18 @@ def stir(market: InferenceStorage, budget: WeightMeter) -> None:
 
 
 def welcome(market: InferenceStorage, budget: WeightMeter) -> None:
-    """See whose slots can be drawn again since their owners came back."""
+    """Report the slots of owners that are candidates again."""
     market.devices.welcome(budget, WELCOME_WEIGHT)
 
 
 def requeue(market: InferenceStorage, unit: OpenUnit) -> None:
-    """End a race that gave no result; the unit keeps its age, and who declined it stands for that."""
+    """End a race without a result. The unit keeps its age, and its decliners stay liable."""
     if not _refund_if_over(market, unit, market.height):
         _again(market, unit.id, settlement.release_racers(market, unit))
 
 
 def requeue_after_case(market: InferenceStorage, unit: OpenUnit) -> None:
-    """End a race in which nobody was right; the unit keeps its age, and nobody stands for anything of it."""
+    """End a race in which no answer was right. The unit keeps its age, and all liability ends."""
     if not _refund_if_over(market, unit, market.height):
         _again(market, unit.id, settlement.release_all(market, unit))
 
@@ -128,7 +133,8 @@ def _drawable(market: InferenceStorage, unit_id: bytes) -> OpenUnit:
 
 
 def _refund_if_over(market: InferenceStorage, unit: OpenUnit, height: int) -> bool:
-    """Refund a unit that may not wait for a draw; whether it was refunded."""
+    """Refund a unit that may not wait for a draw. Return True if it was refunded."""
+    # One more race may add RACE_DECLINES_MAX decliners: without room for all of them, the unit is refunded.
     record = unit.record
     may_wait = height < record.posted_at + record.rules.queue_blocks
     if may_wait and len(record.declined_by) <= DECLINES_MAX - RACE_DECLINES_MAX:
@@ -138,10 +144,11 @@ def _refund_if_over(market: InferenceStorage, unit: OpenUnit, height: int) -> bo
 
 
 def _match(market: InferenceStorage, unit: OpenUnit, slots: Slots, height: int) -> bool:
-    """Start the race of a unit whose beacon is final, or put it to sleep; False if it sleeps."""
+    """Start the race of a unit whose beacon is final, or put the unit to sleep. Return False if it sleeps."""
     record = unit.record
     seed = market.beacon.value_at(record.recorded_at + BEACON_DELAY)
-    if seed is None:  # finality stood still for longer than the beacon remembers
+    # Finality halted for longer than the beacon remembers.
+    if seed is None:
         _record(market, unit.id, replace(record, recorded_at=height))
         return True
     price = _price(market, record, height)
@@ -156,7 +163,7 @@ def _match(market: InferenceStorage, unit: OpenUnit, slots: Slots, height: int) 
 
 
 def _sleep(market: InferenceStorage, unit: OpenUnit, found: ServiceSlots, wanted: Wanted, height: int) -> None:
-    """Have the unit wait for a slot of its service to change, for its price to meet an ask, or for more classes."""
+    """Put the unit to sleep until a slot changes, its price meets an ask, or more classes may race."""
     record = unit.record
     market.units[unit.id] = replace(record, asleep_since=height)
     sleepers.lay_down(market, record.service, height, unit.id)
@@ -181,7 +188,8 @@ def _wake_for_price(market: InferenceStorage, admission: WeightMeter, read: dict
 def _wake_for_slots(market: InferenceStorage, admission: WeightMeter, read: dict[int, None]) -> int:
     queue, unfinished = market.services_to_retry.get(), []
     place = woken = 0
-    while place < len(queue) and not admission.is_spent:  # one turn in a block for each service, at most
+    # Each service gets at most one turn in a block.
+    while place < len(queue) and not admission.is_spent:
         admission.spend(TURN_WEIGHT)
         units, is_unfinished = sleepers.of_turn(market, queue[place])
         for unit_id in units:
@@ -207,13 +215,14 @@ def _wake(market: InferenceStorage, unit_id: bytes, admission: WeightMeter, read
     admission.spend(draw_weight(offers, record.terms.racers))
     sleepers.rouse(market, service, record.asleep_since, unit_id)
     market.price_rises.drop(unit_id)
-    # Recorded anew, so that nobody can wait with his slots for a beacon that suits him; by the block before, whose
-    # end woke it: a block later, what was freed in that one always went to who was posted in it.
+    # A new recording stops owners from waiting with their slots for a beacon that favours them. It names the block
+    # before, whose end woke the unit: with the current block, slots freed in the one before always went to units posted
+    # in it.
     _record(market, unit_id, replace(record, recorded_at=height - 1, asleep_since=0))
 
 
 def _price(market: InferenceStorage, record: Unit, height: int) -> int:
-    """What the unit offers in this block."""
+    """Return the unit's price in this block."""
     sold = market.service(record.service).terms
     floor = price_of(sold.price_min, money.work_allowed(record))
     return money.ramped_price(floor, record.terms.price_max, height - record.posted_at, sold.ramp)
@@ -235,7 +244,7 @@ def _start_race(market: InferenceStorage, unit: OpenUnit, price: int, racers: tu
 
 
 def _age_of_ask(record: Unit, terms: ServiceTerms, ask: int | None) -> int | None:
-    """The age at which the unit's price meets an ask, None if it never does."""
+    """Return the age at which the unit's price meets an ask, or None if it never does."""
     work = money.work_allowed(record)
     if ask is None or price_of(ask, work) > record.terms.price_max:
         return None
@@ -243,6 +252,7 @@ def _age_of_ask(record: Unit, terms: ServiceTerms, ask: int | None) -> int | Non
 
 
 def _age_of_more_classes(record: Unit, terms: ServiceTerms) -> int | None:
-    """The age at which the unit can be drawn from more classes than it was; None if it was from all."""
+    """Return the age at which more classes may race than at the last recording, or None if all classes could."""
     age = next_widening(record, terms.ramp)
-    return None if age is None else age + 1  # it is recorded anew by the block before
+    # One block more: a woken unit is recorded with the block before.
+    return None if age is None else age + 1

@@ -1,8 +1,8 @@
 """A race from its draw to its outcome.
 
-Always: commits are open before reveals, never together; each racer has its own time (`race_clocks.py`), and one that
-the close shut out has not missed; what the reveals do not decide goes before the courts, and so does an input that two
-owners have declined; what was not opened in time can be while a case about it is open, and is paid no more.
+Invariants: commits close before reveals open. Each racer has its own time (`race_clocks.py`), and a racer that the
+close shut out has not missed. The courts decide races that the reveals leave undecided, and inputs that two owners have
+declined. A racer can open its commitment late, while a case about it is open, but unpaid.
 """
 
 from dataclasses import replace
@@ -55,13 +55,13 @@ def step(market: InferenceStorage, unit: OpenUnit) -> None:
 
 
 def commit(market: InferenceStorage, unit: OpenUnit, owner: bytes, commitment: bytes) -> None:
-    """A racer commits; the device is free for other work from here."""
+    """Record a racer's commitment. Its device is free for other work from here on."""
     record, height = unit.record, market.height
     racer = _acting_racer(market, record, owner)
     is_last = race_results.is_last_to_commit(record.racers, owner)
     current = rounds.committed(round_of(record), height, is_last=is_last)
     racers = race_results.with_racer(record.racers, race_results.with_commitment(racer, commitment, height))
-    # free at the commit, not at the payment: finality and reveals would idle it for a dozen blocks
+    # The device is free at the commit, not at the payment: finality and reveals would idle it for a dozen blocks.
     turns.free(market, racer.device, unit.id)
     market.emit(ResultCommitted(unit.id, record.attempt, owner))
     unit = OpenUnit(unit.id, replace(record, racers=racers, round=current))
@@ -69,9 +69,9 @@ def commit(market: InferenceStorage, unit: OpenUnit, owner: bytes, commitment: b
 
 
 def decline(market: InferenceStorage, unit: OpenUnit, owner: bytes) -> None:
-    """A racer cannot open its input: it stands for that, and its device is free; the others race on.
+    """Record that a racer cannot open its input. It stays liable for that, and its device is free.
 
-    Its place is drawn again, if it is the first that declines and nobody has committed yet.
+    If this is the first decline and no racer has committed, a draw fills the place. The others continue.
     """
     record = unit.record
     racer = _acting_racer(market, record, owner)
@@ -86,18 +86,19 @@ def decline(market: InferenceStorage, unit: OpenUnit, owner: bytes) -> None:
 
 
 def ensure_may_reveal(market: InferenceStorage, record: Unit, racer: Racer) -> None:
-    """NotAssigned, AlreadyDone or WindowClosed unless this racer of the unit may reveal now."""
+    """Raise NotAssigned, AlreadyDone or WindowClosed unless this racer of the unit may reveal now."""
     is_late = record.state is UnitState.JUDGING
     ensure((record.state is UnitState.RACING or is_late) and racer.commitment is not None, NotAssigned)
     ensure(racer.reveal is None, AlreadyDone)
-    if is_late:  # how late it may be, the courts know
+    # The courts check that the case still takes late openings.
+    if is_late:
         return
     height = market.height
     ensure(rounds.can_reveal(round_of(record), market.windows_of(record), height), WindowClosed)
 
 
 def reveal(market: InferenceStorage, unit: OpenUnit, racer: Racer, opened: Reveal, salt: bytes) -> None:
-    """A racer opens its commitment; the last one to do so settles the race at once. Late, it is told the courts."""
+    """Record a racer's opening. The last one settles the race at once, and a late one goes to the courts."""
     record, genesis = unit.record, market.system.block_hash[0]
     expected = result_commitment(genesis, unit.id, record.attempt, racer.owner, opened.output_root, salt)
     ensure(expected == racer.commitment, WrongOpening)
@@ -128,7 +129,7 @@ def _read_outcome(market: InferenceStorage, unit: OpenUnit) -> None:
 
 
 def _end_without_answer(market: InferenceStorage, unit: OpenUnit) -> None:
-    """Draw again; or, where so many owners say that the input cannot be used, have that looked at."""
+    """Draw the unit again, or open a case if enough owners declined its input."""
     if declines_of(unit.record) >= DECLINES_TO_JUDGE:
         judging.dispute(market, unit)
     else:
@@ -136,17 +137,18 @@ def _end_without_answer(market: InferenceStorage, unit: OpenUnit) -> None:
 
 
 def _punish_withheld(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
-    """Where no dispute comes of it; in one, the case says what it was."""
+    """Punish withheld results if no dispute follows. In a dispute, the case decides about them."""
     for racer in race_results.silent(unit.record.racers):
         unit = settlement.withheld(market, unit, racer)
     return unit
 
 
 def _end_time(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> OpenUnit:
-    """Let go of whose time to commit is over, and close where nobody is left who may."""
+    """End the time of racers whose window is over, and close commits if no racer may still commit."""
     current, height = round_of(unit.record), market.height
     for racer in race_clocks.overdue(unit.record.racers, current, windows, height):
-        market.devices.close_queue(racer.device)  # what waits there is recalled in the next block
+        # Its waiting units are recalled in the next block.
+        market.devices.close_queue(racer.device)
     over = race_clocks.out_of_time(unit.record.racers, current, windows, height)
     for racer in unit.record.racers:
         if racer.owner in over:
@@ -161,18 +163,19 @@ def _end_time(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> Ope
 
 
 def _let_out(market: InferenceStorage, unit: OpenUnit, racer: Racer, last: int, windows: Windows) -> OpenUnit:
-    """End a racer's time, which was over at block `last`; if it had a whole commit window, that is a miss."""
+    """End a racer's time, which ran out at block `last`. With a whole commit window behind it, this is a miss."""
     end = race_clocks.commit_end(racer, round_of(unit.record), windows)
-    # whom a faster racer's commit shut out has not missed
+    # A racer that a faster racer's commit shut out has not missed.
     if end is not None and last >= end:
-        unit = settlement.idle(market, unit, racer)  # before the device is freed: it begins nothing else
+        # The pause comes before the device is freed, so that it begins no other unit.
+        unit = settlement.idle(market, unit, racer)
     turns.free(market, racer.device, unit.id)
     outside = tuple(replace(each, is_out=True) if each.owner == racer.owner else each for each in unit.record.racers)
     return OpenUnit(unit.id, replace(unit.record, racers=outside))
 
 
 def _acting_racer(market: InferenceStorage, record: Unit, owner: bytes) -> Racer:
-    """The racer who may commit or decline now."""
+    """Return the racer that may commit or decline now."""
     ensure(record.state is UnitState.RACING, NotAssigned)
     racer = known(racer_of(record, owner), NotAssigned)
     ensure(racer.commitment is None and not racer.has_declined, AlreadyDone)
@@ -182,7 +185,7 @@ def _acting_racer(market: InferenceStorage, record: Unit, owner: bytes) -> Racer
 
 
 def _go_on(market: InferenceStorage, unit: OpenUnit, windows: Windows) -> None:
-    """Write a race whose round goes on, and have the unit called when it can next change by itself."""
+    """Store a race whose round continues, and schedule its next change."""
     market.units[unit.id] = unit.record
     change = race_clocks.next_change(unit.record.racers, round_of(unit.record), windows)
     schedules.follow(market, unit.id, change)

@@ -1,12 +1,18 @@
-"""How long each racer has: a clock of its own, which runs from the block in which its device turned to the unit.
+"""The commit clock of each racer, which starts in the block in which its device begins the unit.
 
-Always: whoever turned to the unit has a whole window from then on, but once a rival has committed only twice as long as
-that one took, and the close of the rules; whoever has not yet turned to it has all of that before it, but waits no
-longer than two windows; commits are closed when nobody has time left. With all racers at it from the draw on, this is
-the round's own clock (`rounds.py`), with a close that is longer by the time of the first.
+Invariants:
 
-Twice: of two devices of one kind, one is some per cent slower, which is more blocks the more a unit computes. Who is
-shut out for that computed in vain, and leaves an answer that stands alone: judges take as long to compute it again.
+* A racer that began the unit has a whole commit window. Once a rival has committed, it has only twice the rival's time,
+  plus the `close` of the rules.
+* A racer that has not begun keeps all of that time, but waits at most two commit windows.
+* Commits close when no racer has time left.
+
+If all racers begin at the draw, this equals the round's own clock (`rounds.py`), with a close that is longer by the
+first racer's time.
+
+The factor of two allows for slower devices. Of two devices of one kind, one takes some per cent longer, which is more
+blocks for longer units. A racer that is shut out by that computed in vain and leaves a lone answer, which judges take
+as long to compute again.
 """
 
 from dataclasses import replace
@@ -16,24 +22,25 @@ from gpu_tasks.market.inference.units import Racer
 from gpu_tasks.market.rounds import Round, Windows
 
 WAIT_COMMIT_WINDOWS = 2
-"""A racer that has not turned to its unit after so many windows of it is recalled: else one unit of a service with a
-commit window of hours, on the device of whoever posted it, would hold up all that was drawn behind it."""
+"""A racer that has not begun its unit after this many of the unit's commit windows is recalled. Otherwise a customer
+could post a unit of a service with a commit window of hours to its own device, and hold up all units drawn behind it.
+"""
 
 
 def is_open(racer: Racer) -> bool:
-    """Whether it may still commit, as far as is known."""
+    """Return True if the racer may still commit, as far as the recorded state tells."""
     return racer.commitment is None and not racer.has_declined and not racer.is_out
 
 
 def commit_end(racer: Racer, current: Round, windows: Windows) -> int | None:
-    """The last block of a racer's commit window; None while it does not run."""
+    """Return the last block of a racer's commit window, or None while it does not run."""
     if not racer.started_at or not current.commits_from:
         return None
     return max(racer.started_at, current.commits_from) + windows.commit_window
 
 
 def commit_deadline(racer: Racer, current: Round, windows: Windows) -> int | None:
-    """The last block in which the racer's commit counts; None while no clock of its runs."""
+    """Return the last block in which the racer's commit counts, or None while no clock limits it."""
     if not racer.started_at:
         return None
     ends = [end for end in (commit_end(racer, current, windows),) if end is not None]
@@ -44,20 +51,23 @@ def commit_deadline(racer: Racer, current: Round, windows: Windows) -> int | Non
 
 
 def wait_end(racer: Racer, current: Round, windows: Windows) -> int | None:
-    """The last block in which a racer that has not turned to the unit may wait; None where it has, or no clock runs."""
+    """Return the last block in which a racer may wait before it begins the unit.
+
+    Return None if it has begun, or no clock runs.
+    """
     if racer.started_at or not current.commits_from or not is_open(racer):
         return None
     return current.commits_from + WAIT_COMMIT_WINDOWS * windows.commit_window
 
 
 def overdue(racers: tuple[Racer, ...], current: Round, windows: Windows, height: int) -> list[Racer]:
-    """The racers that have waited for too long in block `height`."""
+    """Return the racers that have waited too long in block `height`."""
     ends = ((racer, wait_end(racer, current, windows)) for racer in racers)
     return [racer for racer, end in ends if end is not None and height > end]
 
 
 def can_commit(racer: Racer, current: Round, windows: Windows, height: int) -> bool:
-    """Whether block `height` may hold the racer's commit: after the draw's block, in its time, before the close."""
+    """Return True if block `height` may hold the racer's commit: after the draw, in its time, before the close."""
     if current.closed_at or height <= current.drawn_at or not is_open(racer):
         return False
     deadline = commit_deadline(racer, current, windows)
@@ -65,20 +75,20 @@ def can_commit(racer: Racer, current: Round, windows: Windows, height: int) -> b
 
 
 def out_of_time(racers: tuple[Racer, ...], current: Round, windows: Windows, height: int) -> dict[bytes, int]:
-    """The owners whose time is over in block `height`, each with its last block."""
+    """Return the owners whose time is over in block `height`, each with its last block."""
     deadlines = {racer.owner: commit_deadline(racer, current, windows) for racer in racers if is_open(racer)}
     return {owner: last for owner, last in deadlines.items() if last is not None and height > last}
 
 
 def latest_deadline(racers: tuple[Racer, ...], current: Round, windows: Windows) -> int | None:
-    """The last block in which any commit may count; None while that is not known."""
+    """Return the last block in which any commit may count, or None while that is unknown."""
     ends = [commit_deadline(racer, current, windows) for racer in racers if is_open(racer)]
     known = [end for end in ends if end is not None]
     return max(known) if known and len(known) == len(ends) else None
 
 
 def next_change(racers: tuple[Racer, ...], current: Round, windows: Windows) -> tuple[int | None, int]:
-    """When a race can next change by itself, as `rounds.next_change`: a racer runs out of time, or waits too long."""
+    """Return the next change of a race without a call, as `rounds.next_change`: a racer's time or wait ends."""
     if current.closed_at:
         return rounds.next_change(current, windows)
     ends = [commit_deadline(racer, current, windows) for racer in racers if is_open(racer)]
@@ -88,12 +98,15 @@ def next_change(racers: tuple[Racer, ...], current: Round, windows: Windows) -> 
 
 
 def closed_by(current: Round, racers: tuple[Racer, ...], at: int) -> Round:
-    """The round closed by whatever ended last: a commit, or a racer's time at block `at`."""
+    """Return the round, closed by its last event: a commit, or the end of a racer's time at block `at`."""
     return replace(current, closed_at=max((at, *(racer.committed_at for racer in racers))))
 
 
 def as_found(current: Round, racers: tuple[Racer, ...], windows: Windows, height: int, final_height: int) -> Round:
-    """The round as block `height` will find it, if it refers to no newer final block: what clients are told."""
+    """Return the round as block `height` will find it, if that block refers to no newer final block.
+
+    Runtime APIs show this to clients.
+    """
     current = rounds.with_commit_window(current, height, final_height)
     last = latest_deadline(racers, current, windows)
     if not current.closed_at and last is not None and height > last:
@@ -102,8 +115,9 @@ def as_found(current: Round, racers: tuple[Racer, ...], windows: Windows, height
 
 
 def _time_of_first(current: Round) -> int:
-    """How long the first who committed took since it was drawn: what it had before this unit counts.
+    """Return the blocks from the first committed racer's draw to its commit, its earlier units included.
 
-    From its turn on, several machines behind one device would seem to take a block, and shut every rival out.
+    Counted from its own start, several machines behind one device would seem to take one block, and shut out every
+    rival.
     """
     return current.first_commit - current.drawn_at

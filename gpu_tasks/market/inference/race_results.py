@@ -1,7 +1,7 @@
-"""Who wins a race, and when nobody may: the rules on commits and reveals, nothing about money.
+"""The winner of a race, and the races without one: rules on commits and reveals, without money.
 
-Always: the outcome depends on heights and draw order only, never on the order of transactions in
-a block, so a proposer gains nothing by holding a rival back for one block.
+Invariant: the outcome depends only on heights and draw order, never on the order of transactions in a block. A proposer
+gains nothing by holding a rival back for one block.
 """
 
 from dataclasses import dataclass, replace
@@ -11,22 +11,22 @@ from gpu_tasks.market.inference import race_clocks
 from gpu_tasks.market.inference.units import Racer, Reveal
 
 SIMULTANEOUS_BLOCKS = 1
-"""Commits this many blocks after the earliest count as simultaneous with it."""
+"""Commits within this many blocks of the earliest one count as simultaneous with it."""
 
 
 class RevealsRead(IntEnum):
-    """What the reveals alone say."""
+    """The result of the reveals alone."""
 
     NOTHING = 0
     AGREED = 1
     LONE = 2
-    """One answer, where several were asked for."""
+    """One answer, although several racers were wanted."""
     DISPUTED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RaceResult:
-    """Who is paid for `output_root`: the winner, and the runner-up if somebody agreed."""
+    """The racers to pay for `output_root`: the winner, and the runner-up if another racer agreed."""
 
     output_root: bytes
     winner: Racer
@@ -34,35 +34,35 @@ class RaceResult:
 
 
 def with_racer(racers: tuple[Racer, ...], changed: Racer) -> tuple[Racer, ...]:
-    """The racers with one of them changed."""
+    """Return the racers with one of them replaced."""
     return tuple(changed if racer.owner == changed.owner else racer for racer in racers)
 
 
 def is_last_to_commit(racers: tuple[Racer, ...], owner: bytes) -> bool:
-    """Whether all others have committed, declined or run out of time."""
+    """Return True if all others have committed, declined or run out of time."""
     return all(not race_clocks.is_open(racer) or racer.owner == owner for racer in racers)
 
 
 def is_last_to_reveal(racers: tuple[Racer, ...]) -> bool:
-    """Whether every commitment is opened."""
+    """Return True if every commitment is opened."""
     return all(racer.reveal for racer in racers if racer.commitment)
 
 
 def with_commitment(racer: Racer, commitment: bytes, height: int) -> Racer:
-    """The racer after its commit in block `height`."""
+    """Return the racer after its commit in block `height`."""
     return replace(racer, commitment=commitment, committed_at=height)
 
 
 def with_reveal(racer: Racer, reveal: Reveal) -> Racer:
-    """The racer after its reveal."""
+    """Return the racer after its reveal."""
     return replace(racer, reveal=reveal)
 
 
 def read_reveals(racers: tuple[Racer, ...], wanted: int) -> RevealsRead:
-    """Whether the reveals decide the race, of which `wanted` were to race.
+    """Return the result of the reveals of a race with `wanted` places.
 
-    A lone racer is believed where no other was wanted. Else two must have revealed and all must agree: else
-    fast garbage could win by shutting the others out.
+    A lone answer counts only if one racer was wanted. Otherwise two racers must reveal and all must agree, or else fast
+    garbage could win by shutting the others out.
     """
     roots = [racer.reveal.output_root for racer in racers if racer.reveal]
     if not roots:
@@ -73,7 +73,7 @@ def read_reveals(racers: tuple[Racer, ...], wanted: int) -> RevealsRead:
 
 
 def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
-    """Winner and witness of a race whose reveals agree."""
+    """Return winner and witness of a race whose reveals agree."""
     root = next(racer.reveal.output_root for racer in racers if racer.reveal)
     agreed = result(racers, root)
     assert agreed is not None, "somebody revealed this root"
@@ -81,7 +81,7 @@ def agreed_result(racers: tuple[Racer, ...]) -> RaceResult:
 
 
 def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
-    """The racers who revealed `output_root` in time: earliest commit first, then in draw order."""
+    """Return the racers that revealed `output_root` in time: earliest commit first, then in draw order."""
     right = [
         racer for racer in racers if racer.reveal and racer.reveal.output_root == output_root and not racer.is_late
     ]
@@ -91,11 +91,11 @@ def ranked(racers: tuple[Racer, ...], output_root: bytes) -> list[Racer]:
         late = racer.committed_at - earliest
         return 0 if late <= SIMULTANEOUS_BLOCKS else late
 
-    return sorted(right, key=lateness)  # stable: racers stand in draw order
+    return sorted(right, key=lateness)  # stable sort: racers are in draw order
 
 
 def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:
-    """Winner and witness for a root that is held to be right; None if nobody revealed it."""
+    """Return winner and witness for a root that counts as right, or None if no racer revealed it in time."""
     right = ranked(racers, output_root)
     if not right:
         return None
@@ -103,5 +103,5 @@ def result(racers: tuple[Racer, ...], output_root: bytes) -> RaceResult | None:
 
 
 def silent(racers: tuple[Racer, ...]) -> list[Racer]:
-    """The racers who committed and did not reveal."""
+    """Return the racers that committed and did not reveal."""
     return [racer for racer in racers if racer.commitment is not None and racer.reveal is None]

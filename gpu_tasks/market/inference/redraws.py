@@ -1,8 +1,11 @@
-"""A place of a race that was declined, or whose racer was recalled, is drawn again while nobody has committed.
+"""New draws for the place of a racer that declined or was recalled, before the first commit.
 
-Always: a unit waits for such a draw only while its commits are open and nobody has committed, and no more than one
-owner stands for a decline of it; it is drawn like any other, with the beacon of two blocks after the place came free;
-who is drawn has a whole commit window, and whoever was drawn before may commit in every block meanwhile.
+Invariants:
+
+* A unit waits for such a draw only while its commits are open, no racer has committed, and at most one owner is liable
+  for a decline.
+* The draw is like any other, with the beacon of two blocks after the place became free.
+* The new racer has a whole commit window. Earlier racers may commit in every block meanwhile.
 """
 
 from dataclasses import replace
@@ -17,7 +20,7 @@ from gpu_tasks.market.inference.units import OpenUnit, Racer, Unit, declines_of,
 
 
 def ask(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
-    """Ask for a draw where a place may be filled; else wait for none any more."""
+    """Schedule a draw if a place may be filled. Otherwise call off a scheduled one."""
     if not _may_refill(unit.record):
         return call_off(market, unit)
     height = market.height
@@ -26,7 +29,7 @@ def ask(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
 
 
 def call_off(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
-    """Wait for no draw any more: somebody has committed, another has declined, or commits are closed."""
+    """Cancel a scheduled draw: a racer has committed, another one has declined, or commits are closed."""
     if not unit.record.is_refilling:
         return unit
     schedules.drop_draw(market, unit.record.posted_at, unit.id)
@@ -34,14 +37,15 @@ def call_off(market: InferenceStorage, unit: OpenUnit) -> OpenUnit:
 
 
 def fill(market: InferenceStorage, unit: OpenUnit, slots: Slots) -> None:
-    """Draw a slot for the place, now that its beacon is final; where none is found, the race goes on as it is."""
+    """Draw a slot for the place, now that the beacon is final. Without a slot, the race continues unchanged."""
     record, height = replace(unit.record, is_refilling=False), market.height
     wanted = slots.wanted(record, record.price)
     drawn = _draw(market, record, wanted, slots, height)
     if drawn:
         record = _with_substitute(market, unit.id, record, slots.engage(drawn[0], unit.id, wanted.collateral), height)
         market.final_agenda.put(height, unit.id)
-        record = ask(market, OpenUnit(unit.id, record)).record  # several may have been recalled
+        # Several racers may have been recalled.
+        record = ask(market, OpenUnit(unit.id, record)).record
     market.units[unit.id] = record
 
 
@@ -49,15 +53,18 @@ def _draw(market: InferenceStorage, record: Unit, wanted: Wanted, slots: Slots, 
     seed = market.beacon.value_at(record.recorded_at + BEACON_DELAY)
     windows = market.windows_of(record)
     last = race_clocks.latest_deadline(record.racers, round_of(record), windows)
-    # Finality stood still for longer than the beacon remembers; or all windows are over, and the block that ends the
-    # race had too much to do: who was drawn now would begin it anew.
+    # Two reasons to skip the draw. Finality halted for longer than the beacon remembers. Or all windows are over, and
+    # the block that should have ended the race was full: a new racer would restart it.
     if seed is None or (last is not None and height > last):
         return []
     return slots.draw(record.service, wanted, 1, seed)
 
 
 def _with_substitute(market: InferenceStorage, unit_id: bytes, record: Unit, substitute: Racer, height: int) -> Unit:
-    """The race with somebody else in the place of who declined, who still stands for that; or in an empty place."""
+    """Return the race with a substitute in the place of the racer that declined, or in an empty place.
+
+    The racer that declined stays liable for that.
+    """
     declined = next((racer for racer in record.racers if racer.has_declined), None)
     if declined is not None:
         del market.duties[declined.owner, unit_id]
@@ -72,12 +79,12 @@ def _with_substitute(market: InferenceStorage, unit_id: bytes, record: Unit, sub
 
 
 def is_short(record: Unit) -> bool:
-    """Whether fewer race than were asked for."""
+    """Return True if the race has fewer racers than the customer wanted."""
     return len(record.racers) < record.terms.racers
 
 
 def _may_refill(record: Unit) -> bool:
-    """Whether others race on, none of whom has committed, and a place is free: at most one owner has declined."""
+    """Return True if a place is free, no racer has committed, and at most one owner has declined."""
     current = round_of(record)
     has_declined = sum(racer.has_declined for racer in record.racers)
     is_free = is_short(record) or has_declined == 1

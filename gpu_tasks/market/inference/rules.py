@@ -1,7 +1,7 @@
-"""The rules of a unit: the numbers of market and courts as they were when it was posted.
+"""The rules of a unit: a copy of the parameters of market and courts at the time of its post.
 
-Always: a unit goes by its own rules from its post to the end of its record; a change of the parameters meets only units
-that are posted later.
+Invariant: a unit keeps its own rules until its record is dropped. A change of the parameters affects only units posted
+later.
 """
 
 from gpu_tasks.market.rounds import Windows
@@ -11,34 +11,34 @@ from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
 
 @struct
 class UnitRules:
-    """Shares in millionths, windows in blocks. The defaults are the parameters' own."""
+    """Shares in millionths, windows in blocks. The defaults are those of the parameters."""
 
     witness_share: U32 = 300_000
-    """Of the price, for an agreeing runner-up beside the winner."""
+    """The share of the price for an agreeing runner-up beside the winner."""
     settlement_fee: U32 = 20_000
-    """Of every payment."""
+    """The share of every payment."""
     fee_rebate: U32 = 900_000
-    """Of the fee on the price, back to the winner while the emission lasts."""
+    """The share of the fee on the price that the winner gets back while the emission lasts."""
     cancel_burn: U32 = 100_000
-    """Of the bond of a unit that is cancelled."""
+    """The share of the bond that burns when a unit is cancelled."""
     idle_penalty: U32 = 10_000
-    """Of the collateral of a racer that did not commit in a whole commit window."""
+    """The share of the collateral of a racer that did not commit in a whole commit window."""
     withheld_penalty: U32 = 250_000
-    """Of the price, for a racer that did not open its commitment, where no case comes of it."""
+    """The share of the price for a racer that did not open its commitment, if no case follows."""
     judge_fee_ppm: U32 = 500_000
-    """Of the price, to a judge."""
+    """The share of the price for a judge."""
     judge_fee_min: Balance = GRAINS_PER_OGPU // 1_000
     audit_rate_ppm: U32 = 50_000
     """The chance of an audit."""
     race_close: BlockNumber = 10
     race_reveal: BlockNumber = 12
     queue_blocks: BlockNumber = 600
-    """After so many blocks without a race it is refunded."""
+    """Blocks without a race after which the unit is refunded."""
     keep_blocks: BlockNumber = 7_200
-    """For so many blocks its record is kept when it has ended."""
+    """Blocks for which the record of an ended unit is kept."""
 
     def race_windows(self, commit_window: int) -> Windows:
-        """The windows of a race; its service says how long racers may commit."""
+        """Return the windows of a race, with the commit window of its service."""
         return Windows(commit_window, self.race_close, self.race_reveal)
 
 

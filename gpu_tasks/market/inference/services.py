@@ -1,4 +1,4 @@
-"""Services: what may be bought as units, and at which prices slots offer it."""
+"""Services: the kinds of units on sale, and the prices at which slots offer them."""
 
 from typing import Annotated, Any
 
@@ -18,47 +18,47 @@ OFFER_DEPOSIT = HoldReason(
 SERVICE_NAME_BYTES_MAX = 32
 COMMIT_WINDOW_MAX = 600
 COMMIT_WINDOW_SLACK = 3
-"""Times the blocks that a unit's work takes at the service's pace are added to its commit window."""
+"""A unit's commit window grows by this many times the blocks that its work takes at the service's pace."""
 UNIT_COMMIT_WINDOW_MAX = 7_200
-"""No unit may be raced for in more blocks, however much it asks."""
+"""The longest commit window of a unit, in blocks, for any amount of work."""
 RAMP_BLOCKS_MAX = 10_000
 SERVICES_MAX = 1_024
 OFFERS_PER_SERVICE_MAX = 1_024
 OFFERS_PER_DEVICE_MAX = 16
-"""Each change of a slot is told to so many services at most."""
+"""The most services that one device offers. Each change of a slot is reported to all of them."""
 PRICE_MAX = 10**15
-"""Neither a unit nor a thousand tokens costs more than this many grains: a sum of such prices never overflows."""
+"""The most grains for a unit or for a thousand tokens. Sums of such prices never overflow."""
 PACE_MAX = 10**9
 
 
 @struct
 class ServiceTerms:
-    """What one kind of unit is."""
+    """The terms of one kind of unit."""
 
     name: Annotated[bytes, Bounded(SERVICE_NAME_BYTES_MAX)]
     workload: Hash
-    """Identifier of the program that executes a unit."""
+    """The identifier of the program that executes a unit."""
     model: Hash
-    """Hash of the weights."""
+    """The hash of the weights."""
     price_min: Balance
-    """What a unit offers first, per thousand output tokens."""
+    """The first price that a unit offers, in grains per 1,000 output tokens."""
     price_max: Balance
-    """The most that a customer may offer at last, per thousand output tokens."""
+    """The greatest maximum price that a customer may set, in grains per 1,000 output tokens."""
     ramp: BlockNumber
     """Blocks in which an unmatched unit's price rises to its maximum."""
     commit_window: BlockNumber
-    """Blocks that racers have to commit in."""
+    """Blocks in which racers may commit."""
     tokens_max: U32
-    """Most output tokens that a request may ask for."""
+    """The most output tokens that a request may ask for."""
     input_share: U32 = 0
-    """What an input token counts, in millionths of an output token."""
+    """The count of an input token, in millionths of an output token."""
     pace: U32 = 0
-    """Output tokens that the slowest racer computes in a block: a unit's window is longer by its tokens at this pace; 0
-    where a commit window is the same for all."""
+    """Output tokens that the slowest racer computes in a block. A unit's commit window grows by its tokens at this
+    pace. With 0 the commit window is the same for all units."""
     consumer_pace: U32 = 0
-    """The same of the slowest device of class consumer; 0 where it is as `pace`."""
+    """The pace of the slowest device of class consumer, or 0 for the same as `pace`."""
     datacenter_pace: U32 = 0
-    """The same of the slowest device of class datacenter; 0 where it is as a consumer's."""
+    """The pace of the slowest device of class datacenter, or 0 for the same as a consumer's."""
 
 
 @struct
@@ -68,38 +68,41 @@ class Service:
     owner: AccountId
     terms: ServiceTerms
     deposit: Balance
-    """Locked while the service is open."""
+    """The grains held of the owner while the service is open."""
     open_units: U32 = 0
     is_open: bool = True
-    """Whether units may still be posted. A closed service is forgotten with its last open unit."""
+    """True while units may be posted. The record of a closed service is dropped with its last open unit."""
     last_post: BlockNumber = 0
-    """The newest block that posted units: its slots are read once for all of them."""
+    """The newest block that posted units. The draw reads the service's slots once for all of them."""
 
 
 @struct
 class Offer:
-    """A device's standing offer to work for a service."""
+    """A device's offer to work for a service."""
 
     ask: Balance
-    """The lowest price, per thousand output tokens."""
+    """The lowest price that the owner accepts, in grains per 1,000 output tokens."""
     since: BlockNumber
-    """The block in which this ask was made: it counts for no unit recorded before."""
+    """The block in which this ask was made. It does not count for units recorded earlier."""
     deposit: Balance = 0
-    """Locked on its device's owner while the offer stands."""
+    """The grains held of the device's owner for the offer."""
 
 
 def service_hold(number: int) -> Hold:
-    """What an open service's deposit is held for."""
+    """Return the hold of an open service's deposit."""
     return Hold(SERVICE_DEPOSIT, numbered_case(number))
 
 
 def offer_hold(number: int, device: DeviceId) -> Hold:
-    """What the deposit of a device's offer for a service is held for."""
+    """Return the hold of the deposit of a device's offer."""
     return Hold(OFFER_DEPOSIT, blake2_256(b"ogpu/offer" + number.to_bytes(4, "little") + device))
 
 
 def pace_of(terms: ServiceTerms, slowest: DeviceClass) -> int:
-    """Output tokens that the slowest device of a class, or of a faster one, computes in a block; 0 if nobody says."""
+    """Return the output tokens that the slowest device of this class or a faster one computes in a block.
+
+    0 means that the service states no pace.
+    """
     if slowest is DeviceClass.CPU:
         return terms.pace
     consumer = terms.consumer_pace or terms.pace
@@ -107,13 +110,13 @@ def pace_of(terms: ServiceTerms, slowest: DeviceClass) -> int:
 
 
 def commit_window_of(terms: ServiceTerms, work: int, slowest: DeviceClass = DeviceClass.CPU) -> int:
-    """Blocks that racers have for so much work: the service's window and three times the slowest racer's time."""
+    """Return the commit window for `work` in blocks: the service's window and three times the slowest racer's time."""
     pace = pace_of(terms, slowest)
     return terms.commit_window + (-(-COMMIT_WINDOW_SLACK * work // (pace * TOKEN)) if pace else 0)
 
 
 def is_sound(terms: ServiceTerms) -> bool:
-    """Whether the terms keep to all limits."""
+    """Return True if the terms keep to all limits."""
     return (
         0 < terms.price_min <= terms.price_max <= PRICE_MAX
         and terms.ramp <= RAMP_BLOCKS_MAX
@@ -125,14 +128,17 @@ def is_sound(terms: ServiceTerms) -> bool:
 
 
 def has_sound_paces(terms: ServiceTerms) -> bool:
-    """Whether no class is slower than the one below it: so that commit windows only shorten with it."""
+    """Return True if no class is slower than the one below it, so that commit windows only shorten with the class."""
     paces = [pace_of(terms, each) for each in DeviceClass]
     has_first = terms.pace > 0 or not any(paces)
     return has_first and paces == sorted(paces) and paces[-1] <= PACE_MAX
 
 
 def terms_from_json(given: dict[str, Any]) -> ServiceTerms:
-    """The terms of a service in a chain specification: names as in `ServiceTerms`, hashes as 0x and hex digits."""
+    """Return the terms of a service in a chain specification.
+
+    The keys are the names in `ServiceTerms`. Hashes are 0x and hex digits.
+    """
     return ServiceTerms(
         name=str(given["name"]).encode(),
         workload=account_from_text(given["workload"]),

@@ -1,8 +1,8 @@
-"""How a unit ends: one payment of all that was locked, and everything that it held set free.
+"""The end of a unit: one payment of the whole lock, and the release of all holds.
 
-Always: a unit ends once; then nothing of its customer's is held for it but the deposit, and it is on no agenda. Its
-devices are bound to it until no audit can come any more; from then on its record stays readable for `keep_blocks` of
-its rules, before it is dropped and its deposit returns to its customer.
+Invariants: a unit ends once. Then only the deposit of its customer is held for it, and it is on no schedule of a race.
+Its devices stay bound until no audit can come. From then on its record stays readable for the `keep_blocks` of its
+rules. Then it is dropped, and the deposit returns.
 """
 
 from dataclasses import replace
@@ -37,8 +37,8 @@ def settle(
 ) -> None:
     """Pay for a right result: the winner, and the agreeing runner-up as witness.
 
-    `is_watched`: a case about it may come, for which its racers stand until `let_go`. `aside` is what stays held of
-    the customer for who looks at it.
+    `is_watched` means that a case about it may come, so its racers stay liable until `let_go`. `aside` names a hold and
+    an amount of the customer's money that stays held for the unit's auditor.
     """
     held, price = held_money(market, unit), money.due(unit.record, result.winner)
     if aside is not None:
@@ -63,7 +63,7 @@ def settle(
 
 
 def refund(market: InferenceStorage, unit: OpenUnit, reason: Refund) -> None:
-    """Give back what is held: all, but a part of the bond where the customer changed its mind."""
+    """Return the held money, except a part of the bond if the customer cancelled."""
     shares = money.refund(unit.record, held_money(market, unit), reason)
     kept = sum(share.amount for share in shares if share.payee == unit.record.customer)
     lost = unit.record.escrow + unit.record.bond - kept
@@ -72,7 +72,7 @@ def refund(market: InferenceStorage, unit: OpenUnit, reason: Refund) -> None:
 
 
 def let_go(market: InferenceStorage, unit: OpenUnit) -> None:
-    """No case about the unit can come any more: its racers are free, and its record waits for its end."""
+    """Release the racers of an ended unit after its last possible case, and schedule the drop of its record."""
     record, height = unit.record, market.height
     _release(market, unit, (*record.racers, *record.decliners))
     market.devices.end_collateral(unit.id)
@@ -82,7 +82,7 @@ def let_go(market: InferenceStorage, unit: OpenUnit) -> None:
 
 
 def forget(market: InferenceStorage, unit_id: bytes) -> None:
-    """Drop the record of an ended unit, and return what was deposited for it."""
+    """Drop the record of an ended unit, and return its deposit."""
     record = market.units[unit_id]
     assert record is not None, "a record is dropped once"
     assert not is_open(record), "no open unit is forgotten"
@@ -93,9 +93,9 @@ def forget(market: InferenceStorage, unit_id: bytes) -> None:
 
 
 def release_racers(market: InferenceStorage, unit: OpenUnit) -> Unit:
-    """Set the devices of a race free that gave no result; the record as it goes on.
+    """Release the devices of a race without a result. Return the record for the next race.
 
-    Who declined stands for that until a committee has looked at the input, or the unit ends.
+    Decliners stay liable until a committee has looked at the input, or the unit ends.
     """
     record = unit.record
     decliners = (*record.decliners, *(racer for racer in record.racers if racer.has_declined))
@@ -107,7 +107,7 @@ def release_racers(market: InferenceStorage, unit: OpenUnit) -> Unit:
 
 
 def release_all(market: InferenceStorage, unit: OpenUnit) -> Unit:
-    """Set everybody free who stands for something, after a case about the unit; the record as it goes on."""
+    """Release all devices that are liable for the unit, after a case. Return the record for the next race."""
     _release(market, unit, (*unit.record.racers, *unit.record.decliners))
     _end_duties(market, unit)
     market.devices.end_collateral(unit.id)
@@ -115,17 +115,17 @@ def release_all(market: InferenceStorage, unit: OpenUnit) -> Unit:
 
 
 def idle(market: InferenceStorage, unit: OpenUnit, racer: Racer) -> OpenUnit:
-    """A racer did not commit in a whole commit window: a part of its collateral, and a pause."""
+    """Punish a racer that did not commit in a whole commit window: burn a part of its collateral and pause it."""
     return _miss(market, unit, racer, part(racer.collateral, unit.record.rules.idle_penalty))
 
 
 def withheld(market: InferenceStorage, unit: OpenUnit, racer: Racer) -> OpenUnit:
-    """A racer did not open its commitment, and no case comes of it: a part of the price, and a pause."""
+    """Punish a racer that did not open its commitment, if no case follows: burn a part of the price and pause it."""
     return _miss(market, unit, racer, part(unit.record.price, unit.record.rules.withheld_penalty))
 
 
 def held_money(market: InferenceStorage, unit: OpenUnit) -> int:
-    """What the customer has locked for the unit's outcome, less what a case took of it."""
+    """Return the money that the customer has locked for the unit's outcome, less the payments of a case."""
     record, held = unit.record, market.lock.locked(unit.record.customer, Hold(UNIT_MONEY, unit.id))
     assert is_open(record), "a unit ends once"
     is_whole = held == record.escrow + record.bond
@@ -134,7 +134,7 @@ def held_money(market: InferenceStorage, unit: OpenUnit) -> int:
 
 
 def _miss(market: InferenceStorage, unit: OpenUnit, racer: Racer, amount: int) -> OpenUnit:
-    """Burned: neither a customer nor a rival shall live on making others miss."""
+    """Burn the amount: neither a customer nor a rival may profit from making others miss."""
     taken = min(amount, racer.collateral)
     market.devices.charge(racer.device, unit.id, (Share(None, taken),))
     market.devices.halt(racer.device, unit.id)
@@ -170,7 +170,7 @@ def _end_duties(market: InferenceStorage, unit: OpenUnit) -> None:
 
 
 def _pay_out(market: InferenceStorage, unit: OpenUnit, shares: tuple[Share, ...]) -> None:
-    """Pay the unit's lock as the shares say; its deposit stays with its record."""
+    """Pay the unit's lock by these shares. The deposit stays with the record."""
     hold = Hold(UNIT_MONEY, unit.id)
     held = market.lock.locked(unit.record.customer, hold)
     assert sum(share.amount for share in shares) == held, "the shares add up to what is held"
@@ -179,8 +179,8 @@ def _pay_out(market: InferenceStorage, unit: OpenUnit, shares: tuple[Share, ...]
 
 
 def _rebate(market: InferenceStorage, provider: bytes, record: Unit, price: int) -> None:
-    """Return most of a winner's fee on its price out of the era's emission to providers, while that lasts."""
-    # less than the fee, so that buying from oneself never pays
+    """Pay most of a winner's fee on its price back from the era's emission to providers, while that lasts."""
+    # The rebate is less than the fee, so a provider that buys from itself never gains.
     amount = min(money.rebate(record.rules, price), market.balances.free_balance(PROVIDER_REWARDS))
     if amount:
         market.balances.debit(PROVIDER_REWARDS, amount)

@@ -1,7 +1,7 @@
-"""The slots that a block can draw: read once for a service, ordered once for a beacon, and paid for by a budget.
+"""The slots that a block can draw: read once for a service, ordered once for a beacon, charged to a budget.
 
-Always: what is given to a slot counts in every service at once; a unit whose price is too low for the asks costs no
-look at a slot.
+Invariants: a unit given to a slot counts in every service at once. A unit whose price is below the asks costs no look
+at a slot.
 """
 
 from bisect import bisect_right
@@ -21,29 +21,30 @@ from runtime.encoding.types import Weight
 from runtime.frame.schedule import TAKE_WEIGHT, WeightMeter
 
 SCAN_WEIGHT = WEIGHTS["InferenceMarket.on_initialize scan"] + PROVEN_WEIGHT
-"""One offer found and read, with its device, its owner, whether that is a candidate, and what the device has proven."""
+"""The weight of reading one offer with its device, its owner, the owner's candidacy, and the device's proven
+throughput."""
 ORDER_WEIGHT = WEIGHTS["InferenceMarket.on_initialize order"]
-"""One slot's chance in the order of a beacon."""
+"""The weight of one slot in the order of a beacon."""
 LOOK_WEIGHT = WEIGHTS["InferenceMarket.on_initialize look"]
-"""One slot looked at for one unit."""
+"""The weight of looking at one slot for one unit."""
 DRAW_WEIGHT = WEIGHTS["InferenceMarket.on_initialize draw"]
-"""A unit drawn, or put to sleep, its racers apart."""
+"""The weight of drawing a unit or putting it to sleep, without its racers."""
 RACER_WEIGHT = WEIGHTS["InferenceMarket.on_initialize racer"]
-"""A device that is assigned, and its owner's duty."""
+"""The weight of assigning a device and recording its owner's duty."""
 
 
 def reading_weight(offers: int) -> Weight:
-    """What reading and ordering the slots of a service with so many offers takes at most."""
+    """Return the most weight of reading and ordering the slots of a service with this many offers."""
     return Weight(offers * (SCAN_WEIGHT.ref_time + ORDER_WEIGHT.ref_time), 0)
 
 
 def draw_weight(offers: int, racers: int) -> Weight:
-    """What drawing one unit of such a service takes at most, once its slots are read."""
+    """Return the most weight of drawing one unit of a service with this many offers, once its slots are read."""
     return Weight(offers * LOOK_WEIGHT.ref_time + racers * RACER_WEIGHT.ref_time, 0) + DRAW_WEIGHT + TAKE_WEIGHT
 
 
 class ServiceSlots:
-    """The slots of one service that had a place as a block found them."""
+    """The slots of one service that had a free place at the start of a block's draws."""
 
     def __init__(self, slots: list[FreeSlot]) -> None:
         self.slots = slots
@@ -52,18 +53,18 @@ class ServiceSlots:
         self.orders: dict[bytes, DrawOrder] = {}
 
     def is_affordable(self, wanted: Wanted, racers: int) -> bool:
-        """Whether so many owners of the classes ask no more than the rate."""
+        """Return True if at least `racers` owners of the admitted classes ask at most the rate."""
         asks = self._asks_of(wanted.classes)
         return len(asks) >= racers and asks[racers - 1] <= wanted.rate
 
     def next_ask(self, wanted: Wanted, racers: int) -> int | None:
-        """The ask above the rate that may bring enough owners, None if there is none: others must be freed first."""
+        """Return the next ask above the rate that may bring enough owners, or None if only freed slots can."""
         asks = self._asks_of(wanted.classes)
         place = max(racers - 1, bisect_right(asks, wanted.rate))
         return asks[place] if place < len(asks) else None
 
     def _asks_of(self, classes: tuple[DeviceClass, ...]) -> list[int]:
-        """The lowest ask of each owner that has devices of these classes, ascending."""
+        """Return the lowest ask of each owner with devices of these classes, ascending."""
         if classes not in self._asks:
             lowest: dict[bytes, int] = {}
             for slot in self.slots:
@@ -74,10 +75,10 @@ class ServiceSlots:
 
 
 class Slots:
-    """The slots that can be drawn in this block. Each service is read once; what is given to its slots is noted."""
+    """The slots that can be drawn in this block. Each service is read once, and assigned units are noted."""
 
     def __init__(self, market: InferenceStorage, budget: WeightMeter) -> None:
-        """Begin with every place that there is when the block's draws begin; reading and looking is charged."""
+        """Start with all free places before the block's draws. Reads and looks are charged to the budget."""
         self._market = market
         self._budget = budget
         self._of_service: dict[int, ServiceSlots] = {}
@@ -85,15 +86,15 @@ class Slots:
         self._judges: JudgesLeft | None = None
 
     def of_service(self, service: int) -> ServiceSlots:
-        """The slots with a place that offer a service."""
+        """Return the slots with a free place that offer a service."""
         if service not in self._of_service:
             self._of_service[service] = ServiceSlots(self._with_places(service))
         return self._of_service[service]
 
     def wanted(self, record: Unit, price: int) -> Wanted:
-        """What a unit asks of a slot at a price for all its work.
+        """Return a unit's conditions for slots, at a price for all its work.
 
-        None of its customer's, of who declined it or races for it, or of who must stay to judge it.
+        They exclude the customer, decliners, current racers, and validators that must stay to judge.
         """
         own = (self._market.devices.operator(record.customer), record.customer)
         excluded = (*own, *record.declined_by, *(racer.owner for racer in record.racers))
@@ -113,15 +114,16 @@ class Slots:
         )
 
     def engage(self, slot: FreeSlot, unit_id: bytes, collateral: int) -> Racer:
-        """Have a slot that was drawn race for a unit, now or when it is done with others; its owner has a duty."""
+        """Assign a drawn slot to a unit, and record its owner's duty. Work begins after the slot's earlier units."""
         begins = self._market.devices.engage(slot.device, unit_id, collateral)
         self._market.duties[slot.owner, unit_id] = True
         return Racer(slot.owner, slot.device, collateral, started_at=self._market.height if begins else 0)
 
     def draw(self, service: int, wanted: Wanted, racers: int, seed: bytes) -> list[FreeSlot]:
-        """Racers for a unit of the service, each of whom is given it by that; none if there are too few."""
+        """Draw racers for a unit and assign it to each, or return an empty list if there are too few."""
         found = self.of_service(service)
-        if not found.is_affordable(wanted, racers):  # asked first: what nobody can serve shall cost little
+        # The cheap test comes first: a unit that no slot can serve must cost little.
+        if not found.is_affordable(wanted, racers):
             return []
         if seed not in found.orders:
             self._budget.spend(Weight(len(found.slots) * ORDER_WEIGHT.ref_time, 0))
@@ -143,7 +145,7 @@ class Slots:
         return drawn
 
     def _in_office(self) -> JudgesLeft:
-        """Those who may judge, read once for a block: at most 128, for which its draws have room enough to spare."""
+        """Return the eligible judges, read once a block. The draw budget has room for them: they are at most 128."""
         if self._judges is None:
             self._judges, weight = read_judges(self._market.devices)
             self._budget.spend(weight)
@@ -159,7 +161,7 @@ class Slots:
         return found
 
     def _slot(self, device_id: bytes, offer: Offer) -> FreeSlot | None:
-        """The device as a slot; None if it cannot be drawn now."""
+        """Return the device as a slot, or None if it cannot be drawn now."""
         devices = self._market.devices
         device = devices.devices[device_id]
         if device is None or not self._market.capacity.can_work(device_id, device):
@@ -169,7 +171,7 @@ class Slots:
             device=device_id,
             owner=device.owner,
             bond=device.bond,
-            # as the block found it: what it was given since is in `_given`, for every service alike
+            # State before this block's draws: `_given` adds later assignments, for all services alike.
             free_bond=device.bond - device.secured + self._given.secured.get(device_id, 0),
             ask=offer.ask,
             key_since=max(device.registered_at, provider.key_since if provider else 0),

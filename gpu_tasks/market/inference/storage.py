@@ -1,7 +1,7 @@
-"""The storage of InferenceMarket: services and offers, units, and which block looks at which unit.
+"""The storage of InferenceMarket: services, offers, units, and the schedules of units.
 
-Always: an open service holds its owner's deposit; an offer holds its owner's deposit while it stands; services, and the
-offers of each and of a device, are bounded, so that a draw never looks at more.
+Invariants: an open service and a standing offer each hold their owner's deposit. The numbers of services, and of offers
+of each service and device, are bounded, so the work of a draw is too.
 """
 
 from functools import cached_property
@@ -41,28 +41,28 @@ OfferedServices = Annotated[tuple[ServiceId, ...], Bounded(OFFERS_PER_DEVICE_MAX
 
 @struct
 class Stirred:
-    """A service whose sleeping units are being woken."""
+    """A service whose sleeping units are to be woken."""
 
     service: ServiceId
     before: BlockNumber
-    """Those who sleep since an earlier block are woken."""
+    """Units that have slept since before this block are woken."""
     slots: U16
-    """How many of its slots were freed or changed."""
+    """The number of its slots that were freed or changed."""
 
 
 StirredServices = Annotated[tuple[Stirred, ...], Bounded(UNITS_OPEN_MAX)]
-"""No service is here that has no open unit."""
+"""The services to wake. Each has an open unit."""
 
 
 @struct
 class Eased:
-    """The parameter as it was seen last, and how far what sleeps has been stirred since it was lowered."""
+    """The last seen value of the parameter, and the progress of waking units since it was lowered."""
 
     bond_min: Balance
     before: BlockNumber
-    """Those who sleep since an earlier block are to be woken; 0 where nobody is."""
+    """Units that have slept since before this block are to be woken. 0 means none."""
     next_service: ServiceId
-    """The services below have been stirred."""
+    """The next service to wake. Those with lower numbers are done."""
 
 
 NEVER_SEEN = Eased(0, 0, 0)
@@ -70,20 +70,20 @@ NEVER_SEEN = Eased(0, 0, 0)
 
 @struct
 class AdmittedDraws:
-    """What the draws of the units that a block took in come to at most."""
+    """The greatest weight of the draws of the units that a block admitted."""
 
     height: BlockNumber
     weight: Weight
 
 
 class BegunUnits:
-    """How many units have begun in this execution because others ended."""
+    """The number of units in this execution that began because others ended."""
 
     count = 0
 
 
 class InferenceStorage(MarketNumbers):
-    """Services, offers, units and agendas."""
+    """Services, offers, units and schedules."""
 
     system: System
     balances: Balances
@@ -147,43 +147,43 @@ class InferenceStorage(MarketNumbers):
 
     @property
     def height(self) -> int:
-        """Of this block."""
+        """The number of this block."""
         return self.system.number.get()
 
     @cached_property
     def begun(self) -> BegunUnits:
-        """The count of one execution: what began is charged to the hook that ended the units before."""
+        """The counter of one execution. The hook that ended the earlier units pays for those that began."""
         return BegunUnits()
 
     def open_unit(self, unit: bytes) -> OpenUnit:
-        """An open unit; UnknownUnit if there is none."""
+        """Return an open unit. Raise UnknownUnit if there is none."""
         record = known(self.units[unit], UnknownUnit)
         ensure(is_open(record), UnknownUnit)
         return OpenUnit(unit, record)
 
     def service(self, number: int) -> Service:
-        """A service; UnknownService if there is none."""
+        """Return a service. Raise UnknownService if there is none."""
         return known(self.services[number], UnknownService)
 
     def open_service(self, number: int) -> Service:
-        """A service that units may be posted to; UnknownService if it is none."""
+        """Return a service to which units may be posted. Raise UnknownService if there is none."""
         service = self.service(number)
         ensure(service.is_open, UnknownService)
         return service
 
     def classes_of(self, unit: Unit) -> tuple[DeviceClass, ...]:
-        """The classes of which devices may race for a unit, now or in the race that goes on."""
+        """Return the classes of devices that may race for a unit, in its next or in its current race."""
         return classes.classes_of(unit, self.service(unit.service).terms.ramp)
 
     def commit_window_of(self, unit: Unit) -> int:
-        """Blocks that racers of a unit have to commit in: the slowest class that may race has three times its time."""
+        """Return the commit window of a unit in blocks, by the slowest class that may race."""
         slowest = min(self.classes_of(unit))
         return services.commit_window_of(self.service(unit.service).terms, money.work_allowed(unit), slowest)
 
     def longest_commit_window(self, unit: Unit) -> int:
-        """Blocks that a device of any class has for the unit, as who judges it may have."""
+        """Return the commit window of a unit in blocks for a device of any class, such as a judge's."""
         return services.commit_window_of(self.service(unit.service).terms, money.work_allowed(unit))
 
     def windows_of(self, unit: Unit) -> Windows:
-        """The windows of a unit's race: its service and its work say how long the commit window is."""
+        """Return the windows of a unit's race. Its service and its work decide the commit window."""
         return unit.rules.race_windows(self.commit_window_of(unit))

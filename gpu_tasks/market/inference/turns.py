@@ -1,8 +1,8 @@
-"""Whose turn it is on a device: a unit that ends there lets the next one begin, and its clock run.
+"""The next unit of a device: it begins when an earlier unit ends, or is recalled from the device.
 
-Always: a racer's clock begins in the block in which its device turns to the unit, whatever ended the one before; a unit
-whose racer is recalled loses that racer alone, and is called in the next block: it is drawn again with its age, or the
-race goes on. Neither changes the unit that was the cause.
+Invariants: a racer's clock starts in the block in which its device begins the unit, however the earlier one ended. A
+recalled unit loses only that racer. Its step in the next block draws it again with its age, or lets the race continue.
+Neither changes the unit that caused it.
 """
 
 from dataclasses import replace
@@ -15,27 +15,27 @@ from runtime.frame.schedule import WeightMeter
 from runtime.frame.weights import work
 
 BEGIN_WEIGHT = work(reads=6, writes=5, microseconds=20)
-"""A unit whose racer turns to it: its record, its service's terms, when it is called."""
+"""The weight of beginning a unit: its record, its service's terms, its schedule."""
 
 
 def free(market: InferenceStorage, device: bytes, unit_id: bytes) -> None:
-    """A device is done with a unit."""
+    """End a device's work on a unit, and begin its next one."""
     _begin(market, market.devices.free(device, unit_id), device)
 
 
 def unsecure(market: InferenceStorage, device: bytes, unit_id: bytes) -> None:
-    """A device is done with a unit, and stands for nothing of it."""
+    """End a device's work on a unit with all its liability, and begin its next one."""
     _begin(market, market.devices.unsecure(device, unit_id), device)
 
 
 def recall(market: InferenceStorage, budget: WeightMeter) -> None:
-    """Take the units from devices that failed one before them, while the budget lasts."""
+    """Recall units from devices that failed an earlier one, while the budget lasts."""
     for device, unit_id in market.devices.recalled_units(budget):
         _recall(market, device, unit_id)
 
 
 def _begin(market: InferenceStorage, unit_id: bytes | None, device: bytes) -> None:
-    """The unit's racer turns to it."""
+    """Start the clock of the device's racer in a unit."""
     if unit_id is None:
         return
     market.begun.count += 1

@@ -1,8 +1,12 @@
-"""A unit of continuous inference: what the customer asked, who races for it, how it ended.
+"""A unit of continuous inference: the customer's terms, the racers and the outcome.
 
-Always: a unit holds `escrow + bond` grains of its customer from posting until it is settled or refunded, and `deposit`
-for as long as there is a record of it; its racers have distinct owners; it is in exactly one `UnitState`; who stands
-for an answer or a decline holds its collateral until no case about it can come any more.
+Invariants:
+
+* A unit holds `escrow + bond` grains of its customer from its post until it is settled or refunded. It holds `deposit`
+  as long as its record exists.
+* Its racers have distinct owners.
+* It is in exactly one `UnitState`.
+* A provider liable for an answer or a decline holds its collateral until no case about it can come.
 """
 
 from dataclasses import dataclass
@@ -26,21 +30,21 @@ UNIT_DEPOSIT = HoldReason(
     "UnitDeposit", "For the record of a unit, which is the case, until that is dropped.", is_deposit=True
 )
 UNITS_OPEN_MAX = 4_096
-"""Each locks a deposit, so to shut others out costs the use of `unit_deposit` times this."""
+"""The most open units. Each holds a deposit, so to shut others out costs this many times `unit_deposit`."""
 RACERS_MAX = 8
 DECLINES_TO_JUDGE = 2
-"""When so many owners have declined and nobody has answered, a committee looks at the input."""
+"""The number of declining owners, without any answer, after which a committee looks at the input."""
 DECLINERS_MAX = RACERS_MAX + DECLINES_TO_JUDGE
 RACE_DECLINES_MAX = RACERS_MAX + 1
-"""Owners that one race can bring to decline: its racers, and who fills the place of one."""
+"""The most owners that can decline in one race: its racers, and the replacement of one."""
 DECLINES_MAX = 24
-"""Owners that are not drawn for a unit again; where one more race could bring more of them, it is refunded."""
+"""The most owners that are not drawn for a unit again. If one more race could exceed this, the unit is refunded."""
 
 
-# What racers commit to before anybody reveals.
+# The value that racers commit to before any of them reveals.
 #
-# A commitment is bound to its maker, unit and attempt, so copying one opens nothing. The salt is 32 random bytes of the
-# maker; the salt of the customer's input never goes on chain.
+# A commitment binds its maker, unit and attempt, so a copied one cannot be opened. The salt is 32 random bytes of the
+# maker. The salt of the customer's input never goes on chain.
 @struct
 class _ResultBody:
     unit: Hash
@@ -56,13 +60,13 @@ _RESULT = codec(_ResultBody)
 def result_commitment(
     genesis: bytes, unit: bytes, attempt: int, provider: bytes, output_root: bytes, salt: bytes
 ) -> bytes:
-    """The 32 bytes that racer `provider` (its stash) commits for an output root."""
+    """Return the 32 bytes that racer `provider` (its stash) commits for an output root."""
     body = _RESULT.encode(_ResultBody(unit, attempt, provider, output_root, salt))
     return blake2_256(domain(b"result", genesis, body))
 
 
 class UnitState(IntEnum):
-    """Where a unit stands; the last two are terminal."""
+    """The state of a unit. The last two are terminal."""
 
     QUEUED = 0
     RACING = 1
@@ -72,7 +76,7 @@ class UnitState(IntEnum):
 
 
 class Refund(IntEnum):
-    """Why a customer got the price back."""
+    """The reason of a refund."""
 
     CANCELLED = 0
     EXPIRED = 1
@@ -82,63 +86,63 @@ class Refund(IntEnum):
 
 @struct
 class UnitTerms:
-    """What the customer asks of one unit."""
+    """The customer's terms for one unit."""
 
     price_max: Balance
-    """Grains that the customer pays at most to the winner: for all the tokens that it allows."""
+    """The most grains that the customer pays to the winner, for all the tokens that the unit allows."""
     racers: U8
-    """How many providers race: 1 to 8, 2 is usual."""
+    """The number of racing providers: 1 to 8, usually 2."""
     input_root: Hash
-    """Address of the sealed input blob."""
+    """The address of the sealed input blob."""
     input_commitment: Hash
-    """Hash of salt and plain input; the salt lies in the sealed input."""
+    """The hash of salt and plain input. The salt is in the sealed input."""
     sealed_at: BlockNumber
-    """A recent final height: only keys registered by then can open the input."""
+    """A recent final height. Only keys registered by then can open the input."""
     tokens_max: U32
-    """Most output tokens, of all its requests together."""
+    """The most output tokens, of all its requests together."""
     requests: U32 = 1
-    """How many requests its input has: 1 to `REQUESTS_MAX`; two or more are a batch."""
+    """The number of requests in its input, 1 to `REQUESTS_MAX`. Two or more are a batch."""
     tokens_in: U32 = 0
-    """Most input tokens, of all its requests together."""
+    """The most input tokens, of all its requests together."""
     device_class: DeviceClass | None = None
-    """Which devices race, until its price has risen; None where any may. `classes.py`"""
+    """The class of devices that may race until the price has risen, or None for all classes (`classes.py`)."""
 
 
 @struct
 class Reveal:
-    """The result that a racer opened its commitment to."""
+    """The result that opened a racer's commitment."""
 
     output_root: Hash
     output_blob: Hash
     output_tokens: U64
     revealed_at: BlockNumber
     input_tokens: U64 = 0
-    """What is paid for: the totals that the root commits to."""
+    """The input tokens to pay for. The output root commits to them and to `output_tokens`."""
 
 
 @struct
 class Racer:
-    """One drawn device and what its owner has done so far."""
+    """One drawn device, and its owner's actions so far."""
 
     owner: AccountId
     device: DeviceId
     collateral: Balance
-    """What it holds for the unit now."""
+    """The grains that the device holds for the unit now."""
     commitment: Hash | None = None
     committed_at: BlockNumber = 0
     reveal: Reveal | None = None
     has_declined: bool = False
     is_late: bool = False
-    """Whether it revealed when a case was open already: that is paid no more."""
+    """True if it revealed after a case had opened. A late reveal is not paid."""
     started_at: BlockNumber = 0
-    """The block in which its device was done with what it was drawn for before; 0 while it is not."""
+    """The block in which its device finished its earlier units and began this one, or 0 before that."""
     is_out: bool = False
-    """Whether its time to commit ran out."""
+    """True if its time to commit ran out."""
 
 
 @struct
 class Unit:
-    """One unit, from posting to its end."""
+    """One unit, from its post to its end."""
 
     service: ServiceId
     customer: AccountId
@@ -146,49 +150,50 @@ class Unit:
     escrow: Balance
     bond: Balance
     deposit: Balance
-    """Held for the record: returned whole when that is dropped, however the unit ended."""
+    """The grains held for the record. All of them return when it is dropped, for any outcome."""
     posted_at: BlockNumber
     recorded_at: BlockNumber
-    """The draw, of the race or of a place in it, uses the beacon of two blocks after this one."""
+    """The block of the recording. The draw, of the race or of a place in it, uses the beacon of two blocks later."""
     state: UnitState = UnitState.QUEUED
     attempt: U32 = 0
-    """How often the unit was drawn; results of earlier attempts do not count."""
+    """The number of races drawn for the unit. Results of earlier attempts do not count."""
     price: Balance = 0
-    """Grains that the current race is about."""
+    """The price of the current race, in grains."""
     round: Round | None = None
     racers: Annotated[tuple[Racer, ...], Bounded(RACERS_MAX)] = ()
     decliners: Annotated[tuple[Racer, ...], Bounded(DECLINERS_MAX)] = ()
-    """Who declined in earlier races, or in this one and was replaced: a committee may yet find the input good."""
+    """Racers that declined in earlier races, or declined in this one and were replaced. A committee may still find the
+    input good."""
     declined_by: Annotated[tuple[AccountId, ...], Bounded(DECLINES_MAX)] = ()
-    """Owners who could not open the input; they are not drawn for it again."""
+    """Owners that could not open the input. They are not drawn for it again."""
     output_root: Hash | None = None
     """The result, once settled."""
     paid: Balance = 0
-    """All that the customer paid for it, once it ended: to racers, judges, pot and fees, or to the fire."""
+    """All grains that the customer paid, once the unit ended: to racers, judges, pot and fees, or burned."""
     ended_at: BlockNumber = 0
     is_watched: bool = False
-    """Whether it is settled and may yet be audited: its racers stand for it until that is over."""
+    """True if the unit is settled and an audit may still come. Its racers stay liable until that is over."""
     is_refuted: bool = False
-    """Whether an audit found its result wrong; the customer has the price back."""
+    """True if an audit found its result wrong. The customer has the price back."""
     asleep_since: BlockNumber = 0
-    """The block in which it could not be matched, while it waits for a slot to change; 0 while it does not."""
+    """The block in which no match was found, while the unit waits for a slot to change, else 0."""
     input_share: U32 = 0
-    """What an input token counts, in millionths of an output token: as its service has it."""
+    """The count of an input token, in millionths of an output token, copied from the service."""
     rules: UnitRules = DEFAULT_RULES
-    """What it goes by, whatever the parameters become."""
+    """The unit's own rules, which later parameters do not change."""
     is_refilling: bool = False
-    """Whether a place of its race that was declined waits for a draw."""
+    """True if a declined place of its race waits for a draw."""
     refund: Refund | None = None
-    """Why the price went back, once it did."""
+    """The reason of the refund, once there is one."""
     leaf_audit_ppm: U32 = 0
-    """Of a batch that is checked by its leaves: the chance that what its auditor passes with is looked at."""
+    """For a batch that is checked by its leaves: the chance that its auditor's pass is audited, in millionths."""
     race_recorded_at: BlockNumber = 0
-    """The recording that its race was drawn for: `recorded_at` is newer once a place of the race is drawn again."""
+    """The recording that its race was drawn for. `recorded_at` is newer once a place of the race is drawn again."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenUnit:
-    """An open unit in hand: its id, and its record as it stands."""
+    """An open unit: its id, and its current record."""
 
     id: UnitId
     record: Unit
@@ -204,31 +209,31 @@ _UNIT_BODY = codec(_UnitBody)
 
 
 def unit_id_of(genesis: bytes, customer: bytes, number: int) -> UnitId:
-    """The id of the unit that `customer` posts as its number `number`, counted from 0."""
+    """Return the id of the unit that `customer` posts as its number `number`, counted from 0."""
     return blake2_256(domain(b"unit", genesis, _UNIT_BODY.encode(_UnitBody(customer, number))))
 
 
 def is_open(unit: Unit) -> bool:
-    """Whether the unit still holds money and may change."""
+    """Return True if the unit still holds money and may change."""
     return unit.state not in (UnitState.SETTLED, UnitState.REFUNDED)
 
 
 def holds_collateral(unit: Unit) -> tuple[Racer, ...]:
-    """All who stand for something that they said or may say of the unit."""
+    """Return the racers and decliners that hold collateral for the unit."""
     return (*unit.racers, *unit.decliners) if is_open(unit) or unit.is_watched else ()
 
 
 def declines_of(unit: Unit) -> int:
-    """How many owners stand for having declined it."""
+    """Return the number of owners that are liable for a decline of the unit."""
     return sum(racer.has_declined for racer in unit.racers) + len(unit.decliners)
 
 
 def racer_of(unit: Unit, owner: bytes) -> Racer | None:
-    """The owner's place in the current race."""
+    """Return the owner's place in the current race, or None."""
     return next((racer for racer in unit.racers if racer.owner == owner), None)
 
 
 def round_of(unit: Unit) -> Round:
-    """The round of a unit that is raced for."""
+    """Return the round of a unit in a race."""
     assert unit.round is not None, "a unit in a race has a round"
     return unit.round

@@ -1,6 +1,6 @@
-"""Units that nobody can serve now, and what wakes them.
+"""Units that no slot can serve now, and the events that wake them.
 
 In reading order:
 
-* `sleepers`: units that could not be matched, until a slot of their service is freed or changed
+* `sleepers`: units without a match, until a slot of their service is freed or changed
 """

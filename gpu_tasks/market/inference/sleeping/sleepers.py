@@ -1,9 +1,8 @@
-"""Units that could not be matched: they sleep, and cost nothing, until a slot of their service is freed or changed.
+"""Sleeping units: units without a match, which cost nothing until a slot of their service is freed or changed.
 
-Always: a sleeping unit lies once in the list of its service, by the block since which it sleeps; a service that was
-stirred wakes those who slept before, who slept longest first, a few for each slot and twice as many in each turn that
-follows, until all of them have been tried: no slot stays idle beside a unit that it could serve, and no unit that
-nobody can serve bars the others.
+Invariants: a sleeping unit is in its service's list once, by the block since which it sleeps. A stirred service wakes
+units that slept earlier, longest sleepers first: a few for each slot, twice as many in each further turn, until all
+have been tried. So no slot idles beside a unit that it could serve, and no unserviceable unit blocks the others.
 """
 
 from dataclasses import replace
@@ -18,19 +17,19 @@ from runtime.frame.weights import work
 
 WAKES_PER_SLOT = 4
 SLOTS_STIRRED_MAX = 64
-"""Slots of one service that wake units in one block: more than that share those wake-ups."""
+"""The most slots of one service that wake units in one block. More slots share those wake-ups."""
 
 
-# Who may be drawn or judge depends on a parameter too: where that is lowered, units that sleep are tried again.
+# The right to race or to judge depends on a parameter too: a lower value wakes sleeping units.
 #
-# Always: between two blocks a lower `validator_bond_min` is noticed in the second; then every service is stirred once,
-# some in each block while the budget lasts, and what sleeps there since before is woken in its turn.
+# Invariant: the next block notices a lower `validator_bond_min`. Then every service is stirred once, some in each block
+# while the budget lasts, and earlier sleepers are woken in their turn.
 EASE_WEIGHT: Weight = work(reads=2, writes=1)
-"""One service looked at, and stirred if units sleep there."""
+"""The weight of one service: a look, and a stir if units sleep there."""
 
 
 def step(market: InferenceStorage, budget: WeightMeter) -> None:
-    """Notice what changed, and stir some more services while the budget lasts."""
+    """Notice a lowered parameter, and stir more services while the budget lasts."""
     before, bond_min = market.lowered_bond_min.get(), market.stake.validator_bond_min
     now = replace(before, bond_min=bond_min)
     if bond_min < before.bond_min:
@@ -59,7 +58,7 @@ def lay_down(market: InferenceStorage, service: int, since: int, unit: bytes) ->
 
 
 def rouse(market: InferenceStorage, service: int, since: int, unit: bytes) -> None:
-    """Take a unit out."""
+    """Remove a unit."""
     key = aged(since, unit)
     assert (service, key) in market.waiting_units, "who is woken has slept"
     del market.waiting_units[service, key]
@@ -71,7 +70,10 @@ def rouse(market: InferenceStorage, service: int, since: int, unit: bytes) -> No
 
 
 def stir(market: InferenceStorage, slots: dict[int, int], before: int) -> None:
-    """Have those woken who sleep since before block `before`; `slots` says how many changed, by service."""
+    """Queue services to wake units that have slept since before block `before`.
+
+    `slots` has the number of changed slots for each service.
+    """
     queue = {stirred.service: stirred for stirred in market.services_to_retry.get()}
     for service, changed in slots.items():
         if market.waiting_unit_count[service]:
@@ -82,13 +84,13 @@ def stir(market: InferenceStorage, slots: dict[int, int], before: int) -> None:
 
 
 def keep_stirred(market: InferenceStorage, queue: StirredServices) -> None:
-    """Have these services woken, the first one first."""
+    """Set the services to wake, in this order."""
     if queue != market.services_to_retry.get():
         market.services_to_retry.set(queue[:UNITS_OPEN_MAX])
 
 
 def of_turn(market: InferenceStorage, turn: Stirred) -> tuple[list[bytes], bool]:
-    """Whom to wake when it is the turn of a service, and whether more are left for its next."""
+    """Return the units to wake in a service's turn, and True if more are left for its next turn."""
     room = WAKES_PER_SLOT * turn.slots
     keys = (key for key, _ in market.waiting_units.under(turn.service))
     found = list(islice(takewhile(lambda key: since_of(key) < turn.before, keys), room + 1))
@@ -96,6 +98,6 @@ def of_turn(market: InferenceStorage, turn: Stirred) -> tuple[list[bytes], bool]
 
 
 def grown(turn: Stirred) -> Stirred:
-    """The next turn of a service that was not finished: wakes are bounded by what they cost, not by this."""
-    # four in each: 2,400 units that nobody could serve were still being tried when those behind them ended
+    """Return the next turn of an unfinished service. Its wakes are limited by their cost, not by this number."""
+    # With four in each turn, 2,400 unserviceable units were still being tried when the units behind them expired.
     return replace(turn, slots=min(2 * turn.slots, SLOTS_STIRRED_MAX))
