@@ -1,27 +1,27 @@
-"""The provider's programs: watch the market, execute units, attest, judge, keep blobs.
+"""The provider's programs: watch the market, execute units, attest, judge and keep blobs.
 
 In reading order:
 
-* `keys`: the provider key, and the balance that it needs
+* `keys`: the provider key and its minimum balance
 * `chain`: the node, as these programs see it
-* `journal`: what must not be forgotten
-* `telemetry`: what a provider tells of its work
+* `journal`: records that must survive a restart
+* `telemetry`: events of the provider's own work
 * `blobs`: sealed inputs and outputs: stored, served, fetched, sealed again
-* `open_files`: how many connections this process may have
-* `earnings`: what it has earned
+* `open_files`: the limit on this process's connections
+* `earnings`: the provider's earnings
 * `execution`: worker processes on this machine's devices
-* `utilisation`: what its devices did with their time
-* `doctor`: what machine, key and chain lack
-* `watching`: what customers may watch, and the broker that it goes to
-* `duties`: races, cases, endings: what is done next, and doing it
-* `idle_reasons`: why a device stands still; pure
-* `device_watch`: why devices stand still, and how long they compute
+* `utilisation`: the devices' use of their time
+* `doctor`: problems of machine, key and chain
+* `watching`: notes that customers watch, and the connection to their broker
+* `duties`: races, cases and endings: next steps, and their execution
+* `idle_reasons`: reasons for idle devices; pure
+* `device_watch`: idle reasons and computing times of the devices
 * `programs`: programs of customers, in containers
-* `tunnel`: customers in their containers
+* `tunnel`: customers' access to their containers
 * `tasks`: tasks at auction: bids, work, checkpoints
-* `told_inventory`: what it says that its machine has and bids for, at its door
-* `daemon`: what runs until it is stopped: from a block to what it asks for
-* `registration`: the calls that make a stash a provider, and that end it
+* `told_inventory`: the inventory and policy that its endpoint serves
+* `daemon`: the daemon: the duties of each block
+* `registration`: the calls that make a stash a provider, and end that
 * `commands`: each command
 * `cli`: `ogpu-provider`, and the options before its commands
 """

@@ -1,7 +1,10 @@
-"""Follows what the devices do with their time: sees why they stand still, and has it written down.
+"""A record of what each device does with its time, and why it is idle.
 
-Always: looking costs no work its turn; of the chain is asked what a device could earn only while one stands still that
-is not paused, and not with every block; what was measured is on the disk every few seconds, and when the daemon ends.
+Invariants:
+
+* Watching never takes time from the work.
+* It asks the chain for possible earnings only while an unpaused device is idle, and not in every block.
+* Measurements reach the disk every few seconds and at the daemon's end.
 """
 
 from __future__ import annotations
@@ -29,31 +32,31 @@ from gpu_tasks.provider.keys import FUND_KEY, PROVIDER_KEY_LEAST, poor_key
 from gpu_tasks.provider.utilisation import UtilisationBook
 
 LOOK_SECONDS = 3.0
-"""So often is it looked why devices stand still, beside each change, and written down what they did."""
+"""The interval of writes and of checks for idle reasons. Each change is checked too."""
 STILL_SLOTS = 10
-"""A chain that shows no block for so long stands still, or its node is away."""
+"""After this many slots without a block, the chain has halted or the node is unreachable."""
 STILL_MS_MIN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedFrom:
-    """What others know of a device that stands still."""
+    """Reasons for idle devices that other duties know."""
 
     hindered: Collection[RaceKey]
-    """The races that failed on this machine."""
+    """Races that failed on this machine."""
     devices_in_use: Callable[[], Collection[bytes]]
-    """Those of open bids, and of tasks."""
+    """Devices of open bids and of tasks."""
     why_unproven: Callable[[bytes, DeviceClass], str]
     drains: Callable[[], bool]
 
 
 class DeviceWatch(Duty):
-    """Use `async with`: it looks and writes meanwhile."""
+    """Watches the devices. Use `async with` to check and write in the background."""
 
     def __init__(
         self, parts: Parts[DevicePort], known: WatchedFrom, folder: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """No block was seen; what is measured is written to `folder`."""
+        """No block is known yet. Measurements go to `folder`."""
         self._parts = parts
         self._known = known
         self._times = parts.workers.times
@@ -65,7 +68,7 @@ class DeviceWatch(Duty):
         self._height = 0
         self._races: list[Race] = []
         self.has_looked = False
-        """Whether it was told how the own devices stand."""
+        """Whether the status of the own devices is known."""
         self._own: dict[bytes, DeviceStatus] = {}
         self._why_paused: dict[bytes, str] = {}
         self._demand = Demand()
@@ -76,21 +79,21 @@ class DeviceWatch(Duty):
         self._running = asyncio.create_task(self._run())
 
     async def __aexit__(self, *_: object) -> None:
-        """Write what was measured, and end."""
+        """Write the measurements and end."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
         self.write()
 
     async def step(self, view: View) -> None:
-        """A block is there, and what it asks for was begun."""
+        """Note a block whose duties have been started."""
         self._seen_at, self._height = self._clock(), view.height
         races = (race_of(duty, self._parts.identity.stash) for duty in view.duties)
         self._races = [race for race in races if race is not None]
         self._times.look()
 
     async def look_at_market(self, own: Sequence[DeviceStatus]) -> None:
-        """How the own devices stand, and what one that stands still and is not paused could earn. ChainError."""
+        """Note the own devices' status, and the demand for idle devices that are not paused. May raise ChainError."""
         self.has_looked, self._own = True, {status.id: status for status in own}
         self._still_ms = max(STILL_MS_MIN, STILL_SLOTS * await self._parts.chain.slot_ms())
         own_idle = (status for status in self._own.values() if self._times.is_idle(status.id))
@@ -104,7 +107,7 @@ class DeviceWatch(Duty):
         self._times.look()
 
     def write(self) -> None:
-        """Write down what was measured."""
+        """Write the measurements."""
         self._times.look()
         self._book.add(self._times.take(), self._times.present())
 
@@ -114,7 +117,7 @@ class DeviceWatch(Duty):
             self.write()
 
     def _why(self, device: bytes) -> IdleNote:
-        """Why a device of which nothing is computed stands still, by what is known now."""
+        """Return the reason that a device is idle, as far as it is known."""
         status, known, journal = self._own.get(device), self._known, self._parts.journal
         races = ((race, journal.races.get(race.key)) for race in self._races)
         is_seen = 1_000 * (self._clock() - self._seen_at) < self._still_ms
@@ -133,15 +136,15 @@ class DeviceWatch(Duty):
 
 
 class DeviceReview(Duty):
-    """Looks at the provider key's balance, at losses of bonds, at devices to resume, and at the market.
+    """Checks the provider key's balance, lost bonds, devices to resume and the market.
 
-    It comes after the endings: a device whose result was refuted is known by then, and is not resumed.
+    It follows the endings: a device whose result was refuted is known by then and is not resumed.
     """
 
     def __init__(
         self, parts: Parts[DevicePort], devices: DeviceDuty, losses: LossNotes, resumer: Resumer, watch: DeviceWatch
     ) -> None:
-        """Nothing was looked at yet."""
+        """Nothing has been checked yet."""
         self.losses = losses
         self.resumer = resumer
         self.running = (resumer.tasks,)
@@ -151,12 +154,12 @@ class DeviceReview(Duty):
         self._is_key_poor = False
 
     def learn(self, ended: Endings) -> None:
-        """A device that was paid did well: its next miss counts as the first."""
+        """Reset the miss count of paid devices: their next miss counts as the first."""
         for device in ended.paid:
             self.resumer.did_well(device)
 
     async def step(self, view: View) -> None:
-        """Look at key and devices, in a block that is due or where nothing was seen yet."""
+        """Check key and devices, in a due block or the first time."""
         if view.height % ENDINGS_EVERY_BLOCKS and self._watch.has_looked:
             return
         await self._look_at_key()

@@ -1,7 +1,7 @@
-"""The provider key from where the operator keeps it: an encrypted key file, or a development path.
+"""The provider key from an encrypted key file or a development path.
 
-A development path such as `//Alice//provider` has no secret in it. Any other secret belongs into a key file, because
-what stands on a command line is seen by every user of the machine.
+A development path such as `//Alice//provider` contains no secret. Any other secret belongs in a key file, because every
+user of the machine can read command lines.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from wallet.private_file import read_private
 from wallet.suri import keypair_from_suri
 
 PROVIDER_KEY_BALANCE = 100_000_000
-"""Grains that the provider key gets: duty calls that succeed are free, but need a balance that would cover them."""
+"""Grains that the provider key receives. Successful duty calls are free, but need a balance that covers their fees."""
 PROVIDER_KEY_LEAST = PROVIDER_KEY_BALANCE // 10
-"""Grains below which a provider key is poor: some duty calls may cost more than it has."""
+"""Grains below which some duty calls may cost more than the provider key has."""
 FUND_KEY = "run `ogpu-provider register` again: it sends the key 1 oGPU of the stash"
 
 
 def provider_key(text: str, password_file: Path | None) -> Keypair:
-    """The ed25519 key of a `//path`, or of a key file that the password in `password_file` opens. WalletError."""
+    """Return the ed25519 key of a `//path` or of a key file, opened with the password in `password_file`.
+
+    Raise WalletError if there is no usable key.
+    """
     if text.startswith("//"):
         return keypair_from_suri(text, Scheme.ED25519)
     path = Path(text)
-    # What is missing first is said first: a password does not help whoever has no key yet.
+    # The file is checked before the password: without a file a password is no help.
     if not path.exists():
         raise WalletError(
             f"there is no key file {path}: make one with `ogpu-wallet new NAME --scheme ed25519` and give its file "
@@ -49,5 +52,5 @@ def provider_key(text: str, password_file: Path | None) -> Keypair:
 
 
 def poor_key(grains: int) -> str:
-    """Describe a provider key with less than `PROVIDER_KEY_LEAST`."""
+    """Return a sentence about a provider key with less than `PROVIDER_KEY_LEAST`."""
     return f"the provider key has {format_amount(grains)} oGPU: the chain refuses its calls if they could cost more"

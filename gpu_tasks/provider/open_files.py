@@ -1,7 +1,7 @@
-"""How many files and connections this process may have open.
+"""The limit on this process's open files and connections.
 
-A store with all its connections, and the transfers of the daemon beside them, need more than many systems allow a
-process by default; where that ends, no journal can be opened and no node be reached, which costs bonds.
+A store with all its connections and the daemon's transfers exceed the default limit of many systems. A process at its
+limit can neither write its journal nor reach a node, and loses bonds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ OPEN_FILES_NEEDED = 1_024
 
 
 def raise_limit() -> str | None:
-    """Ask for as many as are wanted; a sentence if there are fewer than are needed."""
+    """Raise the limit to `OPEN_FILES_WANTED` if possible. Return a sentence if it is below `OPEN_FILES_NEEDED`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,6 +1,6 @@
-"""What a provider tells about its own work: a small interface, so that other ways (MQTT) can be added.
+"""A provider's telemetry about its own work: a small interface for outputs such as a log, a file or MQTT.
 
-Always: telemetry never holds up or fails the work; no event holds a prompt, a completion, a salt or a key.
+Invariants: telemetry never delays or fails the work, and no event contains a prompt, a completion, a salt or a key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wallet.private_file import own_opener
 
 LOG = logging.getLogger("ogpu.provider")
 TELEMETRY_FILE = "telemetry.jsonl"
-"""In the base path."""
+"""The file's name in the base path."""
 FILE_BYTES_MAX = 32 * 1024 * 1024
 TEXT_SHOWN = 400
 
@@ -24,22 +24,25 @@ Detail = str | int | bytes | None
 
 
 class Telemetry(Protocol):
-    """Takes events."""
+    """A receiver of events."""
 
     def tell(self, event: str, **fields: Detail) -> None:
-        """Something happened; bytes are shown as hexadecimal."""
+        """Report an event. Bytes appear as hexadecimal."""
         ...
 
 
 class HarmlessFormatter(logging.Formatter):
-    """Lines of a log without what a terminal would take for a command: nodes, peers and customers write parts of it."""
+    """A log formatter that removes terminal control sequences.
+
+    Nodes, peers and customers write parts of the lines.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
-        """One line, whatever is in the text."""
+        """Format a record as one line, whatever its text contains."""
         return harmless(super().formatMessage(record)).replace("\n", " ")
 
     def formatException(self, ei: Any) -> str:  # noqa: N802  # logging's name
-        """Every line of a traceback is moved in, so that no text in it looks like an entry of its own."""
+        """Indent every line of a traceback, so that no text in it looks like a log entry."""
         return "  " + harmless(super().formatException(ei)).replace("\n", "\n  ")
 
 
@@ -47,21 +50,21 @@ class LogTelemetry:
     """Events as lines of the program's log."""
 
     def tell(self, event: str, **fields: Detail) -> None:
-        """One line at level INFO; events that need somebody's attention have a `problem` and are warnings."""
+        """Log one line at level INFO, or at WARNING if the event has a `problem`."""
         level = logging.WARNING if "problem" in fields else logging.INFO
         LOG.log(level, "%s %s", event, " ".join(f"{name}={shown(value)}" for name, value in fields.items()))
 
 
 class JsonLinesTelemetry:
-    """Events as JSON objects, one a line, in a file that is started anew when it is full (one old file is kept)."""
+    """Events as JSON objects, one a line. A full file is replaced, and one old file is kept."""
 
     def __init__(self, path: Path) -> None:
-        """Appends to `path`."""
+        """Append to `path`."""
         self._path = path
         self._file = self._opened()
 
     def tell(self, event: str, **fields: Detail) -> None:
-        """Write the event; a full disk costs the event, not the work."""
+        """Write the event. A full disk loses the event, not the work."""
         line = {"at_ms": time.time_ns() // 1_000_000, "event": event}
         line |= {name: value.hex() if isinstance(value, bytes) else value for name, value in fields.items()}
         try:
@@ -83,20 +86,20 @@ class JsonLinesTelemetry:
 
 
 class Telling:
-    """Several at once."""
+    """Several receivers as one."""
 
     def __init__(self, *parts: Telemetry) -> None:
-        """Tells each of `parts`."""
+        """Events go to each of `parts`."""
         self._parts = parts
 
     def tell(self, event: str, **fields: Detail) -> None:
-        """Tell all."""
+        """Report the event to all parts."""
         for part in self._parts:
             part.tell(event, **fields)
 
 
 def shown(value: Detail) -> str:
-    """A value for one line of a log: peers and customers write some of them, so nothing in it can look like a line."""
+    """Return a value for one line of a log, without line breaks, because peers and customers write some values."""
     if isinstance(value, bytes):
         return f"0x{value[:4].hex()}.."
     return "".join(letter if letter.isprintable() else " " for letter in str(value)[:TEXT_SHOWN])

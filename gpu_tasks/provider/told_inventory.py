@@ -1,4 +1,4 @@
-"""The inventory that a provider's endpoint serves: read once a minute, signed with the provider key, policy and all.
+"""The inventory that a provider's endpoint serves: read once a minute, and signed with the provider key.
 
 Its policy is the one in force for bids: a draining daemon publishes one that bids for nothing.
 """
@@ -36,7 +36,7 @@ U32_MAX = (1 << 32) - 1
 
 @dataclass(slots=True)
 class ToldInventory:
-    """What whoever asks is told. `work` is where the daemon keeps what it works on."""
+    """The inventory for any caller. `work` is the folder of the daemon's work."""
 
     identity: Identity
     hardware: list[Hardware]
@@ -48,7 +48,7 @@ class ToldInventory:
     _read_at: float = 0.0
 
     async def told(self) -> bytes:
-        """The signed bytes; the machine is read in a thread, since a driver may take its time."""
+        """Return the signed bytes. A thread reads the machine, because drivers may be slow."""
         now, policy = time.monotonic(), self.policy()
         if not self._signed or policy != self._told or now - self._read_at >= KEPT_SECONDS:
             self._read_at, self._told = now, policy

@@ -1,9 +1,9 @@
-"""What a provider tells of work while it goes on, over a broker that nobody has to trust.
+"""Telemetry: signed notes about running work, sent from a provider to its customers over an untrusted broker.
 
 In reading order:
 
-* `notes`: what may be told: of a task, of a device, of the provider itself
-* `envelope`: who tells what, in which order: signed, and sealed where it is a customer's business
-* `ledger`: what a reader makes of what a broker hands it: new, missing, replayed, forged
-* `broker`: a broker's address, and a connection that takes no more from it than it should
+* `notes`: the notes about a task, a device and the provider itself
+* `envelope`: signed and numbered messages, sealed where they concern a customer's task
+* `ledger`: a reader's check of received messages: new, missing, replayed or forged
+* `broker`: a broker's address, and a connection with limits on the broker's traffic
 """

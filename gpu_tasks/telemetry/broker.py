@@ -1,9 +1,14 @@
 """A broker's address, and a connection to it (MQTT 3.1.1, aiomqtt over paho).
 
-Always: a broker may be anybody's. Outside of development chains no address of an own network is connected to; a packet
-that is longer than any of ours ends the connection before it is read (paho itself would take 256 MB), and so does one
-that is to be kept until the broker lets it go, or a broker that takes none of our answers; what arrives faster than it
-is read is counted and dropped; a connection that has ended holds no socket.
+The broker is untrusted. The limits of a connection:
+
+* Outside development chains it connects to public addresses only.
+* A packet longer than any of ours ends the connection before it is read. Paho itself would accept 256 MB.
+* A QoS 2 message, which would have to be kept until the broker releases it, ends the connection.
+* A broker that reads none of our answers ends the connection.
+* Messages that arrive faster than they are read are counted and dropped.
+
+Invariant: a connection that has ended holds no socket.
 """
 
 from __future__ import annotations
@@ -28,11 +33,11 @@ TOPIC_BYTES_MAX = 512
 PACKET_BYTES_MAX = ENVELOPE_BYTES_MAX + TOPIC_BYTES_MAX + 16
 INBOX_MAX = 512
 ANSWERS_MAX = 4_096
-"""Packets of ours that wait for a broker to read them: it is sent one for each of its own, of two bytes."""
+"""The most unsent packets to the broker. We owe a two-byte answer to each of its packets."""
 TIMEOUT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 20
 QUIET = logging.getLogger("ogpu.mqtt")
-"""Paho says every mishap here: what matters of them, our own words say."""
+"""A muted logger for paho. Our own messages report the problems that matter."""
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
@@ -44,7 +49,7 @@ BROKER_ERRORS = (aiomqtt.MqttError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """Where a broker listens."""
+    """The address of a broker."""
 
     scheme: str
     host: str
@@ -52,18 +57,18 @@ class BrokerAddress:
 
     @property
     def url(self) -> str:
-        """As text."""
+        """The address as text."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
 
 
 class BrokerInbox(asyncio.Queue[aiomqtt.Message]):
-    """Messages that wait to be read; counts those that found no room."""
+    """A bounded queue of unread messages. It counts the messages that it drops."""
 
     overflowed = 0
 
     def put_nowait(self, item: aiomqtt.Message) -> None:
-        """Take it in; one too many is counted and forgotten."""
+        """Add a message, or drop and count it if the queue is full."""
         if self.full():
             self.overflowed += 1
             return
@@ -71,7 +76,10 @@ class BrokerInbox(asyncio.Queue[aiomqtt.Message]):
 
 
 def parse_broker(text: str, *, private: bool) -> BrokerAddress:
-    """The address of a broker; EndpointError for what is none, or, without `private`, one of an own network."""
+    """Return the address of a broker.
+
+    Raise EndpointError if the text is no broker's address or, without `private`, names a private network.
+    """
     found = _FORM.fullmatch(text)
     if found is None:
         raise EndpointError(f"{text!r} is no mqtt(s)://HOST:PORT: no user, path, query or fragment belongs to it")
@@ -79,6 +87,8 @@ def parse_broker(text: str, *, private: bool) -> BrokerAddress:
     if not _HAS_PORT.fullmatch(rest.rpartition("]")[2] if rest.startswith("[") else rest):
         rest = f"{rest}:{PORTS[scheme]}"
     address = parse_endpoint(f"http://{rest}")
+    # Only the check matters here: a literal private address is refused before any connection, a host name after it
+    # resolves.
     reachable_endpoint(f"http://{rest}", private=private)
     return BrokerAddress(scheme, address.host, address.port)
 
@@ -91,8 +101,9 @@ async def broker_connection(
     will: aiomqtt.Will | None = None,
     login: tuple[str, str] | None = None,
 ) -> AsyncIterator[aiomqtt.Client]:
-    """A client that is connected; what goes wrong is one of `BROKER_ERRORS`."""
+    """Yield a connected client. A failure raises one of `BROKER_ERRORS`."""
     client = aiomqtt.Client(
+        # One message in flight at a time keeps the order of the notes, and their numbers with it.
         address.host,
         address.port,
         logger=QUIET,
@@ -110,7 +121,7 @@ async def broker_connection(
     entering = broken_off(client)
     try:
         async with client:
-            # Who is thrown out while it enters is not told so by the library, and would wait for ever.
+            # aiomqtt reports no error if the broker disconnects us during entry, and the caller would wait for ever.
             if client._client.socket() is None:  # noqa: SLF001
                 raise aiomqtt.MqttError("the broker ended the connection at once")
             yield client
@@ -119,12 +130,15 @@ async def broker_connection(
 
 
 def broken_off(client: aiomqtt.Client) -> asyncio.Future[None]:
-    """Done once the connection of a client is: nothing else tells who only sends, and has nothing to send."""
+    """Return a future that is done when the client's connection ends.
+
+    A client that sends rarely would notice the end in no other way.
+    """
     return client._disconnected  # noqa: SLF001
 
 
 def take_overflow(client: aiomqtt.Client) -> int:
-    """How many messages a client was handed that it had no room for, since this was asked last."""
+    """Return the number of messages that the client's full inbox has dropped since the last call."""
     inbox = client._queue  # noqa: SLF001 - the queue that we gave it
     assert isinstance(inbox, BrokerInbox)
     found, inbox.overflowed = inbox.overflowed, 0
@@ -132,15 +146,15 @@ def take_overflow(client: aiomqtt.Client) -> int:
 
 
 def _let_go(client: aiomqtt.Client, entering: asyncio.Future[None]) -> None:
-    """Close what the library leaves open where a message ended the connection, and take note of why it ended."""
+    """Close the socket, which the library leaves open if a message ended the connection, and retrieve the error."""
     client._client._sock_close()  # noqa: SLF001 - nothing where it is closed
     for ended in (entering, broken_off(client)):
         if ended.done() and not ended.cancelled():
-            ended.exception()  # else it is printed as one that nobody has seen
+            ended.exception()  # otherwise asyncio logs it as never retrieved
 
 
 def _bound(client: aiomqtt.Client, *, private: bool) -> None:
-    """Hold the client to packets of our size and few answers and, unless `private`, to public addresses."""
+    """Limit the size and number of the client's packets and, unless `private`, connect to public addresses only."""
     paho: Any = client._client  # noqa: SLF001 - it has no option for either
     receive: Callable[[int], bytes] = paho._sock_recv  # noqa: SLF001
     connect: Callable[[], socket.socket] = paho._create_socket_connection  # noqa: SLF001
@@ -148,12 +162,15 @@ def _bound(client: aiomqtt.Client, *, private: bool) -> None:
     def received(wanted: int) -> bytes:
         if wanted > PACKET_BYTES_MAX:
             raise ConnectionError(f"a packet of {wanted:,} bytes is none of ours")
+        # paho keeps QoS 2 messages until the broker releases them, and has no bound for its own answers.
         if paho._in_messages or len(paho._out_packet) > ANSWERS_MAX:  # noqa: SLF001
             raise ConnectionError("a broker that has everything kept and takes nothing is none of ours")
         return receive(wanted)
 
     def connected() -> socket.socket:
         made = connect()
+        # The check is on the connected peer, not on the name: a name could resolve to another address at the second
+        # lookup.
         peer = str(made.getpeername()[0])
         if not private and not is_public(peer):
             made.close()

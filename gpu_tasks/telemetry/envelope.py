@@ -1,10 +1,11 @@
-"""Who tells what, in which order: a signed message on a topic of its own.
+"""The envelope of telemetry: a signed message on a topic of its subject and channel.
 
     signed = SCALE(message, ed25519 signature of the provider key over domain("watch", genesis, message))
 
-Always: the subject, the channel and a running number are under the signature, so that a broker can neither put a
-message under another topic nor leave one out unnoticed; what concerns a customer's task is sealed to its reply key
-(X25519), and whoever carries it learns only its length and when it was told.
+Invariant: the signature covers the subject, the channel and a running number. A broker can neither move a message to
+another topic nor drop one unnoticed.
+
+Notes about a customer's task are sealed to its reply key (X25519). The broker learns only their length and time.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ PAYLOAD_BYTES_MAX = NOTE_BYTES_MAX + NOTE_SEAL_BYTES
 ENVELOPE_BYTES_MAX = PAYLOAD_BYTES_MAX + 512
 ROOT = "ogpu"
 CHAIN_DIGITS = 16
-"""Of the genesis hash, in a topic: a broker may carry several chains."""
+"""Digits of the genesis hash in a topic, because one broker may serve several chains."""
 
 
 @variant(0)
 class TaskSubject:
-    """A slot of a task: what is told of it is sealed to the customer."""
+    """A slot of a task. Its notes are sealed to the customer."""
 
     task: Hash
     place: U8
@@ -40,14 +41,14 @@ class TaskSubject:
 
 @variant(1)
 class DeviceSubject:
-    """A device, for everybody."""
+    """A device. Its notes are public."""
 
     device: Hash
 
 
 @variant(2)
 class ProviderSubject:
-    """A provider, for everybody."""
+    """A provider. Its notes are public."""
 
     stash: AccountId
 
@@ -57,7 +58,7 @@ TelemetrySubject = Annotated[TaskSubject | DeviceSubject | ProviderSubject, Tagg
 
 @named("ogpu::Channel")
 class Channel(IntEnum):
-    """What is told of a subject, each with numbers of its own."""
+    """The kinds of messages about a subject. Each channel numbers its own messages."""
 
     STATUS = 0
     LOG = 1
@@ -66,21 +67,22 @@ class Channel(IntEnum):
 
 @struct
 class TelemetryMessage:
-    """A message, without its signature."""
+    """A message without its signature."""
 
     version: U8
     provider_key: Hash
     subject: TelemetrySubject
     channel: Channel
     session: U64
-    """When the telling daemon began, in milliseconds since 1970: what a later one tells is newer."""
+    """The start of the sending daemon, in milliseconds since 1970. A message of a later session is newer."""
     number: U64
-    """From 1 on, within a session, a subject and a channel, with none left out."""
+    """The running number within session, subject and channel, from 1 and without gaps."""
     told_at_ms: U64
     dropped: U32
-    """Notes of this channel that the provider threw away before this one, because the broker took none."""
+    """Notes of this channel that the provider dropped before this one, because the broker did not accept them in time.
+    """
     payload: Annotated[bytes, Bounded(PAYLOAD_BYTES_MAX)]
-    """The note; of a task, sealed."""
+    """The encoded note. A note about a task is sealed."""
 
 
 @struct
@@ -96,7 +98,7 @@ _SIGNED = codec(SignedTelemetry)
 
 
 class ForgedTelemetryError(ValueError):
-    """Bytes that no provider has told here; the text says why."""
+    """The bytes are no valid message of a provider under this topic. The text states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +109,11 @@ class TelemetryTopics:
 
     @property
     def base(self) -> str:
-        """Before all of them."""
+        """The prefix of all topics."""
         return f"{ROOT}/{self.genesis.hex()[:CHAIN_DIGITS]}"
 
     def of(self, subject: TaskSubject | DeviceSubject | ProviderSubject, channel: Channel) -> str:
-        """Where a subject's channel is told."""
+        """Return the topic of a subject's channel."""
         match subject:
             case TaskSubject():
                 return f"{self.base}/tasks/{subject.task.hex()}/{subject.place}/{channel.name.lower()}"
@@ -121,12 +123,15 @@ class TelemetryTopics:
                 return f"{self.base}/providers/{subject.stash.hex()}/{channel.name.lower()}"
 
     def task(self, task: bytes) -> str:
-        """A filter for everything about a task."""
+        """Return a filter for all topics of a task."""
         return f"{self.base}/tasks/{task.hex()}/+/+"
 
 
 def payload_of(note: TelemetryNote, reader: bytes | None) -> bytes:
-    """A note as it is carried: sealed to a reader, or for everybody; ValueError if it is too long."""
+    """Return the encoded note, sealed to `reader` or public if that is None.
+
+    Raise ValueError if the note is too long.
+    """
     plain = NOTE.encode(note)
     if len(plain) > NOTE_BYTES_MAX:
         raise ValueError(f"a note has at most {NOTE_BYTES_MAX:,} bytes")
@@ -134,12 +139,16 @@ def payload_of(note: TelemetryNote, reader: bytes | None) -> bytes:
 
 
 def sign_message(message: TelemetryMessage, genesis: bytes, sign: Callable[[bytes], bytes]) -> bytes:
-    """The bytes that go to the broker. `sign` is the provider key's."""
+    """Return the signed bytes of a message for the broker. `sign` signs with the provider key."""
     return _SIGNED.encode(SignedTelemetry(message, sign(domain(KIND, genesis, _MESSAGE.encode(message)))))
 
 
 def read_message(raw: bytes, topic: str, topics: TelemetryTopics) -> TelemetryMessage:
-    """The message that came under a topic; ForgedTelemetryError unless it is signed, and belongs there."""
+    """Return the message received under a topic.
+
+    Raise ForgedTelemetryError unless it is signed correctly and belongs to the topic.
+    """
+    # The size comes first: a stranger can publish here, and decoding and verifying cost more than this check.
     if len(raw) > ENVELOPE_BYTES_MAX:
         raise ForgedTelemetryError(f"{len(raw):,} bytes are too many")
     try:
@@ -149,6 +158,7 @@ def read_message(raw: bytes, topic: str, topics: TelemetryTopics) -> TelemetryMe
     message = signed.message
     if message.version != VERSION:
         raise ForgedTelemetryError(f"version {message.version} is unknown")
+    # A broker or a stranger could publish a genuine message again under the topic of another subject.
     if topics.of(message.subject, message.channel) != topic:
         raise ForgedTelemetryError("it was told under another topic")
     body = domain(KIND, topics.genesis, _MESSAGE.encode(message))

@@ -1,7 +1,10 @@
-"""What a reader makes of what a broker hands it. No clock, no connection: time is an argument.
+"""A reader's check of the messages from a broker. It uses neither clock nor connection: time is an argument.
 
-Always: a message counts once; who told it is whom the reader expects; what is forged, replayed, foreign or missing is
-said, a few times and then counted; a reader remembers a bounded number of channels.
+Invariants:
+
+* A message counts once, and only if the expected provider signed it.
+* Forged, replayed, foreign and missing messages are reported.
+* The reader remembers a bounded number of channels.
 """
 
 from __future__ import annotations
@@ -22,55 +25,57 @@ from gpu_tasks.telemetry.envelope import (
 
 CHANNELS_MAX = 4_096
 LATE_MS = 30_000
-"""So long after it was told, what a broker hands over for the first time is late."""
+"""The delay after which a message that the broker delivers for the first time is late."""
 NOT_ITS = "forged: it is signed by somebody whom it does not concern"
 
 ChannelLine = tuple[bytes, TaskSubject | DeviceSubject | ProviderSubject, Channel]
 
 
 class UnknownTellerError(Exception):
-    """A message of a key that the reader has not looked up on the chain yet."""
+    """The reader has not looked up this provider key on the chain yet."""
 
     def __init__(self, provider_key: bytes) -> None:
-        """`provider_key` is who signed."""
+        """`provider_key` is the signer's key."""
         super().__init__(provider_key.hex())
         self.provider_key = provider_key
 
 
 @dataclass(frozen=True, slots=True)
 class HeardMessage:
-    """What came of a message: it, if it is new, and what is to be said of it and of the broker."""
+    """The outcome of a received message: the message itself if it is new, and problems of it or of the broker."""
 
     message: TelemetryMessage | None = None
     missing: int = 0
-    """Messages before it that the broker has not handed over."""
+    """Messages before this one that the broker did not deliver."""
     dropped: int = 0
-    """Notes before it that the provider says it threw away."""
+    """Notes before this one that the provider itself dropped."""
     late_ms: int = 0
-    """How long ago it was told, if that is too long."""
+    """The delay of a late message; 0 if it came in time."""
     problem: str | None = None
-    """Why it is none, or none that counts."""
+    """The reason for rejecting the message."""
 
 
 @dataclass(slots=True)
 class TelemetryLedger:
-    """What one reader has heard. `owners` says whose stash each provider key works for, as the chain has it."""
+    """The messages that one reader has received. `owners` gives the stash of each provider key, read from the chain."""
 
     topics: TelemetryTopics
     owners: Mapping[bytes, bytes | None]
     _last: dict[ChannelLine, tuple[int, int]] = field(default_factory=dict)
-    """The session and the number of the newest message of each channel."""
+    """The session and number of the newest message of each channel."""
     _joined: set[ChannelLine] = field(default_factory=set)
-    """Channels of which nothing but a kept message was heard: what was told between it and the next was not for us."""
+    """Channels with nothing but a retained message so far. Messages between it and the next were not meant for this
+    reader."""
     _since: set[ChannelLine] = field(default_factory=set)
-    """Channels that were heard since the reader subscribed: what is new of them was not kept for it."""
+    """Channels with a message since the reader subscribed. Their next messages are live, not retained."""
 
     def take(
         self, topic: str, raw: bytes, teller: bytes | None, now_ms: int, *, is_retained: bool = False
     ) -> HeardMessage | None:
-        """What came of bytes under a topic that only the stash `teller` may fill; None for one that came twice.
+        """Return the outcome of bytes under a topic that only stash `teller` may use, or None for a repeated message.
 
-        UnknownTellerError: look the key up, and ask again. `is_retained`: the broker kept it for whoever comes later.
+        Raise UnknownTellerError if the key is unknown: look it up and call again. `is_retained` says that the broker
+        had kept the message for later subscribers.
         """
         try:
             message = read_message(raw, topic, self.topics)
@@ -84,11 +89,11 @@ class TelemetryLedger:
         return self._in_order(message, now_ms, is_retained=is_retained)
 
     def subscribed(self) -> None:
-        """From here on the broker hands over what it kept, once for each channel, and then what is told."""
+        """Note a new subscription: the broker sends one retained message for each channel, then live ones."""
         self._since.clear()
 
     def newest(self, provider_key: bytes, subject: TaskSubject, channel: Channel, session: int) -> int:
-        """The number of the newest message of a channel in a session; 0 where none was heard."""
+        """Return the number of a channel's newest message in a session, or 0 if there is none."""
         known, number = self._last.get((provider_key, subject, channel), (0, 0))
         return number if known == session else 0
 
@@ -98,9 +103,10 @@ class TelemetryLedger:
         here = (message.session, message.number)
         if before == here:
             self._since.add(line)
-            return None  # a broker that was not heard to have taken a message gets it again
+            return None  # the provider sends a message again if the broker did not confirm it
         if before is not None and here < before:
             return HeardMessage(problem=f"replayed: number {message.number} was told before number {before[1]}")
+        # Anyone who owns a provider key can invent subjects, so the memory needs a bound.
         if before is None and len(self._last) >= CHANNELS_MAX:
             return HeardMessage(problem="not looked at: too many channels")
         self._last[line] = here
@@ -109,12 +115,12 @@ class TelemetryLedger:
         self._joined.discard(line)
         if before is None and is_retained:
             self._joined.add(line)
-        # A broker that holds everything back may call all of it kept: of each channel one message is.
+        # A broker that delays messages could mark all of them as retained. Only the first of a channel can be.
         late = 0 if is_retained and line not in self._since else max(0, now_ms - message.told_at_ms)
         self._since.add(line)
         return HeardMessage(message, missing, message.dropped, late if late > LATE_MS else 0)
 
 
 def _is_of_another(message: TelemetryMessage, owner: bytes) -> bool:
-    """Whether a provider speaks of another provider."""
+    """Return True if a provider reports on another provider."""
     return isinstance(message.subject, ProviderSubject) and message.subject.stash != owner

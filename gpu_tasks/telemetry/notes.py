@@ -1,4 +1,4 @@
-"""What may be told of work: small, bounded records. None of it is proof of anything, and no payment depends on it."""
+"""Notes about running work: small, bounded records. They prove nothing, and no payment depends on them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ TEXT_BYTES_MAX = 400
 FIELDS_MAX = 16
 LINES_MAX = 64
 NOTE_BYTES_MAX = 16 * 1024
-"""Of one note, encoded: what is longer is not told."""
+"""The most bytes of one encoded note. A longer note is not sent."""
 
 ShortText = Annotated[str, Bounded(WORD_BYTES_MAX)]
 
 
 @struct
 class NoteField:
-    """A detail, as text."""
+    """A detail of an event, as text."""
 
     name: ShortText
     text: Annotated[str, Bounded(TEXT_BYTES_MAX)]
@@ -27,7 +27,7 @@ class NoteField:
 
 @variant(0)
 class EventNote:
-    """Something happened: the same events that the provider's own log has."""
+    """An event, as in the provider's own log."""
 
     event: ShortText
     fields: Annotated[tuple[NoteField, ...], Bounded(FIELDS_MAX)]
@@ -35,16 +35,16 @@ class EventNote:
 
 @variant(1)
 class LogNote:
-    """Lines of a program's output, in their order."""
+    """Lines of a program's output, in order."""
 
     lines: Annotated[tuple[LogLine, ...], Bounded(LINES_MAX)]
     left_out: U64
-    """Lines between those of the note before and these that were not told: the program wrote faster than is told."""
+    """Lines left out between the previous note and this one, because the program wrote faster than notes are sent."""
 
 
 @struct
 class DeviceMeter:
-    """What NVML says of a GPU at a moment. 0 is what it does not say, and all of it for a CPU."""
+    """NVML's readings of a GPU. A value that NVML does not give is 0, and so are all values of a CPU."""
 
     busy_percent: U8
     memory_bytes: U64
@@ -54,19 +54,19 @@ class DeviceMeter:
 
 @variant(2)
 class ProgressNote:
-    """How far a run is, and what its device is at."""
+    """The progress of a run, and the readings of its device."""
 
     done: U64
-    """Steps."""
+    """Completed steps."""
     total: U64
     step_us: U64
-    """What a step takes; 0 while it is not known."""
+    """Microseconds for one step; 0 while unknown."""
     meter: DeviceMeter
 
 
 @variant(3)
 class BeatNote:
-    """The provider is there, and has told so many messages of the other channels of this task in this session."""
+    """A sign of life with the numbers of messages sent so far on the task's other channels in this session."""
 
     logs: U64
     progress: U64
@@ -74,7 +74,7 @@ class BeatNote:
 
 @variant(4)
 class DeviceNote:
-    """A device, for everybody."""
+    """The state of a device, for everyone."""
 
     name: Annotated[str, Bounded(TEXT_BYTES_MAX)]
     is_working: bool
@@ -83,7 +83,10 @@ class DeviceNote:
 
 @variant(5)
 class PresenceNote:
-    """Whether the provider is connected. That it is gone says the broker, with words that were signed before."""
+    """The presence of the provider.
+
+    The broker announces its absence with a message that the provider signed in advance.
+    """
 
     is_here: bool
 
@@ -96,5 +99,5 @@ NO_METER = DeviceMeter(0, 0, 0, 0)
 
 
 def shortened_text(text: str, bytes_max: int) -> str:
-    """As much of a text as fits into so many bytes of UTF-8."""
+    """Return the longest prefix of a text that fits into `bytes_max` bytes of UTF-8."""
     return text.encode()[:bytes_max].decode(errors="ignore")

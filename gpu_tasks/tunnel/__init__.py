@@ -1,8 +1,8 @@
-"""The encrypted way from a customer to its container: what both ends of a tunnel share.
+"""The encrypted tunnel from a customer to its container: the code that both ends share.
 
 In reading order:
 
-* `handshake`: both prove who they are, and agree on keys
-* `frames`: what is said over a tunnel, byte by byte
+* `handshake`: authentication of both sides, and their session keys
+* `frames`: the messages inside a tunnel, byte by byte
 * `multiplexer`: many streams over one connection, each with a window
 """

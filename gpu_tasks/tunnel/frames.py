@@ -1,6 +1,6 @@
-"""What is said over a tunnel: streams are opened by the customer, and each carries bytes both ways.
+"""The frames of a tunnel. The customer opens streams, and each stream carries bytes both ways.
 
-Always: a frame fits into one record; every text and number has a bound.
+Invariant: a frame fits into one record, and every text and number has a bound.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from runtime.encoding.codec import U8, U16, U32, Bounded, Tagged, codec, struct,
 
 DATA_BYTES_MAX = 32 * 1024
 WINDOW_BYTES = 256 * 1024
-"""So much of a stream may be under way and unread, each way."""
+"""The most unread bytes of a stream in each direction."""
 STREAMS_MAX = 16
-"""Open at once in one tunnel."""
+"""Streams open at once in one tunnel."""
 WORDS_MAX = 256
 WORD_BYTES_MAX = 4_096
 COMMAND_BYTES_MAX = 16 * 1024
-"""Of all words together: a frame is one record."""
+"""The limit for all words together, so that the frame fits into one record."""
 PATH_BYTES_MAX = 1_024
 PROBLEM_BYTES_MAX = 1_024
 COPY_BYTES_MAX = 256 * 1024 * 1024
-"""Of one copy, as an archive; more goes in several."""
+"""The size of one copy, as an archive. Larger data needs several copies."""
 TERMINAL_MAX = 10_000
 SECRETS_MAX = 64
 SECRET_NAME_BYTES_MAX = 128
 SECRETS_BYTES_MAX = 64 * 1024
-"""Of all values together: keys and passwords, not data."""
+"""The limit for all values together. Secrets are keys and passwords, not data."""
 HANDED_BYTES_MAX = SECRETS_BYTES_MAX + SECRETS_MAX * (SECRET_NAME_BYTES_MAX + 8)
-"""Of them as the stream carries them."""
+"""The limit for the encoded secrets in the stream."""
 OUT, ERR = 0, 1
-"""Channels of data: of a program's two outputs."""
+"""The channels of a program's standard output and standard error."""
 
 ProgramWord = Annotated[str, Bounded(WORD_BYTES_MAX)]
 Path = Annotated[str, Bounded(PATH_BYTES_MAX)]
@@ -38,7 +38,7 @@ Path = Annotated[str, Bounded(PATH_BYTES_MAX)]
 
 @variant(0)
 class RunProgram:
-    """Run a program beside the container's own; on a terminal, or with input and two outputs."""
+    """Run a program beside the container's own, with a terminal or with an input and two outputs."""
 
     command: Annotated[tuple[ProgramWord, ...], Bounded(WORDS_MAX)]
     is_terminal: bool
@@ -48,28 +48,28 @@ class RunProgram:
 
 @variant(1)
 class ReachPort:
-    """A connection to a port of the container."""
+    """Connect to a port of the container."""
 
     port: U16
 
 
 @variant(2)
 class CopyIn:
-    """Files are put under a folder of the container, as one tar archive."""
+    """Copy files into a folder of the container, as one tar archive."""
 
     path: Path
 
 
 @variant(3)
 class CopyOut:
-    """A file or a folder of the container, as one canonical tar archive."""
+    """Copy a file or folder out of the container, as one canonical tar archive."""
 
     path: Path
 
 
 @variant(4)
 class TakeSecrets:
-    """What a program that waits is to be given: the stream carries `HandedSecrets`, and its end says whether it was."""
+    """Give secrets to a waiting program. The stream carries `HandedSecrets`, and its end reports the outcome."""
 
 
 TunnelAsk = Annotated[RunProgram | ReachPort | CopyIn | CopyOut | TakeSecrets, Tagged("ogpu::TunnelAsk")]
@@ -88,7 +88,7 @@ HANDED = codec(Annotated[tuple[HandedSecret, ...], Bounded(SECRETS_MAX)])
 
 @variant(0)
 class OpenStream:
-    """A new stream, numbered by who opens it."""
+    """A new stream. The side that opens it chooses its number."""
 
     stream: U32
     wanted: TunnelAsk
@@ -105,7 +105,7 @@ class StreamBytes:
 
 @variant(2)
 class StreamCredit:
-    """So many bytes were read: as many more may come."""
+    """The receiver has read `count` bytes, so the sender may send as many more."""
 
     stream: U32
     count: U32
@@ -113,14 +113,14 @@ class StreamCredit:
 
 @variant(3)
 class StreamInputEnd:
-    """Who says it sends no more data on the stream."""
+    """The sender of this frame sends no more data on the stream."""
 
     stream: U32
 
 
 @variant(4)
 class StreamEnd:
-    """The stream is over: with a program's exit code, 0 else; or with a problem."""
+    """The stream has ended: with a program's exit code, with 0, or with a problem."""
 
     stream: U32
     code: U32
@@ -129,7 +129,7 @@ class StreamEnd:
 
 @variant(5)
 class ResizeTerminal:
-    """The window has another size now."""
+    """The terminal window changed its size."""
 
     stream: U32
     rows: U16

@@ -1,9 +1,12 @@
-"""The handshake of a tunnel: Noise KK, whose two static keys both sides know before.
+"""The handshake of a tunnel: Noise KK, in which both sides know both static keys in advance.
 
-The customer's is the key that its outputs are sealed to, which stands in the sealed request; the provider's is its
-seal key on the chain. What was recorded opens nothing later, for both add a key of this connection; a first message
-that is sent again opens nothing either, for who copied it cannot read the answer, and so cannot seal the record that
-follows it. The prologue binds both to chain, task and provider, so that no message of one tunnel is good in another.
+The customer's static key is the key to which its outputs are sealed, from the sealed request. The provider's static key
+is its seal key on the chain.
+
+* Forward secrecy: both sides add an ephemeral key, so a recording cannot be decrypted later.
+* Replay: an attacker that repeats a first message cannot read the answer, and so cannot seal the record that must
+  follow.
+* Binding: the prologue names chain, task and provider, so no message of one tunnel is valid in another.
 
 Noise: revision 34, pattern KK, 25519, ChaChaPoly, BLAKE2b (https://noiseprotocol.org/noise.html).
 """
@@ -22,40 +25,40 @@ from runtime.cryptography.signing import domain
 PROTOCOL = b"Noise_KK_25519_ChaChaPoly_BLAKE2b"
 KIND = b"tunnel"
 HANDSHAKE_BYTES = 48
-"""Of each of the two messages: a key, and a tag."""
+"""The length of each of the two messages: an ephemeral key and a tag."""
 RECORD_BYTES_MAX = 65_535
 TAG_BYTES = 16
 _ERRORS = (NoiseHandshakeError, NoiseInvalidMessage, NoiseMaxNonceError, NoiseValueError, ValueError, TypeError)
 
 
 READY = b"ready"
-"""What the customer seals first: who cannot, has copied its message."""
+"""The customer's first sealed record. It proves that the customer did not only replay a recorded handshake message."""
 
 
 class TunnelKeyError(Exception):
-    """The other side has not the key that it should have, or a message was changed on its way."""
+    """The other side does not have the expected key, or a message was changed in transit."""
 
 
 @dataclass(frozen=True, slots=True)
 class TunnelName:
-    """What a tunnel is to: which chain, task and provider."""
+    """The identity of a tunnel: chain, task and provider."""
 
     genesis: bytes
     task: bytes
     provider: bytes
-    """Its stash."""
+    """The provider's stash."""
 
     @property
     def prologue(self) -> bytes:
-        """What both sides bind themselves to."""
+        """The bytes that both sides bind the handshake to."""
         return domain(KIND, self.genesis, self.task + self.provider)
 
 
 class SealedLine:
-    """One end of a tunnel: messages to seal, and to open, each once and in their order."""
+    """One end of a tunnel. It seals and opens messages, each once and in order."""
 
     def __init__(self, name: TunnelName, own: SealKey, other: bytes, *, is_customer: bool) -> None:
-        """`other` is the public key of the other side. ValueError where it is none."""
+        """Begin a handshake with the public key `other` of the other side. Raise ValueError if that is no key."""
         noise = NoiseConnection.from_name(PROTOCOL)
         (noise.set_as_initiator if is_customer else noise.set_as_responder)()
         noise.set_prologue(name.prologue)
@@ -65,18 +68,19 @@ class SealedLine:
         self._noise = noise
 
     def hello(self) -> bytes:
-        """This side's message of the handshake; the customer's is the first."""
+        """Return this side's handshake message. The customer sends first."""
         return bytes(self._noise.write_message())
 
     def hear(self, message: bytes) -> None:
-        """The other side's message; TunnelKeyError."""
+        """Read the other side's handshake message. Raise TunnelKeyError if it is wrong."""
+        # A message of exact size carries no payload, which a stranger could otherwise send before its key is proven.
         if len(message) != HANDSHAKE_BYTES:
             raise TunnelKeyError("that is no handshake of a tunnel")
         try:
             said = self._noise.read_message(message)
         except _ERRORS as error:
             raise TunnelKeyError("the other side has another key than it should have") from error
-        except Exception as error:  # what its cryptographic library raises for a tag that is wrong
+        except Exception as error:  # the cryptographic library's own error for a wrong tag
             if type(error).__name__ != "InvalidTag":
                 raise
             raise TunnelKeyError("the other side has another key than it should have") from error
@@ -84,11 +88,11 @@ class SealedLine:
             raise TunnelKeyError("the handshake says more than it should")
 
     def seal(self, content: bytes) -> bytes:
-        """A record."""
+        """Return the sealed record of some content."""
         return bytes(self._noise.encrypt(content))
 
     def open(self, record: bytes) -> bytes:
-        """What is in the next record; TunnelKeyError for one that was changed, repeated, or left out."""
+        """Return the content of the next record. Raise TunnelKeyError if a record was changed, repeated or left out."""
         if not TAG_BYTES < len(record) <= RECORD_BYTES_MAX:
             raise TunnelKeyError(f"a record has {len(record)} bytes")
         try:

@@ -1,7 +1,10 @@
-"""Many streams over one connection, each with a window: who does not read holds up its own stream, and no other.
+"""Many streams over one connection. Each has a window, so a slow reader delays only its own stream.
 
-Always: no more than a window of each stream is kept; a frame that is not to be said ends the tunnel; when the tunnel
-ends, every stream does, with the reason.
+Invariants:
+
+* At most one window of each stream is buffered.
+* A frame that breaks the protocol ends the tunnel.
+* The end of a tunnel ends every stream, with the reason.
 """
 
 from __future__ import annotations
@@ -18,33 +21,33 @@ from runtime.encoding.codec import DecodeError
 
 StreamPurpose = frames.RunProgram | frames.ReachPort | frames.CopyIn | frames.CopyOut | frames.TakeSecrets
 PIECES_MAX = 256
-"""Of a stream, unread; of more the channels are told apart, but not which came first."""
+"""Unread pieces of a stream. Beyond this limit the channels stay separate, but their relative order is lost."""
 SERVED_MAX = 2 * frames.STREAMS_MAX
-"""Streams that are served, those among them that the other side has ended."""
+"""Streams being served, including those that the other side has already ended."""
 HUNG_UP = "the other side hung up"
 
 
 class TunnelError(Exception):
-    """A stream or the whole tunnel came to a bad end; the text says why."""
+    """A stream or the whole tunnel failed. The text states the reason."""
 
 
 class RecordLine(Protocol):
-    """What records go over."""
+    """The connection that carries records."""
 
     async def send(self, record: bytes) -> None:
-        """ConnectionError once it is gone."""
+        """Send a record. Raise ConnectionError if the connection is closed."""
         ...
 
     async def receive(self) -> bytes | None:
-        """The next record; None at the end."""
+        """Return the next record, or None at the end."""
         ...
 
 
 class TunnelStream:
-    """One stream, as either side has it."""
+    """One end of a stream, the same on either side."""
 
     def __init__(self, number: int, send: Callable[[frames.TunnelFrame], Awaitable[None]]) -> None:
-        """`send` hands a frame to the tunnel."""
+        """`send` passes a frame to the tunnel."""
         self.number = number
         self.end: asyncio.Future[frames.StreamEnd] = asyncio.get_running_loop().create_future()
         self.on_resize: Callable[[int, int], Awaitable[None]] | None = None
@@ -60,7 +63,7 @@ class TunnelStream:
         self._has_room.set()
 
     async def read(self) -> tuple[int, bytes] | None:
-        """The next bytes with their channel; None when no more come."""
+        """Return the next bytes and their channel, or None at the end."""
         while not self._inbox:
             if self._is_input_over or self.end.done():
                 return None
@@ -72,6 +75,7 @@ class TunnelStream:
         data = bytes(piece)
         self._held -= len(data)
         self._read += len(data)
+        # Credit goes out for half a window at a time, so that small reads do not cost a frame each.
         if self._read >= frames.WINDOW_BYTES // 2 and not self.end.done():
             count, self._read = self._read, 0
             with contextlib.suppress(ConnectionError):
@@ -79,12 +83,13 @@ class TunnelStream:
         return channel, data
 
     async def write(self, data: bytes, channel: int = frames.OUT) -> None:
-        """Send bytes, as fast as they are read; TunnelError once the stream is over."""
+        """Send bytes as fast as the other side reads them. Raise TunnelError if the stream has ended."""
         for start in range(0, len(data), frames.DATA_BYTES_MAX):
             part = data[start : start + frames.DATA_BYTES_MAX]
             while self._room < len(part):
                 self._has_room.clear()
                 await self._has_room.wait()
+                # The wait also ends when the stream does, and no credit comes after that.
                 self._check()
             self._check()
             self._room -= len(part)
@@ -94,19 +99,20 @@ class TunnelStream:
                 raise TunnelError(HUNG_UP) from None
 
     async def end_input(self) -> None:
-        """No more bytes come from this side."""
+        """Announce that this side sends no more bytes."""
         with contextlib.suppress(ConnectionError):
             await self._send(frames.StreamInputEnd(self.number))
 
     async def resize(self, rows: int, columns: int) -> None:
-        """Tell the other side the window's size."""
+        """Send the window's size to the other side."""
         with contextlib.suppress(ConnectionError):
             await self._send(frames.ResizeTerminal(self.number, rows, columns))
 
     async def finish(self, code: int = 0, problem: str = "") -> None:
-        """Be over, and say how."""
+        """End the stream with an exit code or a problem."""
         if self.end.done():
             return
+        # Cutting UTF-8 at a byte limit may split a character, so the incomplete rest is ignored.
         said = problem.encode()[: frames.PROBLEM_BYTES_MAX].decode(errors="ignore")
         end = frames.StreamEnd(self.number, code & 0xFFFF_FFFF, said)
         self.ended(end)
@@ -120,12 +126,16 @@ class TunnelStream:
     # ------------------------------------------------------------------------------------- what the other side says
 
     def take(self, frame: frames.StreamBytes) -> None:
-        """Bytes came; TunnelError for more than the window. What was under way when it ended is nobody's fault."""
+        """Accept received bytes. Raise TunnelError if they exceed the window.
+
+        Bytes that arrive after the end are ignored, because they were in transit.
+        """
         if self.end.done():
             return
         if self._is_input_over:
             raise TunnelError("bytes came after the last ones")
         self._held += len(frame.data)
+        # Bytes that were read but not yet credited still count: the sender cannot know about them.
         if self._held + self._read > frames.WINDOW_BYTES:
             raise TunnelError("more bytes came than a window holds")
         if frame.data:
@@ -133,7 +143,7 @@ class TunnelStream:
             self._changed.set()
 
     def _keep(self, channel: int, data: bytes) -> None:
-        """What waits are few pieces, however small they came: each costs a hundred bytes beside its own."""
+        """Merge small pieces, because each waiting piece costs about a hundred bytes beside its own."""
         newest = self._newest.get(channel)
         is_last = bool(self._inbox) and self._inbox[-1][1] is newest
         if newest is not None and (is_last or len(self._inbox) >= PIECES_MAX):
@@ -143,19 +153,19 @@ class TunnelStream:
         self._inbox.append((channel, self._newest[channel]))
 
     def credit(self, count: int) -> None:
-        """The other side has read so many; TunnelError for more than were sent."""
+        """Add the bytes that the other side has read. Raise TunnelError if it claims more than were sent."""
         self._room += count
         if self._room > frames.WINDOW_BYTES:
             raise TunnelError("more bytes were read than were sent")
         self._has_room.set()
 
     def input_ended(self) -> None:
-        """No more bytes come."""
+        """Note that no more bytes come."""
         self._is_input_over = True
         self._changed.set()
 
     def ended(self, end: frames.StreamEnd) -> None:
-        """It is over."""
+        """Note that the stream has ended."""
         if not self.end.done():
             self.end.set_result(end)
         self._is_input_over = True
@@ -167,10 +177,10 @@ ServeStream = Callable[[TunnelStream, StreamPurpose], Awaitable[None]]
 
 
 class Multiplexer:
-    """One end of a tunnel after its handshake. `run` it, and open streams meanwhile; or serve those that come."""
+    """One end of a tunnel after its handshake. `run` it, and meanwhile open streams or serve incoming ones."""
 
     def __init__(self, connection: RecordLine, line: SealedLine, serve: ServeStream | None = None) -> None:
-        """Who does not `serve` opens streams, and takes none."""
+        """A side without `serve` opens streams and accepts none."""
         self._connection = connection
         self._line = line
         self._serve = serve
@@ -183,11 +193,11 @@ class Multiplexer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no stream is open."""
+        """Return True if no stream is open."""
         return not self._streams
 
     async def open(self, wanted: StreamPurpose) -> TunnelStream:
-        """A new stream; TunnelError where as many are open as may be, or the tunnel is gone."""
+        """Open a stream. Raise TunnelError if too many are open or the tunnel has ended."""
         if len(self._streams) >= frames.STREAMS_MAX:
             raise TunnelError(f"{frames.STREAMS_MAX} streams are open already")
         stream = TunnelStream(self._next, self._send)
@@ -200,7 +210,7 @@ class Multiplexer:
         return stream
 
     async def run(self) -> str:
-        """Take frames until the tunnel ends; why it did."""
+        """Handle frames until the tunnel ends. Return the reason."""
         why = HUNG_UP
         try:
             while (record := await self._connection.receive()) is not None:
@@ -223,7 +233,7 @@ class Multiplexer:
             task.cancel()
 
     async def settle(self) -> None:
-        """Wait for what serves streams, once the tunnel has ended."""
+        """Wait for the tasks that serve streams, after the tunnel has ended."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -233,7 +243,7 @@ class Multiplexer:
             return
         stream = self._streams.get(frame.stream)
         if stream is None:
-            return  # it ended while this was under way
+            return  # it ended while this frame was in transit
         match frame:
             case frames.StreamBytes():
                 stream.take(frame)
@@ -255,6 +265,7 @@ class Multiplexer:
             raise TunnelError("a stream was opened twice")
         if len(self._streams) >= frames.STREAMS_MAX:
             raise TunnelError(f"more than {frames.STREAMS_MAX} streams are open")
+        # A stream may end at the other side before its work ends here, so open streams alone do not bound the tasks.
         if len(self._tasks) >= SERVED_MAX:
             await self._send(
                 frames.StreamEnd(frame.stream, 1, "what was asked for before is still being ended: try again")
@@ -270,6 +281,7 @@ class Multiplexer:
         try:
             await serve(stream, wanted)
         finally:
+            # A cancelled server must still tell the other side, or that side would keep the stream open.
             await asyncio.shield(stream.finish())
 
     def _keep(self, stream: TunnelStream) -> None:
@@ -277,9 +289,9 @@ class Multiplexer:
         stream.end.add_done_callback(lambda _: self._forget(stream))
 
     def _forget(self, stream: TunnelStream) -> None:
-        if self._streams.get(stream.number) is stream:  # else it has gone, and another one has its number
+        if self._streams.get(stream.number) is stream:  # otherwise it is removed, and a new stream has its number
             del self._streams[stream.number]
 
     async def _send(self, frame: frames.TunnelFrame) -> None:
-        async with self._sending:  # records are counted: they go in the order in which they were sealed
+        async with self._sending:  # records are numbered: they must leave in the order of sealing
             await self._connection.send(self._line.seal(frames.FRAME.encode(frame)))

@@ -1,10 +1,10 @@
-"""The provider's end of tunnels: who may enter which container, and what is done there.
+"""The provider's end of tunnels: access for customers to their containers.
 
 In reading order:
 
-* `access`: what can be done in one container, by whoever ordered it
+* `access`: the operations of a customer on its container
 * `copies`: archives from a customer, unpacked within limits
-* `streams`: one stream of a tunnel, from its wish to its end
-* `tunnel_server`: handshakes, and how many tunnels there are
+* `streams`: one stream of a tunnel, from its request to its end
+* `tunnel_server`: handshakes, and the limits on open tunnels
 * `program_access`: the containers of the daemon's programs
 """

@@ -1,4 +1,4 @@
-"""What can be done in one container, by whoever ordered it."""
+"""The operations of a customer on its own container."""
 
 from __future__ import annotations
 
@@ -9,69 +9,69 @@ from typing import BinaryIO, Protocol
 
 
 class AccessError(Exception):
-    """It cannot be done; the text says why, and what to do."""
+    """The operation failed. The text states the reason and the remedy."""
 
 
 class Talk(Protocol):
-    """Bytes with a program, or with a port."""
+    """A two-way byte connection to a program or a port."""
 
     async def read(self) -> tuple[int, bytes] | None:
-        """The next bytes and their channel; None at the end."""
+        """Return the next bytes and their channel, or None at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """To it; ConnectionError once it is gone."""
+        """Send bytes to it. Raise ConnectionError if it has closed."""
         ...
 
     def end_input(self) -> None:
-        """Nothing more comes."""
+        """Announce that no more input comes."""
         ...
 
     async def resize(self, rows: int, columns: int) -> None:
-        """Of a terminal."""
+        """Resize the terminal, if it has one."""
         ...
 
     async def end(self) -> int:
-        """Hang up, end what is left of it, and say how it ended: a program's exit code, 0 of a port."""
+        """Close the connection and end its program. Return the program's exit code, or 0 for a port."""
         ...
 
 
 class ContainerAccess(Protocol):
-    """A container that runs, or waits to."""
+    """A container that runs, or waits for secrets."""
 
     async def run(self, command: Sequence[str], *, is_terminal: bool, rows: int, columns: int) -> Talk:
-        """Begin a program in it; AccessError."""
+        """Start a program in the container. Raise AccessError on failure."""
         ...
 
     async def reach(self, port: int) -> Talk:
-        """A connection to a port that its task names; AccessError."""
+        """Connect to a port that the task names. Raise AccessError on failure."""
         ...
 
     async def copy_in(self, path: str, folder: Path) -> None:
-        """Put all that lies in a folder of this machine under a path of the container; AccessError."""
+        """Copy the content of a local folder to a path of the container. Raise AccessError on failure."""
         ...
 
     async def copy_out(self, path: str, sink: BinaryIO) -> None:
-        """Write the archive of a path; AccessError."""
+        """Write the archive of a path to `sink`. Raise AccessError on failure."""
         ...
 
     def take_secrets(self, secrets: Mapping[str, bytes]) -> None:
-        """Have its program begin with them; AccessError."""
+        """Give the waiting program its secrets, so that it can start. Raise AccessError on failure."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OpenContainer:
-    """A room, and the key that whoever enters has to show."""
+    """A container, and the key that a customer must prove to enter it."""
 
     room: ContainerAccess
     customer_key: bytes
-    """X25519: what the outputs are sealed to."""
+    """The X25519 key to which the outputs are sealed."""
 
 
 class OpenContainers(Protocol):
     """The containers of a daemon."""
 
     def find(self, task: bytes) -> OpenContainer | None:
-        """That of a task, while it runs here or waits for secrets."""
+        """Return the container of a task that runs here or waits for secrets."""
         ...

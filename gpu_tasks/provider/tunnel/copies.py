@@ -1,7 +1,10 @@
-"""Archives from a customer, on their way into a container.
+"""Archives from a customer, unpacked on the way into a container.
 
-Always: what comes is a file on the disk of bounded size before it is looked at; only plain files and folders with plain
-names are unpacked, into a folder that is empty and goes when it was copied.
+Invariants:
+
+* The archive is a file of bounded size on the disk before it is read.
+* Only plain files and folders with plain names are unpacked.
+* The target is an empty folder, which the daemon deletes after the copy.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ OWN_FOLDERS = ("workspace", "out")
 
 
 def target_of(path: str) -> tuple[str, ...]:
-    """Where in a container, as parts; AccessError for what no customer writes to."""
+    """Return the parts of a path in a container. Raise AccessError if customers may not write there."""
     parts = tuple(part for part in path.split("/") if part)
     if not parts or parts[0] not in OWN_FOLDERS or any(part in {".", ".."} or "\0" in part for part in parts):
         raise AccessError(f"{path[:80]!r} is not under /workspace or /out: only there files are put and fetched")
@@ -31,12 +34,13 @@ def target_of(path: str) -> tuple[str, ...]:
 
 
 def unpack(archive: BinaryIO, folder: Path) -> None:
-    """Unpack what came into an empty folder; AccessError for what is no plain archive, OSError."""
+    """Unpack an archive into an empty folder. Raise AccessError if it is no plain archive, or OSError."""
     files, there = 0, set[tuple[str, ...]]()
     try:
         stream = TarStream(PieceReader(iter(lambda: archive.read(_PIECE), b"")))
         for entry in stream:
             files, parts = files + 1, _parts(entry.name)
+            # Parent folders count too, since a short entry with a deep name would create many of them.
             there.update(parts[:depth] for depth in range(1, len(parts) + 1))
             if max(files, len(there)) > FILES_MAX:
                 raise AccessError(f"more than {FILES_MAX} files and folders: pack them into one")
@@ -45,6 +49,7 @@ def unpack(archive: BinaryIO, folder: Path) -> None:
                 target.mkdir(parents=True, exist_ok=True)
             elif entry.kind is EntryKind.FILE:
                 target.parent.mkdir(parents=True, exist_ok=True)
+                # Mode "xb" never overwrites: a repeated name is an error, and no link is followed.
                 with target.open("xb") as file:
                     for piece in stream.content():
                         file.write(piece)
@@ -58,6 +63,7 @@ def unpack(archive: BinaryIO, folder: Path) -> None:
 
 def _parts(name: str) -> tuple[str, ...]:
     parts = tuple(name.removesuffix("/").split("/"))
+    # Names like "..", or empty ones from absolute paths, would lead out of the folder.
     if len(parts) > DEPTH_MAX or any(
         part in {"", ".", ".."} or "\0" in part or len(part.encode()) > NAME_BYTES_MAX for part in parts
     ):

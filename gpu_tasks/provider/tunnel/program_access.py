@@ -1,4 +1,4 @@
-"""The containers of the daemon's programs as rooms that their customers enter."""
+"""Customers' access to the containers of the daemon's programs."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from gpu_tasks.tunnel.frames import COPY_BYTES_MAX, DATA_BYTES_MAX, OUT
 
 FILES_OUT_MAX = 10_000
 PROGRAMS_OF_ROOM_MAX = 8
-"""That customers run beside the container's own, at once."""
+"""Programs that a customer runs at once beside the container's own."""
 CONNECTING_MAX = 8
-"""Connections to ports of a container that are being made, each in a thread."""
+"""Connections to a container's ports being made at once, each in a thread."""
 
 
-# Connections to ports of a container, from within its own network: it needs no network of the machine's for that.
-#
-# Linux, network_namespaces(7): a socket belongs to the network that its thread was in when it was made. So a thread of
-# its own enters the container's network, connects, and ends; the socket goes on in the event loop.
+# Connections to a port of a container are made from within the container's network, so the container needs no published
+# port and no network of the machine.
+# Linux, network_namespaces(7): a socket belongs to the network namespace of the thread that created it. So a separate
+# thread enters the container's network, connects and ends. The event loop then uses the socket.
 CONNECT_SECONDS = 5.0
 _NEW_NETWORK = 0x4000_0000
 """CLONE_NEWNET of sched.h."""
@@ -45,7 +45,7 @@ WAITS = "its program waits for secrets: `ogpu secrets` hands them over"
 
 
 class WaitingRoom:
-    """Implements `ContainerAccess`."""
+    """Implements `ContainerAccess` for a program that waits for its secrets."""
 
     def __init__(self, programs: ContainerSupervisor, key: TaskKey) -> None:
         """`key` names the program."""
@@ -66,7 +66,7 @@ class WaitingRoom:
 
 
 async def open_port(process: int, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to 127.0.0.1 of the network that a process is in; ContainerError with the reason."""
+    """Connect to 127.0.0.1 in the network of a process. Raise ContainerError with the reason."""
     try:
         made = await _connected_elsewhere(process, port)
     except PermissionError:
@@ -81,7 +81,10 @@ async def open_port(process: int, port: int) -> tuple[asyncio.StreamReader, asyn
 
 
 async def _connected_elsewhere(process: int, port: int) -> socket.socket:
-    """OSError. No thread of the daemon's waits: a service that answers nobody would hold them all up."""
+    """Connect in a new thread, or raise OSError.
+
+    The daemon's shared threads are not used: services that never answer would block them all.
+    """
     loop = asyncio.get_running_loop()
     connected: asyncio.Future[socket.socket] = loop.create_future()
 
@@ -89,7 +92,7 @@ async def _connected_elsewhere(process: int, port: int) -> socket.socket:
         if isinstance(found, OSError):
             if not connected.done():
                 connected.set_exception(found)
-        elif connected.done():  # nobody waits for it any more
+        elif connected.done():  # the caller was cancelled
             found.close()
         else:
             connected.set_result(found)
@@ -104,14 +107,15 @@ async def _connected_elsewhere(process: int, port: int) -> socket.socket:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(tell, found)
 
-    threading.Thread(target=connect, name="container port", daemon=True).start()  # it never comes back from there
+    threading.Thread(target=connect, name="container port", daemon=True).start()  # it cannot return to its own network
     return await connected
 
 
 def enter_network(process: int) -> None:
-    """Have this thread in the network of a process that has one of its own; OSError."""
+    """Move the calling thread into the network of a process that has its own. Raise OSError on failure."""
     network = Path("/proc") / str(process) / "ns" / "net"
-    if network.readlink() == Path("/proc/self/ns/net").readlink():  # no container of ours has the machine's own
+    # Every container has a network of its own. The machine's network would give a customer its local services.
+    if network.readlink() == Path("/proc/self/ns/net").readlink():
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(network, os.O_RDONLY | os.O_CLOEXEC)
@@ -127,7 +131,7 @@ class RunningPrograms:
     """Implements `OpenContainers`."""
 
     def __init__(self, programs: ContainerSupervisor, inside: EntersContainers | None) -> None:
-        """Without an engine nobody finds anything."""
+        """Without `inside`, running programs cannot be entered."""
         self._programs = programs
         self._inside = inside
         self._rooms: dict[str, ProgramAccess] = {}
@@ -142,6 +146,7 @@ class RunningPrograms:
             return None
         container = found.container
         room = self._rooms.get(container.name)
+        # The same object serves all tunnels of a container, so that its limits count across them.
         if room is None:
             self._rooms = {name: each for name, each in self._rooms.items() if not each.is_over}
             room = self._rooms[container.name] = ProgramAccess(self._inside, container, found.ports)
@@ -149,10 +154,10 @@ class RunningPrograms:
 
 
 class ProgramAccess:
-    """Implements `ContainerAccess`."""
+    """Implements `ContainerAccess` for a running program."""
 
     def __init__(self, inside: EntersContainers, container: RunningContainer, ports: Sequence[int]) -> None:
-        """`ports` are those that the task names."""
+        """`ports` are the ports that the task names."""
         self._inside = inside
         self._container = container
         self._ports = tuple(ports)
@@ -162,7 +167,7 @@ class ProgramAccess:
 
     @property
     def is_over(self) -> bool:
-        """Whether its program has ended."""
+        """Return True if the container's program has ended."""
         return self._container.end.done()
 
     async def run(self, command: Sequence[str], *, is_terminal: bool, rows: int, columns: int) -> Talk:
@@ -170,6 +175,7 @@ class ProgramAccess:
         self._require_running()
         if self._programs >= PROGRAMS_OF_ROOM_MAX:
             raise AccessError(f"{PROGRAMS_OF_ROOM_MAX} programs run beside the container's own: end one")
+        # Counted before the first await, or parallel requests would pass the limit together.
         self._programs += 1
         try:
             shell = await self._inside.open_program(self._container, command, is_terminal=is_terminal)
@@ -229,7 +235,7 @@ class ProgramAccess:
 
 
 def _below(folder: Path, deeper: Sequence[str]) -> dict[str, bytes | Path]:
-    """All that lies in a folder, put under deeper ones."""
+    """Move the content of a folder below further folders, and return the top entries."""
     if not deeper:
         return {child.name: child for child in sorted(folder.iterdir())}
     top = folder / ".deeper"
@@ -242,7 +248,7 @@ def _below(folder: Path, deeper: Sequence[str]) -> dict[str, bytes | Path]:
 
 
 class _ProgramTalk:
-    """Implements `Talk`."""
+    """Implements `Talk` for a program."""
 
     def __init__(self, inside: EntersContainers, shell: Shell, ended: Callable[[], None], *, is_terminal: bool) -> None:
         self._inside = inside
@@ -255,6 +261,7 @@ class _ProgramTalk:
             data = await self._shell.stream.read(DATA_BYTES_MAX)
             return (OUT, data) if data else None
         async for number, data in self._frames:
+            # Docker's stream header numbers standard output 1 and standard error 2.
             return number - 1 if number in (1, 2) else OUT, data
         return None
 
@@ -278,7 +285,7 @@ class _ProgramTalk:
 
 
 class _PortTalk:
-    """Implements `Talk`."""
+    """Implements `Talk` for a port."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -297,7 +304,7 @@ class _PortTalk:
             self._writer.write_eof()
 
     async def resize(self, rows: int, columns: int) -> None:
-        """It is no terminal."""
+        """Do nothing: a port has no terminal."""
 
     async def end(self) -> int:
         self._writer.close()

@@ -1,6 +1,7 @@
-"""One stream of a tunnel at the provider: a program, a port, a copy, secrets.
+"""One stream of a tunnel at the provider: a program, a port, a copy or secrets.
 
-Always: a program or a connection ends with its stream, and its stream with it; what goes wrong is said in a sentence.
+Invariant: a program or connection ends with its stream, and the stream with it. Every failure is reported in a
+sentence.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from runtime.encoding.codec import DecodeError
 
 T = TypeVar("T")
 COPIES_MAX = 4
-"""At once, of all tunnels, and one of a container: each may have half a gibibyte on the daemon's disk."""
+"""Copies at once over all tunnels, and one for each container. Each may use half a gibibyte of the daemon's disk."""
 COPY_SILENCE_SECONDS = 60.0
-"""A copy of which nothing comes, or is taken, for so long gives its place up."""
+"""A copy without progress for this long is aborted, which frees its place."""
 KEPT_IN_MEMORY = 1 << 20
-"""Of a copy; the rest goes through a file."""
+"""Bytes of a copy kept in memory. The rest goes to a file."""
 
 
 BROKEN_OFF = "the copy broke off"
@@ -36,7 +37,7 @@ STOOD_STILL = "the copy stood still"
 
 @dataclass(frozen=True, slots=True)
 class CopySpool:
-    """Where copies under way lie on the daemon's disk; so many at once."""
+    """The folder for copies in progress on the daemon's disk, and the limit on their number."""
 
     folder: Path
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COPIES_MAX))
@@ -44,7 +45,10 @@ class CopySpool:
 
     @contextlib.asynccontextmanager
     async def place(self, room: ContainerAccess, stream: TunnelStream) -> AsyncIterator[Path]:
-        """A place for a copy, once those of the same container before it are over; AccessError where nobody waits."""
+        """Yield a place for a copy, after earlier copies of the same container.
+
+        Raise AccessError if the stream ended meanwhile.
+        """
         async with self._of_room.setdefault(room, asyncio.Lock()), self.places:
             if stream.end.done():
                 raise AccessError(BROKEN_OFF)
@@ -52,7 +56,7 @@ class CopySpool:
 
 
 async def serve_stream(room: ContainerAccess, spool: CopySpool, stream: TunnelStream, wanted: StreamPurpose) -> None:
-    """Do what a stream asks for, and end it."""
+    """Serve the request of a stream, and end the stream."""
     try:
         code = await _served(room, spool, stream, wanted)
         await stream.finish(code)
@@ -95,12 +99,13 @@ async def _run(room: ContainerAccess, stream: TunnelStream, wanted: frames.RunPr
     return await _talk(stream, talk)
 
 
+# The customer chooses the size, so it is clamped before the container engine sees it.
 def _size(rows: int, columns: int) -> tuple[int, int]:
     return min(max(1, rows), frames.TERMINAL_MAX), min(max(1, columns), frames.TERMINAL_MAX)
 
 
 async def _talk(stream: TunnelStream, talk: Talk) -> int:
-    """Carry bytes both ways until one of the two is over; then the other one is, too."""
+    """Carry bytes both ways until either side ends, then end the other."""
     up = asyncio.create_task(_up(stream, talk))
     down = asyncio.create_task(_down(stream, talk))
     gone = asyncio.ensure_future(asyncio.wait({stream.end}))
@@ -110,6 +115,7 @@ async def _talk(stream: TunnelStream, talk: Talk) -> int:
         for task in (up, down, gone):
             task.cancel()
         await asyncio.wait({up, down, gone})
+        # Shielded, since a cancelled stream must still end its program and report that to the access limits.
         code = await asyncio.shield(talk.end())
     return code
 
@@ -134,6 +140,7 @@ async def _take_secrets(room: ContainerAccess, stream: TunnelStream) -> None:
         content += found[1]
         if len(content) > frames.HANDED_BYTES_MAX:
             raise AccessError(f"secrets have at most {frames.SECRETS_BYTES_MAX:,} bytes: seal data as inputs")
+    # A stream that ended early may have carried a valid prefix of the secrets.
     if stream.end.done():
         raise AccessError("the secrets broke off")
     try:
@@ -144,6 +151,7 @@ async def _take_secrets(room: ContainerAccess, stream: TunnelStream) -> None:
 
 
 async def _copy_in(room: ContainerAccess, spool: Path, stream: TunnelStream, path: str) -> None:
+    # The path is checked before any byte is accepted.
     target_of(path)
     async with _own_folder(spool) as folder, _spooled(spool) as file:
         size = 0
@@ -178,7 +186,7 @@ async def _in_time(step: Awaitable[T]) -> T:
 
 
 async def _to_its_end(work: Callable[..., T], *arguments: object) -> T:
-    """What a thread does, waited for also by who is cancelled: what it works on is put away next."""
+    """Run work in a thread and wait for it even if cancelled, because the caller deletes its files next."""
     working = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
     try:
         return await asyncio.shield(working)
@@ -189,7 +197,7 @@ async def _to_its_end(work: Callable[..., T], *arguments: object) -> T:
 
 @contextlib.asynccontextmanager
 async def _own_folder(spool: Path) -> AsyncIterator[Path]:
-    """A folder that goes with all that lies in it, in a thread: that takes seconds, in which the daemon has duties."""
+    """Yield a folder, and delete it in a thread: deletion can take seconds, and the daemon has deadlines."""
     folder = Path(tempfile.mkdtemp(dir=spool))
     try:
         yield folder
@@ -207,14 +215,14 @@ async def _spooled(spool: Path) -> AsyncIterator[BinaryIO]:
 
 
 class _Bounded:
-    """A file that takes no more than a copy may have."""
+    """A file that refuses more bytes than a copy may have."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._size = 0
 
     def write(self, data: bytes) -> int:
-        """AccessError for too much."""
+        """Write, or raise AccessError if the copy is too large."""
         self._size += len(data)
         if self._size > frames.COPY_BYTES_MAX:
             raise AccessError(f"a copy has at most {frames.COPY_BYTES_MAX:,} bytes: copy it in parts")

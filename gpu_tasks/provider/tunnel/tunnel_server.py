@@ -1,8 +1,11 @@
-"""Where customers enter: a WebSocket of the provider's HTTP server, `/tunnel/<task>`.
+"""The entrance of tunnels: a WebSocket of the provider's HTTP server at `/tunnel/<task>`.
 
-Always: before the handshake has shown the customer's key nothing is done but one Diffie-Hellman for each message, in a
-slot that a stranger loses within two seconds; a task that does not run here is not even that; tunnels are bounded, of
-all and of each task, and one that is silent for long ends.
+Invariants:
+
+* Before the handshake proves the customer's key, each message costs one Diffie-Hellman at most.
+* A stranger loses its handshake slot within two seconds.
+* A request for a task that does not run here costs nothing of that.
+* The tunnels of a task and of the daemon are limited. A tunnel that is silent for long ends.
 """
 
 from __future__ import annotations
@@ -32,29 +35,29 @@ from gpu_tasks.tunnel.multiplexer import Multiplexer
 from wallet.private_file import make_folder
 
 HANDSHAKES = (256, 4)
-"""At once, of all and of one address: strangers shall need many addresses to keep customers out."""
+"""Handshakes at once in total and for one address. An attacker needs many addresses to keep customers out."""
 TUNNELS_MAX = 64
 TUNNELS_OF_TASK_MAX = 4
 IDLE_SECONDS = 600.0
-"""Of a tunnel on which nothing is said."""
+"""The time after which a tunnel without traffic ends."""
 PING_SECONDS = 30.0
 DEAD_SECONDS = 60.0
-"""A customer's machine that confirms nothing of what is sent for so long is gone."""
+"""The time after which a customer's machine that acknowledges no data counts as dead."""
 ROUND_SECONDS = 4
-"""For the last message of a handshake."""
+"""The extra time for the last message of a handshake."""
 TASK_DIGITS = 64
 
 
 class TunnelServer:
-    """Lets customers into the containers that they ordered."""
+    """Serves customers' tunnels into their containers."""
 
     def __init__(self, rooms: OpenContainers, seal_key: SealKey, genesis: bytes, stash: bytes, spool: Path) -> None:
-        """`spool` is a folder of the daemon's, for copies under way."""
+        """`spool` is a folder for copies in progress."""
         self._rooms = rooms
         self._seal_key = seal_key
         self._genesis = genesis
         self._stash = stash
-        shutil.rmtree(spool, ignore_errors=True)  # of copies that were under way when the daemon before was killed
+        shutil.rmtree(spool, ignore_errors=True)  # left by a daemon that was killed during copies
         make_folder(spool)
         self.spool = CopySpool(spool)
         self._handshakes = RequestSlots(*HANDSHAKES)
@@ -62,16 +65,18 @@ class TunnelServer:
 
     @property
     def count(self) -> int:
-        """Tunnels that are open."""
+        """The number of open tunnels."""
         return self._open.total()
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
-        """A tunnel, from its handshake to its end."""
+        """Serve a tunnel from its handshake to its end."""
         task, found = self._found(request.match_info["task"])
-        # without `heartbeat`: its timer keeps a connection in memory for half a minute after it was closed
+        # No `heartbeat`: its timer keeps a closed connection in memory for half a minute.
         socket = web.WebSocketResponse(max_msg_size=RECORD_BYTES_MAX, compress=False)
         try:
             async with self._handshakes.take(address_of_peer(request)) as slot:
+                # Before the handshake, so that a full server costs a stranger no Diffie-Hellman. `_agreed` checks again
+                # after its waits.
                 if self._is_full(task):
                     raise web.HTTPServiceUnavailable(text="as many tunnels are open as may be; close one")
                 await socket.prepare(request)
@@ -117,16 +122,16 @@ class TunnelServer:
         line = SealedLine(name, self._seal_key, found.customer_key, is_customer=False)
         line.hear(await _record(socket))
         await socket.send_bytes(line.hello())
-        slot.progress(ROUND_SECONDS * BYTES_PER_SECOND_MIN)  # the way to the customer and back takes its time
+        slot.progress(ROUND_SECONDS * BYTES_PER_SECOND_MIN)  # allow for the round trip to the customer
         if line.open(await _record(socket)) != READY:
             raise TunnelKeyError("the handshake was not ended as it should be")
-        if self._is_full(task):  # others were let in meanwhile
+        if self._is_full(task):  # other customers may have entered during the round trip
             raise TunnelKeyError("as many tunnels are open as may be")
         return line
 
 
 async def _keep_alive(socket: web.WebSocketResponse, transport: asyncio.Transport | None) -> None:
-    """Say something now and then: whoever confirms nothing of it is hung up on, by the kernel."""
+    """Send pings. The kernel then closes a connection that acknowledges nothing."""
     raw = None if transport is None else transport.get_extra_info("socket")
     if raw is not None:
         raw.setsockopt(IPPROTO_TCP, TCP_USER_TIMEOUT, int(DEAD_SECONDS * 1_000))
@@ -137,7 +142,7 @@ async def _keep_alive(socket: web.WebSocketResponse, transport: asyncio.Transpor
 
 
 async def _record(socket: web.WebSocketResponse) -> bytes:
-    """The next message of a handshake; TunnelKeyError where it is none."""
+    """Return the next message of a handshake. Raise TunnelKeyError if it is not binary."""
     message = await socket.receive()
     if message.type is not WSMsgType.BINARY:
         raise TunnelKeyError("that is no handshake of a tunnel")
@@ -145,7 +150,7 @@ async def _record(socket: web.WebSocketResponse) -> bytes:
 
 
 class _Socket:
-    """A WebSocket as the tunnel's connection."""
+    """A WebSocket as the connection of a tunnel."""
 
     def __init__(self, socket: web.WebSocketResponse) -> None:
         self._socket = socket

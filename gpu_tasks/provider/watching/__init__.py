@@ -1,8 +1,8 @@
-"""How a provider lets customers watch their tasks: notes to a broker, which never hold the work up.
+"""Notes to a broker, with which customers watch their tasks. They never delay the work.
 
 In reading order:
 
-* `outbox`: notes that wait for the broker; bounded
+* `outbox`: a bounded queue of notes for the broker
 * `sender`: the connection to the broker, for as long as the daemon runs
-* `broadcast`: from what the duties tell to notes in the outbox; beats, and what the devices are at
+* `broadcast`: events of the duties as notes, with beats and device readings
 """

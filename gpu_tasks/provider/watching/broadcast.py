@@ -1,6 +1,6 @@
-"""From what the duties tell to notes for the broker, with a beat and what each device is at.
+"""Events of the duties as notes for the broker, with a beat and each device's readings.
 
-Always: of a task only what happens while one works on it is told, to its customer alone; a bid is nobody's business.
+Invariant: only the customer of a task receives its events, and only while the task runs. Bids are never published.
 """
 
 from __future__ import annotations
@@ -36,27 +36,30 @@ from gpu_tasks.telemetry.notes import (
 )
 
 SAMPLE_SECONDS = 1.0
-"""NVML is asked once a second."""
+"""The interval between NVML readings."""
 BEAT_SAMPLES = 10
-"""Beats and devices are told so many samples apart."""
+"""Samples between two beats, and between two notes about devices."""
 WATCHED_MAX = 256
-"""Tasks at once: a machine works on as many as it has devices."""
+"""Tasks watched at once. A machine works on at most one for each device."""
 
 
 class TaskWatch:
-    """Takes what a task's customer may watch; this one keeps it to itself. None of it waits, or fails."""
+    """Receives the watchable events of a task. This base class drops them. No method blocks or fails."""
 
     def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:
-        """A slot of a task is worked on: its notes are sealed to `reader` (X25519). Saying it again changes nothing."""
+        """Begin to report a slot of a task, sealed to `reader` (X25519). A repeated call changes nothing."""
 
     def progress(self, task: bytes, done: int, total: int, step_us: int) -> None:
-        """So many of its steps are done."""
+        """Report completed steps."""
 
     def lines(self, task: bytes, lines: Sequence[LogLine], left_out: int) -> None:
-        """Its program wrote these, and so many before them that are not told; at most what one note has room for."""
+        """Report lines of the program's output, at most as many as one note holds.
+
+        `left_out` counts the skipped lines before them.
+        """
 
     def end(self, task: bytes) -> None:
-        """Nothing more is told of it."""
+        """Stop reporting the task."""
 
 
 @dataclass(slots=True)
@@ -65,16 +68,16 @@ class _Watched:
     device: bytes
     reader: bytes
     progress_at: float = -SAMPLE_SECONDS
-    """When its progress was told last: steps may be much shorter than a second."""
+    """The time of its last progress note. Steps may be much shorter than a second."""
     has_lines: bool = False
-    """Whether the broker keeps lines of its program."""
+    """Whether the broker retains lines of its program."""
 
 
 class TaskBroadcast(TaskWatch):
-    """A `Telemetry` and a `TaskWatch` that fill the outbox. Use `async with`, which sends and beats meanwhile."""
+    """A `Telemetry` and a `TaskWatch` that fill the outbox. Use `async with` to send notes and beats."""
 
     def __init__(self, sender: BrokerSender, outbox: NoteOutbox, workers: WorkerPool) -> None:
-        """Nothing is sent before it is entered."""
+        """Sending begins with `async with`."""
         self._sender = sender
         self._outbox = outbox
         self._workshop = workers
@@ -84,12 +87,12 @@ class TaskBroadcast(TaskWatch):
         self._running: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        """Connect, and go on in the background."""
+        """Start to connect and send in the background."""
         self._running = [asyncio.create_task(self._sender.run()), asyncio.create_task(self._beat())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop; what still waits is not told."""
+        """Stop. Waiting notes are dropped."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -98,7 +101,7 @@ class TaskBroadcast(TaskWatch):
     # ------------------------------------------------------------------------------------------------- what is told
 
     def tell(self, event: str, **fields: Detail) -> None:
-        """An event; of a task that one works on, its customer hears of it."""
+        """Report an event to the customer of its task, if the task is watched."""
         task = fields.get("task")
         watched = self._watched.get(task) if isinstance(task, bytes) else None
         if watched is None:
@@ -110,6 +113,7 @@ class TaskBroadcast(TaskWatch):
 
     def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:
         """See `TaskWatch`."""
+        # A request may name a bad reply key. Nothing could be sealed to it.
         if (task not in self._watched and len(self._watched) >= WATCHED_MAX) or not is_usable(reader):
             return
         watched = _Watched(TaskSubject(task, place), device, reader)
@@ -129,7 +133,7 @@ class TaskBroadcast(TaskWatch):
             self._put(watched.subject, Channel.METRICS, note, watched.reader)
 
     def lines(self, task: bytes, lines: Sequence[LogLine], left_out: int) -> None:
-        """See `TaskWatch`. The newest are kept by the broker for whoever comes later."""
+        """See `TaskWatch`. The broker retains the newest lines for later subscribers."""
         watched = self._watched.get(task)
         if watched is not None:
             watched.has_lines = True
@@ -140,6 +144,7 @@ class TaskBroadcast(TaskWatch):
         """See `TaskWatch`."""
         watched = self._watched.pop(task, None)
         if watched is not None:
+            # MQTT 3.1.1, 3.3.1.3: an empty retained message removes the one that the broker keeps.
             self._outbox.forget(watched.subject)
             for channel in (Channel.STATUS, Channel.LOG) if watched.has_lines else (Channel.STATUS,):
                 self._put(watched.subject, channel, None, None, is_retained=True)
@@ -160,6 +165,7 @@ class TaskBroadcast(TaskWatch):
     async def _sample(self, devices: Mapping[bytes, Hardware]) -> None:
         for device, hardware in devices.items():
             if hardware.index is not None:
+                # In a thread, since a driver may block.
                 self._meters[device] = DeviceMeter(*await asyncio.to_thread(self._gauge.read, hardware))
 
     def _tell_beats(self) -> None:

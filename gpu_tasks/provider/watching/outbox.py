@@ -1,7 +1,10 @@
-"""Notes that wait for the broker. What finds no room is thrown away, the least telling first, and counted.
+"""A queue of notes for the broker. If it is full, it drops and counts the least important notes.
 
-Always: putting a note in takes no time and never fails; a note that is being sent stays until it is sent, and is sent
-again after a broken connection with the same number, so that a reader counts it once.
+Invariants:
+
+* Adding a note neither blocks nor fails.
+* A note stays until it is sent. After a broken connection it is sent again with the same number, so a reader counts it
+  once.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from gpu_tasks.telemetry.envelope import Channel, DeviceSubject, ProviderSubject
 from gpu_tasks.telemetry.notes import TelemetryNote
 
 NOTES_MAX = 1_000
-"""Of at most 16 KiB each."""
+"""Notes, each of at most 16 KiB."""
 THROWN_FIRST = (Channel.METRICS, Channel.LOG, Channel.STATUS)
 
 Subject = TaskSubject | DeviceSubject | ProviderSubject
@@ -22,61 +25,61 @@ Subject = TaskSubject | DeviceSubject | ProviderSubject
 
 @dataclass(frozen=True, slots=True)
 class WaitingNote:
-    """A note, to whom it goes, and when it was told, in milliseconds since 1970. None takes back what is kept."""
+    """A note with its recipient and time, in milliseconds since 1970. The note None removes a retained message."""
 
     subject: Subject
     channel: Channel
     note: TelemetryNote | None
     told_at_ms: int
     reader: bytes | None = None
-    """Whom it is sealed to; None: everybody."""
+    """The X25519 key to which the note is sealed; None if it is public."""
     is_retained: bool = False
-    """Whether the broker is to keep it for whoever comes later."""
+    """Whether the broker keeps the note for later subscribers."""
 
 
 class NoteOutbox:
     """A queue with one reader."""
 
     def __init__(self) -> None:
-        """Empty."""
+        """The queue begins empty."""
         self._waiting: deque[WaitingNote] = deque()
         self._dropped: dict[tuple[Subject, Channel], int] = {}
         self._filled = asyncio.Event()
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of waiting notes."""
         return len(self._waiting)
 
     def put(self, note: WaitingNote) -> None:
-        """Let a note wait; where there is no room, another one goes."""
+        """Add a note. If the queue is full, drop another one."""
         self._waiting.append(note)
         if len(self._waiting) > NOTES_MAX:
             self._drop_least()
         self._filled.set()
 
     async def first(self) -> WaitingNote:
-        """The note that has waited longest, which stays."""
+        """Return the oldest note without removing it."""
         while not self._waiting:
             self._filled.clear()
             await self._filled.wait()
         return self._waiting[0]
 
     def sent(self, note: WaitingNote) -> None:
-        """It waits no more; nothing if it was thrown away meanwhile."""
+        """Remove a sent note, unless it was dropped meanwhile."""
         if self._waiting and self._waiting[0] is note:
             self._waiting.popleft()
 
     def take_dropped(self, note: WaitingNote) -> int:
-        """How many notes of its channel were thrown away since this was asked last."""
+        """Return the number of notes dropped from this note's channel since the last call."""
         return self._dropped.pop((note.subject, note.channel), 0)
 
     def forget(self, subject: Subject) -> None:
-        """Nobody is told any more what was thrown away of it."""
+        """Forget the counts of dropped notes about a subject."""
         for line in [line for line in self._dropped if line[0] == subject]:
             del self._dropped[line]
 
     def _drop_least(self) -> None:
-        """Drop what is missed least: the oldest of the first kind that there is, the one that is being sent apart."""
+        """Drop the oldest note of the least important channel, except the note being sent."""
         place = min(range(1, len(self._waiting)), key=lambda each: THROWN_FIRST.index(self._waiting[each].channel))
         note = self._waiting[place]
         del self._waiting[place]

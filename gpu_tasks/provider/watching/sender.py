@@ -1,7 +1,9 @@
-"""The connection to the broker, for as long as the daemon runs: connect, say that one is there, send what waits.
+"""The connection to the broker, for as long as the daemon runs: connect, announce presence, send waiting notes.
 
-Always: a broker that is away, slow or odd is tried again, ever more seldom, and said once in a while; nothing waits for
-it but the notes themselves.
+Invariants:
+
+* The sender retries a missing, slow or misbehaving broker at growing intervals, and reports it rarely.
+* Only the notes wait for the broker. No duty does.
 """
 
 from __future__ import annotations
@@ -31,17 +33,17 @@ from gpu_tasks.telemetry.notes import PresenceNote, TelemetryNote
 
 RECONNECT_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 CHANNELS_MAX = 4_096
-"""Whose numbers are known: those that were told of last."""
+"""Channels with a known running number. The least recently used is forgotten first."""
 FAREWELL_SECONDS = 2.0
 AT_LEAST_ONCE = 1
-"""MQTT's quality of service."""
+"""MQTT's quality of service 1."""
 
 SayProblem = Callable[[str], None]
 
 
 @dataclass(slots=True)
 class BrokerSender:
-    """Sends what an outbox holds. `session` is when the daemon began, in milliseconds since 1970."""
+    """Sends the notes of an outbox. `session` is the daemon's start in milliseconds since 1970."""
 
     address: BrokerAddress
     identity: Identity
@@ -53,7 +55,7 @@ class BrokerSender:
     is_connected: bool = False
     _numbers: dict[tuple[Subject, Channel], int] = field(default_factory=dict)
     _begun: tuple[WaitingNote, str, bytes] | None = None
-    """A note that was being sent: its topic and its bytes."""
+    """The note being sent, with its topic and bytes."""
 
     @property
     def topics(self) -> TelemetryTopics:
@@ -79,11 +81,14 @@ class BrokerSender:
             failures += 1
 
     def told(self, subject: Subject, channel: Channel) -> int:
-        """How many messages of a channel were numbered in this session."""
+        """Return the number of messages numbered in a channel in this session."""
         return self._numbers.get((subject, channel), 0)
 
     def _will(self) -> aiomqtt.Will:
-        """What the broker says once the connection breaks off; its number is one more than that of being there."""
+        """Return the message that the broker publishes when the connection breaks.
+
+        Its number follows the one of presence.
+        """
         return aiomqtt.Will(
             self.topics.of(self._self, Channel.STATUS),
             self._signed(PresenceNote(is_here=False), self.told(self._self, Channel.STATUS) + 2),
@@ -92,9 +97,10 @@ class BrokerSender:
         )
 
     async def _serve(self, client: aiomqtt.Client) -> None:
-        """Say that one is there and send what waits, until the connection ends or this is cancelled."""
+        """Announce presence and send waiting notes until the connection ends or the task is cancelled."""
         sending, broken = asyncio.create_task(self._send(client)), broken_off(client)
         try:
+            # Sending waits for new notes and would not notice a broken connection by itself.
             await asyncio.wait((sending, broken), return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
@@ -114,7 +120,7 @@ class BrokerSender:
             await self._send_first(client)
 
     async def _publish_presence(self, client: aiomqtt.Client, *, is_here: bool) -> None:
-        """Being there has a number of its own; being gone has the next, which the will has too."""
+        """Publish presence with a number of its own. Absence has the next number, which the will uses too."""
         line = (self._self, Channel.STATUS)
         number = self.told(*line) + 1 if is_here else self.told(*line)
         if is_here:
@@ -124,6 +130,7 @@ class BrokerSender:
 
     async def _send_first(self, client: aiomqtt.Client) -> None:
         note = await self.outbox.first()
+        # A note that is sent again keeps its number and bytes, so that a reader recognises the repetition.
         if self._begun is None or self._begun[0] is not note:
             raw = b"" if note.note is None else self._numbered(note, note.note)
             self._begun = (note, self.topics.of(note.subject, note.channel), raw)
