@@ -1,23 +1,23 @@
-"""Where requests are computed: limited worker processes on this machine's devices.
+"""Execution of requests in limited worker processes on this machine's devices.
 
 In reading order:
 
-* `gpu`: the hardware, and what it consumes
-* `diagnoses`: what is said of a thing that was looked at
-* `inventory`: what this machine has, of whatever maker
-* `workloads`: which workloads this daemon has
-* `worker_wire`: what a worker process and its daemon say to each other
-* `limits`: what a worker may use
-* `sandbox`: the walls around it, where this machine has some
-* `worker`: a worker process, from inside
-* `worker_process`: a process and its pipes, from outside
-* `executor`: a worker process, from outside
+* `gpu`: the hardware and its consumption
+* `diagnoses`: results of the doctor's checks
+* `inventory`: the machine's parts, of any vendor
+* `workloads`: the workloads of this daemon
+* `worker_wire`: messages between a daemon and its worker process
+* `limits`: the kernel's limits on a worker
+* `sandbox`: isolation of a worker with bubblewrap, where available
+* `worker`: the worker process itself
+* `worker_process`: a child process and its pipes, at the daemon
+* `executor`: requests to a worker process, at the daemon
 * `bench`: one device: its workers and its meter
-* `worker_start`: which backend computes on which hardware
-* `chain_worker`: the process that computes for roll calls, from inside
-* `chain_process`: the same, from outside
-* `device_times`: how long each device did what, or stood still, and why
-* `line`: who is next on a device: races before judgements
+* `worker_start`: the backend for each hardware
+* `chain_worker`: the process that computes for roll calls
+* `chain_process`: requests to that process, at the daemon
+* `device_times`: working and idle times of each device, with reasons
+* `line`: the queue for devices: races before judgements
 * `worker_pool`: all devices side by side
-* `containers`: strangers' programs, in containers that they cannot leave
+* `containers`: programs of strangers, in containers that they cannot leave
 """

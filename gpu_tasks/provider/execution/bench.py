@@ -1,8 +1,11 @@
 """One device at work: a worker process for each workload that it computes, and its meter.
 
-Always: a device computes one request at a time (`line` sees to it); a worker starts when it is first needed, ends when
-it has been idle for `IDLE_SECONDS`, and there are never more than `WORKERS_PER_DEVICE_MAX` of a device; a worker that
-says to be another workload than the one asked for computes nothing.
+Invariants:
+
+* A device computes one request at a time (`line` ensures this).
+* A worker starts when first needed and ends after `IDLE_SECONDS` without work.
+* A device has at most `WORKERS_PER_DEVICE_MAX` workers.
+* A worker that reports another workload than the requested one computes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from gpu_tasks.provider.execution.gpu import Hardware, Meter, Reading, meter_for
 from gpu_tasks.workloads.form import WorkloadForm
 
 WORKERS_PER_DEVICE_MAX = 4
-"""Each holds a model in memory."""
+"""Each worker holds a model in memory."""
 IDLE_SECONDS = 600.0
 
 _Done = TypeVar("_Done")
@@ -31,7 +34,7 @@ class _Worker:
 
 
 class Bench:
-    """A device's workers."""
+    """The workers of a device."""
 
     def __init__(
         self,
@@ -40,7 +43,7 @@ class Bench:
         meter: Meter | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing runs. `clock` gives seconds, and only goes forward."""
+        """Nothing runs yet. `clock` gives monotonic seconds."""
         self.hardware = hardware
         self._make = make
         self._meter = meter or meter_for(hardware)
@@ -48,15 +51,19 @@ class Bench:
         self._workers: dict[bytes, _Worker] = {}
 
     def has_worker(self, form: WorkloadForm) -> bool:
-        """Whether a worker of this workload runs, so that a request need not wait for its start."""
+        """Return True if a worker of this workload runs, so that a request need not wait for its start."""
         return form.workload_id in self._workers
 
     async def worker(self, form: WorkloadForm) -> Executor:
-        """The worker of a workload, running, its conformance vectors passed; ExecutionError."""
+        """Return a running worker of a workload, with its conformance vectors passed.
+
+        Raise ExecutionError on failure.
+        """
         worker = self._workers.get(form.workload_id)
         if worker is not None:
             worker.used_at = self._clock()
             return worker.executor
+        # The worker that has been idle longest makes room.
         while len(self._workers) >= WORKERS_PER_DEVICE_MAX:
             await self._end(min(self._workers, key=lambda workload: self._workers[workload].used_at))
         worker = _Worker(self._make(self.hardware, form), self._clock())
@@ -70,7 +77,7 @@ class Bench:
         return worker.executor
 
     async def measured(self, work: Awaitable[_Done]) -> tuple[_Done, Reading]:
-        """What a worker gives, and what the device consumed meanwhile; errors of the work."""
+        """Return the result of `work` and the device's consumption meanwhile. It raises the errors of `work`."""
         self._meter.begin()
         try:
             done = await work
@@ -79,7 +86,7 @@ class Bench:
         return done, reading
 
     async def end_idle(self) -> None:
-        """End the workers that nobody has needed for a while."""
+        """End the workers without recent work."""
         for workload, worker in list(self._workers.items()):
             if self._clock() - worker.used_at >= IDLE_SECONDS:
                 await self._end(workload)

@@ -1,7 +1,10 @@
-"""Matrix chains in a process beside the workers: what a device answers roll calls with.
+"""Matrix chains for roll calls, computed in a process beside the workers.
 
-Always: it takes no turn in a device's line, so a device that is at work answers too, both slower; a process that dies
-or answers nonsense costs one answer, and is started anew; it ends with the daemon, whose pipe it reads.
+Invariants:
+
+* It takes no turn in a device's queue. A working device answers too, and both computations are slower meanwhile.
+* A process that dies or answers nonsense costs one answer, and a new process replaces it.
+* It ends with the daemon, whose pipe it reads.
 """
 
 from __future__ import annotations
@@ -25,18 +28,18 @@ LIMITS = Limits()
 
 
 class ChainComputer(Protocol):
-    """Computes chains on one piece of hardware."""
+    """Computes matrix chains on one piece of hardware."""
 
     async def start(self) -> None:
-        """Make ready, so that the first answer costs no loading; ExecutionError."""
+        """Prepare, so that the first answer does not wait for loading. Raise ExecutionError on failure."""
         ...
 
     async def rows(self, work: ChainWork) -> ChainRows:
-        """The hashes that are asked for; ExecutionError."""
+        """Return the requested hashes. Raise ExecutionError on failure."""
         ...
 
     async def close(self) -> None:
-        """End what runs."""
+        """End the process."""
         ...
 
 
@@ -44,10 +47,10 @@ MakeChains = Callable[[Hardware], ChainComputer]
 
 
 class ChainProcess:
-    """A `ChainComputer` in a process of its own."""
+    """A `ChainComputer` in a separate process."""
 
     def __init__(self, backend: str, environment: Mapping[str, str] | None = None) -> None:
-        """Nothing runs. `environment` is seen by the process besides what every worker sees."""
+        """Nothing runs yet. The process sees `environment` beside the variables of every worker."""
         self._backend = backend
         module = ("-m", "gpu_tasks.provider.execution.chain_worker", "--backend", backend)
         self._process = WorkerProcess((sys.executable, "-s", *module), environment or {})
@@ -81,20 +84,20 @@ class ChainProcess:
             await self._answer(START_SECONDS)
 
     async def _answer(self, seconds: float) -> bytes:
-        """The next answer; ExecutionError, and the process ends, if there is none in time."""
+        """Return the next answer. Kill the process and raise ExecutionError if none arrives in time."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._process.read(ANSWER_BYTES_MAX, LIMITS.cpu_seconds_life)
         except (TimeoutError, NoAnswerError) as error:
             await self.close()
             raise ExecutionError(f"the process for roll calls ({self._backend}) gives no answer: {error!r}") from None
-        except BaseException:  # cancelled in the midst of an answer: the next one would be read as this one's end
+        except BaseException:  # if cancelled halfway, the rest of this answer would be read as the next
             await self.close()
             raise
 
 
 def chains_with(backend: str) -> MakeChains:
-    """Processes that compute chains with the backend that the operator chose: a GPU's own where there is one."""
+    """Return a factory of processes with the operator's backend, on the device's own GPU if it has one."""
 
     def make(hardware: Hardware) -> ChainProcess:
         if not backend.startswith(CUDA):

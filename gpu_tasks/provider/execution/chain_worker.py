@@ -2,8 +2,11 @@
 
     python -m gpu_tasks.provider.execution.chain_worker --backend numpy
 
-Always: limits are set before anything is loaded; standard output carries answers alone; nothing that a customer sent is
-computed here: what is computed follows from a seed of the chain and a shape of the provider's own.
+Invariants:
+
+* Limits are set before anything is loaded.
+* Standard output carries answers only.
+* No customer data is computed here. The work follows from a seed of the chain and a shape of the provider's own.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ ROWS_AT_ONCE_MAX = 64
 
 @struct
 class ChainWork:
-    """A chain, and of which of its rows the hashes are wanted; none named: of all."""
+    """A matrix chain, and the rows whose hashes are requested; all rows if none is named."""
 
     challenge: ChainChallenge
     rows: Annotated[tuple[U32, ...], Bounded(ROWS_AT_ONCE_MAX)] = ()
@@ -32,7 +35,7 @@ class ChainWork:
 
 @struct
 class ChainRows:
-    """The hashes of the rows asked for, one after the other, and the root over all rows where all were asked for."""
+    """The requested row hashes, concatenated. `root` covers all rows, and is set only if all were requested."""
 
     root: Hash
     digests: Annotated[bytes, Bounded(32 * ROWS_MAX)]
@@ -43,13 +46,13 @@ ROWS = codec(ChainRows)
 
 
 def main() -> None:
-    """Limit this process, load, and answer."""
+    """Limit this process, load the backend and answer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backend", required=True)
     backend = parser.parse_args().backend
     limits.apply(limits.chain_limits_for(backend))
     source, sink = pipes()
-    from gpu_tasks.workloads.matmul_chain.prover import (  # noqa: PLC0415  # NumPy loads under the limits
+    from gpu_tasks.workloads.matmul_chain.prover import (  # noqa: PLC0415 # NumPy loads under the limits
         chain_arithmetic,
         hashes_of,
         row_hashes,

@@ -1,8 +1,10 @@
-"""How long each device did what: computed, for what, or stood still, and why.
+"""Working and idle times of each device, with the kind of work or the reason for idleness.
 
-Always: a device is in one state at a time, so its times add up to the time since it was taken into use; of several
-things that it computes at once the first of `Activity` counts; why it stands still is looked at when it stops, and
-whenever something has changed.
+Invariants:
+
+* A device is in one state at a time, so its times add up to the time since it was added.
+* Of several simultaneous computations, the first in the order of `Activity` counts.
+* The idle reason is determined when a device stops, and after each change.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from enum import Enum
 
 
 class Activity(Enum):
-    """What a device computes, the start of a worker that this needs included."""
+    """A device's work, including the start of the worker for it."""
 
     UNITS = "units"
     TASKS = "tasks"
@@ -24,11 +26,11 @@ class Activity(Enum):
     JUDGING = "judging"
     ROLL_CALLS = "roll calls"
     STARTING = "starting"
-    """A worker is made ready before anything needs it."""
+    """A worker starts before any work needs it."""
 
 
 class WhyIdle(Enum):
-    """Why a device computes nothing, as its operator may act on it."""
+    """The reasons for an idle device, by the operator's possible action."""
 
     AWAY = "no node"
     INPUT = "input"
@@ -54,7 +56,7 @@ TimedState = Activity | WhyIdle
 
 @dataclass(frozen=True, slots=True)
 class IdleNote:
-    """Why a device stands still, and the same as a sentence about it."""
+    """The idle reason of a device, with a sentence about it."""
 
     why: WhyIdle
     words: str
@@ -68,9 +70,9 @@ class _Timed:
     state: TimedState
     words: str
     since: int
-    """When it came into this state."""
+    """Start of the current state."""
     booked_to: int
-    """Up to when its time is in `spent`."""
+    """The time up to which `spent` is complete."""
     at_work: Counter[Activity] = field(default_factory=Counter)
     spent: Counter[TimedState] = field(default_factory=Counter)
     tokens: int = 0
@@ -78,7 +80,7 @@ class _Timed:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What a device is at, as a sentence where it stands still, and for how many milliseconds."""
+    """The present state of a device: a sentence if it is idle, and its milliseconds in that state."""
 
     state: TimedState
     words: str
@@ -87,30 +89,30 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Milliseconds of a device by what it was at, and the output tokens of units that it was done with meanwhile."""
+    """Milliseconds of a device by state, and the output tokens of units that it completed meanwhile."""
 
     ms: Mapping[TimedState, int]
     tokens: int = 0
 
 
 class DeviceTimes:
-    """Follows all devices. `clock` gives milliseconds of a clock that only goes forward."""
+    """Follows all devices. `clock` gives monotonic milliseconds."""
 
     def __init__(self, clock: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
-        """No device yet."""
+        """No device is followed yet."""
         self._clock = clock
         self._devices: dict[bytes, _Timed] = {}
         self.why: Callable[[bytes], IdleNote] = lambda _: NOTHING_SEEN
-        """Why a device of which nothing is computed stands still; asked whenever that may have changed."""
+        """Returns the idle reason of a device. Called after each possible change."""
 
     def add(self, device: bytes) -> None:
-        """A device is taken into use: its time counts from now on."""
+        """Start to follow a device."""
         now, note = self._clock(), self.why(device)
         self._devices[device] = _Timed(note.why, note.words, now, now)
 
     @contextlib.contextmanager
     def at(self, device: bytes, activity: Activity) -> Iterator[None]:
-        """A device computes; one that is not followed is not timed."""
+        """Time a computation of a device. An unknown device is not timed."""
         timed = self._devices.get(device)
         if timed is None:
             yield
@@ -124,27 +126,27 @@ class DeviceTimes:
             self._look_at(device, timed)
 
     def is_idle(self, device: bytes) -> bool:
-        """Whether it stands still, as far as it is followed."""
+        """Return True if a followed device is idle."""
         timed = self._devices.get(device)
         return timed is not None and not timed.at_work.total()
 
     def note_tokens(self, device: bytes, tokens: int) -> None:
-        """A unit is done, with so many output tokens."""
+        """Count the output tokens of a completed unit."""
         if device in self._devices:
             self._devices[device].tokens += tokens
 
     def look(self) -> None:
-        """Something may have changed: see anew why devices stand still."""
+        """Update the idle reasons after a possible change."""
         for device, timed in self._devices.items():
             self._look_at(device, timed)
 
     def present(self) -> dict[bytes, Present]:
-        """What each device is at."""
+        """Return the present state of each device."""
         now = self._clock()
         return {device: Present(each.state, each.words, now - each.since) for device, each in self._devices.items()}
 
     def take(self) -> dict[bytes, Spent]:
-        """What each device did since this was asked last."""
+        """Return the times of each device since the last call."""
         now, taken = self._clock(), {}
         for device, timed in self._devices.items():
             _book(timed, now)
@@ -153,7 +155,7 @@ class DeviceTimes:
         return taken
 
     def _look_at(self, device: bytes, timed: _Timed) -> None:
-        """Book what passed in the state before, and enter that of now."""
+        """Count the time in the previous state, and enter the present one."""
         activity = next((each for each in Activity if timed.at_work[each]), None)
         state: TimedState
         if activity is None:

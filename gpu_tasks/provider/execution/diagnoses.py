@@ -1,4 +1,4 @@
-"""What is said of a thing that was looked at: whether it is as it should be, what was seen, what to do."""
+"""Results of the doctor's checks: a grade, an observation and a remedy."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from enum import StrEnum
 
 
 class Grade(StrEnum):
-    """How much a diagnosis matters."""
+    """The severity of a diagnosis."""
 
     GOOD = "ok"
     WEAK = "warning"
-    """Work goes on, but earns less or is less safe."""
+    """Work continues, but earns less or is less safe."""
     BAD = "problem"
-    """Nothing is earned as it is."""
+    """Nothing is earned until this is fixed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     check: str
     grade: Grade
     says: str
-    """What was seen, and why it matters."""
+    """The observation, and why it matters."""
     todo: str = ""
-    """What to do; empty where nothing is."""
+    """The remedy; empty if none is needed."""
 
 
 def good(check: str, says: str) -> Diagnosis:
-    """It is as it should be."""
+    """Return a diagnosis without a problem."""
     return Diagnosis(check, Grade.GOOD, says)
 
 
 def weak(check: str, says: str, todo: str) -> Diagnosis:
-    """It could be better."""
+    """Return a diagnosis of a weakness."""
     return Diagnosis(check, Grade.WEAK, says, todo)
 
 
 def bad(check: str, says: str, todo: str) -> Diagnosis:
-    """As it is, nothing is earned."""
+    """Return a diagnosis of a problem that prevents all earnings."""
     return Diagnosis(check, Grade.BAD, says, todo)

@@ -1,8 +1,11 @@
-"""Execution of work: an interface, and its implementation as a limited subprocess.
+"""Execution of work: an interface, and its implementation with a limited subprocess.
 
-Always: the daemon's own process never computes a customer's request; a worker that exceeds a limit, answers nonsense or
-dies is killed with everything that it started, and costs one failed request, not the daemon; a worker is used for many
-requests, so that a model is loaded and its conformance vectors are checked once.
+Invariants:
+
+* The daemon's own process never computes a customer's request.
+* A worker that exceeds a limit, answers nonsense or dies is killed with its children. This costs one request, not the
+  daemon.
+* A worker serves many requests, so the model loads and the conformance vectors run only once.
 """
 
 from __future__ import annotations
@@ -23,20 +26,20 @@ _Answer = TypeVar("_Answer", wire.Ran, wire.Checked, wire.Traced, wire.Begun, wi
 
 
 class BadRequestError(Exception):
-    """The request is none, on whatever machine: the customer's fault."""
+    """The request is invalid on every machine. The fault is the customer's."""
 
 
 class ExecutionError(Exception):
-    """This machine did not execute the request: a limit, a crash, a backend that does not conform."""
+    """This machine did not execute the request, because of a limit, a crash or a backend that does not conform."""
 
 
 class BadStateError(Exception):
-    """The bytes are no state of the request, on whatever machine: who made them lied, or a disk lost them."""
+    """The bytes are no state of the request on any machine. Their maker lied, or a disk failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class BegunRun:
-    """A run in steps: its first state, and the steps that are done at each state of its trace."""
+    """The start of a run in steps: its first state, and the completed steps at each state of its trace."""
 
     state: bytes
     boundaries: tuple[int, ...]
@@ -44,7 +47,7 @@ class BegunRun:
 
 @dataclass(frozen=True, slots=True)
 class LaterState:
-    """A state of a run, the steps that are done there, and what it took, as far as that is known."""
+    """A state of a run, its completed steps, and the cost as far as it is known."""
 
     state: bytes
     done: int
@@ -54,7 +57,7 @@ class LaterState:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """An output and what it took."""
+    """An output and its cost."""
 
     output: bytes
     cpu_ms: int
@@ -64,7 +67,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class ManyExecuted:
-    """What many requests took together."""
+    """The cost of many requests together."""
 
     cpu_ms: int
     wall_ms: int
@@ -72,64 +75,67 @@ class ManyExecuted:
 
 
 Finished = Callable[[Sequence[tuple[int, bytes | None]]], None]
-"""Told of requests that are done, by their places, with their outputs; None for one that is no request."""
+"""A callback for finished requests: their places and outputs. An output is None for an invalid request."""
 
 
 class Executor(Protocol):
-    """Does the work of one device, one request at a time."""
+    """Executes the work of one device, one request at a time."""
 
     @property
     def workload_id(self) -> bytes:
-        """32 bytes: which computation it does."""
+        """The computation's identifier, 32 bytes."""
         ...
 
     @property
     def model_id(self) -> bytes:
-        """32 bytes: on which model."""
+        """The model's identifier, 32 bytes."""
         ...
 
     async def start(self) -> None:
-        """Make ready; ExecutionError if this machine cannot do the work right."""
+        """Prepare for work. Raise ExecutionError if this machine cannot do it correctly."""
         ...
 
     async def run(self, request: bytes) -> Execution:
-        """The output of a request; BadRequestError, ExecutionError."""
+        """Return the output of a request. Raise BadRequestError or ExecutionError."""
         ...
 
     async def run_many(self, requests: Sequence[bytes], finished: Finished) -> ManyExecuted:
-        """Execute all requests, each told of once, in any order; ExecutionError."""
+        """Execute all requests, and report each once in any order. Raise ExecutionError on failure."""
         ...
 
     async def verify(self, request: bytes, output: bytes) -> bool:
-        """Whether `output` is what `run` would give; BadRequestError, ExecutionError."""
+        """Return True if `output` is the result of `run`. Raise BadRequestError or ExecutionError."""
         ...
 
     async def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        """The hash of the computation of a right output at a place; BadRequestError, ExecutionError."""
+        """Return the hash at a place in the computation of a right output. Raise BadRequestError or ExecutionError."""
         ...
 
     async def begin(self, request: bytes) -> BegunRun:
-        """Where a run in steps begins, and where its states stand; BadRequestError, ExecutionError."""
+        """Begin a run in steps: return its first state and boundaries. Raise BadRequestError or ExecutionError."""
         ...
 
     async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
-        """The state so many steps later; BadStateError for no state of the request, BadRequestError, ExecutionError."""
+        """Return the state after `steps` more steps.
+
+        Raise BadStateError for bytes that are no state of the request, or BadRequestError or ExecutionError.
+        """
         ...
 
     async def metric(self, request: bytes, state: bytes) -> int:
-        """How good a state is; errors as `advance`."""
+        """Return the metric of a state. It raises the errors of `advance`."""
         ...
 
     async def close(self) -> None:
-        """Stop whatever runs."""
+        """Stop all work."""
         ...
 
 
 class WorkerExecutor:
-    """An `Executor` whose work happens in a process of its own."""
+    """An `Executor` that works in a separate process."""
 
     def __init__(self, command: Sequence[str], limits: Limits, environment: Mapping[str, str] | None = None) -> None:
-        """`command` starts a process that speaks `worker_wire` and limits itself, and sees `environment` too."""
+        """`command` starts a process that speaks `worker_wire` and limits itself. It also sees `environment`."""
         self._process = WorkerProcess(command, ONE_THREAD | dict(environment or {}))
         self._limits = limits
         self._ready: wire.Ready | None = None
@@ -137,12 +143,12 @@ class WorkerExecutor:
 
     @property
     def workload_id(self) -> bytes:
-        """Known once started."""
+        """The workload of the started worker."""
         return self._known.workload
 
     @property
     def model_id(self) -> bytes:
-        """Known once started."""
+        """The model of the started worker."""
         return self._known.model
 
     @property
@@ -152,7 +158,7 @@ class WorkerExecutor:
         return self._ready
 
     async def start(self) -> None:
-        """Start the worker and wait until it has loaded its workload."""
+        """Start the worker, and wait until it has loaded its workload."""
         async with self._turn:
             await self._worker()
 
@@ -164,12 +170,13 @@ class WorkerExecutor:
         return Execution(answer.output, answer.cpu_ms, wall_ms, answer.memory_peak_bytes)
 
     async def run_many(self, requests: Sequence[bytes], finished: Finished) -> ManyExecuted:
-        """See `Executor`. The limits of a request hold for each part that is told of."""
+        """See `Executor`. The limits of one request apply to each report."""
         began = time.monotonic_ns()
         missing = set(range(len(requests)))
 
         def told(part: wire.RanSome) -> None:
             places = [each.place for each in part.finished]
+            # The worker ran a customer's data, so its reports are checked: each place once, and none beyond the batch.
             if len(set(places)) != len(places) or not missing.issuperset(places):
                 raise ExecutionError("the worker told of a request twice, or of one that there is not")
             missing.difference_update(places)
@@ -210,7 +217,7 @@ class WorkerExecutor:
     async def _answered(
         self, question: wire.Question, kind: type[_Answer], told: Callable[[wire.RanSome], None] | None = None
     ) -> _Answer:
-        """The answer to a question, of the kind that belongs to it; ExecutionError for any other."""
+        """Return the answer to a question. Raise ExecutionError if it has another type than `kind`."""
         answer = await self._ask(question, told)
         if not isinstance(answer, kind):
             raise ExecutionError(f"the worker answered {type(answer).__name__}")
@@ -223,11 +230,11 @@ class WorkerExecutor:
             await self._worker()
             try:
                 answer = await self._exchange(question, told)
-            except BaseException:  # a cancelled request too: its answer must not reach the next one
+            except BaseException:  # also when cancelled: the answer must not reach the next request
                 await self._process.kill()
                 raise
             if isinstance(answer, wire.Failed):
-                await self._process.kill()  # a GPU's context that has failed once fails every request after it
+                await self._process.kill()  # a failed GPU context fails every later request
                 raise ExecutionError(answer.reason)
         if isinstance(answer, wire.BadRequest):
             raise BadRequestError(answer.reason)
@@ -260,7 +267,7 @@ class WorkerExecutor:
         return answer
 
     async def _worker(self) -> None:
-        """Have a worker running, a new one where there is none."""
+        """Start a worker unless one runs."""
         if self._process.is_running:
             return
         await self._process.start()

@@ -1,7 +1,7 @@
-"""GPUs of this machine, by NVML (package nvidia-ml-py): which there are, and what one consumes while it works.
+"""GPUs of this machine and their consumption, by NVML (package nvidia-ml-py).
 
-Without a driver, or without a GPU, the machine offers one device, openly named "CPU (no GPU found)". What NVML says is
-what this machine's kernel says: it describes, it proves nothing, and no payment depends on it.
+Without a driver or GPU the machine offers one device, openly named "CPU (no GPU found)". NVML's data comes from this
+machine's own kernel: it proves nothing, and no payment depends on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CPU_NAME = "CPU (no GPU found)"
 CPU_BESIDE_GPUS_NAME = "CPU"
 SAMPLE_SECONDS = 0.05
 DATACENTER_MIB = 40_000
-"""From this memory on a GPU counts as one for data centers."""
+"""The memory from which a GPU counts as class datacenter."""
 MIB = 1024 * 1024
 UNTOLD_MEMORY = "the driver does not report its memory ({why}), so it counts as class consumer"
 MIG = "MIG mode is on: a worker computes on one slice of the card, so it counts as class consumer"
@@ -39,22 +39,22 @@ class Hardware:
     uuid: str
     kind: DeviceClass
     memory_mib: int
-    """0 for a CPU, and for a GPU whose driver does not report it."""
+    """Mebibytes; 0 for a CPU, or for a GPU whose driver does not report its memory."""
     index: int | None
-    """Its number for NVML; None for a CPU."""
+    """NVML's index; None for a CPU."""
     driver: str = ""
     limits: str = ""
     """The reason why the device is less than its name promises; empty if there is none."""
 
     @property
     def uuid_hash(self) -> bytes:
-        """What the chain knows the hardware by."""
+        """The identifier of the hardware on the chain."""
         return blake2_256(b"ogpu/hardware" + self.uuid.encode())
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a piece of work consumed, as far as it can be measured."""
+    """The measured consumption of one piece of work."""
 
     is_gpu: bool
     energy_mj: int
@@ -65,11 +65,11 @@ class Meter(Protocol):
     """Measures one piece of work at a time."""
 
     def begin(self) -> None:
-        """Work begins."""
+        """Start to measure."""
         ...
 
     def end(self) -> Reading:
-        """Work is over."""
+        """Stop, and return the measurement."""
         ...
 
 
@@ -77,15 +77,15 @@ class NoMeter:
     """A device that cannot be measured."""
 
     def begin(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def end(self) -> Reading:
-        """Nothing is known."""
+        """Return an empty measurement."""
         return Reading(is_gpu=False, energy_mj=0, memory_peak_bytes=0)
 
 
 class NvmlMeter:
-    """Energy and peak memory of one GPU; what the driver does not tell counts as 0."""
+    """Measures energy and peak memory of one GPU. A value that the driver does not report counts as 0."""
 
     def __init__(self, index: int) -> None:
         """`index` is NVML's."""
@@ -98,7 +98,7 @@ class NvmlMeter:
 
     def begin(self) -> None:
         """Note the energy counter, and sample the memory until `end`."""
-        # NVML stays open from here to `end`: opening attaches every GPU, and may take longer than a sample.
+        # NVML stays open until `end`: opening attaches every GPU, and may take longer than a sample.
         with contextlib.suppress(pynvml.NVMLError):
             self._opened.enter_context(_nvml())
         self._energy_mj, self._peak, self._stop = self._energy(), self._memory(), threading.Event()
@@ -116,7 +116,10 @@ class NvmlMeter:
         return reading
 
     def _used_mj(self) -> int:
-        """A counter that could not be read at one of both ends says nothing: it began with the driver, not with us."""
+        """Return the energy used, or 0 if the counter could not be read at both ends.
+
+        The counter starts with the driver, so a single reading is no measurement.
+        """
         before, after = self._energy_mj, self._energy()
         return 0 if before is None or after is None else max(0, after - before)
 
@@ -125,7 +128,7 @@ class NvmlMeter:
             self._peak = max(self._peak, self._memory())
 
     def _energy(self) -> int | None:
-        """Millijoules since the driver was loaded; Volta and later."""
+        """Return the millijoules since the driver was loaded (Volta and later)."""
         with contextlib.suppress(pynvml.NVMLError):
             return int(pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(self._index)))
         return None
@@ -137,18 +140,24 @@ class NvmlMeter:
 
 
 def find_hardware(base_path: Path) -> list[Hardware]:
-    """All GPUs; or the CPU, whose identifier is random and kept under `base_path` (a CPU has none of its own)."""
+    """Return all GPUs, or else the CPU.
+
+    A CPU has no identifier, so a random one is kept under `base_path`.
+    """
     return _gpus() or [_cpu(base_path, CPU_NAME)]
 
 
 def all_hardware(base_path: Path) -> list[Hardware]:
-    """All GPUs and the CPU: what registered devices may stand on. OSError if the identifier cannot be kept."""
+    """Return all GPUs and the CPU, any of which may be registered as a device.
+
+    Raise OSError if the CPU's identifier cannot be kept.
+    """
     gpus = _gpus()
     return [*gpus, _cpu(base_path, CPU_BESIDE_GPUS_NAME if gpus else CPU_NAME)]
 
 
 def why_no_gpu() -> str:
-    """NVML's reason; empty if there is a GPU that can be used."""
+    """Return NVML's reason for the lack of a usable GPU; empty if there is one."""
     try:
         found, lost = _looked_at()
     except pynvml.NVMLError as error:
@@ -164,7 +173,7 @@ def lost_gpus() -> list[str]:
 
 
 def cuda_version() -> str:
-    """The newest CUDA that the driver runs, as `12.4`; empty without a driver."""
+    """Return the newest CUDA version that the driver supports, as `12.4`; empty without a driver."""
     with contextlib.suppress(pynvml.NVMLError), _nvml():
         number = int(pynvml.nvmlSystemGetCudaDriverVersion())
         return f"{number // 1_000}.{number % 1_000 // 10}"
@@ -172,20 +181,23 @@ def cuda_version() -> str:
 
 
 def meter_for(hardware: Hardware) -> Meter:
-    """A meter for a device."""
+    """Return a meter for a device."""
     return NoMeter() if hardware.index is None else NvmlMeter(hardware.index)
 
 
 class Gauge:
-    """What GPUs are at, asked again and again: NVML stays open meanwhile, since opening attaches every GPU."""
+    """Repeated readings of GPUs. NVML stays open in between, because opening attaches every GPU."""
 
     def __init__(self) -> None:
-        """Nothing is open yet."""
+        """NVML opens with the first reading."""
         self._opened = contextlib.ExitStack()
         self._is_open = False
 
     def read(self, hardware: Hardware) -> tuple[int, int, int, int]:
-        """Busy per cent, bytes in use, degrees Celsius, milliwatts, now; 0 is what is not told, all of it for a CPU."""
+        """Return utilisation in per cent, bytes in use, degrees Celsius and milliwatts.
+
+        A value that the driver does not report is 0, and so are all values of a CPU.
+        """
         if hardware.index is None:
             return 0, 0, 0, 0
         try:
@@ -194,6 +206,7 @@ class Gauge:
                 self._is_open = True
             handle = pynvml.nvmlDeviceGetHandleByIndex(hardware.index)
         except pynvml.NVMLError:
+            # After an error NVML is opened again: a driver that was reloaded gives new handles.
             self.close()
             return 0, 0, 0, 0
         return (
@@ -204,14 +217,14 @@ class Gauge:
         )
 
     def close(self) -> None:
-        """Open no more, until it is read again."""
+        """Close NVML until the next reading."""
         self._is_open = False
         with contextlib.suppress(pynvml.NVMLError):
             self._opened.close()
 
 
 def _told(ask: Callable[[], int], most: int) -> int:
-    """An answer of the driver within bounds; 0 where it gives none."""
+    """Return a driver's answer, clamped to 0..`most`, or 0 if there is none."""
     with contextlib.suppress(pynvml.NVMLError):
         return max(0, min(int(ask()), most))
     return 0
@@ -219,7 +232,7 @@ def _told(ask: Callable[[], int], most: int) -> int:
 
 @contextlib.contextmanager
 def _nvml() -> Iterator[None]:
-    """NVML counts its users: each use opens and closes it."""
+    """Open NVML for a block. NVML counts its users, so uses may nest."""
     pynvml.nvmlInit()
     try:
         yield
@@ -238,7 +251,7 @@ def _looked_at() -> tuple[list[Hardware], list[str]]:
     found, lost = [], []
     with _nvml():
         for index in range(pynvml.nvmlDeviceGetCount()):
-            try:  # one that fell off its bus does not take the others along
+            try:  # a GPU that fell off its bus must not hide the others
                 found.append(_gpu(index))
             except pynvml.NVMLError as error:
                 lost.append(f"GPU {index}: {error}")

@@ -1,6 +1,6 @@
-"""What this machine has, read off its kernel and drivers: devices of any vendor, processor, memory, disk.
+"""The machine's inventory from its kernel and drivers: devices of any vendor, processor, memory and disk.
 
-Always: a machine without a GPU has an inventory too; what cannot be read is empty or 0, and never an error.
+Invariant: a machine without a GPU has an inventory too. A value that cannot be read is empty or 0, never an error.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ KIB_OF_MIB = 1_024
 
 
 def claimed_devices(hardware: Iterable[Hardware], root: Path = Path("/")) -> tuple[ClaimedDevice, ...]:
-    """The hardware of this daemon, then graphics cards of another maker than NVIDIA, which it has no backend for."""
+    """Return this daemon's hardware, then graphics cards of other vendors, for which it has no backend."""
     cuda = cuda_version()
     known = [_of_hardware(piece, cuda, root) for piece in hardware]
     return (*known, *_amd_cards(root))[:DEVICES_MAX]
 
 
 def claimed_machine(work: Path, rates: TransferRates, root: Path = Path("/")) -> ClaimedMachine:
-    """What all devices share; `work` is where the daemon keeps what it works on."""
+    """Return the parts that all devices share. `work` is the folder of the daemon's work."""
     free = 0
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(work).free // MIB
@@ -62,7 +62,7 @@ def _of_hardware(piece: Hardware, cuda: str, root: Path) -> ClaimedDevice:
 
 
 def _amd_cards(root: Path) -> list[ClaimedDevice]:
-    """By what the amdgpu driver shows under /sys; a card without an identifier of its own is left out."""
+    """Return the cards that the amdgpu driver shows under /sys, except cards without an identifier."""
     found = []
     driver = _read(root / "sys/module/amdgpu/version")
     rocm = _read(root / "opt/rocm/.info/version").partition("-")[0]
@@ -100,7 +100,7 @@ def _cpu_vendor(root: Path) -> str:
 
 def _cores() -> int:
     with contextlib.suppress(AttributeError, OSError):
-        return len(os.sched_getaffinity(0))  # those that this process may use
+        return len(os.sched_getaffinity(0))  # only the cores that this process may use
     return os.cpu_count() or 0
 
 
@@ -109,7 +109,7 @@ def _memory_mib(root: Path) -> int:
 
 
 def _field(text: str, name: str) -> str:
-    """The first value of that name in lines of `name: value`."""
+    """Return the first value of a name in lines of `name: value`."""
     for line in text.splitlines():
         key, colon, value = line.partition(":")
         if colon and key.strip() == name:
@@ -122,7 +122,7 @@ def _whole(text: str) -> int:
 
 
 def _read(path: Path) -> str:
-    """The beginning of a file; empty where there is none."""
+    """Return the beginning of a file; empty if it cannot be read."""
     try:
         with path.open("rb") as stream:
             return stream.read(FILE_BYTES_MAX).decode(errors="replace").strip()

@@ -1,7 +1,7 @@
-"""Limits that the kernel enforces on a worker process. It sets them on itself before it loads anything.
+"""Limits that the kernel enforces on a worker process. The process sets them before it loads anything.
 
-Hard limits only go down, so nothing that runs later in the process can undo them. Under root the kernel does not
-enforce the number of processes; run the daemon as an ordinary user.
+A process can only lower its hard limits, so later code cannot undo them. The kernel does not enforce the number of
+processes for root: run the daemon as an ordinary user.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _CPU_SLACK_SECONDS = 1
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a worker may use."""
+    """The limits of a worker."""
 
     cpu_seconds: int = 120
     """CPU time of one request."""
     cpu_seconds_life: int = 24 * 3600
-    """CPU time of the whole process; after it a new one is started."""
+    """CPU time of the whole process. A new process replaces it after that."""
     wall_seconds: int = 180
-    """Time of one request on the clock; the daemon enforces it."""
+    """Wall-clock time of one request. The daemon enforces it."""
     start_seconds: int = 300
     """Time to load the model and pass the conformance vectors."""
     address_mib: int = 4_096
@@ -35,7 +35,7 @@ class Limits:
 
 
 def limits_for(backend: str) -> Limits:
-    """The limits that suit a backend: torch needs threads and more address space, CUDA an unlimited one."""
+    """Return the limits for a backend. Torch needs threads and more address space, CUDA unlimited address space."""
     if backend.startswith("torch-cuda"):
         return Limits(address_mib=0, processes=4_096, open_files=1_024)
     if backend.startswith("torch"):
@@ -44,7 +44,7 @@ def limits_for(backend: str) -> Limits:
 
 
 def chain_limits_for(backend: str) -> Limits:
-    """The limits of a process that answers roll calls: all threads of the machine, for its throughput is measured."""
+    """Return the limits of a process for roll calls. It may use all threads, because its throughput is measured."""
     given = limits_for(backend)
     return Limits(address_mib=given.address_mib and 16_384, processes=4_096, open_files=max(256, given.open_files))
 
@@ -57,11 +57,12 @@ def apply(limits: Limits) -> None:
     _set(resource.RLIMIT_NPROC, limits.processes)
     _set(resource.RLIMIT_FSIZE, limits.file_mib * MIB)
     _set(resource.RLIMIT_NOFILE, limits.open_files)
+    # A core dump would write the customer's request to the disk.
     _set(resource.RLIMIT_CORE, 0)
 
 
 def allow_cpu_from_now(limits: Limits, used_seconds: int) -> None:
-    """Move the soft CPU limit, which kills, to one request's allowance above what the process used so far."""
+    """Set the soft CPU limit to the time used so far plus one request's allowance. Exceeding it kills the process."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = used_seconds + limits.cpu_seconds + _CPU_SLACK_SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))

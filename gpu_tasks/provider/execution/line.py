@@ -1,9 +1,13 @@
-"""Who is next on a device: one user a device, and a race whose time runs before everything else.
+"""The queue for devices: one user a device, and due races before everything else.
 
-The rule: a race uses the device that was drawn for it; a judgement takes any that is free. Among those who wait, a race
-that its device has turned to goes first, then judgements, then races that their device is to turn to later, in the
-order in which it was drawn for them: a device that is never without a race would else judge nothing. So what a race
-waits for whose time runs is at most what its device computes now.
+A race uses the device that was drawn for it. A judgement takes any free device. The order among waiting users:
+
+1. races whose turn has come on their device
+2. judgements
+3. races whose turn on their device comes later, in the order of their draws
+
+Judgements precede later races, because a device with a constant supply of races would otherwise never judge. So a due
+race waits at most for its device's present computation.
 """
 
 from __future__ import annotations
@@ -13,19 +17,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 Rank = tuple[int, ...]
-"""Lower is earlier; of equal ones, who came first."""
+"""Lower ranks go first. Equal ranks keep their order of arrival."""
 FIRST: Rank = (0,)
 JUDGEMENT: Rank = (1,)
 
 
 def rank_of_race(drawn_at: int, before: int) -> Rank:
-    """Of a race that its device was drawn for at a block, with so many units before it."""
+    """Return the rank of a race that was drawn at a block, with `before` units ahead of it on its device."""
     return (2 if before else 0, drawn_at, before)
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """Somebody who waits; `place` is None for a judgement, which takes any."""
+    """A waiting user. `place` is None for a judgement, which takes any device."""
 
     place: bytes | None
     rank: Rank
@@ -33,28 +37,28 @@ class _Waiting:
 
 
 class Line:
-    """Places (devices) and who waits for them. Always: a place is free, or has one user."""
+    """Places (devices) and their waiting users. Invariant: a place is free or has one user."""
 
     def __init__(self) -> None:
-        """No place yet."""
+        """There is no place yet."""
         self._places: set[bytes] = set()
         self._free: list[bytes] = []
         self._waiting: list[_Waiting] = []
 
     def add(self, place: bytes) -> None:
-        """One place more."""
+        """Add a place."""
         assert place not in self._places
         self._places.add(place)
         self.give(place)
 
     def is_free(self, place: bytes) -> bool:
-        """Whether nobody uses it now."""
+        """Return True if the place is free."""
         return place in self._free
 
     async def take(self, place: bytes | None = None, *, rather: Iterable[bytes] = (), rank: Rank = FIRST) -> bytes:
-        """Wait for this place, or for any, of free ones one of `rather`; whoever takes a place gives it back.
+        """Wait for this place, or without a `place` for any, preferably a free one of `rather`.
 
-        Who waits for any judges.
+        Every user gives its place back with `give`. A user that waits for any place is a judge.
         """
         suitable = [free for free in self._free if place in (None, free)]
         if suitable:
@@ -66,7 +70,7 @@ class Line:
         try:
             return await waiting.turn
         except asyncio.CancelledError:
-            # Whoever is cancelled in the moment of its turn has the place already, and would keep it for ever.
+            # A waiter that is cancelled in the moment of its turn already has the place, and would keep it for ever.
             if waiting.turn.done() and not waiting.turn.cancelled():
                 self.give(waiting.turn.result())
             raise
@@ -75,8 +79,8 @@ class Line:
                 self._waiting.remove(waiting)
 
     def give(self, place: bytes) -> None:
-        """A place is free: to whoever waits for it and comes first, else to whoever comes."""
-        assert place not in self._free  # it had one user, who gives it back once
+        """Free a place, or pass it to the first waiting user."""
+        assert place not in self._free  # its one user gives it back once
         suitable = [waiting for waiting in self._waiting if waiting.place in (None, place)]
         for waiting in sorted(suitable, key=lambda waiting: waiting.rank):
             if not waiting.turn.done():

@@ -1,9 +1,15 @@
-"""The walls around a worker process: bubblewrap, where this machine has it and its kernel lets it work.
+"""The sandbox of a worker process: bubblewrap, if it is installed and the kernel allows it.
 
-Always, inside: no network; of the disk, only what Python and this package are read from, and nothing can be written but
-memory under /tmp; no process of anybody else is seen, no capability is held, and no further namespace can be made; who
-ends the outermost process ends all. Limits on CPU, memory and files are the worker's own (`limits`). A GPU's device
-nodes are handed in where the worker is to use it, and with them whatever the driver lets a program do.
+Invariants inside the sandbox:
+
+* There is no network.
+* Only the files of Python and this package are readable. Only memory under /tmp is writable.
+* No other process is visible, and no capability is held.
+* Where bubblewrap can prevent it, no further namespace can be created.
+* The end of the outermost process ends all.
+
+Limits on CPU, memory and files are the worker's own (`limits`). GPU device nodes are visible only to a worker that uses
+a GPU, together with everything that the driver allows.
 """
 
 from __future__ import annotations
@@ -22,33 +28,36 @@ PROGRAM = "bwrap"
 TRIAL_SECONDS = 30.0
 NOBODY = "65534"
 CODE = Path(gpu_tasks.__file__).parent.parent
-"""Where this package's rooms lie side by side."""
+"""The folder that contains this package's top-level packages."""
 ROOMS = ("gpu_tasks", "runtime", "wallet")
-"""Those that a worker imports from: beside them in a checkout may lie whatever its owner keeps there."""
+"""The packages that a worker imports. A checkout may contain private files beside them."""
 SYSTEM = (Path("/bin"), Path("/sbin"), Path("/lib"), Path("/lib32"), Path("/lib64"))
-"""Folders of programs and libraries; links into /usr on most systems."""
+"""Folders of programs and libraries. They link into /usr on most systems."""
 GPU_NODES = ("nvidia*", "nvidia-caps/*", "kfd", "dri/*")
-"""Below /dev: what CUDA and ROCm open."""
+"""Device nodes below /dev that CUDA and ROCm open."""
 ALONE = ("--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--uid", NOBODY, "--gid", NOBODY)
 NO_MORE_NAMESPACES = ("--unshare-user", "--disable-userns")
-"""Known to bubblewrap since 0.8: a way into parts of the kernel that a worker has no use for is shut."""
+"""Supported since bubblewrap 0.8. It closes a part of the kernel that a worker does not need."""
 HINT = "apt-get install bubblewrap; where it is there, the kernel may forbid namespaces to ordinary users"
 
 
 class NoSandboxError(Exception):
-    """This machine has no walls to offer; the text says why, and what to do."""
+    """No sandbox works on this machine. The text states the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What stands before a worker's command. `readable` is seen inside beside what every worker needs."""
+    """The sandbox for a worker's command.
+
+    `readable` paths are visible inside, beside the files that every worker needs.
+    """
 
     program: str
     switches: tuple[str, ...] = ALONE
     readable: tuple[Path, ...] = ()
 
     def around(self, command: Sequence[str], *, with_gpu: bool = False) -> list[str]:
-        """The command within its walls; `with_gpu` hands in this machine's GPUs."""
+        """Return the sandboxed command. `with_gpu` makes this machine's GPUs visible."""
         parts = [self.program, *self.switches, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/"]  # noqa: S108 - the worker's own
         for path in _read_by_python():
             parts += _seen(path)
@@ -60,10 +69,14 @@ class Sandbox:
 
 
 def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
-    """The sandbox of this machine, tried with this very Python; NoSandboxError if there is none."""
+    """Return the sandbox of this machine, tested with this Python.
+
+    Raise NoSandboxError if none works.
+    """
     program = shutil.which(PROGRAM)
     if program is None:
         raise NoSandboxError(f"{PROGRAM} is not installed: workers run under their limits alone ({HINT})")
+    # The strict form fails with an older bubblewrap, so the plain one is tried too.
     strict = Sandbox(program, (*ALONE, *NO_MORE_NAMESPACES), tuple(readable))
     plain = Sandbox(program, ALONE, tuple(readable))
     if not _complaint(strict):
@@ -74,7 +87,7 @@ def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
 
 
 def _complaint(sandbox: Sandbox) -> str:
-    """Why Python does not start within these walls; empty if it does."""
+    """Return the reason that Python does not start in this sandbox; empty if it does."""
     command = sandbox.around([sys.executable, "-I", "-c", "import nacl, numpy"])
     try:
         done = subprocess.run(  # noqa: S603 - our own Python
@@ -88,7 +101,7 @@ def _complaint(sandbox: Sandbox) -> str:
 
 
 def _read_by_python() -> Iterator[Path]:
-    """Files and folders that an interpreter of this environment opens, and this package's code."""
+    """Yield the files and folders that this environment's interpreter opens, and this package's code."""
     yield from SYSTEM
     yield Path("/usr")
     yield Path("/etc/ld.so.cache")
@@ -103,14 +116,15 @@ def _read_by_python() -> Iterator[Path]:
 
 
 def _seen(path: Path) -> list[str]:
-    """How a path is shown inside, as it is outside; nothing for one that is not there."""
+    """Return the arguments that show a path inside as it is outside; none for a missing path."""
+    # bubblewrap would bind the target of a link like /lib, and paths below it would then differ from those outside.
     if path.is_symlink() and path in SYSTEM:
         return ["--symlink", str(path.readlink()), str(path)]
     return ["--ro-bind", str(path), str(path)] if path.exists() else []
 
 
 def _gpu_parts() -> list[str]:
-    """Device nodes, and the tree in which drivers look for what they are."""
+    """Return the arguments for the device nodes, and for the tree in which drivers look up the hardware."""
     nodes = [node for pattern in GPU_NODES for node in sorted(Path("/dev").glob(pattern)) if not node.is_dir()]
     shown = [part for node in nodes for part in ("--dev-bind", str(node), str(node))]
     return [*shown, "--ro-bind", "/sys", "/sys"]

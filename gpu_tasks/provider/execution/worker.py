@@ -1,9 +1,12 @@
-"""The worker process: loads a workload once, then answers requests from its standard input until that closes.
+"""The worker process: load a workload once, then answer requests from standard input until it closes.
 
     python -m gpu_tasks.provider.execution.worker --workload NAME --backend numpy --limits '{...}'
 
-Always: limits are set before anything is loaded; standard output carries answers only (what libraries print goes to
-standard error); the process ends when the daemon does, because its input closes then.
+Invariants:
+
+* Limits are set before anything is loaded.
+* Standard output carries answers only. Output of libraries goes to standard error.
+* The process ends with the daemon, because its input closes then.
 """
 
 from __future__ import annotations
@@ -24,11 +27,11 @@ from gpu_tasks.workloads.workload import Workload
 from runtime.encoding.codec import DecodeError
 
 PART_SECONDS = 1.0
-"""Whatever is done of many requests is told after so long: what a crash loses."""
+"""The interval of reports on many requests. A crash loses at most the work since the last report."""
 
 
 def main() -> None:
-    """Limit this process, load, serve."""
+    """Limit this process, load the workload and serve."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", required=True)
     parser.add_argument("--backend", required=True)
@@ -38,24 +41,24 @@ def main() -> None:
     limits.apply(allowed)
     source, sink = pipes()
     try:
-        from gpu_tasks.workloads.registry import open_workload  # noqa: PLC0415  # NumPy loads under the limits
+        from gpu_tasks.workloads.registry import open_workload  # noqa: PLC0415 # NumPy loads under the limits
 
         workload = open_workload(options.workload, options.backend)
-    except Exception as error:  # noqa: BLE001  # whatever is wrong with this machine, the daemon shall say it
+    except Exception as error:  # noqa: BLE001 # the daemon reports any problem of this machine
         answer(sink, wire.Failed(wire.shortened(f"{type(error).__name__}: {error}")))
         return
     serve(workload, allowed, source, sink)
 
 
 def pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input, and what was standard output: what is printed goes to standard error from now on."""
+    """Return standard input and the former standard output. Later prints go to standard error."""
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return os.fdopen(0, "rb"), sink
 
 
 def serve(workload: Workload, allowed: Limits, source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer questions until there are no more."""
+    """Answer questions until the input ends."""
     answer(sink, wire.Ready(workload.workload_id, workload.model_id))
     while body := wire.read_message(source, wire.MESSAGE_BYTES_MAX):
         limits.allow_cpu_from_now(allowed, int(time.process_time()))
@@ -63,6 +66,7 @@ def serve(workload: Workload, allowed: Limits, source: BinaryIO, sink: BinaryIO)
         if isinstance(question, wire.RunMany):
             for said in _answers(workload, question):
                 answer(sink, said)
+                # Each report renews the CPU allowance, which is meant for one request.
                 limits.allow_cpu_from_now(allowed, int(time.process_time()))
         else:
             answer(sink, _answered(workload, question))
@@ -74,7 +78,7 @@ def answer(sink: BinaryIO, value: wire.WorkerAnswer) -> None:
 
 
 def _answers(workload: Workload, question: wire.RunMany) -> Iterator[wire.WorkerAnswer]:
-    """What is done of many requests, every while, and what all of them took."""
+    """Yield finished requests at intervals, and at last the cost of all."""
     began, told_at = time.process_time_ns(), time.monotonic()
     done: list[wire.FinishedRequest] = []
     size = 0
@@ -107,6 +111,8 @@ def _answered(
             verdict = workload.verify(question.request, question.output)
             return wire.Checked(verdict.valid, verdict.recomputed)
         return _in_steps(cast(StepwiseWorkload, workload), question, began)
+    # A decoding error is the customer's fault on every machine. The other errors are this machine's, and only they may
+    # be retried.
     except DecodeError as error:
         return wire.BadRequest(wire.shortened(error))
     except (MemoryError, OSError, RuntimeError) as error:
@@ -116,7 +122,10 @@ def _answered(
 def _in_steps(
     workload: StepwiseWorkload, question: wire.BeginRun | wire.AdvanceRun | wire.MetricAt, began: int
 ) -> wire.WorkerAnswer:
-    """The answer about a run in steps that this process began at `began`; DecodeError for no request."""
+    """Return the answer about a run in steps. `began` is the process clock at its start, in nanoseconds.
+
+    Raise DecodeError if the request is invalid.
+    """
     if not hasattr(workload, "begin"):
         return wire.Failed("this workload does not run in steps")
     run = workload.begin(question.request)
@@ -132,7 +141,7 @@ def _in_steps(
 
 
 def _taken_since(began: int) -> tuple[int, int]:
-    """CPU milliseconds since a reading of the process's clock in nanoseconds, and the peak of its memory in bytes."""
+    """Return the CPU milliseconds since `began` (in nanoseconds) and the peak memory in bytes."""
     cpu_ms = (time.process_time_ns() - began) // 1_000_000
     return cpu_ms, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (MIB // 1024)
 

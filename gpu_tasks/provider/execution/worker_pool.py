@@ -1,6 +1,6 @@
-"""What this machine computes with: a bench for each device of the chain that stands here, all of them side by side.
+"""The machine's computing: a bench for each registered device on this machine, side by side.
 
-A provider without a device of its own on this machine still judges, on the machine's first piece of hardware.
+A provider without a device on this machine still judges, with the machine's first piece of hardware.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from gpu_tasks.provider.execution.workloads import Workloads
 from gpu_tasks.workloads.form import WorkloadForm
 
 JUDGES_BENCH = b""
-"""The place of the bench that no device of the chain belongs to."""
+"""The key of the bench without a device on the chain."""
 
 
 class WorkerPool:
-    """Runs requests on devices. `serve` says which there are; nothing runs before."""
+    """Runs requests on devices. `serve` names the devices, and nothing runs before that."""
 
     def __init__(self, hardware: Sequence[Hardware], workloads: Workloads, make: MakeExecutor) -> None:
-        """`make` gives an executor of a workload on a piece of hardware."""
+        """`make` returns an executor of a workload on a piece of hardware."""
         self.hardware = tuple(hardware)
         self.workloads = workloads
         self._make = make
         self._benches: dict[bytes, Bench] = {}
         self._line = Line()
         self.times = DeviceTimes()
-        """What each device of the chain does, and for how long."""
+        """Working and idle times of each device on the chain."""
 
     @property
     def devices(self) -> dict[bytes, Hardware]:
-        """The devices of the chain that are served here."""
+        """The chain's devices that this machine serves."""
         return {device: bench.hardware for device, bench in self._benches.items() if device != JUDGES_BENCH}
 
     def is_working(self, device: bytes) -> bool:
-        """Whether a device is at a request now."""
+        """Return True if a device executes a request."""
         return not self._line.is_free(device)
 
     def serve(self, devices: Mapping[bytes, Hardware]) -> None:
-        """Take these devices of the chain into use, beside those that are."""
+        """Add these devices of the chain."""
         wanted = dict(devices)
         if not wanted and not self._benches:
             wanted = {JUDGES_BENCH: self.hardware[0]}
@@ -62,67 +62,76 @@ class WorkerPool:
                     self.times.add(device)
 
     async def start(self, device: bytes, form: WorkloadForm) -> None:
-        """Make a device ready for a workload; ExecutionError if it cannot do it right."""
+        """Start a device's worker for a workload. Raise ExecutionError if it does not conform."""
         async with self._turn(device, Activity.STARTING) as bench:
             await bench.worker(form)
 
     async def race(
         self, device: bytes, form: WorkloadForm, request: bytes, rank: Rank = FIRST
     ) -> tuple[Execution, Reading]:
-        """Execute on the device that was drawn, in its turn; BadRequestError, ExecutionError."""
+        """Execute a request on the drawn device, in its turn. Raise BadRequestError or ExecutionError."""
         async with self._turn(device, Activity.UNITS, rank=rank) as bench:
             return await bench.measured((await bench.worker(form)).run(request))
 
     async def race_many(
         self, device: bytes, form: WorkloadForm, requests: Sequence[bytes], finished: Finished, rank: Rank = FIRST
     ) -> tuple[ManyExecuted, Reading]:
-        """Execute a batch on the device that was drawn, in its turn; ExecutionError."""
+        """Execute a batch on the drawn device, in its turn. Raise ExecutionError on failure."""
         async with self._turn(device, Activity.UNITS, rank=rank) as bench:
             return await bench.measured((await bench.worker(form)).run_many(requests, finished))
 
     async def recompute_many(
         self, form: WorkloadForm, requests: Sequence[bytes], activity: Activity = Activity.JUDGING
     ) -> list[bytes | None]:
-        """Execute a batch on any device, as a judge or an auditor; None for what is no request. ExecutionError."""
+        """Execute a batch on any device, as a judge or an auditor. Return None for each invalid request.
+
+        Raise ExecutionError on failure.
+        """
         outputs: dict[int, bytes | None] = {}
         async with self._turn(None, activity, form) as bench:
             await (await bench.worker(form)).run_many(requests, outputs.update)
         return [outputs[place] for place in range(len(requests))]
 
     async def recompute(self, form: WorkloadForm, request: bytes) -> bytes:
-        """Execute on any device, as a judge; BadRequestError, ExecutionError."""
+        """Execute a request on any device, as a judge. Raise BadRequestError or ExecutionError."""
         async with self._any(form) as bench:
             return (await (await bench.worker(form)).run(request)).output
 
     async def verify(self, form: WorkloadForm, request: bytes, output: bytes) -> bool:
-        """Check on any device whether `output` is right; BadRequestError, ExecutionError."""
+        """Return True if `output` is right, checked on any device. Raise BadRequestError or ExecutionError."""
         async with self._any(form) as bench:
             return await (await bench.worker(form)).verify(request, output)
 
     async def trace(self, form: WorkloadForm, request: bytes, output: bytes, place: bytes) -> bytes:
-        """On any device, the hash of the computation of a right output at a place; BadRequestError, ExecutionError."""
+        """Return the hash at a place in a right output's computation, on any device.
+
+        Raise BadRequestError or ExecutionError.
+        """
         async with self._any(form) as bench:
             return await (await bench.worker(form)).trace(request, output, place)
 
     async def begin(self, form: WorkloadForm, request: bytes, device: bytes | None = None) -> BegunRun:
-        """Where a run in steps begins, on a device or on any; BadRequestError, ExecutionError."""
+        """Begin a run in steps, on the given device or any. Raise BadRequestError or ExecutionError."""
         async with self._turn(device, _of_task(device), form) as bench:
             return await (await bench.worker(form)).begin(request)
 
     async def advance(
         self, form: WorkloadForm, request: bytes, state: bytes, steps: int, device: bytes | None = None
     ) -> tuple[LaterState, Reading]:
-        """The state so many steps later, on a device or on any, and what that took; errors as `Executor.advance`."""
+        """Return the state after `steps` more steps, on the given device or any, and the consumption.
+
+        It raises the errors of `Executor.advance`.
+        """
         async with self._turn(device, _of_task(device), form) as bench:
             return await bench.measured((await bench.worker(form)).advance(request, state, steps))
 
     async def metric(self, form: WorkloadForm, request: bytes, state: bytes, device: bytes | None = None) -> int:
-        """How good a state is; errors as `advance`."""
+        """Return the metric of a state. It raises the errors of `advance`."""
         async with self._turn(device, _of_task(device), form) as bench:
             return await (await bench.worker(form)).metric(request, state)
 
     async def end_idle(self) -> None:
-        """End the workers that nobody has needed for a while; what is in use is not waited for."""
+        """End workers without recent work, on free devices only."""
         for device in [device for device in self._benches if self._line.is_free(device)]:
             async with self._turn(device, None) as bench:
                 await bench.end_idle()
@@ -136,7 +145,7 @@ class WorkerPool:
     async def _turn(
         self, place: bytes | None, activity: Activity | None, form: WorkloadForm | None = None, rank: Rank = FIRST
     ) -> AsyncIterator[Bench]:
-        """A bench in its turn, timed as at an activity; None for what takes no time."""
+        """Yield a bench in its turn, timed under `activity`; None takes no time."""
         if place is not None and place not in self._benches:
             raise ExecutionError(f"device 0x{place.hex()[:8]}.. is not served by this machine")
         warm = [device for device, bench in self._benches.items() if form is not None and bench.has_worker(form)]
@@ -148,10 +157,10 @@ class WorkerPool:
             self._line.give(taken)
 
     def _any(self, form: WorkloadForm) -> contextlib.AbstractAsyncContextManager[Bench]:
-        """Any device, one that has a worker of this workload rather than one that must start it."""
+        """Take any device, preferably one with a running worker of this workload."""
         return self._turn(None, Activity.JUDGING, form)
 
 
 def _of_task(device: bytes | None) -> Activity:
-    """A run on a device that was bid for it is a task's; on any it is judged, or looked at before a bid."""
+    """Return the activity of a run: a task on the device of a bid, otherwise a judgement or a look before a bid."""
     return Activity.JUDGING if device is None else Activity.TASKS

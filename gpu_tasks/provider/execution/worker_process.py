@@ -1,7 +1,10 @@
-"""A program that answers over its pipes, in a session of its own: one process at a time, started when it is needed.
+"""A child process that answers over its pipes, in a session of its own. It starts when needed.
 
-Always: it sees no key, address or proxy of ours; it is killed with everything that it started; of its complaints the
-end alone is kept, so a flood of them costs no memory.
+Invariants:
+
+* The process sees no key, address or proxy of the daemon.
+* It is killed together with every process that it started.
+* Only the end of its error output is kept, so that a flood costs no memory.
 """
 
 from __future__ import annotations
@@ -20,20 +23,20 @@ from gpu_tasks.provider.execution.worker_wire import LENGTH_BYTES, framed
 ERROR_TAIL_BYTES = 2_000
 STOP_SECONDS = 5.0
 SPENT_CPU = (-signal.SIGXCPU, 128 + signal.SIGXCPU)
-"""How a process ends that has used up its CPU time: by itself, and as a sandbox around it says it."""
+"""Exit statuses of a process that used up its CPU time: direct, and as reported by a sandbox around it."""
 ENVIRONMENT_KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 CODE = Path(gpu_tasks.__file__).parent.parent
 
 
 class NoAnswerError(Exception):
-    """The process has ended, or wrote no message; the text says how."""
+    """The process has ended or sent no valid message. The text states the cause."""
 
 
 class WorkerProcess:
-    """Messages to and from a process. Who loses track of its answers kills it."""
+    """Messages to and from a process. A caller that abandons an answer must kill the process."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Nothing runs. The process sees `environment` beside what is kept of ours."""
+        """Nothing runs yet. The process sees `environment` beside the kept variables."""
         self._command = tuple(command)
         self._environment = dict(environment)
         self._process: Process | None = None
@@ -42,11 +45,11 @@ class WorkerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process that has not ended."""
+        """Return True if a process runs."""
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Start it; what is left of the one before goes."""
+        """Start the process, after killing an earlier one."""
         await self.kill()
         kept = {name: os.environ[name] for name in ENVIRONMENT_KEPT if name in os.environ}
         process = await asyncio.create_subprocess_exec(
@@ -61,18 +64,22 @@ class WorkerProcess:
         self._reader = asyncio.create_task(self._listen(process))
 
     def write(self, body: bytes) -> None:
-        """Send a message to the process, which runs."""
+        """Send a message to the running process."""
         assert self._process is not None
         assert self._process.stdin is not None  # asked for as a pipe
         self._process.stdin.write(framed(body))
 
     async def read(self, bytes_max: int, cpu_seconds: int) -> bytes:
-        """Return the next message; NoAnswerError. `cpu_seconds` is what one answer may take, for the reason."""
+        """Return the next message. Raise NoAnswerError if there is none.
+
+        `cpu_seconds` is the limit of one answer. It only appears in the error's text.
+        """
         process = self._process
         assert process is not None
         assert process.stdout is not None  # asked for as a pipe
         try:
             length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES), "little")
+            # The length comes from a process that ran a customer's data, so it is checked before memory is taken.
             if length > bytes_max:
                 raise NoAnswerError("the worker wrote something else than an answer")
             return await process.stdout.readexactly(length)
@@ -80,16 +87,17 @@ class WorkerProcess:
             raise NoAnswerError(await self._cause_of_death(process, cpu_seconds)) from None
 
     async def kill(self) -> None:
-        """End the process and all that it started."""
+        """End the process and all processes that it started."""
         process, self._process = self._process, None
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError):
+            # The process leads a session of its own, so its group contains every child that did not leave it.
             os.killpg(process.pid, signal.SIGKILL)
         transport = getattr(process, "_transport", None)
         answers = None if transport is None else transport.get_pipe_transport(1)
         if answers is not None:
-            answers.close()  # an answer that nobody reads on pauses its pipe, whose end `wait` would await for ever
+            answers.close()  # an unread answer pauses its pipe, and `wait` would await that pipe's end for ever
         await process.wait()
         if self._reader is not None:
             await asyncio.gather(self._reader, return_exceptions=True)
@@ -97,7 +105,7 @@ class WorkerProcess:
             transport.close()
 
     async def _listen(self, process: Process) -> None:
-        """Keep the end of the complaints."""
+        """Keep the end of the error output."""
         assert process.stderr is not None  # asked for as a pipe
         while part := await process.stderr.read(4096):
             self._complaints = (self._complaints + part)[-ERROR_TAIL_BYTES:]

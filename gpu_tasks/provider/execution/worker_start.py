@@ -1,4 +1,4 @@
-"""How a worker of this package is started: which backend computes on which hardware, and which GPU it sees."""
+"""The start of this package's workers: the backend for each hardware, and the visible GPU."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gpu_tasks.workloads.form import WorkloadForm
 
 NUMPY = "numpy"
 CUDA = "torch-cuda"
-"""The device's own GPU: its worker sees no other, and counts it as number 0."""
+"""The backend for the device's own GPU. Its worker sees no other and counts it as number 0."""
 
 
 def has_torch() -> bool:
-    """Tell whether PyTorch is installed, without the seconds that an import takes."""
+    """Return True if PyTorch is installed, without the seconds that an import takes."""
     return find_spec("torch") is not None
 
 
@@ -31,26 +31,26 @@ def backends_here() -> tuple[str, ...]:
 
 
 def chosen_backend(wish: str | None, hardware: Iterable[Hardware]) -> str:
-    """Return the operator's backend; without a wish PyTorch on GPUs where it is installed, and NumPy elsewhere."""
+    """Return the operator's backend. The default is PyTorch on GPUs if it is installed, and NumPy elsewhere."""
     if wish is not None:
         return wish
     return CUDA if has_torch() and any(piece.index is not None for piece in hardware) else NUMPY
 
 
 def idle_gpus(backend: str, hardware: Iterable[Hardware]) -> list[Hardware]:
-    """Return the GPUs that would do nothing, since this backend computes on the processor."""
+    """Return the GPUs that would be idle because this backend computes on the processor."""
     return [] if backend.startswith(CUDA) else [piece for piece in hardware if piece.index is not None]
 
 
 def worker_command(workload: str, backend: str, limits: Limits) -> list[str]:
-    """The program of this package's worker, and its arguments."""
+    """Return the command of this package's worker, with its arguments."""
     module = ["-m", "gpu_tasks.provider.execution.worker", "--workload", workload, "--backend", backend]
     return [sys.executable, "-s", *module, "--limits", json.dumps(asdict(limits))]
 
 
 def backend_for(backend: str, hardware: Hardware, form: WorkloadForm) -> str:
-    """What computes a workload on this hardware when the operator asked for `backend`: CUDA there where a GPU is."""
-    # A judge is drawn for whatever workload there is: one without this kind of backend is computed in NumPy.
+    """Return the backend for a workload on this hardware, given the operator's choice."""
+    # A judge may be drawn for any workload, so NumPy computes a workload that lacks this kind of backend.
     if not is_known(backend, [form]):
         return NUMPY
     if not backend.startswith(CUDA):
@@ -59,22 +59,22 @@ def backend_for(backend: str, hardware: Hardware, form: WorkloadForm) -> str:
 
 
 def is_known(backend: str, forms: Iterable[WorkloadForm]) -> bool:
-    """Whether any of the workloads has a backend of this kind."""
+    """Return True if any of the workloads has a backend of this kind."""
     return any(backend.partition("-")[0] in form.backends for form in forms)
 
 
 def is_possible(backend: str, hardware: Sequence[Hardware]) -> bool:
-    """Whether any of this hardware is what the backend needs."""
+    """Return True if any of this hardware can run the backend."""
     return not backend.startswith(CUDA) or any(device.index is not None for device in hardware)
 
 
 def workers_with(backend: str, sandbox: Sandbox | None = None) -> MakeExecutor:
-    """Workers that compute with the backend that the operator chose, within walls where there are some."""
+    """Return a factory of workers with the operator's backend, inside the sandbox if there is one."""
 
     def make(hardware: Hardware, form: WorkloadForm) -> WorkerExecutor:
         chosen = backend_for(backend, hardware, form)
         limits = limits_for(chosen)
-        # CUDA counts GPUs in an order of its own; the identifier says which one is meant.
+        # CUDA may order GPUs differently, so the identifier selects the GPU.
         with_gpu = chosen.startswith(CUDA)
         seen = {"CUDA_VISIBLE_DEVICES": hardware.uuid} if with_gpu else {}
         command = worker_command(form.name, chosen, limits)

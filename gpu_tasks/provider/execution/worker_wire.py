@@ -1,4 +1,4 @@
-"""What a daemon and its worker process say to each other: SCALE behind a length, over pipes."""
+"""The messages between a daemon and its worker process: SCALE after a length, over pipes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from runtime.encoding.types import Hash
 
 LENGTH_BYTES = 4
 STATE_BYTES_MAX = CONTENT_BYTES_MAX
-"""Of a run in steps: what a blob holds."""
+"""The state of a run in steps. A blob holds as much."""
 MESSAGE_BYTES_MAX = REQUEST_BYTES_MAX + STATE_BYTES_MAX + 1024
 REASON_BYTES_MAX = 2_000
 PART_BYTES = STATE_BYTES_MAX // 2
-"""Finished requests are told once they have so many bytes: with one more they fit into a message."""
+"""A worker reports finished requests at this size, so that one more still fits into a message."""
 
 
 @variant(0)
@@ -38,7 +38,7 @@ class VerifyOutput:
 
 @variant(2)
 class TraceAt:
-    """The hash of the computation of a right output at a place."""
+    """Return the hash at one place in the computation of a right output."""
 
     request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
     output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
@@ -47,14 +47,14 @@ class TraceAt:
 
 @variant(3)
 class BeginRun:
-    """Where a run in steps begins, and where its states stand."""
+    """Return the first state of a run in steps, and the steps at each state of its trace."""
 
     request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
 
 
 @variant(4)
 class AdvanceRun:
-    """The state so many steps later; none: whether it is a state, and where."""
+    """Return the state after some more steps. With 0 steps, only check the state and count its steps."""
 
     request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
     state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
@@ -63,7 +63,7 @@ class AdvanceRun:
 
 @variant(5)
 class MetricAt:
-    """How good a state is."""
+    """Return the metric of a state."""
 
     request: Annotated[bytes, Bounded(REQUEST_BYTES_MAX)]
     state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
@@ -71,7 +71,7 @@ class MetricAt:
 
 @variant(6)
 class RunMany:
-    """Execute many requests; what is done is told with `RanSome`, and `Ran` with no output ends it."""
+    """Execute many requests. `RanSome` reports finished ones, and a `Ran` without output ends the answer."""
 
     requests: Annotated[tuple[Annotated[bytes, Bounded(BATCH_REQUEST_BYTES_MAX)], ...], Bounded(REQUESTS_MAX)]
 
@@ -83,7 +83,7 @@ Question = Annotated[
 
 @variant(0)
 class Ready:
-    """The workload is loaded and its conformance vectors passed."""
+    """The workload is loaded, and its conformance vectors passed."""
 
     workload: Hash
     model: Hash
@@ -91,7 +91,7 @@ class Ready:
 
 @variant(1)
 class Ran:
-    """The output of a request, and what it took."""
+    """The output of a request, and its cost."""
 
     output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)]
     cpu_ms: U64
@@ -100,7 +100,7 @@ class Ran:
 
 @variant(2)
 class Checked:
-    """Whether an output is the right one."""
+    """The result of checking an output."""
 
     is_right: bool
     recomputed: U32
@@ -108,28 +108,28 @@ class Checked:
 
 @variant(3)
 class BadRequest:
-    """The request is none: a property of the input, the same on every machine."""
+    """The request is invalid. This is a property of the input, the same on every machine."""
 
     reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
 
 
 @variant(4)
 class Failed:
-    """The worker could not do it: a property of this machine."""
+    """The worker failed. This is a property of the machine."""
 
     reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
 
 
 @variant(5)
 class Traced:
-    """The hash of a computation at a place."""
+    """The hash at a place in a computation."""
 
     trace: Hash
 
 
 @variant(6)
 class Begun:
-    """The first state, and the steps that are done at each state of the trace."""
+    """The first state of a run, and the completed steps at each state of its trace."""
 
     state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
     boundaries: Annotated[tuple[U32, ...], Bounded(SEGMENTS_MAX + 1)]
@@ -137,7 +137,7 @@ class Begun:
 
 @variant(7)
 class Advanced:
-    """A later state, the steps that are done there, and what it took."""
+    """A later state, its completed steps, and the cost."""
 
     state: Annotated[bytes, Bounded(STATE_BYTES_MAX)]
     done: U32
@@ -147,21 +147,21 @@ class Advanced:
 
 @variant(8)
 class Weighed:
-    """How good a state is, in the workload's unit."""
+    """The metric of a state, in the workload's unit."""
 
     metric: U64
 
 
 @variant(9)
 class BadState:
-    """The bytes are no state of this request, on whatever machine."""
+    """The bytes are no state of this request. This is the same on every machine."""
 
     reason: Annotated[str, Bounded(REASON_BYTES_MAX)]
 
 
 @struct
 class FinishedRequest:
-    """One of many requests is done: its place, and its output; none for one that is no request."""
+    """One finished request of many: its place and output. The output is None for an invalid request."""
 
     place: U32
     output: Annotated[bytes, Bounded(OUTPUT_BYTES_MAX)] | None
@@ -169,7 +169,7 @@ class FinishedRequest:
 
 @variant(10)
 class RanSome:
-    """Some of many requests are done."""
+    """Some of many requests are finished."""
 
     finished: Annotated[tuple[FinishedRequest, ...], Bounded(REQUESTS_MAX)]
 
@@ -184,12 +184,12 @@ ANSWER = codec(WorkerAnswer)
 
 
 def framed(body: bytes) -> bytes:
-    """A message with its length before it."""
+    """Return a message with its length in front."""
     return len(body).to_bytes(LENGTH_BYTES, "little") + body
 
 
 def read_message(source: BinaryIO, bytes_max: int) -> bytes:
-    """The next message of a pipe; empty at its end, or for what is none."""
+    """Return the next message of a pipe; empty at its end or for an invalid length."""
     length = int.from_bytes(source.read(LENGTH_BYTES), "little")
     return source.read(length) if 0 < length <= bytes_max else b""
 
@@ -201,5 +201,5 @@ def write_message(sink: BinaryIO, body: bytes) -> None:
 
 
 def shortened(reason: object) -> str:
-    """Text that fits into an answer."""
+    """Return a text that fits into an answer."""
     return str(reason).encode()[:REASON_BYTES_MAX].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""Which workloads this daemon has, found by what a service on the chain promises: it knows none by name."""
+"""The workloads of this daemon, found by a service's workload and model. It needs none by name."""
 
 from __future__ import annotations
 
@@ -10,28 +10,34 @@ from gpu_tasks.workloads.registry import FORMS, form_named
 
 
 class UnknownWorkloadError(Exception):
-    """A service promises work that this daemon does not have; the text names it."""
+    """A service requires a workload or model that this daemon does not have. The text names it."""
 
 
 class Workloads:
-    """Forms, by the services that they serve."""
+    """The workload forms, by workload id."""
 
     def __init__(self, forms: Iterable[WorkloadForm] = FORMS) -> None:
-        """All that this package has, or fewer."""
+        """`forms` are the known workloads: all of this package by default."""
         self._forms = {form.workload_id: form for form in forms}
 
     @classmethod
     def named(cls, names: Sequence[str]) -> Workloads:
-        """Only those that the operator named, or all if none was; LookupError for a name that is none."""
+        """Return the workloads that the operator named, or all without names.
+
+        Raise LookupError for an unknown name.
+        """
         return cls([form_named(name) for name in names] if names else FORMS)
 
     @property
     def stepwise(self) -> tuple[str, ...]:
-        """The names of those that run in steps: only such are sold by auction."""
+        """The names of the workloads that run in steps. Only these are sold by auction."""
         return tuple(form.name for form in self._forms.values() if form.is_stepwise)
 
     def in_steps(self, workload: bytes) -> WorkloadForm:
-        """The form of a task's work; UnknownWorkloadError if this daemon has none that runs in steps."""
+        """Return the form of a task's workload.
+
+        Raise UnknownWorkloadError if this daemon has no such workload that runs in steps.
+        """
         form = self._forms.get(workload)
         if form is None or not form.is_stepwise:
             raise UnknownWorkloadError(
@@ -41,14 +47,17 @@ class Workloads:
         return form
 
     def of(self, terms: ServiceTerms) -> WorkloadForm:
-        """The form of a service's work. UnknownWorkloadError if workload or model is another than this daemon's."""
+        """Return the form of a service's workload.
+
+        Raise UnknownWorkloadError if this daemon has another workload or model.
+        """
         form = self._forms.get(terms.workload)
         names = ", ".join(known.name for known in self._forms.values())
         if form is None:
             raise UnknownWorkloadError(
                 f"workload 0x{terms.workload.hex()[:8]}.. is none that this daemon has (it has {names})"
             )
-        # The right program with other weights gives other results: whoever serves such a service is slashed.
+        # The right program with other weights gives other results, and wrong results are slashed.
         if form.model_id != terms.model:
             raise UnknownWorkloadError(
                 f"model 0x{terms.model.hex()[:8]}.. of {form.name} is not this daemon's (it has "
