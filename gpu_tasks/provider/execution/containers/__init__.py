@@ -1,25 +1,25 @@
-"""Strangers' programs in containers: an engine (Docker) that they cannot leave.
+"""Programs of strangers in containers of an engine (Docker), which they cannot leave.
 
 In reading order:
 
-* `refusals`: what goes wrong, said in three parts
-* `labels`: the names of what a daemon makes
-* `spec`: what is to run, its limits, the provider's policy
-* `tar_entries`: archives of strangers, read entry by entry
-* `image_rules`: which images run, what a configuration may not say
-* `image_archive`: archives of images, checked whole
-* `logs`: what a program says, as lines
-* `outputs`: what it leaves, as one archive with one hash
-* `holder`: the program that holds the volumes
-* `creation`: what the engine is asked to make
-* `layout`: what is laid into volumes
-* `programs`: programs of the system that are called
-* `docker_door`: the engine's API in threads
-* `streams`: its raw streams
-* `images`: images brought to the engine, and how long they stay
+* `refusals`: errors in three parts: action, reason, remedy
+* `labels`: names of the things that a daemon makes in the engine
+* `spec`: a container's program and limits, and the provider's policy
+* `tar_entries`: strangers' archives, read entry by entry
+* `image_rules`: permitted images, and forbidden parts of their configuration
+* `image_archive`: image archives, checked as a whole
+* `logs`: a program's output, as lines
+* `outputs`: a program's files, as one archive with one hash
+* `holder`: the program that keeps volumes mounted
+* `creation`: creation requests to the engine
+* `layout`: the initial content of volumes
+* `programs`: calls of system programs
+* `docker_door`: the engine's API, called in threads
+* `streams`: the engine's raw streams
+* `images`: images brought to the engine, and their removal
 * `workspaces`: volumes with a size
-* `networks`: the way out, and what is closed
-* `ability`: what this machine can do, and why not
+* `networks`: outbound access, and closed destinations
+* `ability`: abilities of this machine, with reasons for missing ones
 * `parts`: the parts of one container, made and removed
 * `run`: a container that runs or has run
 * `inside`: programs and files of a running container

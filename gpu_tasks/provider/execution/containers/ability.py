@@ -1,4 +1,7 @@
-"""What this machine's engine can and cannot do, and why: values that a command prints, and that the engine obeys."""
+"""The abilities of this machine's container engine, with reasons for missing ones.
+
+Commands print these values, and the engine obeys them.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,13 @@ from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind, be
 from gpu_tasks.provider.execution.diagnoses import Diagnosis, Grade, bad, good, weak
 
 TOOLKIT_LEAST = (1, 17, 8)
-"""NVIDIA's container toolkit; the one before lets an image's LD_PRELOAD run outside (CVE-2025-23266)."""
+"""The least version of NVIDIA's container toolkit. Older ones let an image's LD_PRELOAD run outside (CVE-2025-23266).
+"""
 HOOK = "nvidia-container-runtime-hook"
-"""An engine that finds it at its start gives GPUs without a runtime of their own."""
+"""An engine that finds this program at its start gives GPUs without a special runtime."""
 CDI_DEVICES = "nvidia.com/gpu="
 ENGINE_PARTS = ("dockerd", "containerd", "runc")
-"""The programs of the engine on this machine; the client `docker` alone runs nothing."""
+"""The engine's programs on this machine. The client `docker` alone runs nothing."""
 DISK_LEAST_BYTES = 10 * GIB
 LIMITS = {
     "MemoryLimit": "memory",
@@ -32,7 +36,7 @@ LIMITS = {
     "CpuCfsQuota": "CPU",
     "PidsLimit": "processes",
 }
-"""What the engine says of its control groups."""
+"""The engine's keys for the limits of its control groups."""
 DELEGATE = (
     "as root write `[Service]` and `Delegate=cpu cpuset io memory pids` into "
     "/etc/systemd/system/user@.service.d/delegate.conf, run `systemctl daemon-reload`, and restart the user's session; "
@@ -42,19 +46,19 @@ DELEGATE = (
 
 @dataclass(frozen=True, slots=True)
 class ContainerAbility:
-    """All of it. Containers run where nothing that they cannot do without is missing."""
+    """All findings. Containers run if no indispensable ability is missing."""
 
     items: tuple[Diagnosis, ...]
     why_not: str
-    """Why no container runs here; empty if they do."""
+    """The reason that no container runs here; empty if they do."""
     why_no_gpu: str = ""
     why_no_outbound: str = ""
     machine: str = ""
-    """The engine's architecture, as it names it."""
+    """The architecture of the machine, in the engine's name for it."""
 
 
 async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
-    """Ask the engine and the machine; no error: what is not there is said."""
+    """Examine the engine and the machine. Missing abilities are findings, not errors."""
     if (item := why_unreachable(address)) is not None:
         return _without(item)
     try:
@@ -93,12 +97,12 @@ async def look_at_engine(address: str = DEFAULT_ADDRESS) -> ContainerAbility:
 
 
 def why_unreachable(address: str) -> Diagnosis | None:
-    """What stands between this process and the engine's socket; None if nothing does."""
+    """Return the obstacle between this process and the engine's socket; None if there is none."""
     path = Path(address.removeprefix("unix://"))
     try:
         is_socket = path.is_socket()
     except PermissionError:
-        is_socket = True  # a folder on the way is closed: the same answer as a closed socket
+        is_socket = True  # a closed folder on the path has the same remedy as a closed socket
     if not is_socket:
         if missing := [part for part in ENGINE_PARTS if shutil.which(part) is None and not is_there(part)]:
             says = f"Docker's engine is not complete: {', '.join(missing)} not installed"
@@ -131,7 +135,7 @@ def _limits(info: Mapping[str, Any]) -> tuple[Diagnosis, ...]:
     version = f"control groups v{info.get('CgroupVersion') or '?'}"
     found = []
     for key, name in LIMITS.items():
-        # Version 2 counts swap apart and always: engines say nothing of it.
+        # Control groups v2 always limit swap separately, and engines do not report it.
         if info.get(key) or (key == "SwapLimit" and info.get("CgroupVersion") == "2"):
             found.append(good(f"limit of {name}", version))
         else:
@@ -224,12 +228,13 @@ def judge_gpus(info: Mapping[str, Any], toolkit: str, *, has_hook: bool) -> Diag
 
 
 def judge_toolkit(said: str, then: str = "") -> Diagnosis:
-    """How NVIDIA's toolkit stands, by what it says of its version."""
+    """Judge NVIDIA's toolkit by the output of its version command."""
     found = re.search(r"(\d+)\.(\d+)\.(\d+)(-\S+)?", said)
     if found is None:
         return weak("GPUs", "NVIDIA's container toolkit does not say its version", then)
     version = tuple(int(part) for part in found.groups()[:3])
     shown = f"NVIDIA's container toolkit {found[0]}"
+    # A pre-release of the least version precedes the fix.
     if version < TOOLKIT_LEAST or (version == TOOLKIT_LEAST and found[4]):
         return weak("GPUs", f"{shown} lets an image run code outside of its container (CVE-2025-23266)", then)
     return good("GPUs", shown)

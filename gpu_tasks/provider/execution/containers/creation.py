@@ -1,6 +1,6 @@
-"""What the engine is asked to make, as the values of its API, and whether it made that. Pure.
+"""Creation requests to the engine as values of its API, and a check of the result. Pure.
 
-Nothing here comes from the image or from the customer but image, command, environment and numbers within their bounds.
+From the image and the customer only four things enter: image, command, environment, and numbers within bounds.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerError
 from gpu_tasks.provider.execution.containers.spec import MIB, ContainerSpec
 
 USER_ID = 65534
-"""Nobody's; nothing on a machine belongs to it."""
+"""The user id "nobody", which owns nothing on a machine."""
 USER = f"{USER_ID}:{USER_ID}"
 HOLDER_MEMORY_BYTES = 32 * MIB
 HOLDER_PROCESSES = 32
 HOLDER_NANO_CPUS = 1_000_000_000
-"""The holder needs none of these; the engine's own program, which begins in the same limits, does."""
+"""The holder needs none of these, but the engine's own start program runs under the same limits."""
 OOM_SCORE = 800
-"""When the machine runs out of memory, containers go first."""
+"""If the machine runs out of memory, the kernel kills containers first."""
 CPU_SLACK_SECONDS = 60
 TMP_FILE_COST_BYTES = 4_096
 TMP_FILES_MIN = 1_024
-"""Empty files take memory of the kernel."""
+"""A minimum, because empty files use kernel memory."""
 NO_NETWORK = "none"
 
 
@@ -36,7 +36,10 @@ def task_config(
     network: str,
     name_servers: Sequence[str],
 ) -> dict[str, Any]:
-    """The stranger's container. `volumes` are names by folder: "in" and "secrets" cannot be written to."""
+    """Return the configuration of the customer's container.
+
+    `volumes` are names by folder. The folders "in" and "secrets" are read-only.
+    """
     limits = spec.limits
     cpu_seconds = -(-limits.wall_seconds * limits.cpu_thousandths // 1_000) + CPU_SLACK_SECONDS
     size, files = limits.tmp_bytes, max(TMP_FILES_MIN, limits.tmp_bytes // TMP_FILE_COST_BYTES)
@@ -44,9 +47,9 @@ def task_config(
     host = {
         **_closed(),
         "Memory": limits.memory_bytes,
-        "MemorySwap": limits.memory_bytes,  # no swap beside it
+        "MemorySwap": limits.memory_bytes,  # no additional swap
         "NanoCpus": limits.cpu_thousandths * 1_000_000,
-        "PidsLimit": limits.processes + 1,  # the init process is ours
+        "PidsLimit": limits.processes + 1,  # plus our init process
         "ShmSize": limits.tmp_bytes,
         "Tmpfs": {"/tmp": temporary},  # noqa: S108 the container's own
         "Mounts": [_mount(name, folder, folder in {"in", "secrets"}) for folder, name in sorted(volumes.items())],
@@ -57,7 +60,7 @@ def task_config(
         "Ulimits": [
             _ulimit("nofile", limits.open_files),
             _ulimit("core", 0),
-            # A process that outlives its daemon has no clock but this: no honest one comes near it.
+            # This clock alone limits a process that outlives its daemon. No honest program reaches it.
             _ulimit("cpu", cpu_seconds),
         ],
     }
@@ -74,7 +77,7 @@ def task_config(
 
 
 def holder_config(image_id: str, volumes: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
-    """The holder of the volumes: see `holder`."""
+    """Return the configuration of the holder of the volumes (see `holder`)."""
     host = {
         **_closed(),
         "Memory": HOLDER_MEMORY_BYTES,
@@ -88,7 +91,10 @@ def holder_config(image_id: str, volumes: Mapping[str, str], labels: Mapping[str
 
 
 def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: Mapping[str, Any]) -> None:
-    """ContainerError unless the engine made what it was asked for: some drop a limit, and only warn."""
+    """Raise ContainerError unless the engine made the container as requested.
+
+    Some engines drop a limit and only warn.
+    """
     if warnings:
         raise ContainerError("limit a container", "; ".join(map(str, warnings))[:300], "see `ogpu-provider doctor`")
     wanted, got = asked["HostConfig"], found.get("HostConfig") or {}
@@ -123,13 +129,13 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
 
 
 def _gpus_of(host: Mapping[str, Any]) -> list[tuple[list[str], int]]:
-    """Which devices go in, and how many beside those that are named."""
+    """Return the requested devices, and the counts of unnamed ones."""
     requests = host.get("DeviceRequests") or []
     return [(list(each.get("DeviceIDs") or []), int(each.get("Count") or 0)) for each in requests]
 
 
 def _closed() -> dict[str, Any]:
-    """What every container of ours has."""
+    """Return the settings that all our containers share."""
     return {
         "Privileged": False,
         "CapDrop": ["ALL"],

@@ -1,7 +1,7 @@
-"""The engine's API, from an event loop: calls of the `docker` library in threads, its errors as ours.
+"""The engine's API for an event loop: calls of the `docker` library in threads, with our errors.
 
-Always: a call that was begun is waited for, also by who is cancelled: what it makes must be there when it is looked
-for.
+Invariant: every call that begins is awaited to its end, even after cancellation. Otherwise a later search could miss a
+thing that the call is still making.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerError
 
 DEFAULT_ADDRESS = "unix:///var/run/docker.sock"
 CALL_SECONDS = 120
-"""At most, for one call; pulls and loads are read piece by piece, each within this."""
+"""The limit for one call. Pulls and loads are read in pieces, each within this time."""
 THREADS = 16
 T = TypeVar("T")
 
 
 class GoneError(ContainerError):
-    """The engine has no such thing."""
+    """The engine does not have the requested thing."""
 
 
 class DockerDoor:
-    """Calls to one engine. Make it with `open_door`; `close` it."""
+    """Calls to one engine. Create it with `open_door` and `close` it."""
 
     def __init__(self, client: docker.APIClient, socket_path: str) -> None:
         """`client` talks to the socket."""
@@ -40,18 +40,18 @@ class DockerDoor:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="containers")
 
     async def call(self, what: str, work: Callable[[docker.APIClient], T]) -> T:
-        """The result of `work`; ContainerError, GoneError, each with `what` was wanted."""
+        """Return the result of `work`. Raise ContainerError or GoneError, with the intention `what` in the text."""
         future = asyncio.get_running_loop().run_in_executor(self._threads, self._run, what, work)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             await asyncio.wait([future])
             if not future.cancelled():
-                future.exception()  # it was looked at
+                future.exception()  # mark the error as retrieved
             raise
 
     async def wait(self, what: str, work: Callable[[docker.APIClient], T]) -> T:
-        """The same for what takes long, in a thread of its own that nothing waits for when this process ends."""
+        """Do long work like `call`, in a separate daemon thread: the process can end before the work does."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -67,24 +67,24 @@ class DockerDoor:
             result, failure = None, None
             try:
                 result = self._run(what, work)
-            except BaseException as error:  # noqa: BLE001 it is raised where the result is waited for
+            except BaseException as error:  # noqa: BLE001 # raised at the caller, which awaits the result
                 failure = error
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits
                 loop.call_soon_threadsafe(tell, result, failure)
 
         threading.Thread(target=run, name=f"containers: {what}", daemon=True).start()
         return await future
 
     async def remove_container(self, name: str) -> None:
-        """End and remove a container with its nameless volumes, if it is there; ContainerError."""
+        """End and remove a container and its anonymous volumes, if it exists. Raise ContainerError on failure."""
         await self._remove("a container", lambda client: client.remove_container(name, v=True, force=True))
 
     async def remove_network(self, name: str) -> None:
-        """Remove a network, if it is there; ContainerError."""
+        """Remove a network if it exists. Raise ContainerError on failure."""
         await self._remove("a network", lambda client: client.remove_network(name))
 
     async def remove_volume(self, name: str) -> None:
-        """Remove a volume, if it is there; ContainerError."""
+        """Remove a volume if it exists. Raise ContainerError on failure."""
         await self._remove("a volume", lambda client: client.remove_volume(name))
 
     async def _remove(self, what: str, work: Callable[[docker.APIClient], None]) -> None:
@@ -92,7 +92,7 @@ class DockerDoor:
             await self.call(f"remove {what}", work)
 
     async def close(self) -> None:
-        """Hang up. What is under way in threads ends by itself."""
+        """Close the connection. Calls in progress end by themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.close()
 
@@ -108,7 +108,7 @@ class DockerDoor:
 
 
 async def open_door(address: str = DEFAULT_ADDRESS) -> DockerDoor:
-    """Reach the engine at a Unix socket ("unix:///path"); ContainerError with the reason if there is none."""
+    """Connect to the engine at a Unix socket ("unix:///path"). Raise ContainerError with the reason on failure."""
     if not address.startswith("unix:///"):
         raise ContainerError("reach the engine", f"{address} is no Unix socket", "name it as unix:///path")
     path = address.removeprefix("unix://")

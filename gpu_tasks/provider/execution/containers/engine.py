@@ -1,7 +1,10 @@
-"""A stranger's program in a container: started, watched, ended, and taken away without a trace.
+"""A stranger's program in a container: start it, watch it, end it, and remove every trace.
 
-Always: everything that is made carries the owner's label and name, so that the next daemon finds it; what fails
-half-way is removed before the error is told; the time limit holds whether anybody waits or not.
+Invariants:
+
+* Everything made carries the owner's label and name, so that the next daemon finds it.
+* The remains of a failed start are removed before its error is raised.
+* The time limit holds whether or not a caller waits.
 """
 
 from __future__ import annotations
@@ -44,16 +47,16 @@ from gpu_tasks.provider.execution.containers.streams import EngineStream, open_s
 from gpu_tasks.provider.execution.containers.workspaces import WorkspaceKind, Workspaces, best_kind
 
 STOP_SECONDS = 10.0
-"""A program that is stopped has so long to end by itself."""
+"""The time for a stopped program to end by itself."""
 KILL_SECONDS = 60.0
-"""An engine that does not end a container in this time is lost."""
+"""An engine that does not end a container in this time counts as lost."""
 LOG_END_SECONDS = 10.0
-"""The rest of what a program said is read for so long after its end."""
+"""The time to read the rest of a program's output after its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """How much was there."""
+    """The numbers of removed things."""
 
     containers: int = 0
     volumes: int = 0
@@ -63,12 +66,15 @@ class Leftovers:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of all numbers."""
         return self.containers + self.volumes + self.networks + self.rules + self.files
 
 
 async def remove_leftovers(door: DockerDoor, owner: Owner, networks: Networks, workspaces: Workspaces) -> Leftovers:
-    """Remove everything of this owner: when no container of it is wanted any more. ContainerError if it stays."""
+    """Remove everything of this owner, when none of its containers is needed.
+
+    Raise ContainerError if something remains.
+    """
     filters = owner.filters()
     containers = await door.call("list containers", lambda client: client.containers(all=True, filters=filters))
     names = [name for name in map(_container_name, containers) if name.startswith(owner.prefix)]
@@ -88,7 +94,7 @@ async def remove_leftovers(door: DockerDoor, owner: Owner, networks: Networks, w
 
 
 def _ours(things: Iterable[dict[str, Any]], owner: Owner) -> Iterable[str]:
-    """Names of things that carry both our label and our name."""
+    """Yield the names of things that carry both our label and our name prefix."""
     for thing in things:
         name, labels = str(thing.get("Name") or ""), thing.get("Labels") or {}
         if name.startswith(owner.prefix) and labels.get(OWNER_LABEL) == owner.name:
@@ -101,7 +107,7 @@ def _container_name(container: dict[str, Any]) -> str:
 
 
 class ContainerEngine:
-    """Containers of one provider's daemon. Make it with `open_engine`; `close` it."""
+    """The containers of one provider's daemon. Create it with `open_engine` and `close` it."""
 
     def __init__(
         self,
@@ -112,7 +118,7 @@ class ContainerEngine:
         policy: ContainerPolicy,
         logs_folder: Path,
     ) -> None:
-        """As `open_engine` puts it together."""
+        """`open_engine` supplies the parts."""
         self._door = door
         self._images = images
         self._parts = parts
@@ -123,39 +129,42 @@ class ContainerEngine:
         self.ability = ability
         self._inside = Inside(door, parts)
         self.leftovers = Leftovers()
-        """What was removed at the start."""
+        """The things removed at the start."""
 
     @property
     def inside(self) -> Inside:
-        """What is done in those that run."""
+        """Operations inside running containers."""
         return self._inside
 
     @property
     def containers(self) -> dict[str, RunningContainer]:
-        """Those that are not removed, by their ids."""
+        """The containers that are not removed, by id."""
         return dict(self._containers)
 
     async def ready(self, spec: ContainerSpec) -> None:
-        """Bring its image, so that it can start at once; errors as `start`."""
+        """Fetch the image, so that the container can start at once. It raises the errors of `start`."""
         check_spec(spec, self._policy)
         self._check_ability(spec)
         await self._image_ready(spec)
 
     async def release(self, spec: ContainerSpec) -> None:
-        """What was made ready is not started, or is removed: its image may go."""
+        """Give up a prepared or removed container: its image may be removed."""
         self._images.keeping.release(spec.container_id)
         await self._images.keeping.tidy()
 
     async def tidy(self) -> None:
-        """Remove images that nobody used for long; ContainerError."""
+        """Remove images without recent use. Raise ContainerError on failure."""
         await self._images.keeping.tidy()
 
     async def has_image(self, spec: ContainerSpec) -> bool:
-        """Whether its image is here; ContainerError."""
+        """Return True if the image is present. Raise ContainerError on failure."""
         return await self._images.has(spec.image)
 
     async def start(self, spec: ContainerSpec) -> RunningContainer:
-        """Start it; ContainerRefusedError for what is not run here, ContainerError. Nothing is left of a failure."""
+        """Start a container. A failed start leaves nothing behind.
+
+        Raise ContainerRefusedError if this provider does not run it, or ContainerError.
+        """
         check_spec(spec, self._policy)
         self._check_ability(spec)
         if spec.container_id in self._containers or spec.container_id in self._starting:
@@ -169,11 +178,12 @@ class ContainerEngine:
         return container
 
     async def wait(self, container: RunningContainer) -> ContainerEnd:
-        """How it ended, once it has; who is cancelled leaves it running."""
+        """Wait for a container and return its end. Cancellation of the caller leaves it running."""
+        # Shielded, because many callers wait for the same future.
         return await asyncio.shield(container.end)
 
     async def stop(self, container: RunningContainer, grace_seconds: float = STOP_SECONDS) -> ContainerEnd:
-        """Ask the program to end, and end it after the grace."""
+        """Ask the program to end, and kill it after the grace period."""
         if not container.end.done():
             container.stop_wanted.set()
             await self._signal(container.name, "SIGTERM")
@@ -184,19 +194,25 @@ class ContainerEngine:
         return await self.wait(container)
 
     async def use(self, container: RunningContainer) -> ContainerUse:
-        """What it has used since it began; nothing once it has ended, where nobody counts any more. ContainerError."""
+        """Return the container's consumption since its start, or zeros after its end.
+
+        Raise ContainerError on failure.
+        """
         name = container.name
         found = await self._door.call("count", lambda client: client.stats(name, stream=False, one_shot=True))
         return use_of(found)
 
     async def outputs(self, container: RunningContainer, sink: BinaryIO) -> OutputArchive:
-        """Write what lies in /out as a canonical archive; ContainerRefusedError for what is not taken."""
+        """Write the content of /out as a canonical archive.
+
+        Raise ContainerRefusedError if it breaks the output rules.
+        """
         limits = container.spec.limits
         most = OutputLimits(limits.output_files, limits.output_bytes)
         return await self._inside.outputs(container, most, sink)
 
     async def remove(self, container: RunningContainer) -> None:
-        """End it at once and take it away, volumes and all; ContainerError with what stayed."""
+        """Kill the container and remove it with its volumes. Raise ContainerError that names the remains."""
         container.stop_wanted.set()
         container.hurry.set()
         try:
@@ -207,7 +223,7 @@ class ContainerEngine:
         self._images.keeping.release(container.spec.container_id)
 
     async def close(self) -> None:
-        """Remove every container, and hang up."""
+        """Remove every container and disconnect."""
         for container in list(self._containers.values()):
             with contextlib.suppress(ContainerError):
                 await self.remove(container)
@@ -228,6 +244,7 @@ class ContainerEngine:
             return await self._begin(spec)
         except BaseException:
             with contextlib.suppress(ContainerError):
+                # Shielded, since a cancelled start must not leave a container behind.
                 await asyncio.shield(self._parts.remove(spec.container_id))
             raise
 
@@ -237,7 +254,7 @@ class ContainerEngine:
 
     async def _begin(self, spec: ContainerSpec) -> RunningContainer:
         name, holder = self._parts.task_name(spec.container_id), self._parts.holder_name(spec.container_id)
-        # Attached before it starts: what it says first is not lost.
+        # Attach before the start, so that the first output is not lost.
         stream = await open_stream(self._door.socket_path, f"/containers/{name}/attach?stream=1&stdout=1&stderr=1")
         try:
             await self._door.call("start a container", lambda client: client.start(name))
@@ -249,7 +266,7 @@ class ContainerEngine:
         return container
 
     async def _watch(self, container: RunningContainer, stream: EngineStream) -> ContainerEnd:
-        """Hold the time limit, read the log, and know the end."""
+        """Enforce the time limit, read the log and determine the end."""
         began = time.monotonic()
         said = asyncio.create_task(pump(stream.frames(), container.log, container.hurry))
         try:
@@ -267,7 +284,7 @@ class ContainerEngine:
         return end
 
     async def _until_over(self, container: RunningContainer) -> bool:
-        """Wait for the end, which the time limit brings at the latest: whether it did."""
+        """Wait for the end, at most for the time limit. Return True if the limit ended it."""
         ended = asyncio.create_task(self._ended(container.name))
         try:
             await asyncio.wait({ended}, timeout=container.spec.limits.wall_seconds)
@@ -281,7 +298,7 @@ class ContainerEngine:
             ended.cancel()
 
     async def _ended(self, name: str) -> None:
-        """Until the engine says that a container does not run; it says nothing more, or hangs up."""
+        """Wait until the engine reports that a container does not run, or disconnects."""
         with contextlib.suppress(ContainerError, TimeoutError):
             waiting = await open_stream(self._door.socket_path, f"/containers/{name}/wait?condition=not-running")
             try:
@@ -297,17 +314,17 @@ class ContainerEngine:
             reason = EndReason.STOPPED if container.stop_wanted.is_set() else EndReason.ENGINE_LOST
             return ContainerEnd(reason, -1, seconds)
         if (found.get("State") or {}).get("Running"):
-            await self._signal(name, "SIGKILL")  # its end was not told, and nobody holds its time any more
+            await self._signal(name, "SIGKILL")  # its end was not reported, and its time limit ends here
         return end_of(found.get("State") or {}, seconds, is_late=is_late, is_stopped=container.stop_wanted.is_set())
 
     async def _signal(self, name: str, signal: str) -> None:
-        """To a program that may be gone by now."""
+        """Signal a program that may have ended."""
         with contextlib.suppress(ContainerError):
             await self._door.call("end a container", lambda client: client.kill(name, signal))
 
 
 def end_of(state: dict[str, Any], seconds: float, *, is_late: bool, is_stopped: bool) -> ContainerEnd:
-    """What an engine's state of a container means."""
+    """Return the meaning of the engine's state of a container."""
     code = int(state.get("ExitCode", -1))
     if state.get("Running"):
         return ContainerEnd(EndReason.ENGINE_LOST, -1, seconds)
@@ -323,9 +340,9 @@ def end_of(state: dict[str, Any], seconds: float, *, is_late: bool, is_stopped: 
 async def open_engine(
     folder: Path, policy: ContainerPolicy, address: str = DEFAULT_ADDRESS, kind: WorkspaceKind | None = None
 ) -> ContainerEngine:
-    """Reach the engine, and remove what an earlier daemon of this folder left; ContainerError with the reason, OSError.
+    """Connect to the engine, and remove the remains of an earlier daemon of this folder.
 
-    `folder` is the daemon's own, and one daemon's at a time.
+    Raise ContainerError with the reason, or OSError. `folder` belongs to one daemon at a time.
     """
     ability = await look_at_engine(address)
     if ability.why_not:

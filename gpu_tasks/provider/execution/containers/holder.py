@@ -1,8 +1,8 @@
-"""The image of the holder: a program that does nothing, in 129 bytes, beside every container.
+"""The image of the holder: a program of 129 bytes that does nothing, beside every container.
 
-A sized volume in memory is there as long as a container has it mounted. The holder has it mounted before the stranger's
-program begins and after it ended, so secrets and inputs are laid in and outputs are taken out through a root folder
-that the stranger never wrote to. No registry is asked for it, and its id is the same everywhere.
+A sized volume in memory exists only while a container mounts it. The holder mounts it before the stranger's program
+starts and until after it ends. So secrets and inputs enter, and outputs leave, through a root folder that the stranger
+never wrote to. The image needs no registry, and its id is the same everywhere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDERS = ("in", "out", "secrets", "workspace")
 
 _LOAD_ADDRESS = 0x400000
 _HEADERS_BYTES = 64 + 56
-# x86-64: mov eax, 34 (pause); syscall; jmp to the start.
+# x86-64: mov eax, 34 (pause); syscall; jump to the start.
 # arm64: x0 to x3 = 0; x8 = 73 (ppoll); svc 0; branch to the svc's arguments.
 _CODE = {
     "x86_64": (62, "amd64", bytes.fromhex("b822000000 0f05 ebf7")),
@@ -33,7 +33,7 @@ _CODE = {
 
 
 def program_for(machine: str) -> bytes:
-    """A static ELF program that waits for ever; ContainerError for a machine that there is none for."""
+    """Return a static ELF program that waits for ever. Raise ContainerError for an unsupported machine."""
     if machine not in _CODE:
         raise ContainerError("hold volumes", f"no holder is known for {machine}", f"use one of {', '.join(_CODE)}")
     number, _, code = _CODE[machine]
@@ -46,7 +46,7 @@ def program_for(machine: str) -> bytes:
 
 
 def holder_archive(machine: str) -> tuple[bytes, str]:
-    """The holder's image as an archive, and its id; ContainerError as `program_for`."""
+    """Return the holder's image archive and its id. Raise ContainerError for an unsupported machine."""
     layer = _tar({PROGRAM.lstrip("/"): (program_for(machine), 0o555)}, FOLDERS)
     config = {
         "architecture": _CODE[machine][1],

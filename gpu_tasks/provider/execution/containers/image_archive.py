@@ -1,8 +1,13 @@
-"""Archives of images, checked whole before an engine sees a byte, and written anew with nothing else in them.
+"""Image archives, checked completely before the engine reads a byte, and written again without anything else.
 
-What is known then: the configuration has the id that was asked for, each layer is the plain tar that the configuration
-names by hash, no file in it is sparse, and all of them together have a limit. So nothing unpacks to more than was
-counted, and no tag of this machine's images is moved to a stranger's.
+After the check these facts hold:
+
+* The configuration has the requested id.
+* Each layer is the plain tar that the configuration names by hash, without sparse files.
+* The total size is within the limit.
+
+So nothing unpacks to more than was counted, and no tag of this machine's images moves to a stranger's image.
+
 Format: the archive of `docker save` (manifest.json).
 """
 
@@ -27,16 +32,16 @@ from gpu_tasks.provider.execution.containers.tar_entries import (
 )
 
 DOCUMENT_BYTES_MAX = 1 << 20
-"""Of manifest and configuration."""
+"""The limit for the manifest and for the configuration."""
 LAYERS_MAX = 128
 ENTRIES_MAX = 1_000_000
-"""Files of all layers together: each takes an inode."""
+"""Files of all layers together. Each takes an inode."""
 ENTRY_COST_BYTES = 256
-"""What the smallest entry is counted as."""
+"""The counted size of the smallest entry."""
 ENTRY_FRAME_BYTES = 4_096
-"""What a layer may have for each of its files beside the content: headers and padding."""
+"""The allowance for headers and padding of each file in a layer."""
 LAYER_FRAME_BYTES = 64 * 1024
-"""And for its end. The engine gets all of a layer, as often as the manifest names it."""
+"""The allowance for the end of a layer. The engine reads a whole layer each time that the manifest names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +58,10 @@ class CheckedArchive:
     config: bytes
     layers: tuple[_Place, ...]
     size: int
-    """Bytes of its files, unpacked."""
+    """The unpacked size of its files in bytes."""
 
     def pieces(self) -> Iterator[bytes]:
-        """The archive as the engine gets it: one image, no tags."""
+        """Yield the archive for the engine: one image without tags."""
         config_name = f"{hashlib.sha256(self.config).hexdigest()}.json"
         names = [f"{number}.tar" for number in range(len(self.layers))]
         manifest = [{"Config": config_name, "RepoTags": None, "Layers": names}]
@@ -70,7 +75,7 @@ class CheckedArchive:
 
 
 def check_archive(content: BinaryIO, sha256: str, size_max: int, machine: str) -> CheckedArchive:
-    """Read all of it; ContainerRefusedError with the reason unless it is the image that it should be."""
+    """Read the whole archive. Raise ContainerRefusedError with the reason unless it is the requested image."""
     places = _places(content)
     manifest = _document(content, places, "manifest.json")
     if not (isinstance(manifest, list) and len(manifest) == 1 and isinstance(manifest[0], dict)):
@@ -100,11 +105,13 @@ def _check_layers(
         reader = HashingReader(_bounded(content, place))
         room = LAYER_FRAME_BYTES
         for entry in TarStream(reader):
+            # Even an empty file costs an inode and metadata, so it counts with a least size.
             size, entries = size + max(entry.size, ENTRY_COST_BYTES), entries + 1
             room += entry.size + ENTRY_FRAME_BYTES
             check_size(size, size_max)
             if entries > ENTRIES_MAX:
                 raise refused(f"it has more than {ENTRIES_MAX} files", "build it smaller")
+        # Bytes between or after the entries would reach the engine uncounted.
         if place.size > room:
             raise refused(f"a layer has {place.size} bytes, and files for {room} at most", "save it again, by its id")
         if f"sha256:{reader.finish()}" != expected:
@@ -114,13 +121,14 @@ def _check_layers(
 
 
 def _places(content: BinaryIO) -> dict[str, _Place]:
-    """Where each file of the archive begins; links and folders are none."""
+    """Return the position of each file in the archive. Links and folders are left out."""
     content.seek(0)
     stream = TarStream(content.read)
     found: dict[str, _Place] = {}
     end = content.seek(0, io.SEEK_END)
     content.seek(0)
     for entry in stream:
+        # A `docker save` archive has a few files for each layer, so this bound only stops floods.
         if len(found) > 4 * LAYERS_MAX + 64:
             raise refused("it has more files than an image", "save one image, by its id")
         if entry.kind is EntryKind.FILE:
@@ -150,6 +158,7 @@ def _document(content: BinaryIO, places: dict[str, _Place], name: str) -> Any:
 def _parsed(text: bytes) -> Any:
     try:
         return json.loads(text)
+    # Deeply nested JSON raises RecursionError in Python's parser.
     except (ValueError, RecursionError):
         raise refused("a document of it is no JSON", "save it again") from None
 

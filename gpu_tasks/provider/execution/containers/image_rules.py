@@ -1,7 +1,7 @@
-"""Which images run: the provider's list, and what a configuration may not say. Pure.
+"""Permitted images: the provider's list, and forbidden parts of a configuration. Pure.
 
-An image is a stranger's twice: its files are kept in by the container, but its configuration is read by the engine and
-by the hooks of the GPU toolkit outside of it.
+An image is untrusted in two ways. The container confines its files, but the engine and the GPU toolkit's hooks read its
+configuration outside the container.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 
 
 refused = partial(ContainerRefusedError, "use an image")
-"""The error of an image that is not run: why, and what to do."""
+"""The error of a refused image, with reason and remedy."""
 
 
 def check_allowed(image: ImageByDigest | ImageArchive, policy: ContainerPolicy) -> None:
-    """ContainerRefusedError for an image that the provider's list does not have."""
+    """Raise ContainerRefusedError if the provider's list does not contain the image."""
     if isinstance(image, ImageByDigest):
         if image.repository not in policy.images and image.reference not in policy.images:
             raise refused(f"{image.reference} is not on the provider's list", "ask for one that is")
@@ -37,7 +37,7 @@ def check_allowed(image: ImageByDigest | ImageArchive, policy: ContainerPolicy) 
 
 
 def check_config(config: Mapping[str, Any]) -> None:
-    """ContainerRefusedError for a configuration that acts outside of the container, or beside our limits."""
+    """Raise ContainerRefusedError for a configuration that acts outside the container or bypasses our limits."""
     check_environment(_environment(config.get("Env")), "the image")
     if config.get("Volumes"):
         raise refused("it declares volumes, which no limit holds", "write to /workspace, /out and /tmp")
@@ -45,29 +45,34 @@ def check_config(config: Mapping[str, Any]) -> None:
         raise refused("it declares a health check, a second program beside the command", "build it without")
     if config.get("OnBuild"):
         raise refused("it declares triggers for builds", "build it without ONBUILD")
+    # `labels` identifies our things by labels with this prefix, and a container inherits its image's labels.
     labels = config.get("Labels") or {}
     if not isinstance(labels, Mapping) or any(str(name).startswith(PREFIX) for name in labels):
         raise refused(f"it has labels that begin with {PREFIX}", "build it without")
 
 
 def check_start(config: Mapping[str, Any], *, has_command: bool) -> None:
-    """ContainerRefusedError for an image that the engine would bring, and never start: who won its task would pay."""
+    """Raise ContainerRefusedError for an image that could never start. Its winner would pay for the failure."""
     if not (has_command or config.get("Cmd") or config.get("Entrypoint")):
         raise refused("it names no program, and no command is asked for", "ask for a command")
+    # The engine creates a missing working folder, which fails below the read-only /in and /secrets.
     folder = posixpath.normpath("/" + str(config.get("WorkingDir") or "").lstrip("/"))
     if folder.split("/")[1] in {"in", "secrets"} and folder.count("/") > 1:
         raise refused(f"it begins in {folder[:60]}, where nothing can be made", "build it with another WORKDIR")
 
 
 def check_platform(system: object, architecture: object, machine: str) -> None:
-    """ContainerRefusedError for an image of another machine; `machine` as the engine names its own."""
+    """Raise ContainerRefusedError for an image of another platform.
+
+    `machine` is the engine's name of its architecture.
+    """
     ours = _ARCHITECTURES.get(machine, machine)
     if system != "linux" or architecture != ours:
         raise refused(f"it is for {system} on {architecture}", f"build it for linux on {ours}")
 
 
 def check_size(size: int, size_max: int) -> None:
-    """ContainerRefusedError for an image that takes more disk than its limit."""
+    """Raise ContainerRefusedError for an image beyond its size limit."""
     if size > size_max:
         raise refused(
             f"it has at least {size} bytes, the limit is {size_max}", "raise image_bytes, or build it smaller"

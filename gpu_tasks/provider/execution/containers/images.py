@@ -1,8 +1,11 @@
-"""Images brought to the engine: pulled by digest or loaded from a checked archive, looked at, or sent away again.
+"""Images in the engine: pulled by digest or loaded from a checked archive, inspected, and removed.
 
-Always: one goes when its room is wanted or nobody used it for long, unless a program is ready or runs with it; what was
-there before a task asked for it, or has got a name since, is the operator's and stays. What was brought stands in a
-book on the disk before it is brought; a damaged one is empty, and then nothing of what it held is ever removed.
+Invariants:
+
+* An image is removed if its space is needed or it was unused for long, unless a program is ready or runs with it.
+* An image that existed before a task needed it, or got a name since, belongs to the operator and stays.
+* A book on the disk names an image before it is fetched. A damaged book counts as empty, and the images in it are never
+  removed.
 """
 
 from __future__ import annotations
@@ -35,9 +38,9 @@ from wallet.private_file import replace as replace_file
 
 PULL_SECONDS = 1_800.0
 BROUGHT_AT_ONCE_MAX = 4
-"""Each may take as much of the disk as one image may."""
+"""Images fetched at once. Each may take as much disk as one image may."""
 FORGOTTEN_SECONDS = 3_600.0
-"""What was to be brought and is not there after so long never comes: engines end pulls that nobody waits for."""
+"""The time after which a missing image is given up. An engine ends a pull that has no reader."""
 DIGEST_DIGITS = 64
 BOOK_FILE = "images.json"
 BOOK_BYTES_MAX = 4 << 20
@@ -46,36 +49,36 @@ IMAGES_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class BroughtImage:
-    """An image that was brought for a task."""
+    """An image that was fetched for a task."""
 
     reference: str
-    """As an engine removes it: repository and digest, or the id of an archive."""
+    """The engine's name for it: repository and digest, or the id of an archive."""
     bytes: int
-    """As its engine counts them; 0 as long as it is being brought."""
+    """The engine's size; 0 while the image is being fetched."""
     used_at: float
-    """When a program was last made ready with it, begun or ended; seconds since the epoch."""
+    """The last time that a program with it was prepared, started or ended, in seconds since the epoch."""
 
 
 class ImageBook:
-    """The book of one engine; without a path it forgets everything."""
+    """The book of one engine. Without a path it is not stored."""
 
     def __init__(self, path: Path | None) -> None:
-        """Reads it; OSError for a folder that cannot be read."""
+        """Read the book. Raise OSError if the folder is unreadable."""
         self._path = path
         self.images: dict[str, BroughtImage] = {} if path is None else read_book(path)
 
     def note(self, image: BroughtImage) -> None:
-        """What there is of an image now. OSError."""
+        """Note the present state of an image. Raise OSError on failure."""
         self.images[image.reference] = image
         self._save()
 
     def forget(self, reference: str) -> None:
-        """It is gone, or somebody else's. OSError."""
+        """Delete an image that is gone or has another owner. Raise OSError on failure."""
         if self.images.pop(reference, None) is not None:
             self._save()
 
     def bytes_of(self, references: Collection[str]) -> int:
-        """Of some of them together; layers that they share count for each."""
+        """Return the total size of some images. A shared layer counts for each image."""
         return sum(image.bytes for name, image in self.images.items() if name in references)
 
     def _save(self) -> None:
@@ -84,7 +87,7 @@ class ImageBook:
 
 
 def read_book(path: Path) -> dict[str, BroughtImage]:
-    """What stands in a book; nothing in one that is damaged, or not there."""
+    """Return the images of a book; none if the book is damaged or missing."""
     with contextlib.suppress(FileNotFoundError, LookupError, ArithmeticError, ValueError, TypeError, RecursionError):
         with path.open("rb") as file:
             found = json.loads(file.read(BOOK_BYTES_MAX))
@@ -94,7 +97,7 @@ def read_book(path: Path) -> dict[str, BroughtImage]:
 
 
 def told(images: Collection[BroughtImage], bytes_max: int, age_seconds: int, now: float) -> str:
-    """How much there is of how much, for people."""
+    """Return a sentence about used and available space."""
     total = sum(image.bytes for image in images)
     unused = max((now - image.used_at for image in images), default=0.0)
     age = f"; unused ones go after {age_seconds / 86_400:.1f} days" if age_seconds else "; unused ones stay"
@@ -103,7 +106,7 @@ def told(images: Collection[BroughtImage], bytes_max: int, age_seconds: int, now
 
 
 class ImageKeeping:
-    """The images that one engine has for tasks."""
+    """The images of one engine that were fetched for tasks."""
 
     def __init__(self, door: DockerDoor, policy: ContainerPolicy, book: ImageBook) -> None:
         """Nothing is removed before `settle` or `tidy`."""
@@ -116,24 +119,24 @@ class ImageKeeping:
         self._coming: set[str] = set()
 
     def turn(self, reference: str) -> asyncio.Lock:
-        """Who brings, finds or removes an image waits for nobody but those who do so with the same."""
+        """Return the lock of one image. Fetching, searching and removing it exclude each other."""
         return self._turns.setdefault(reference[-DIGEST_DIGITS:], asyncio.Lock())
 
     def hold(self, reference: str, used_by: str) -> None:
-        """A container is ready with an image, or runs."""
+        """Mark an image as used by a prepared or running container."""
         self._used_by[used_by] = reference
         self._touch(reference)
 
     def release(self, used_by: str) -> None:
-        """It needs it no more."""
+        """End a container's use of its image."""
         reference = self._used_by.pop(used_by, None)
         if reference is not None:
             self._touch(reference)
 
     async def begin(self, reference: str, size: int) -> int:
-        """An image, of this size where it is known, is about to be brought: how large it may be.
+        """Note that an image will be fetched, and return its maximum size. `size` is its size if known.
 
-        ContainerError where there is no room, OSError.
+        Raise ContainerError if there is no space, or OSError.
         """
         taken = self._book.bytes_of(set(self._used_by.values()))
         if taken + size >= self._bytes_max:
@@ -145,13 +148,13 @@ class ImageKeeping:
         return self._bytes_max - taken
 
     def end(self, reference: str, found: Mapping[str, Any] | None) -> None:
-        """It is there, or nothing came of it so far. OSError."""
+        """Note the result of fetching an image. Raise OSError on failure."""
         self._coming.discard(reference)
         if found is not None:
             self._book.note(BroughtImage(reference, _size_of(found), time.time()))
 
     async def tidy(self, room: int = 0) -> None:
-        """Remove what nobody used for long, and the longest unused as far as their room, or more, is wanted."""
+        """Remove images unused for long, and then the longest unused until `room` more bytes fit."""
         await self._look_at_late_ones()
         now, held = time.time(), set(self._used_by.values())
         total = self._book.bytes_of(self._book.images)
@@ -159,17 +162,19 @@ class ImageKeeping:
         for image in sorted(unused, key=lambda image: image.used_at):
             is_old = self._age_seconds and now - image.used_at > self._age_seconds
             turn = self.turn(image.reference)
+            # A locked image is in use at this moment.
             if turn.locked() or not (is_old or total + room > self._bytes_max):
                 continue
             async with turn:
+                # A container may have taken the image while this waited for the lock.
                 if image.reference not in self._used_by.values():
                     await self.send_away(image.reference)
             total -= image.bytes
 
     async def settle(self) -> None:
-        """At the start: what an operator has removed since is forgotten.
+        """Forget images that the operator removed before this start.
 
-        What an earlier daemon was bringing when it was killed may yet come: that is looked at as `tidy` does.
+        An image that a killed daemon was fetching may still arrive. `tidy` handles it.
         """
         for image in list(self._book.images.values()):
             if image.bytes and await self.inspected(image.reference) is None:
@@ -177,26 +182,26 @@ class ImageKeeping:
         await self.tidy()
 
     async def send_away(self, reference: str) -> None:
-        """Remove what was brought, unless somebody has named it since; what a container has is tried later."""
+        """Remove a fetched image unless it got a name. An image in use is tried again later."""
         try:
             found = await self.inspected(reference)
             if found is not None and not is_named(found, reference):
                 await self._door.call("remove an image", lambda client: client.remove_image(reference))
         except GoneError:
             pass
-        except ContainerError:  # a container of another daemon has it, or one that is being removed
+        except ContainerError:  # another daemon's container uses it, or one that is being removed
             self._touch(reference)
             return
         self._forget(reference)
 
     async def inspected(self, reference: str) -> dict[str, Any] | None:
-        """What the engine says of an image; None if it has none. ContainerError."""
+        """Return the engine's data about an image, or None if it has none. Raise ContainerError on failure."""
         with contextlib.suppress(GoneError):
             return await self._door.call("look for an image", lambda client: client.inspect_image(reference))
         return None
 
     async def _look_at_late_ones(self) -> None:
-        """What came after nobody waited for it any more counts too."""
+        """Count images that arrived after their fetch was given up."""
         for image in list(self._book.images.values()):
             if image.bytes or image.reference in self._coming:
                 continue
@@ -209,16 +214,16 @@ class ImageKeeping:
     def _touch(self, reference: str) -> None:
         image = self._book.images.get(reference)
         if image is not None:
-            with contextlib.suppress(OSError):  # it is known as long as this daemon runs
+            with contextlib.suppress(OSError):  # the memory still has it until this daemon ends
                 self._book.note(replace(image, used_at=time.time()))
 
     def _forget(self, reference: str) -> None:
-        with contextlib.suppress(OSError):  # the next daemon finds it gone
+        with contextlib.suppress(OSError):  # the next daemon finds that the image is gone
             self._book.forget(reference)
 
 
 def is_named(found: Mapping[str, Any], reference: str) -> bool:
-    """Whether an image that was brought as `reference` has another name by now, and so is somebody's."""
+    """Return True if an image fetched as `reference` has another name, and so another owner."""
     return bool(found.get("RepoTags")) or any(name != reference for name in found.get("RepoDigests") or [])
 
 
@@ -227,10 +232,10 @@ def _size_of(found: Mapping[str, Any]) -> int:
 
 
 class Images:
-    """The images of one engine, as the policy lets strangers use them."""
+    """The images of one engine, used within the policy."""
 
     def __init__(self, door: DockerDoor, policy: ContainerPolicy, machine: str, book: ImageBook | None = None) -> None:
-        """`machine` is the engine's architecture, as it names it; what is brought for tasks stands in the book."""
+        """`machine` is the engine's name of its architecture. `book` lists the images fetched for tasks."""
         self._door = door
         self._policy = policy
         self._machine = machine
@@ -240,12 +245,12 @@ class Images:
     async def ready(
         self, image: ImageByDigest | ImageArchive, size_max: int, *, has_command: bool = True, used_by: str = ""
     ) -> str:
-        """The id of an image that may be run, and starts; ContainerRefusedError, ContainerError, OSError.
+        """Return the id of an image that may run and can start, fetching it if necessary.
 
-        It stays as long as the container that uses it is not let go of.
+        Raise ContainerRefusedError, ContainerError or OSError. The image stays until its container is released.
         """
         check_allowed(image, self._policy)
-        # Two at once would bring one image twice; another image does not wait.
+        # The lock prevents two fetches of one image. Other images do not wait.
         async with self.keeping.turn(image.sha256):
             found = await self._find(image)
             if found is None:
@@ -259,7 +264,7 @@ class Images:
         return image_id
 
     async def _brought(self, image: ImageByDigest | ImageArchive, size_max: int, has_command: bool) -> str:
-        """Bring it, within what is left of the room: written down before."""
+        """Fetch an image within the remaining space. The book names it first."""
         reference, found = reference_of(image), None
         most = min(size_max, await self.keeping.begin(reference, _size_known(image)))
         try:
@@ -273,7 +278,7 @@ class Images:
             raise
 
     async def has(self, image: ImageByDigest | ImageArchive) -> bool:
-        """Whether it need not be brought; ContainerError."""
+        """Return True if the image need not be fetched. Raise ContainerError on failure."""
         return await self._find(image) is not None
 
     async def _find(self, image: ImageByDigest | ImageArchive) -> dict[str, Any] | None:
@@ -300,7 +305,13 @@ class Images:
             load(client, checked)
 
     def _checked(
-        self, image: ImageByDigest | ImageArchive, found: Mapping[str, Any], size_max: int, has_command: bool
+        self,
+        image: ImageByDigest | ImageArchive,
+        found: Mapping[str, Any],
+        size_max: int,
+        has_command: bool,
+        # Checked after the fetch too: a registry's image was never seen before, and an archive's check covers only our
+        # copy.
     ) -> str:
         check_platform(found.get("Os"), found.get("Architecture"), self._machine)
         check_config(found.get("Config") or {})
@@ -312,12 +323,12 @@ class Images:
 
 
 def reference_of(image: ImageByDigest | ImageArchive) -> str:
-    """As an engine knows it."""
+    """Return the engine's name of an image."""
     return image.reference if isinstance(image, ImageByDigest) else f"sha256:{image.sha256}"
 
 
 def _size_known(image: ImageByDigest | ImageArchive) -> int:
-    """What an image will take, where that is known before it is there."""
+    """Return the size of an image if it is known in advance, else 0."""
     if isinstance(image, ImageByDigest):
         return 0
     try:
@@ -327,14 +338,14 @@ def _size_known(image: ImageByDigest | ImageArchive) -> int:
 
 
 def load(client: docker.APIClient, archive: CheckedArchive) -> None:
-    """Give the engine a checked archive; ContainerError where it says no."""
+    """Load a checked archive into the engine. Raise ContainerError if the engine refuses."""
     for message in client.load_image(archive.pieces()):
         if "error" in message:
             raise ContainerError("load an image", str(message["error"])[:300], "save it again")
 
 
 def _pull(client: docker.APIClient, reference: str, size_max: int) -> None:
-    """Stop as soon as more is announced than the limit: the engine ends a pull that nobody reads."""
+    """Pull an image, and stop if the announced size exceeds the limit. The engine ends a pull without a reader."""
     announced: dict[str, int] = {}
     messages = client.pull(reference, stream=True, decode=True, auth_config={})
     try:
@@ -344,7 +355,7 @@ def _pull(client: docker.APIClient, reference: str, size_max: int) -> None:
 
 
 def check_progress(messages: Iterable[Mapping[str, Any]], announced: dict[str, int], size_max: int) -> None:
-    """Read what an engine says of a pull; ContainerError, ContainerRefusedError for one that is too large."""
+    """Read the engine's messages about a pull. Raise ContainerError, or ContainerRefusedError if it is too large."""
     for message in messages:
         if "error" in message:
             raise ContainerError("pull an image", str(message["error"])[:300], "name repository and digest")

@@ -1,4 +1,4 @@
-"""What is done in a container that runs: programs beside the first, files in and out of its own folders."""
+"""Operations inside a running container: further programs, and files in and out of its own folders."""
 
 from __future__ import annotations
 
@@ -28,35 +28,38 @@ KILLED_EXIT, UNKNOWN_EXIT = 137, 255
 
 @dataclass(frozen=True, slots=True)
 class ProgramSaid:
-    """How a program in a container ended, and what it said."""
+    """The end and the output of a program in a container."""
 
     exit_code: int
     out: bytes
     err: bytes
     is_cut: bool
-    """It said more than was kept."""
+    """Whether output was dropped because of the size limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """A program on a terminal: its stream, and how to tell it the size of the window."""
+    """A program with a stream, and the engine's id for it."""
 
     stream: EngineStream
     exec_id: str
 
 
 class Inside:
-    """Programs and files of running containers of one engine."""
+    """Programs and files of one engine's running containers."""
 
     def __init__(self, door: DockerDoor, parts: ContainerParts) -> None:
-        """`parts` lays files in."""
+        """`parts` copies files in."""
         self._door = door
         self._parts = parts
 
     async def run(
         self, container: RunningContainer, command: Sequence[str], seconds: float, bytes_max: int
     ) -> ProgramSaid:
-        """Run a program to its end; ContainerError after so many seconds (it lives on until the container ends)."""
+        """Run a program to its end.
+
+        After `seconds`, raise ContainerError and leave it running until the container ends.
+        """
         made = await self._door.call(
             "run a program", lambda client: client.exec_create(container.name, list(command), stdin=False, tty=False)
         )
@@ -77,7 +80,7 @@ class Inside:
         return ProgramSaid(-1 if code is None else int(code), said[1], said[2], is_cut)
 
     async def open_program(self, container: RunningContainer, command: Sequence[str], *, is_terminal: bool) -> Shell:
-        """A program with its input, on a terminal or with two outputs; who opened it calls `end_program`."""
+        """Start a program with an input, on a terminal or with two outputs. The caller must call `end_program`."""
         made = await self._door.call(
             "run a program",
             lambda client: client.exec_create(container.name, list(command), stdin=True, tty=is_terminal),
@@ -86,19 +89,20 @@ class Inside:
         return Shell(await open_stream(self._door.socket_path, f"/exec/{exec_id}/start", body), exec_id)
 
     async def end_program(self, shell: Shell) -> int:
-        """Hang up, end the program if it still runs, and say its exit code; 255 where nobody knows it."""
+        """Close the stream, kill the program if it runs, and return its exit code; 255 if unknown."""
         shell.stream.close()
         found = await self._door.call("look at a program", lambda client: client.exec_inspect(shell.exec_id))
         process = int(found.get("Pid") or 0)
+        # The engine's API cannot end such a program, so the signal goes to its process on this machine.
         if found.get("Running") and process > 1:
-            with contextlib.suppress(OSError):  # of a daemon that may not, it lives on until its container ends
+            with contextlib.suppress(OSError):  # without permission, it lives until its container ends
                 os.kill(process, signal.SIGKILL)
             return KILLED_EXIT
         code = found.get("ExitCode")
         return UNKNOWN_EXIT if code is None else int(code)
 
     async def process_of(self, container: RunningContainer) -> int:
-        """The number of the container's first process on this machine; ContainerError once it has ended."""
+        """Return the machine's process id of the container's first process. Raise ContainerError if it has ended."""
         found = await self._door.call("look at a container", lambda client: client.inspect_container(container.name))
         process = int((found.get("State") or {}).get("Pid") or 0)
         if process <= 1:
@@ -106,11 +110,11 @@ class Inside:
         return process
 
     async def resize(self, shell: Shell, rows: int, columns: int) -> None:
-        """Tell a terminal its size."""
+        """Set the size of a terminal."""
         await self._door.call("resize", lambda client: client.exec_resize(shell.exec_id, height=rows, width=columns))
 
     async def copy_in(self, container: RunningContainer, folder: str, files: Mapping[str, bytes | Path]) -> None:
-        """Put files and folders into /workspace or /out; no more than the folder's limit."""
+        """Copy files and folders into /workspace or /out, within the folder's limit."""
         limits = container.spec.limits
         most = {"out": limits.output_bytes, "workspace": limits.workspace_bytes}
         if folder not in most:
@@ -121,11 +125,14 @@ class Inside:
     async def copy_out(
         self, container: RunningContainer, path: str, limits: OutputLimits, sink: BinaryIO
     ) -> OutputArchive:
-        """The archive of a folder or file in /out or /workspace, under its own last name, running or ended."""
+        """Write the archive of a folder or file in /out or /workspace, under its own last name.
+
+        The container may run or have ended.
+        """
         return await self._archive(container, path, limits, sink, is_named=True)
 
     async def outputs(self, container: RunningContainer, limits: OutputLimits, sink: BinaryIO) -> OutputArchive:
-        """The archive of what lies in /out."""
+        """Write the archive of the content of /out."""
         return await self._archive(container, "out", limits, sink, is_named=False)
 
     async def _archive(
@@ -145,7 +152,7 @@ class Inside:
 def _closing(
     pieces: Iterator[bytes], folder: str, limits: OutputLimits, sink: BinaryIO, *, is_named: bool
 ) -> OutputArchive:
-    """Whatever happens, the engine is not left with a stream that nobody reads."""
+    """Write the outputs, and always close the engine's stream."""
     try:
         return write_outputs(pieces, folder, limits, sink, is_named=is_named)
     finally:

@@ -1,6 +1,7 @@
-"""The names of what a daemon makes in an engine. Always: what carries both our label and our name is ours.
+"""Names of the things that a daemon makes in an engine.
 
-Labels alone do not say it: a container inherits those of its image, and an image is a stranger's.
+Invariant: only a thing with both our label and our name is ours. Labels alone do not suffice: a container inherits its
+image's labels, and the image is a stranger's.
 """
 
 from __future__ import annotations
@@ -22,35 +23,38 @@ _OWNER_FORM = re.compile(r"[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A provider's daemon, as the engine knows it."""
+    """A provider's daemon, as named in the engine."""
 
     name: str
     """12 hexadecimal digits."""
 
     @property
     def prefix(self) -> str:
-        """What the names of its things begin with."""
+        """The prefix of the names of its things."""
         return f"ogpu-{self.name}-"
 
     def name_of(self, container_id: str, part: str) -> str:
-        """The name of a thing that belongs to a container."""
+        """Return the name of a container's thing."""
         return f"{self.prefix}{container_id}-{part}"
 
     def labels(self, container_id: str) -> dict[str, str]:
-        """The labels of a thing that belongs to a container."""
+        """Return the labels of a container's thing."""
         return {OWNER_LABEL: self.name, CONTAINER_LABEL: container_id}
 
     def filters(self) -> dict[str, list[str]]:
-        """What an engine is asked for."""
+        """Return the engine's filter for this owner's things."""
         return {"label": [f"{OWNER_LABEL}={self.name}"]}
 
     def bridge(self, container_id: str) -> str:
-        """The name of a container's bridge, as long as the kernel lets an interface be called (15 bytes)."""
+        """Return the name of a container's bridge, within the kernel's 15 bytes for an interface."""
         return f"og{blake2s(f'{self.name}/{container_id}'.encode(), digest_size=6).hexdigest()}"
 
 
 def owner_of(folder: Path) -> Owner:
-    """The owner that a daemon's folder belongs to: drawn once, and kept. OSError; ValueError for a damaged file."""
+    """Return the owner of a daemon's folder. It is drawn once and stored.
+
+    Raise OSError, or ValueError for a damaged file.
+    """
     path = folder / "container-owner"
     if not path.exists():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

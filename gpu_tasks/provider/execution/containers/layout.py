@@ -1,6 +1,6 @@
-"""What is laid into a container's volumes before it starts, as one tar stream: folders, inputs, secrets.
+"""The initial content of a container's volumes, as one tar stream: folders, inputs, secrets.
 
-Always: files are read once and piece by piece, no link is followed, and no more is sent than was counted.
+Invariant: files are read once and in pieces, no link is followed, and no more is sent than was counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READABLE, _OWN_FOLDER, _SECRET, _WALKABLE = 0o444, 0o700, 0o400, 0o555
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file, or a folder where `content` is None."""
+    """A file, or a folder if `content` is None."""
 
     name: str
     content: bytes | Path | None
@@ -36,7 +36,10 @@ _refused = partial(ContainerRefusedError, "lay in inputs")
 
 
 def input_files(inputs: Mapping[str, bytes | Path], bytes_max: int) -> list[InputFile]:
-    """All files below the inputs, in order; ContainerRefusedError for links, too many, too much; OSError."""
+    """Return all files below the inputs, in order.
+
+    Raise ContainerRefusedError for links, too many files or too many bytes, or OSError.
+    """
     found: list[InputFile] = []
     for name, content in sorted(inputs.items()):
         if isinstance(content, bytes):
@@ -51,7 +54,7 @@ def input_files(inputs: Mapping[str, bytes | Path], bytes_max: int) -> list[Inpu
 
 
 def laid_in(folders: tuple[str, ...], inputs: list[InputFile], secrets: Mapping[str, bytes]) -> Iterator[bytes]:
-    """The tar stream that gives a container's volumes their owners and contents."""
+    """Yield the tar stream that gives a container's volumes their owners and contents."""
     for folder in folders:
         is_own = folder in {"out", "workspace", "secrets"}
         yield _header(folder, 0, _OWN_FOLDER if is_own else _WALKABLE, tarfile.DIRTYPE, USER_ID if is_own else 0)
@@ -63,7 +66,7 @@ def laid_in(folders: tuple[str, ...], inputs: list[InputFile], secrets: Mapping[
 
 
 def copied_in(folder: str, files: list[InputFile]) -> Iterator[bytes]:
-    """The tar stream of files that go into a folder which the program owns."""
+    """Yield the tar stream of files for a folder that the program owns."""
     for file in files:
         mode = 0o644 if file.content is not None else 0o755
         yield from _file(f"{folder}/{file.name}", file, mode, USER_ID)
@@ -92,6 +95,7 @@ def _file(name: str, file: InputFile, mode: int, owner: int) -> Iterator[bytes]:
     if isinstance(file.content, bytes):
         yield file.content
     else:
+        # O_NOFOLLOW: the file may have become a link since it was counted.
         descriptor = os.open(file.content, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as source:
             yield from _counted(source, file)
@@ -101,6 +105,7 @@ def _file(name: str, file: InputFile, mode: int, owner: int) -> Iterator[bytes]:
 def _counted(source: BinaryIO, file: InputFile) -> Iterator[bytes]:
     left = file.size
     while left:
+        # The tar header promises this size, so a shorter file would shift every later entry.
         piece = source.read(min(left, CHUNK_BYTES))
         if not piece:
             raise _refused(f"{file.name} became shorter while it was read", "leave it alone")

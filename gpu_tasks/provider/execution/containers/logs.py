@@ -1,8 +1,10 @@
-"""What a program says, as lines: the last ones are kept, followers read at their own pace, a flood slows the program.
+"""A program's output as lines, of which the last are kept. A flood of output slows the program.
 
-Nothing of it goes through the engine's log files. One coroutine reads the attached streams, no faster than the rates
-here; while it waits, the engine's pipe fills (a megabyte), and then the program waits. So a flood costs memory for
-`log_bytes`, no disk, and a bounded part of a core.
+Every reader follows the log at its own pace.
+
+The engine's log files are not used. One coroutine reads the attached streams within the rates below. While it waits,
+the engine's pipe (a megabyte) fills, and then the program blocks. So a flood costs `log_bytes` of memory, no disk, and
+a bounded part of a core.
 """
 
 from __future__ import annotations
@@ -19,31 +21,31 @@ from pathlib import Path
 from wallet.private_file import own_opener
 
 LINE_BYTES_MAX = 4_096
-"""A longer line is cut into several."""
+"""A longer line is split."""
 LINE_COST_BYTES = 128
-"""What a kept line takes beside its text: empty lines fill a log too."""
+"""The memory of a kept line beside its text. Empty lines fill a log too."""
 BYTES_PER_SECOND = 1 << 20
 LINES_PER_SECOND = 4_000
 BURST_SECONDS = 1.0
 STREAMS = {1: "out", 2: "err"}
 LOGS_MAX = 100
-"""Files that are kept; older ones go."""
+"""Kept log files. Older ones are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerLine:
-    """One line, without its end."""
+    """One line without its line end."""
 
     number: int
-    """From 0; a gap is what was left out."""
+    """The number from 0. A gap means dropped lines."""
     stream: str
     """"out" or "err"."""
     seconds: float
-    """Since the container started."""
+    """Seconds since the container's start."""
     text: str
 
     def __str__(self) -> str:
-        """For a file: letters that a terminal acts on are written out."""
+        """Format the line for a file, with terminal control characters escaped."""
         shown = "".join(
             letter if letter.isprintable() or letter == "\t" else repr(letter)[1:-1] for letter in self.text
         )
@@ -51,10 +53,10 @@ class ContainerLine:
 
 
 class ContainerLog:
-    """The lines of one container. `feed` and `close` belong to the event loop."""
+    """The lines of one container. Call `feed` and `close` in the event loop."""
 
     def __init__(self, bytes_max: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`bytes_max` of kept text, costs included. `began_ms`: milliseconds since 1970."""
+        """`bytes_max` limits the kept text, costs included. `began_ms` is in milliseconds since 1970."""
         self._bytes_max = bytes_max
         self._clock = clock
         self._began = clock()
@@ -69,16 +71,16 @@ class ContainerLog:
 
     @property
     def lines(self) -> tuple[ContainerLine, ...]:
-        """What is kept."""
+        """The kept lines."""
         return tuple(self._kept)
 
     @property
     def lines_seen(self) -> int:
-        """Of which `lines` are the last."""
+        """The number of all lines, of which `lines` are the last."""
         return self._next
 
     def feed(self, stream: str, data: bytes) -> None:
-        """More of a stream."""
+        """Add output of a stream."""
         self.bytes_seen += len(data)
         *ended, rest = (self._open_lines[stream] + data).split(b"\n")
         for line in ended:
@@ -91,7 +93,7 @@ class ContainerLog:
         self._tell()
 
     def close(self) -> None:
-        """The program says no more."""
+        """End the log: the program has ended."""
         for stream, rest in self._open_lines.items():
             if rest:
                 self._add(stream, rest)
@@ -100,12 +102,12 @@ class ContainerLog:
         self._tell()
 
     def since(self, number: int) -> list[ContainerLine]:
-        """What is kept from a number on."""
+        """Return the kept lines from a number on."""
         first = self._kept[0].number if self._kept else self._next
         return list(islice(self._kept, max(0, number - first), None))
 
     async def follow(self, since: int = 0) -> AsyncIterator[ContainerLine]:
-        """Lines from a number on, as they come, until the program says no more; what is no longer kept is a gap."""
+        """Yield lines from a number on as they arrive, until the log ends. Dropped lines leave a gap."""
         while True:
             news = self._news
             for line in self.since(since):
@@ -130,15 +132,15 @@ class ContainerLog:
 
 
 class Pace:
-    """How long the reader must wait, so that no more comes than the rates allow."""
+    """The delays that keep a reader within the rates."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """A burst is free."""
+        """A first burst has no delay."""
         self._clock = clock
         self._due = clock()
 
     def delay_after(self, data: bytes) -> float:
-        """Seconds to wait after this was read."""
+        """Return the seconds to wait after reading `data`."""
         now = self._clock()
         cost = max(len(data) / BYTES_PER_SECOND, data.count(b"\n") / LINES_PER_SECOND)
         self._due = max(self._due, now - BURST_SECONDS) + cost
@@ -146,7 +148,7 @@ class Pace:
 
 
 def keep_log(folder: Path, container_id: str, lines: Sequence[ContainerLine]) -> Path:
-    """Write a container's last lines for the provider to read; OSError. Letters of terminals are written out."""
+    """Write a container's last lines for the operator, with control characters escaped. Raise OSError on failure."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{container_id}.log"
     with open(path, "w", encoding="utf-8", opener=own_opener) as file:
@@ -158,7 +160,7 @@ def keep_log(folder: Path, container_id: str, lines: Sequence[ContainerLine]) ->
 
 
 async def pump(frames: AsyncIterator[tuple[int, bytes]], log: ContainerLog, hurry: asyncio.Event) -> None:
-    """Frames of the attached streams to the log until they end; at the pace, until there is a hurry."""
+    """Copy frames of the attached streams to the log until they end, at the permitted pace or in a hurry."""
     pace = Pace()
     try:
         async for stream, data in frames:
@@ -168,13 +170,14 @@ async def pump(frames: AsyncIterator[tuple[int, bytes]], log: ContainerLog, hurr
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(hurry.wait(), delay)
             else:
+                # A turn for the event loop, since a fast stream would otherwise never yield.
                 await asyncio.sleep(0)
     finally:
         log.close()
 
 
 def _pieces(line: bytes) -> list[bytes]:
-    """At least one piece, each short enough."""
+    """Split a line into at least one piece, each short enough."""
     return [line[start : start + LINE_BYTES_MAX] for start in range(0, max(1, len(line)), LINE_BYTES_MAX)]
 
 

@@ -1,8 +1,13 @@
-"""The way out: a bridge for one container, and the rules of the kernel that close everything but public addresses.
+"""Outbound network access: a bridge for one container, and kernel rules that close everything except public addresses.
 
-Always: the rules stand before the container starts, and go after it is gone. What is closed: this machine itself, at
-any of its addresses; private, shared, link-local (a cloud's metadata) and reserved ranges, other containers among them;
-IPv6 altogether. Answers to what the machine itself asked of the container pass.
+Invariant: the rules exist before the container starts and until after its removal. These destinations are closed:
+
+* this machine at any of its addresses
+* private, shared, link-local (a cloud's metadata) and reserved ranges, including other containers
+* all of IPv6
+
+Replies to the machine's own requests pass.
+
 Ranges: IANA's special-purpose registry (RFC 6890).
 """
 
@@ -30,10 +35,10 @@ CLOSED_RANGES = (
     "240.0.0.0/4",
 )
 DOCKER_CHAIN = "DOCKER-USER"
-"""Docker's own chain for rules of others: it is asked before Docker's."""
+"""Docker's chain for rules of others. The kernel evaluates it before Docker's own."""
 _WAIT = ("-w", "10")
 CONNECTIONS_MAX = 512
-"""At once, of one container: the kernel's table of connections is the machine's."""
+"""Connections of one container at once. The kernel's connection table is shared by the whole machine."""
 _TOO_MANY = (
     "-m",
     "conntrack",
@@ -59,7 +64,7 @@ class Networks:
         self._turn = asyncio.Lock()
 
     async def make(self, container_id: str) -> str:
-        """The name of a network that reaches public addresses alone; ContainerError where none can be made."""
+        """Make a network that reaches public addresses only, and return its name. Raise ContainerError on failure."""
         if why := await why_not_outbound():
             raise ContainerError("open the network to a container", why, "offer containers without a network")
         name, bridge = self._owner.name_of(container_id, "network"), self._owner.bridge(container_id)
@@ -85,12 +90,12 @@ class Networks:
         return name
 
     async def remove(self, container_id: str) -> None:
-        """Remove a container's network and rules, as much of them as there is; ContainerError if something stays."""
+        """Remove the existing network and rules of a container. Raise ContainerError if something remains."""
         await self._door.remove_network(self._owner.name_of(container_id, "network"))
         await self._remove_rules(self._comment(container_id))
 
     async def remove_rules(self) -> int:
-        """Remove the rules of every container of this owner: how many there were."""
+        """Remove the rules of all containers of this owner, and return their number."""
         return await self._remove_rules(self._owner.prefix)
 
     def _comment(self, container_id: str) -> str:
@@ -111,7 +116,7 @@ class Networks:
 
 
 async def why_not_outbound() -> str:
-    """Why no container can be let out on this machine; empty if one can."""
+    """Return the reason that outbound access is impossible on this machine; empty if it is possible."""
     if not is_root():
         return "the daemon is not root and cannot set the kernel's rules"
     if not is_there("iptables"):
@@ -124,7 +129,7 @@ async def why_not_outbound() -> str:
 
 
 async def _why_rules_are_not_asked() -> str:
-    """Rules in the engine's chain count only where the kernel asks that chain before all others."""
+    """Return the reason that the kernel does not evaluate the engine's chain first; empty if it does."""
     first = [line for line in (await run_program("iptables", *_WAIT, "-S", "FORWARD")).splitlines() if "-A" in line][:1]
     if first != [f"-A FORWARD -j {DOCKER_CHAIN}"]:
         return f"{DOCKER_CHAIN} is not the first thing that the kernel asks about forwarded packets"
@@ -132,7 +137,7 @@ async def _why_rules_are_not_asked() -> str:
 
 
 async def _check_engines_rules(bridge: str) -> None:
-    """ContainerError unless this engine has made rules for the bridge: another one may have left its chains."""
+    """Raise ContainerError unless this engine made rules for the bridge. The chains may be another engine's remains."""
     why = await _why_rules_are_not_asked()
     hidden = await run_program("iptables", *_WAIT, "-t", "nat", "-S", "POSTROUTING")
     if not why and not any(f"! -o {bridge} " in line and "MASQUERADE" in line for line in hidden.splitlines()):
@@ -142,14 +147,14 @@ async def _check_engines_rules(bridge: str) -> None:
 
 
 def _rules(bridge: str, comment: str) -> list[tuple[str, tuple[str, ...]]]:
-    """In the order of insertion: what is inserted last is asked first."""
+    """Return the rules in the order of insertion. The kernel evaluates the last inserted first."""
     said = ("-m", "comment", "--comment", comment)
     inward = ("-i", bridge)
     rules: list[tuple[str, tuple[str, ...]]] = [
         ("iptables", (DOCKER_CHAIN, *inward, "-d", closed, *said, "-j", "DROP")) for closed in CLOSED_RANGES
     ]
     rules.append(("iptables", (DOCKER_CHAIN, *inward, *_TOO_MANY, *said, "-j", "DROP")))
-    # Nobody comes in from outside either: what is forwarded to the bridge must answer something.
+    # No connection enters from outside: a packet forwarded to the bridge must be a reply.
     rules.append(("iptables", (DOCKER_CHAIN, "-o", bridge, *said, "-j", "DROP")))
     rules.append(("iptables", (DOCKER_CHAIN, "-o", bridge, *_ANSWERS, *said, "-j", "RETURN")))
     rules.append(("iptables", ("INPUT", *inward, *said, "-j", "DROP")))

@@ -1,8 +1,13 @@
-"""What a container leaves in a folder, as one archive with one hash: the same files give the same bytes.
+"""A container's output folder as one canonical archive with one hash: the same files give the same bytes.
 
-Canonical: a tar (pax) in the order of a walk (names of a folder as bytes, rising), owner and times 0, modes 644 and
-755 only. Always: plain files and folders, no name that leads elsewhere or that a terminal takes for a command, and
-nothing is read beyond the limits: an engine unrolls a sparse file, so sizes are looked at before contents.
+The canonical form is a tar (pax) in the order of a walk, with the names of a folder sorted as bytes, owner and times 0,
+and only the modes 644 and 755.
+
+Invariants:
+
+* It contains plain files and folders only.
+* No name leads elsewhere or contains terminal control characters.
+* Nothing is read beyond the limits. Sizes are checked before contents, because an engine expands sparse files.
 """
 
 from __future__ import annotations
@@ -18,30 +23,30 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedErr
 from gpu_tasks.provider.execution.containers.tar_entries import BLOCK, EntryKind, PieceReader, TarEntry, TarStream
 
 NAME_BYTES_MAX = 255
-"""Of a whole path."""
+"""The limit for a whole path."""
 DEPTH_MAX = 16
 _FOLDER_MODE, _FILE_MODE, _PROGRAM_MODE = 0o755, 0o644, 0o755
 
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """How much may be taken out."""
+    """The limits of an archive."""
 
     files: int
-    """Folders count."""
+    """Files and folders."""
     file_bytes: int
-    """Of all contents together."""
+    """The content of all files together."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputArchive:
-    """What was written."""
+    """The written archive."""
 
     blake2_256: bytes
-    """Of the archive."""
+    """The hash of the archive."""
     size: int
     files: int
-    """Folders are not counted."""
+    """Files without folders."""
 
 
 _refused = partial(ContainerRefusedError, "take the outputs")
@@ -50,10 +55,10 @@ _refused = partial(ContainerRefusedError, "take the outputs")
 def write_outputs(
     pieces: Iterator[bytes], folder: str, limits: OutputLimits, sink: BinaryIO, *, is_named: bool = False
 ) -> OutputArchive:
-    """Make the archive of a folder that an engine sends as tar; ContainerRefusedError, OSError of the sink.
+    """Write the archive of a folder that the engine sends as tar.
 
-    `folder` is the name that the engine's entries begin with; the archive's names begin below it, or with it if
-    `is_named`.
+    Raise ContainerRefusedError, or OSError of the sink. `folder` is the first part of the engine's entry names. The
+    archive's names begin below it, or with it if `is_named`.
     """
     writer = _Writer(sink)
     stream, last = TarStream(PieceReader(pieces)), None
@@ -63,6 +68,7 @@ def write_outputs(
         if path is None:
             continue
         place = tuple(part.encode() for part in path.split("/"))
+        # The order is part of the canonical form, and it also excludes repeated names.
         if last is not None and place <= last:
             raise _refused(f"the engine sends {path!r} out of turn", "report this")
         last = place
@@ -103,7 +109,10 @@ class _Writer:
 
 
 def _path(entry: TarEntry, folder: str, *, is_named: bool) -> str | None:
-    """The entry's name below the folder; its own, where it is a file alone; None for the folder, unless `is_named`."""
+    """Return the entry's name below the folder, or None for the folder itself unless `is_named`.
+
+    A single file keeps its own name.
+    """
     name = entry.name.removesuffix("/") if entry.kind is EntryKind.FOLDER else entry.name
     shown = repr(name[:80])
     if entry.kind not in {EntryKind.FILE, EntryKind.FOLDER}:

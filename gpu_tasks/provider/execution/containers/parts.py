@@ -1,6 +1,7 @@
-"""The parts of one container in the engine, made in their order and removed in the other.
+"""The parts of one container in the engine, made in order and removed in reverse.
 
-Volumes, the holder that keeps them there, what is laid into them, the network, and the container itself, not started.
+These are the volumes, the holder that keeps them, their content, the network, and the container itself, which is not
+started here.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from gpu_tasks.provider.execution.containers.spec import KIB, ContainerPolicy, C
 from gpu_tasks.provider.execution.containers.workspaces import INPUT_SLACK_BYTES, Workspaces
 
 SECRET_BLOCK_BYTES = 8 * KIB
-"""What a secret's file takes at least."""
+"""The least space of a secret's file."""
 TASK, HOLDER = "task", "holder"
 
 
 class ContainerParts:
-    """Makes and removes what belongs to a container's id."""
+    """Makes and removes the things of a container's id."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class ContainerParts:
         policy: ContainerPolicy,
         holder_image: str,
     ) -> None:
-        """`holder_image` is an id."""
+        """`holder_image` is an image id."""
         self._door = door
         self._owner = owner
         self._workspaces = workspaces
@@ -45,15 +46,18 @@ class ContainerParts:
         self._holder_image = holder_image
 
     def task_name(self, container_id: str) -> str:
-        """The stranger's container."""
+        """Return the name of the customer's container."""
         return self._owner.name_of(container_id, TASK)
 
     def holder_name(self, container_id: str) -> str:
-        """The holder of its volumes."""
+        """Return the name of the holder."""
         return self._owner.name_of(container_id, HOLDER)
 
     async def make(self, spec: ContainerSpec, image_id: str) -> None:
-        """Everything but the start; ContainerError, ContainerRefusedError, and the caller removes what there is."""
+        """Make all parts without starting the container. On an error the caller removes the existing parts.
+
+        Raise ContainerError or ContainerRefusedError.
+        """
         files = await asyncio.to_thread(input_files, spec.inputs, spec.limits.input_bytes)
         volumes = await self._make_volumes(spec, sum(-(-file.size // (4 * KIB)) * 4 * KIB for file in files))
         labels = self._owner.labels(spec.container_id)
@@ -68,12 +72,12 @@ class ContainerParts:
         await self._create(self.task_name(spec.container_id), task)
 
     async def lay(self, container_id: str, pieces: Iterator[bytes]) -> None:
-        """Unpack a tar stream over the volumes."""
+        """Unpack a tar stream into the volumes."""
         holder = self.holder_name(container_id)
         await self._door.call("lay in files", lambda client: client.put_archive(holder, "/", pieces))
 
     async def remove(self, container_id: str) -> None:
-        """Remove all of it, as much as there is; ContainerError with everything that stayed."""
+        """Remove all existing parts. Raise ContainerError that names everything that remains."""
         failures: list[str] = []
         for name in (self.task_name(container_id), self.holder_name(container_id)):
             with _noted(failures):
@@ -90,6 +94,7 @@ class ContainerParts:
         limits, made = spec.limits, {}
         sizes = {"out": limits.output_bytes, "workspace": limits.workspace_bytes}
         if spec.inputs:
+            # Room for the file system's own structures beside the files.
             sizes["in"] = input_bytes + input_bytes // 16 + INPUT_SLACK_BYTES
         for folder, size in sizes.items():
             made[folder] = await self._workspaces.make(spec.container_id, folder, size)

@@ -1,4 +1,4 @@
-"""Programs of this machine that the engine's keeper calls: iptables, losetup, mkfs. No shell, a limit of time."""
+"""Calls of this machine's programs such as iptables, losetup and mkfs, without a shell and with a time limit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def is_there(name: str) -> bool:
-    """Whether the machine has a program, in the folders of the system alone."""
+    """Return True if the machine has a program, in the system folders only."""
     return shutil.which(name, path=_SYSTEM_PATH) is not None
 
 
 async def run_program(name: str, *arguments: str) -> str:
-    """What a program of the system says; ContainerError with its own words if it fails, is missing or hangs."""
+    """Return the output of a system program. Raise ContainerError if it fails, is missing or hangs."""
     path = shutil.which(name, path=_SYSTEM_PATH)
     if path is None:
         raise ContainerError(f"run {name}", "it is not installed", f"install the package that has {name}")
@@ -47,5 +47,5 @@ async def run_program(name: str, *arguments: str) -> str:
 
 
 def is_root() -> bool:
-    """Whether this process may change the machine's devices and network."""
+    """Return True if this process may change the machine's devices and network."""
     return os.geteuid() == 0

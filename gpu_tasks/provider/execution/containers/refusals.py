@@ -1,13 +1,13 @@
-"""What goes wrong with containers, said in three parts: what was wanted, why it does not go, what to do next."""
+"""Errors of containers in three parts: the intended action, the reason of its failure, and the remedy."""
 
 from __future__ import annotations
 
 
 class ContainerError(Exception):
-    """The engine did not do something; the machine or the engine is the reason."""
+    """The engine did not do something, because of the machine or the engine."""
 
     def __init__(self, what: str, why: str, then: str = "") -> None:
-        """`what` was wanted, `why` it did not go, `then` is what to do about it."""
+        """`what` is the intended action, `why` the reason of its failure, `then` the remedy."""
         super().__init__(f"{what}: {why}" + (f"; {then}" if then else ""))
         self.what = what
         self.why = why
@@ -15,4 +15,4 @@ class ContainerError(Exception):
 
 
 class ContainerRefusedError(ContainerError):
-    """What a customer asked for, or handed over, is not run; the provider is unharmed."""
+    """The provider refuses a customer's request or data. The provider itself is unharmed."""

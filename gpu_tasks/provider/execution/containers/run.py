@@ -1,4 +1,4 @@
-"""A container that runs or has run, as its engine hands it out."""
+"""A container that runs or has run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_tasks.provider.execution.containers.spec import ContainerSpec
 
 
 class EndReason(Enum):
-    """Why a container ended."""
+    """The causes of a container's end."""
 
     EXITED = "the program ended"
     OUT_OF_MEMORY = "it wanted more memory than its limit"
@@ -24,26 +24,26 @@ class EndReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerEnd:
-    """How a container ended."""
+    """The end of a container."""
 
     reason: EndReason
     exit_code: int
-    """128 and the signal's number where a signal ended it; -1 if nobody knows."""
+    """The exit code; 128 plus the signal's number after a signal; -1 if unknown."""
     seconds: float
-    """It ran so long."""
+    """The time that it ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerUse:
-    """What a container has used since it began."""
+    """The consumption of a container since its start."""
 
     cpu_ms: int
     memory_peak_bytes: int
-    """Or what it has now, where the engine keeps no peak (control groups v2)."""
+    """The peak, or the present use where the engine keeps no peak (control groups v2)."""
 
 
 def use_of(stats: Mapping[str, Any]) -> ContainerUse:
-    """What an engine's statistics say; 0 is what they do not."""
+    """Return the consumption from an engine's statistics; 0 for missing values."""
     cpu = (stats.get("cpu_stats") or {}).get("cpu_usage") or {}
     memory = stats.get("memory_stats") or {}
     return ContainerUse(
@@ -61,15 +61,15 @@ def _new_end() -> asyncio.Future[ContainerEnd]:
 
 @dataclass(slots=True)
 class RunningContainer:
-    """What an engine knows of a container that it started."""
+    """A started container."""
 
     spec: ContainerSpec
     name: str
     holder: str
     log: ContainerLog
     stop_wanted: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
-    """Set by who stops it, before it is."""
+    """Set before the container is stopped on purpose."""
     hurry: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
-    """Set once it is ended: an engine waits for who reads slowly what it said last."""
+    """Set when the container ends: the log then reads without delays, because the engine waits for slow readers."""
     end: asyncio.Future[ContainerEnd] = field(default_factory=_new_end, repr=False)
-    """How it ended, once it has."""
+    """The container's end, once it has ended."""

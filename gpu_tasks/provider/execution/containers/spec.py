@@ -1,7 +1,7 @@
-"""What is to run in a container: values that are checked before anything is asked of the engine.
+"""The specification of a container: values that are checked before any request to the engine.
 
-Always: each limit has a name and bounds, and there is no way to say "unlimited". A secret is in no text that this
-module makes.
+Invariant: each limit has a name and bounds, and "unlimited" cannot be expressed. No text that this module makes
+contains a secret.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENVIRONMENT_BYTES_MAX = 64 * KIB
 COMMAND_BYTES_MAX = 64 * KIB
 SECRETS_MAX = 64
 SECRET_BYTES_MAX = MIB
-"""Of all secrets together: keys and passwords, not data."""
+"""The limit for all secrets together. Secrets are keys and passwords, not data."""
 INPUTS_MAX = 1_024
 GPUS_MAX = 16
 
@@ -35,16 +35,16 @@ GPU_FORM = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]{1,80}")
 
 
 class NetworkAccess(Enum):
-    """What a container may reach."""
+    """The network access of a container."""
 
     NONE = "none"
     OUTBOUND = "outbound"
-    """Public addresses; never this machine, its networks, other containers or a cloud's metadata."""
+    """Public addresses only: never this machine, its networks, other containers or a cloud's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageByDigest:
-    """An image of a registry. A tag means something else tomorrow; a digest does not."""
+    """An image of a registry. It is named by digest, because a tag can move to another image."""
 
     repository: str
     sha256: str
@@ -52,45 +52,45 @@ class ImageByDigest:
 
     @property
     def reference(self) -> str:
-        """As an engine pulls it."""
+        """The name under which an engine pulls it."""
         return f"{self.repository}@sha256:{self.sha256}"
 
 
 @dataclass(frozen=True, slots=True)
 class ImageArchive:
-    """An image as `docker save` writes it, with the id that it must have."""
+    """An image as written by `docker save`, and its required id."""
 
     content: bytes | Path = field(repr=False)
     sha256: str
-    """Of the image's configuration: its id, 64 hexadecimal digits."""
+    """The image's id: the hash of its configuration, 64 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerLimits:
-    """What a container may use. `BOUNDS` has the least and the greatest of each."""
+    """The limits of a container. `BOUNDS` has the minimum and maximum of each."""
 
     cpu_thousandths: int = 1_000
-    """Of a core: 500 is half of one."""
+    """Thousandths of a core: 500 is half a core."""
     memory_bytes: int = 512 * MIB
-    """With all that it writes to memory: shared memory and temporary folders count."""
+    """All memory, including shared memory and temporary folders."""
     processes: int = 128
-    """Threads are processes here."""
+    """Processes and threads."""
     wall_seconds: int = 3_600
     log_bytes: int = MIB
-    """Kept of both streams together, the last ones."""
+    """Kept output of both streams together, the last part."""
     workspace_bytes: int = 64 * MIB
-    """/workspace."""
+    """Size of /workspace."""
     output_bytes: int = 64 * MIB
-    """/out."""
+    """Size of /out."""
     output_files: int = 1_024
     input_bytes: int = 64 * MIB
-    """/in."""
+    """Size of /in."""
     tmp_bytes: int = 16 * MIB
-    """Of the two temporary folders, so much each."""
+    """Size of each of the two temporary folders."""
     open_files: int = 1_024
-    """Of one process."""
+    """Open files of one process."""
     image_bytes: int = 16 * GIB
-    """Unpacked."""
+    """Unpacked size of the image."""
 
 
 BOUNDS: dict[str, tuple[int, int]] = {
@@ -111,18 +111,18 @@ BOUNDS: dict[str, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """A program of a customer, and what it is given."""
+    """A customer's program and its resources."""
 
     container_id: str
-    """Task and place; it labels everything that is made for it."""
+    """Task and place. It labels every thing made for the container."""
     image: ImageByDigest | ImageArchive
     command: tuple[str, ...] = ()
-    """Arguments of the image's entry point; none: the image's own."""
+    """Arguments of the image's entry point. Without them, the image's own are used."""
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """Files of /secrets, in memory alone."""
+    """Files of /secrets, in memory only."""
     inputs: Mapping[str, bytes | Path] = field(default_factory=dict, repr=False)
-    """Files and folders of /in, which the program cannot change."""
+    """Files and folders of /in, read-only for the program."""
     gpus: tuple[str, ...] = ()
     """NVML's identifiers."""
     network: NetworkAccess = NetworkAccess.NONE
@@ -131,32 +131,35 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPolicy:
-    """What a provider lets strangers do."""
+    """The permissions that a provider gives to strangers' programs."""
 
     images: tuple[str, ...] = ()
-    """Repositories, or repositories with a digest ("name@sha256:…"); archives: by "sha256:…" of their id."""
+    """Repositories, repositories with a digest ("name@sha256:…"), or archive ids ("sha256:…")."""
     any_archive: bool = False
-    """Archives of any id run too."""
+    """Whether archives of any id may run."""
     outbound: bool = False
     greatest: ContainerLimits = field(
         default_factory=lambda: ContainerLimits(**{name: greatest for name, (_, greatest) in BOUNDS.items()})
     )
-    """At most so much for a container."""
+    """The maximum of each limit of a container."""
     gpus: tuple[str, ...] = ()
-    """Those that containers may be given."""
+    """The GPUs that containers may use."""
     name_servers: tuple[str, ...] = ("9.9.9.9", "1.1.1.1")
-    """Public ones: those of this machine's network are out of reach."""
+    """Public name servers, because those of this machine's network are unreachable from containers."""
     image_disk_bytes: int = 20 * GIB
-    """Of all images that were brought for tasks."""
+    """The space for all images fetched for tasks."""
     image_age_seconds: int = 7 * 86_400
-    """One that no program used for so long goes; 0: it stays until its room is wanted."""
+    """An image unused for so long is removed; 0: only when its space is needed."""
 
 
 _refused = partial(ContainerRefusedError, "run a container")
 
 
 def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
-    """ContainerRefusedError unless the spec is well formed and within the policy; the image is not looked at."""
+    """Raise ContainerRefusedError unless the spec is well formed and within the policy.
+
+    The content of the image is not examined.
+    """
     if not ID_FORM.fullmatch(spec.container_id):
         raise _refused(
             "its id has other letters than a to z, 0 to 9 and -, or more than 48", "name it by task and place"
@@ -172,16 +175,17 @@ def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
 
 
 def check_limits(limits: ContainerLimits, greatest: ContainerLimits) -> None:
-    """ContainerRefusedError for a limit that is out of its bounds or beyond the provider's."""
+    """Raise ContainerRefusedError for a limit out of its bounds or beyond the provider's maximum."""
     for limit in fields(ContainerLimits):
         value, (least, most) = getattr(limits, limit.name), BOUNDS[limit.name]
         most = min(most, getattr(greatest, limit.name))
+        # `type(...) is int`, because bool is a subclass of int.
         if type(value) is not int or not least <= value <= most:
             raise _refused(f"{limit.name} is {value!r:.40}", f"ask for {least} to {most}")
 
 
 def check_environment(environment: Mapping[str, str], whose: str) -> None:
-    """ContainerRefusedError for variables of loaders, for names that are none, for too much of it."""
+    """Raise ContainerRefusedError for loader variables, invalid names or too much environment."""
     if len(environment) > ENVIRONMENT_MAX:
         raise _refused(f"{whose} has {len(environment)} variables", f"have at most {ENVIRONMENT_MAX}")
     if sum(len(name) + len(value.encode()) + 2 for name, value in environment.items()) > ENVIRONMENT_BYTES_MAX:

@@ -1,7 +1,8 @@
-"""Raw streams of an engine: what a container says, and what is said to a program in it.
+"""Raw streams of an engine: a container's output, and the input of a program in it.
 
-The engine's API answers `attach` and `exec` by turning the connection into a stream. Here it is read without a thread:
-who does not read holds the engine back, and the engine the program.
+The engine's API answers `attach` and `exec` by turning the connection into a stream. It is read without a thread, so a
+slow reader holds back the engine, and the engine the program.
+
 Format: POST with "Upgrade: tcp"; frames of one byte for the stream, three of zero, four of length (big-endian).
 """
 
@@ -20,15 +21,18 @@ FRAME_HEADER_BYTES = 8
 
 
 class EngineStream:
-    """One hijacked connection. `close` it."""
+    """One connection that the engine turned into a stream. `close` it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """As `open_stream` makes it."""
+        """`open_stream` creates it."""
         self._reader = reader
         self._writer = writer
 
     async def frames(self) -> AsyncIterator[tuple[int, bytes]]:
-        """(1 or 2, bytes) for standard output or error, of a container without a terminal; ends with the program."""
+        """Yield (1 or 2, bytes) for standard output or error until the program ends.
+
+        Only a container without a terminal sends frames.
+        """
         while True:
             try:
                 head = await self._reader.readexactly(FRAME_HEADER_BYTES)
@@ -43,29 +47,29 @@ class EngineStream:
                 yield head[0], data
 
     async def read(self, count: int = READ_BYTES) -> bytes:
-        """Up to so many raw bytes, as a terminal gets them; nothing at the end."""
+        """Return up to `count` raw bytes, as from a terminal; empty at the end."""
         try:
             return await self._reader.read(count)
         except ConnectionError:
             return b""
 
     async def write(self, data: bytes) -> None:
-        """To the program's standard input. ConnectionError once it is gone."""
+        """Write to the program's standard input. Raise ConnectionError if the connection is closed."""
         self._writer.write(data)
         await self._writer.drain()
 
     def end_input(self) -> None:
-        """The program reads the end of its standard input."""
+        """Close the program's standard input."""
         if self._writer.can_write_eof():
             self._writer.write_eof()
 
     def close(self) -> None:
-        """Hang up; the program is not told."""
+        """Close the connection. The program receives no signal."""
         self._writer.close()
 
 
 async def open_stream(socket_path: str, path: str, body: dict[str, Any] | None = None) -> EngineStream:
-    """POST to the engine, and take the connection over; ContainerError if it does not."""
+    """POST to the engine and take over the connection. Raise ContainerError on failure."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             reader, writer = await asyncio.open_unix_connection(socket_path, limit=READ_BYTES)

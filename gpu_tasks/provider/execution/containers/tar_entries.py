@@ -1,7 +1,9 @@
-"""Tar archives of strangers, read entry by entry. Always: what is held in memory does not grow with the archive.
+"""Strangers' tar archives, read entry by entry. Invariant: memory use does not grow with the archive.
 
-Python's `tarfile` reads extended headers of any declared length into memory, and some damaged ones for ever. This
-reader knows ustar, the long names of GNU and the records of pax, checks each header's sum, and refuses everything else.
+Python's `tarfile` reads extended headers of any declared length into memory, and loops for ever on some damaged ones.
+This reader supports ustar, GNU long names and pax records, verifies each header's checksum, and refuses everything
+else.
+
 Formats: POSIX.1-2017, pax; tar(5).
 """
 
@@ -17,19 +19,19 @@ from gpu_tasks.provider.execution.containers.refusals import ContainerRefusedErr
 
 BLOCK = 512
 EXTENDED_BYTES_MAX = 64 * 1024
-"""Of one extended header: a path is at most 4,096 bytes, attributes a little more."""
+"""The size of one extended header. A path has at most 4,096 bytes, attributes a little more."""
 EXTENDED_IN_A_ROW_MAX = 4
 RECORDS_MAX = 256
-"""Of one extended header: a file has a name, times and a few attributes, and each record takes its time."""
+"""Records of one extended header: a name, times and a few attributes. Each record costs time to parse."""
 SIZE_MAX = 1 << 50
 CHUNK_BYTES = 1 << 20
 
 Read = Callable[[int], bytes]
-"""Up to so many bytes, at least one of them; nothing at the end."""
+"""Returns up to the requested number of bytes, at least one; nothing at the end."""
 
 
 class EntryKind(Enum):
-    """What a tar entry is."""
+    """The kind of a tar entry."""
 
     FILE = "a file"
     FOLDER = "a folder"
@@ -41,7 +43,7 @@ class EntryKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TarEntry:
-    """One entry; its content follows."""
+    """One entry. Its content follows in the stream."""
 
     name: str
     kind: EntryKind
@@ -65,26 +67,26 @@ _KINDS = {
 
 
 def refused(why: str) -> ContainerRefusedError:
-    """The error of an archive that is not read."""
+    """Return the error of an unreadable archive."""
     return ContainerRefusedError("read an archive", why, "make it with GNU tar or `docker save`, without sparse files")
 
 
 class TarStream:
-    """Reads entries in their order: `next_entry`, then `content` or not, then `next_entry` again."""
+    """Reads entries in order: `next_entry`, optionally `content`, then `next_entry` again."""
 
     def __init__(self, read: Read) -> None:
-        """`read` gives the archive's bytes."""
+        """`read` returns the archive's bytes."""
         self._read = read
         self._left = 0
         self._padding = 0
 
     def __iter__(self) -> Iterator[TarEntry]:
-        """All entries; ContainerRefusedError for an archive that is none."""
+        """Yield all entries. Raise ContainerRefusedError if this is no valid archive."""
         while (entry := self.next_entry()) is not None:
             yield entry
 
     def next_entry(self) -> TarEntry | None:
-        """The next entry, None at the end; what is left of the content before it is passed over."""
+        """Return the next entry, or None at the end. The rest of the previous content is skipped."""
         for _ in self.content():
             pass
         extended: dict[str, str] = {}
@@ -100,7 +102,7 @@ class TarStream:
         raise refused(f"more than {EXTENDED_IN_A_ROW_MAX} extended headers before an entry")
 
     def content(self) -> Iterator[bytes]:
-        """What is left of the entry's content, in pieces of at most `CHUNK_BYTES`."""
+        """Yield the rest of the entry's content, in pieces of at most `CHUNK_BYTES`."""
         while self._left:
             piece = self._read(min(self._left, CHUNK_BYTES))
             if not piece:
@@ -115,6 +117,7 @@ class TarStream:
         if not block or not any(block):
             return None
         declared = _number(block[148:156])
+        # The checksum field itself counts as eight spaces.
         if declared != sum(block) - sum(block[148:156]) + 8 * 0x20:
             raise refused("the checksum of a header is wrong")
         return block
@@ -125,6 +128,7 @@ class TarStream:
             raise refused("it has an entry that is sparse or of an unknown kind")
         if "size" in extended:
             size = _decimal(extended["size"])
+        # Entries without content may still declare a size, for example some links.
         if kind is not EntryKind.FILE:
             size = 0
         if size > SIZE_MAX:
@@ -147,6 +151,7 @@ class TarStream:
             case b"x":
                 extended.update(_records(content))
             case _:
+                # Global records would apply to every later entry. Harmless ones, such as comments, are ignored.
                 if any(key.startswith("GNU.sparse") or key in {"path", "size"} for key in _records(content)):
                     raise refused("a global header that renames every file")
 
@@ -163,10 +168,10 @@ class TarStream:
 
 
 class PieceReader:
-    """Makes `Read` of pieces of any length, as an engine sends them; counts and hashes nothing, holds one piece."""
+    """A `Read` over pieces of any length from the engine. It holds one piece."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
-        """`pieces` in their order."""
+        """`pieces` in order."""
         self._pieces = pieces
         self._held = io.BytesIO()
 
@@ -181,10 +186,10 @@ class PieceReader:
 
 
 class HashingReader:
-    """Reads on, and knows the SHA-256 of all that was read."""
+    """A `Read` that computes the SHA-256 of everything read."""
 
     def __init__(self, read: Read) -> None:
-        """`read` gives the bytes."""
+        """`read` returns the bytes."""
         self._read = read
         self._hash = hashlib.sha256()
 
@@ -195,7 +200,7 @@ class HashingReader:
         return data
 
     def finish(self) -> str:
-        """Read to the end; the hash in hexadecimal."""
+        """Read to the end, and return the hash in hexadecimal."""
         while self(CHUNK_BYTES):
             pass
         return self._hash.hexdigest()
@@ -203,6 +208,7 @@ class HashingReader:
 
 def _name_of(header: bytes) -> str:
     name, prefix = _text(header[:100]), _text(header[345:500]) if header[257:262] == b"ustar" else ""
+    # GNU's old format uses these bytes for other fields than a prefix.
     is_posix = header[257:263] == b"ustar\0"
     return f"{prefix}/{name}" if prefix and is_posix else name
 
@@ -215,7 +221,7 @@ def _text(field: bytes) -> str:
 
 
 def _number(field: bytes) -> int:
-    """Octal digits, or the binary form of GNU for large files."""
+    """Return a number from octal digits or from GNU's binary form for large files."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")
@@ -233,7 +239,7 @@ def _decimal(text: str) -> int:
 
 
 def _records(content: bytes) -> dict[str, str]:
-    """Records "length key=value newline" of pax; values that are no text are passed over."""
+    """Return the pax records "length key=value newline" that this reader needs. Other keys are skipped."""
     found: dict[str, str] = {}
     content, at, count = content.rstrip(b"\0"), 0, 0
     while at < len(content):

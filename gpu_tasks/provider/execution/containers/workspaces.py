@@ -1,7 +1,7 @@
-"""Volumes with a size: in memory, or a file with a file system of its own where the daemon is root.
+"""Volumes with a size: in memory, or as a file with its own file system if the daemon is root.
 
-overlay2 on ext4 has no quota, so nothing that a stranger writes to lies there. The space of a file is taken when it is
-made: a workspace that was promised is there, and a full one fills nothing else. Secrets lie in memory alone.
+overlay2 on ext4 has no quota, so strangers' programs write to no folder there. A file's space is allocated when it is
+made: a promised workspace exists, and a full one fills nothing else. Secrets are in memory only.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from gpu_tasks.provider.execution.containers.spec import MIB
 LOOP_PROGRAMS = ("losetup", "mkfs.ext4", "debugfs")
 NOSWAP_KERNEL = (6, 4)
 INODE_BYTES = 16 * 1024
-"""One file for so many bytes, at most."""
+"""Bytes for each file at most, which determines the number of inodes."""
 INPUT_SLACK_BYTES = 16 * MIB
 _LOOP_LINE = re.compile(r"^(/dev/loop\d+): .*\((.*)\)$")
 
 
 class WorkspaceKind(Enum):
-    """Where a workspace lies."""
+    """The place of a workspace."""
 
     MEMORY = "memory"
     FILE = "file"
 
 
 def best_kind() -> WorkspaceKind:
-    """Files where they can be made."""
+    """Return the kind for this machine: files if they can be made."""
     can = is_root() and all(map(is_there, LOOP_PROGRAMS)) and Path("/dev/loop-control").exists()
     return WorkspaceKind.FILE if can else WorkspaceKind.MEMORY
 
 
 def has_noswap() -> bool:
-    """Whether the kernel keeps a folder in memory out of swap space (Linux 6.4)."""
+    """Return True if the kernel can keep a folder in memory out of swap space (Linux 6.4)."""
     found = re.match(r"(\d+)\.(\d+)", platform.release())
     return found is not None and (int(found[1]), int(found[2])) >= NOSWAP_KERNEL
 
@@ -51,14 +51,14 @@ class Workspaces:
     """The volumes of one owner."""
 
     def __init__(self, door: DockerDoor, owner: Owner, folder: Path, kind: WorkspaceKind) -> None:
-        """Files lie in `folder`, which holds nothing else."""
+        """`folder` holds the files and nothing else."""
         self._door = door
         self._owner = owner
         self._folder = folder
         self.kind = kind
 
     async def make(self, container_id: str, part: str, size: int) -> str:
-        """The name of a new volume of so many bytes; ContainerError, OSError when the disk is full."""
+        """Make a volume of `size` bytes and return its name. Raise ContainerError, or OSError if the disk is full."""
         if self.kind is WorkspaceKind.MEMORY:
             return await self.make_in_memory(container_id, part, size)
         path = self._folder / f"{self._owner.name_of(container_id, part)}.ext4"
@@ -67,19 +67,19 @@ class Workspaces:
         return await self._make_volume(container_id, part, options)
 
     async def make_in_memory(self, container_id: str, part: str, size: int) -> str:
-        """The same, in memory whatever the others are: for secrets."""
+        """Make a volume in memory, whatever the kind of the others. It is for secrets."""
         swap = ",noswap" if has_noswap() else ""
         options = f"size={size},nr_inodes={max(64, size // INODE_BYTES)},nosuid,nodev,mode=0755{swap}"
         return await self._make_volume(container_id, part, {"type": "tmpfs", "device": "tmpfs", "o": options})
 
     async def remove(self, container_id: str, part: str) -> None:
-        """Remove a volume and its file, as much of them as there is; ContainerError if something stays."""
+        """Remove the existing volume and its file. Raise ContainerError if something remains."""
         name = self._owner.name_of(container_id, part)
         await self._door.remove_volume(name)
         await _remove_file(self._folder / f"{name}.ext4")
 
     async def remove_files(self) -> int:
-        """Remove every file that is left, whoever made it: once no container of ours is there. How many there were."""
+        """Remove every remaining file and return their number. Call it when no container of ours exists."""
         paths = await asyncio.to_thread(lambda: sorted(self._folder.glob("*.ext4")))
         for path in paths:
             await _remove_file(path)
@@ -88,6 +88,7 @@ class Workspaces:
     async def _make_file_system(self, path: Path, size: int) -> str:
         await asyncio.to_thread(_allocate, path, size)
         extended = f"nodiscard,root_owner={USER_ID}:{USER_ID}"
+        # No journal and no reserved blocks: the file system is deleted with its container, and the program is not root.
         form = ("-O", "^has_journal", "-m", "0", "-i", str(INODE_BYTES), "-E", extended)
         await run_program("mkfs.ext4", "-q", "-F", *form, str(path))
         await run_program("debugfs", "-w", "-R", "rmdir lost+found", str(path))
@@ -103,6 +104,7 @@ def _allocate(path: Path, size: int) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
+        # Allocated, not sparse, so that the machine's disk cannot run full under a promised workspace.
         os.posix_fallocate(descriptor, 0, size)
     except OSError as error:
         path.unlink()
