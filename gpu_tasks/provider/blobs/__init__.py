@@ -3,9 +3,9 @@
 In reading order:
 
 * `store`: blobs on the disk
-* `request_slots`: how many requests at once, and how slow one may be
+* `request_slots`: limits on simultaneous and on slow requests
 * `reseal`: a racer's output for a judge
-* `server`: the HTTP face of a provider
-* `kept_inputs`: which inputs are kept, for which work, and what goes for want of room
-* `inputs`: from a unit or a task on the chain to what it asks for
+* `server`: the provider's HTTP server
+* `kept_inputs`: copies of inputs, their purposes, and their removal
+* `inputs`: fetching, opening and checking the inputs of units and tasks
 """

@@ -1,6 +1,6 @@
-"""From a unit or a task on the chain to what it asks for: fetch the sealed input, open it, check it.
+"""The inputs of units and tasks: fetch the sealed input, open it and check it.
 
-Always: racers and judges refuse the same inputs, so that a wrong one costs its customer and nobody else.
+Invariant: racers and judges refuse the same inputs, so that a wrong input costs only its customer.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ class _NotHereError(Exception):
 
 
 class UnusableInputError(Exception):
-    """The input cannot be used by anybody whom it should be sealed to: the customer's fault."""
+    """No reader that the input should be sealed to can use it. The fault is the customer's."""
 
 
 @dataclass(frozen=True, slots=True)
 class SealedInput:
-    """An input as the chain names it, and who may have kept a copy."""
+    """An input as named on the chain, and the providers that may have a copy."""
 
     address: bytes
     commitment: bytes
     sealed_at: int
     keepers: tuple[bytes, ...] = ()
     content_max: int = CONTENT_BYTES_MAX
-    """So many bytes its content may have; more than a blob holds is in pieces."""
+    """The most bytes of its content. Content longer than a blob is in pieces."""
     unit: bytes | None = None
-    """Whose it is, if it is a unit's: it is kept until that is over."""
+    """The unit of the input, if any. The input is kept until the unit is over."""
     use: InputUse = InputUse.ANSWERED
 
 
 class Inputs:
-    """Opens the inputs of units and tasks; keeps a copy of each in the own store, so that judges find it too."""
+    """Opens the inputs of units and tasks. It keeps a copy of each in the own store, so that judges find it too."""
 
     def __init__(
         self, identity: Identity, chain: NetworkPort, blobs: BlobClient, store: BlobStore, telemetry: Telemetry
     ) -> None:
-        """Looks into `store` first, then asks the others; tells which inputs it could not keep."""
+        """It searches `store` first, then other stores, and reports inputs that could not be kept."""
         self._identity = identity
         self._chain = chain
         self._blobs = blobs
@@ -59,14 +59,18 @@ class Inputs:
         self.kept = KeptInputs(store)
 
     async def open(self, unit_id: bytes, unit: Unit, use: InputUse) -> UnitInput:
-        """The request; UnusableInputError for an unusable one, BlobError and ChainError if it cannot be had now."""
+        """Return a unit's request.
+
+        Raise UnusableInputError if the input is unusable, or BlobError or ChainError if it is unavailable at the
+        moment.
+        """
         return await self.open_sealed(_sealed(unit_id, unit, use))
 
     async def is_shown_unusable(self, unit_id: bytes, unit: Unit) -> bool:
-        """Whether the own copy of an input shows that it is unusable: whoever has it sees the same. ChainError.
+        """Return True if the own copy of an input proves that it is unusable. May raise ChainError.
 
-        What is not here is not fetched: that it cannot be had shows nothing to anybody else. Nor does a box that does
-        not open where this machine has another key than the chain knows of.
+        Every holder of such a copy comes to the same result. A missing copy is not fetched, because its absence proves
+        nothing to others. Nor does a box prove anything if this machine has another key than the chain.
         """
         known = (await self._chain.providers()).get(self._identity.stash)
         has_key = known is not None and known.seal_key == self._identity.seal_key.public
@@ -82,14 +86,14 @@ class Inputs:
         return False
 
     async def open_sealed(self, sealed: SealedInput) -> UnitInput:
-        """The request of whatever a customer sealed; errors as `open`."""
+        """Return the request of any sealed input. It raises the errors of `open`."""
         opened = await self._opened(sealed)
         asked = _asked(opened)
         await self._check_boxes(sealed, opened)
         return asked
 
     async def _opened(self, sealed: SealedInput) -> Opened:
-        """The content that the customer committed to; errors as `open`."""
+        """Return the content that the customer committed to. It raises the errors of `open`."""
         unkept: list[str] = []
         try:
             named = await self._fetch(sealed.address, sealed, unkept)
@@ -97,14 +101,17 @@ class Inputs:
             opened = self._identity.seal_key.opened(blob)
         except (SealError, PiecesError) as error:
             raise UnusableInputError(str(error)) from error
-        if unkept:  # it is worked on all the same, and others have it
+        if unkept:  # the work goes on, and others have the input
             self._telemetry.tell("input_not_kept", unit=sealed.unit, problem=unkept[0])
         if commitment_of(opened.content) != sealed.commitment:
             raise UnusableInputError("the input is another than the customer committed to")
         return opened
 
     async def _check_boxes(self, sealed: SealedInput, opened: Opened) -> None:
-        """Everybody who may judge must be able to read it: a customer who left some out could win by their silence."""
+        """Check that the input is sealed to every possible judge.
+
+        A customer that left some out could win a case through their missing answers.
+        """
         judges = keys_at(await self._chain.judging_readers(), sealed.sealed_at)
         left_out = opened.left_out(judges)
         if left_out:
@@ -120,17 +127,16 @@ class Inputs:
         return blob
 
     async def _fetch(self, address: bytes, sealed: SealedInput, unkept: list[str]) -> bytes:
-        """From the own store, from those that the customer chose among, or from others at work, who keep copies.
+        """Fetch a blob: from the own store, from the stores that the customer could choose, or from other providers.
 
-        The blob that an input is named by, or a piece of it: what is in the own store already is not fetched again.
-        Why it cannot be kept is added to `unkept`.
+        The blob is an input's named blob or one of its pieces. A reason for not keeping it is added to `unkept`.
         """
         blob = self._store.get(address)
         if blob is None:
             known = await self._chain.providers()
             near = endpoints_of({keeper: known[keeper] for keeper in sealed.keepers if keeper in known})
             ranked = stores_for(address, endpoints_of(known))
-            # Where the customer put it, then the others at work, who keep what they fetched; then whoever else may.
+            # First the customer's choice of stores, then the other racers, which keep what they fetch, then all others.
             blob = await self._blobs.get(address, [*ranked[:COPIES], *near, *ranked[COPIES:]])
         self.kept.name(sealed.address, sealed.use, sealed.unit)
         try:
@@ -141,14 +147,14 @@ class Inputs:
 
 
 def _sealed(unit_id: bytes, unit: Unit, use: InputUse) -> SealedInput:
-    """What the customer of a unit sealed."""
+    """Return a unit's sealed input."""
     terms, racers = unit.terms, tuple(racer.owner for racer in unit.racers)
     most = content_max(terms.requests)
     return SealedInput(terms.input_root, terms.input_commitment, terms.sealed_at, racers, most, unit_id, use)
 
 
 def _asked(opened: Opened) -> UnitInput:
-    """What is in an input; UnusableInputError for one that says nothing, or not to whom the answer goes."""
+    """Return the content of an input. Raise UnusableInputError if it does not decode or has no usable reply key."""
     try:
         asked = decode_input(opened.content)
     except DecodeError as error:

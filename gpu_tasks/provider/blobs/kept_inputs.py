@@ -1,10 +1,15 @@
-"""Which inputs a provider keeps a copy of, for which work, within the store's limit of bytes.
+"""The copies of inputs that a provider keeps, by purpose, within the store's limit of bytes.
 
-A copy is for others: who judges or races later finds the input here where its customer shows it no more. The own work
-does not hang on it: what is worked on is in memory, and what was answered is in the journal. Always: an input goes once
-no unit on the chain needs it; where room is wanted what nobody needs goes first, then what was only looked at, for the
-sake of what this provider answers; what does not fit is not kept, and the work goes on. What a customer brought to this
-store is a stranger's blob, and none of these.
+A copy serves others: later judges and racers find the input here if the customer no longer offers it. The provider's
+own work does not need it: current work is in memory, and answers are in the journal.
+
+Invariants:
+
+* An input is removed once no unit on the chain needs it.
+* If space is needed, unneeded inputs go first, then inputs used only to judge, in favour of this provider's own
+  answers.
+* An input that does not fit is not kept, and the work continues.
+* A blob that a customer uploaded to this store is a stranger's blob, not a kept input.
 """
 
 from __future__ import annotations
@@ -19,17 +24,17 @@ from gpu_tasks.provider.blobs.store import BlobStore, StoreFullError
 
 
 class InputUse(IntEnum):
-    """What an input is used for, the least first."""
+    """The purpose of an input, the least important first."""
 
     LOOKED_AT = 0
-    """To judge or to audit what others answered."""
+    """Used to judge or audit the answers of others."""
     ANSWERED = 1
-    """For a race, or a task: others look at what this provider makes of it."""
+    """Used for a race or a task. Others will check this provider's result."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """The blobs of one input, and what they are kept for."""
+    """The blobs of one input, and their purposes."""
 
     use: InputUse
     units: set[bytes] = field(default_factory=set)
@@ -37,16 +42,19 @@ class _Kept:
 
 
 class KeptInputs:
-    """Inputs by the blob that names them; those of tasks, which are kept for no unit, stay for their life."""
+    """Kept inputs, by the blob that names each.
+
+    A task's input belongs to no unit and stays for its life in the store.
+    """
 
     def __init__(self, store: BlobStore) -> None:
-        """What an earlier process kept is for nothing, until it is named again."""
+        """Blobs that an earlier process kept have no purpose until they are named again."""
         self._store = store
         self._kept: dict[bytes, _Kept] = {}
         self._turn = 0
 
     def name(self, root: bytes, use: InputUse, unit: bytes | None) -> None:
-        """An input is worked on from now on, for a unit or, without one, for a task."""
+        """Note the purpose of an input: a unit or, without one, a task."""
         kept = self._kept.setdefault(root, _Kept(use))
         kept.use = max(kept.use, use)
         kept.blobs.add(root)
@@ -59,7 +67,7 @@ class KeptInputs:
         self._kept[root].blobs.update(pieces_of(self._store.get(root) or b""))
 
     def keep(self, root: bytes, blob: bytes) -> None:
-        """Keep a blob of an input that was named; StoreFullError where there is no room even after all that may go."""
+        """Keep a blob of a named input. Raise StoreFullError if there is no space even after removals."""
         kept = self._kept[root]
         kept.blobs.add(address_of(blob))
         try:
@@ -69,14 +77,14 @@ class KeptInputs:
             self._store.keep(blob)
 
     def units_in_turn(self, count: int, but: Collection[bytes]) -> list[bytes]:
-        """Some units for which inputs are kept, others with each call until all were told."""
+        """Return up to `count` units with kept inputs, except `but`. Repeated calls go through all units."""
         units = list(dict.fromkeys(unit for kept in self._kept.values() for unit in kept.units if unit not in but))
         begin = self._turn % len(units) if units else 0
         self._turn = begin + count
         return [*units[begin:], *units[:begin]][:count]
 
     def release(self, over: Collection[bytes]) -> None:
-        """These units need no input any more."""
+        """Remove the inputs that only these ended units needed."""
         if not self._kept:
             return
         there = self._store.inputs
@@ -87,11 +95,11 @@ class KeptInputs:
                 del self._kept[root]
                 for address in kept.blobs - self._needed(self._kept.values()):
                     self._store.drop_input(address)
-            elif not was_for_units and kept.blobs.isdisjoint(there):  # of a task, and its life has ended
+            elif not was_for_units and kept.blobs.isdisjoint(there):  # a task's input whose life has ended
                 del self._kept[root]
 
     def _make_room(self, size: int, use: InputUse) -> None:
-        """Remove what matters less, as far as it takes: first what nobody needs, then what is of less use; by age."""
+        """Remove blobs to make room: first unneeded ones, then less important ones, the oldest first."""
         there = self._store.inputs
         needed = self._needed(self._kept.values())
         needed_more = self._needed(kept for kept in self._kept.values() if kept.use >= use)

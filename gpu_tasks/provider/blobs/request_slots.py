@@ -1,7 +1,10 @@
-"""How many requests of one kind are served at once, and how slow one may be.
+"""Limits on simultaneous requests of one kind, and on slow requests.
 
-Always: each has to make progress, so many bytes a second beyond a short grace; when all slots are taken, or all of one
-address, the slowest of those that had their grace ends for the new one: who drips bytes holds nobody else up.
+Invariants:
+
+* After a short grace period a request must transfer a minimum number of bytes per second.
+* If all slots, or all slots of an address, are taken, a new request replaces the slowest one past half its grace
+  period. So a deliberately slow client blocks no other client.
 """
 
 from __future__ import annotations
@@ -20,23 +23,23 @@ BYTES_PER_SECOND_MIN = 64 * 1024
 
 
 WAIT_SECONDS = 2.0
-"""For so long nothing is asked from an address whose last question was a stranger's, or never came whole."""
+"""The time that an address must wait after a question without a right to an answer, or an incomplete one."""
 WAITING_MAX = 4_096
 
 
 class WaitingAddresses:
-    """Who has to wait before it asks again."""
+    """Addresses that must wait before their next question."""
 
     def __init__(self) -> None:
-        """Nobody."""
+        """No address waits."""
         self._until: dict[str, float] = {}
 
     def has_to_wait(self, address: str | None) -> bool:
-        """Whether an address has; this machine never."""
+        """Return True if an address must wait. This machine (None) never waits."""
         return address is not None and self._until.get(address, 0.0) > asyncio.get_running_loop().time()
 
     def wait(self, address: str | None) -> None:
-        """Have an address wait from now on."""
+        """Make an address wait from now on."""
         if address is None:
             return
         now = asyncio.get_running_loop().time()
@@ -46,12 +49,12 @@ class WaitingAddresses:
 
 
 class BusyError(Exception):
-    """Every slot is taken, by requests that have just begun."""
+    """Every slot is taken by a request that has just begun."""
 
 
 @dataclass(slots=True, eq=False)
 class RequestSlot:
-    """A request under way."""
+    """A request in progress."""
 
     address: str | None
     timeout: asyncio.Timeout
@@ -60,7 +63,7 @@ class RequestSlot:
     is_lost: bool = False
 
     def progress(self, size: int) -> None:
-        """`size` bytes more went through: they give it time."""
+        """Note `size` more transferred bytes, which extend the deadline."""
         self.moved += size
         if self.is_lost:
             return
@@ -68,17 +71,17 @@ class RequestSlot:
 
 
 class RequestSlots:
-    """Those of one kind."""
+    """The slots of one kind of request."""
 
     def __init__(self, total: int, of_address: int) -> None:
-        """So many at once, and so many of one address."""
+        """The most requests at once, and the most of one address."""
         self._total = total
         self._of_address = of_address
         self._taken: dict[RequestSlot, None] = {}
 
     @contextlib.asynccontextmanager
     async def take(self, address: str | None) -> AsyncIterator[RequestSlot]:
-        """Hold one; BusyError, or TimeoutError when what is done with it was too slow or had to yield."""
+        """Yield a slot. Raise BusyError, or TimeoutError if the work was too slow or had to yield its slot."""
         same = [slot for slot in self._taken if address is not None and slot.address == address]
         if len(same) >= self._of_address:
             self._end_slowest(same)
@@ -95,6 +98,7 @@ class RequestSlots:
 
     def _end_slowest(self, among: list[RequestSlot]) -> None:
         now = asyncio.get_running_loop().time()
+        # A request that has just begun has no speed to compare.
         old = [slot for slot in among if now - slot.started >= GRACE_SECONDS / 2]
         if not old:
             raise BusyError
@@ -106,5 +110,5 @@ class RequestSlots:
 
 
 def address_of_peer(request: web.Request) -> str | None:
-    """Who asks; None for this machine, where it may be anybody behind a proxy."""
+    """Return the client's network; None for this machine, which may be a proxy for any client."""
     return None if request.remote is None else network_of(request.remote)

@@ -1,8 +1,11 @@
-"""Handing a result to its judges: who is drawn gets a racer's output, sealed to the judge's own key.
+"""A racer's output for its judges: sealed again to a drawn judge's own key.
 
-Always: nothing is decrypted or sealed for anybody but a judge of the case that the chain has about that unit now,
-who proves itself by a signature of its provider key; the seal key is the one that the chain has for it, so a question
-that somebody copied gives a blob that only the judge can open.
+Invariants:
+
+* Only a judge of the unit's present case on the chain receives an output. It proves itself by a signature of its
+  provider key.
+* The output is sealed to the judge's key on the chain, so a copied question returns a blob that only the judge can
+  open.
 """
 
 from __future__ import annotations
@@ -36,30 +39,30 @@ _SIGNED = codec(_Signed)
 
 
 class RefusedResealError(Exception):
-    """Whoever asks may not have this output, or it is not here."""
+    """The caller may not have this output, or it is not here."""
 
 
 class NoJudgeError(RefusedResealError):
-    """Whoever asks has not shown that it judges anything here: a stranger, or somebody whose case is over."""
+    """The caller has not proved that it judges anything here: a stranger, or a judge whose case is over."""
 
 
 def question(identity: Identity, unit: bytes) -> bytes:
-    """What a judge sends to `POST /reseal`."""
+    """Return a judge's body for `POST /reseal`."""
     asked = _Question(unit, identity.key.public_key)
     return _SIGNED.encode(_Signed(asked, identity.key.sign(_payload(identity.genesis, asked))))
 
 
 class Resealer:
-    """Answers judges."""
+    """Answers judges' questions."""
 
     def __init__(self, genesis: bytes, journal: Journal, chain: RacePort) -> None:
-        """Reads outputs from the journal and assignments from the chain."""
+        """It reads outputs from the journal and cases from the chain."""
         self._genesis = genesis
         self._journal = journal
         self._chain = chain
 
     async def answer(self, data: bytes) -> bytes:
-        """The output as a sealed blob; RefusedResealError."""
+        """Return the output as a sealed blob. Raise RefusedResealError if the caller may not have it."""
         try:
             signed = _SIGNED.decode(data)
         except DecodeError as error:

@@ -1,9 +1,13 @@
-"""The HTTP face of a provider: `PUT /blobs`, `GET /blobs/<address>`, `GET /inventory`, `POST /reseal`.
+"""The provider's HTTP server: `PUT /blobs`, `GET /blobs/<address>`, `GET /inventory`, `POST /reseal`.
 
-Always: a body longer than a blob is refused before it is read whole; what is served cannot run in a browser; uploads,
-reads and questions of judges have slots of their own, so memory is bounded and none of them can be starved by another;
-who is too slow loses its slot; connections are bounded too. The address of the listener is 127.0.0.1 unless the
-operator says otherwise.
+Invariants:
+
+* A body longer than a blob is refused before it is read completely.
+* A browser cannot execute the served content.
+* Uploads, reads and judges' questions have separate slots, so memory is bounded and none can starve another.
+* A slow client loses its slot, and the number of connections is limited.
+
+The listener's address is 127.0.0.1 unless the operator sets another.
 """
 
 from __future__ import annotations
@@ -36,16 +40,16 @@ from http_server.server import HttpServer, body_of
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 9750
-# Requests at once, of all and of one address; each holds a blob at most.
+# Requests at once, in total and for one address. Each holds one blob at most.
 UPLOADS = (32, 4)
 READS = (64, 16)
 QUESTIONS = (16, 4)
-# Questions that are still coming: a few bytes each. Who is not answered judges that nothing is shown, so that whoever
-# keeps judges out has honest work refuted: strangers shall need many addresses for that.
+# Questions still arriving, of a few bytes each. A judge without an answer concludes that nothing is shown, so an
+# attacker that keeps judges out could have honest work refuted. It must need many addresses for that.
 ARRIVING_QUESTIONS = (256, 4)
-# Connections at once; each has small buffers until it holds a slot. Some are kept for a proxy on this machine.
+# Connections at once. Each has small buffers until it holds a slot. Some are reserved for a proxy on this machine.
 CONNECTIONS = PlaceLimits(512, 64, 64)
-WRITING_SECONDS = 30  # for the disk, and for the uploads that wait for it before
+WRITING_SECONDS = 30  # for the disk, including earlier uploads' turns
 PART_BYTES = 64 * 1024
 KEEPALIVE_SECONDS, IDLE_SECONDS = 15.0, 20.0
 
@@ -61,10 +65,10 @@ _CHANGING_HEADERS = {**_HEADERS, hdrs.CACHE_CONTROL: "no-store"}
 
 
 class AnswersJudges(Protocol):
-    """Seals something again for judges who ask."""
+    """Seals something again for judges."""
 
     async def answer(self, data: bytes) -> bytes:
-        """The answer to a question's bytes, as a sealed blob; RefusedResealError."""
+        """Return the answer to a question as a sealed blob. Raise RefusedResealError for a refusal."""
         ...
 
 
@@ -72,18 +76,18 @@ class EntersTunnels(Protocol):
     """Lets customers into their containers."""
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
-        """A tunnel, from its handshake to its end."""
+        """Serve a tunnel from its handshake to its end."""
         ...
 
 
 TellInventory = Callable[[], Awaitable[bytes]]
-"""What the provider says that its machine has, signed."""
+"""Returns the machine's signed inventory."""
 ProvePresence = Callable[[bytes], bytes]
-"""The proof that this daemon runs, for a nonce."""
+"""Returns the proof for a nonce that this daemon runs."""
 
 
 class BlobServer:
-    """Serves a store; `await start()`, and `await close()`."""
+    """Serves a store. Call `await start()` and `await close()`."""
 
     def __init__(
         self,
@@ -95,7 +99,7 @@ class BlobServer:
         tunnels: EntersTunnels | None = None,
         presence: ProvePresence | None = None,
     ) -> None:
-        """Nothing listens before `start`. `broker` is where customers hear of their tasks."""
+        """Listening begins with `start`. `broker` is the address of the customers' telemetry."""
         self._store = store
         self._resealer = resealer
         self._states = states
@@ -111,7 +115,7 @@ class BlobServer:
         self.port = 0
 
     async def start(self, port: int = DEFAULT_PORT, host: str = DEFAULT_HOST) -> None:
-        """Listen; port 0 is any free one, see `self.port`. OSError if the port is taken."""
+        """Listen. Port 0 selects a free port, see `self.port`. Raise OSError if the port is taken."""
         app = web.Application(client_max_size=BLOB_BYTES_MAX, middlewares=[_let_go])
         app.router.add_put("/blobs", self._put)
         app.router.add_get("/blobs/{address}", self._get)
@@ -131,8 +135,8 @@ class BlobServer:
 
     @contextlib.asynccontextmanager
     async def _slot(self, slots: RequestSlots, request: web.Request) -> AsyncIterator[RequestSlot]:
-        """A slot for a request: 503 if there is none, 408 if it was lost by being slow."""
-        assert self._http is not None  # it let the request in
+        """Yield a slot for a request. Answer 503 if there is none, and 408 if a slow client lost its slot."""
+        assert self._http is not None  # the server accepted the request
         try:
             async with slots.take(address_of_peer(request)) as slot:
                 with self._http.door.serving(request.transport):
@@ -145,12 +149,12 @@ class BlobServer:
 
     async def _put(self, request: web.Request) -> web.Response:
         try:
-            # The slot is held until the disk has it: else each address could have dozens of blobs before anybody's.
+            # The slot is held until the blob is on the disk. Otherwise one address could queue dozens of blobs.
             async with self._slot(self._uploads, request) as slot:
                 blob = await body_of(request, BLOB_BYTES_MAX, slot.progress)
                 slot.progress(WRITING_SECONDS * BYTES_PER_SECOND_MIN)
                 async with self._writing:
-                    # A megabyte is hashed, written and synced: everybody else would wait for the disk.
+                    # In a thread: hashing, writing and syncing a megabyte would block all other requests.
                     address = await asyncio.to_thread(self._store.put, blob, stranger=address_of_peer(request))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
@@ -182,7 +186,7 @@ class BlobServer:
     async def _enter_tunnel(self, request: web.Request) -> web.StreamResponse:
         if self._tunnels is None:
             raise web.HTTPNotFound(text="this provider runs no containers")
-        assert self._http is not None  # it let the request in
+        assert self._http is not None  # the server accepted the request
         with self._http.door.serving(request.transport):
             return await self._tunnels.enter(request)
 
@@ -216,7 +220,7 @@ class BlobServer:
             raise
         async with self._slot(self._questions, request) as slot:
             try:
-                slot.progress(BLOB_BYTES_MAX)  # the chain is asked now: that is not the judge's time
+                slot.progress(BLOB_BYTES_MAX)  # the time for asking the chain is not the judge's
                 sealed = await answers.answer(question)
             except RefusedResealError as error:
                 if isinstance(error, NoJudgeError):
@@ -227,7 +231,10 @@ class BlobServer:
 
 @web.middleware
 async def _let_go(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What was asked is not kept by the error that it ended with: 175 refused blobs, a megabyte each, were."""
+    """Release a request's data from the error that ended it.
+
+    Otherwise the error keeps it in memory: 175 refused blobs of a megabyte each stayed.
+    """
     try:
         return await handler(request)
     except (web.HTTPException, ConnectionError, asyncio.CancelledError) as ending:
@@ -239,7 +246,7 @@ async def _let_go(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def _hexadecimal(text: str, length: int) -> bytes | None:
-    """Return so many bytes from hexadecimal digits alone; None for any other text."""
+    """Return `length` bytes from hexadecimal digits, or None for any other text."""
     try:
         found = bytes.fromhex(text)
     except ValueError:
@@ -250,7 +257,7 @@ def _hexadecimal(text: str, length: int) -> bytes | None:
 async def _sent(
     request: web.Request, blob: bytes, slot: RequestSlot, headers: Mapping[str, str] = _HEADERS
 ) -> web.StreamResponse:
-    """Send a blob whole while the slot is held; whoever reads too slowly is left with a part of it."""
+    """Send a whole blob while the slot is held. A client that reads too slowly receives only a part."""
     response = web.StreamResponse(headers=headers)
     response.content_length = len(blob)
     try:
@@ -260,6 +267,7 @@ async def _sent(
             slot.progress(PART_BYTES)
         await response.write_eof()
     except asyncio.CancelledError:
+        # A clean end would present the part as the whole blob.
         if request.transport is not None:
             request.transport.abort()
         raise

@@ -1,7 +1,11 @@
-"""Blobs of a provider on its disk: content-addressed, limited in size, number and life, never executable.
+"""A provider's blobs on its disk: content-addressed, with limits on size, number and life, and never executable.
 
-Always: a blob that `put` returned for is on the disk; a name is the hash of the bytes; what strangers store never takes
-the room of the provider's own outputs, nor do the inputs that it keeps; each goes when its life ends, if not before.
+Invariants:
+
+* A blob is on the disk when `put` returns.
+* A blob's name is the hash of its bytes.
+* Strangers' blobs and kept inputs never use the space of the provider's own outputs.
+* Every blob is removed at the end of its life, if not before.
 """
 
 from __future__ import annotations
@@ -23,53 +27,54 @@ ADDRESS_DIGITS = 64
 
 
 class StoreFullError(Exception):
-    """The quota is used up; room comes back as blobs grow old."""
+    """The quota is used up. Space becomes free as blobs expire."""
 
 
 class BlobKind(IntEnum):
-    """Whose a blob is."""
+    """The owner of a blob."""
 
     STRANGERS = 0
     INPUT = 1
-    """Fetched for work on a unit or a task: strangers make such, at next to no price, so they have a limit."""
+    """Fetched for work on a unit or task. A limit applies, because strangers can create such inputs at almost no cost.
+    """
     OWN = 2
-    """What this provider made."""
+    """Made by this provider."""
 
 
 SUFFIXES = {BlobKind.STRANGERS: ".blob", BlobKind.INPUT: ".input", BlobKind.OWN: ".own"}
-"""Of their files."""
+"""The suffixes of their files."""
 _KINDS = {suffix: kind for kind, suffix in SUFFIXES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What strangers may store, and what the inputs that are worked on may take beside."""
+    """The limits for strangers' blobs and, separately, for the inputs of work."""
 
     bytes_max: int = 1024 * 1024 * 1024
     blobs_max: int = 20_000
     life_seconds: int = 24 * 3600
-    address_part: int = 8  # one address may use this part of the rest
+    address_part: int = 8  # one address may use this fraction of the total
     input_bytes_max: int = 1024 * 1024 * 1024
     input_blobs_max: int = 20_000
 
 
 @dataclass(slots=True)
 class Used:
-    """What somebody's blobs take."""
+    """The space that blobs of one kind or address use."""
 
     blobs: int = 0
     bytes: int = 0
 
     def add(self, size: int) -> None:
-        """One more."""
+        """Add a blob."""
         self.blobs, self.bytes = self.blobs + 1, self.bytes + size
 
     def take(self, size: int) -> None:
-        """One less."""
+        """Remove a blob."""
         self.blobs, self.bytes = self.blobs - 1, self.bytes - size
 
     def has_room(self, size: int, bytes_max: int, blobs_max: int) -> bool:
-        """Whether one more of `size` bytes is within so many bytes and blobs."""
+        """Return True if a blob of `size` bytes fits within the limits."""
         return self.blobs < blobs_max and self.bytes + size <= bytes_max
 
 
@@ -80,19 +85,19 @@ class Stored:
     size: int
     at: float
     kind: BlobKind
-    stranger: str | None = None  # where it came from, if that is known: since the start
+    stranger: str | None = None  # its origin, if known since the start
 
     @property
     def suffix(self) -> str:
-        """What the name of its file ends with."""
+        """The suffix of its file."""
         return SUFFIXES[self.kind]
 
 
 class BlobStore:
-    """A folder of blobs. The clock is an argument: `now` in seconds since the epoch. Any thread may call `put`."""
+    """A folder of blobs. `now` is in seconds since the epoch. Any thread may call `put`."""
 
     def __init__(self, folder: Path, quota: Quota | None = None) -> None:
-        """Read which blobs there are; remove what a crash left half-written."""
+        """Read the names of the blobs, and remove the remains of a crash."""
         self._folder = folder
         self._quota = quota or Quota()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -110,55 +115,56 @@ class BlobStore:
 
     @property
     def bytes_stored(self) -> int:
-        """What strangers' blobs take."""
+        """Bytes of strangers' blobs."""
         return self._used[BlobKind.STRANGERS].bytes
 
     @property
     def input_bytes(self) -> int:
-        """What the inputs take that this provider works on."""
+        """Bytes of the inputs of this provider's work."""
         return self._used[BlobKind.INPUT].bytes
 
     @property
     def inputs(self) -> dict[bytes, float]:
-        """The blobs of these inputs, with when each was last used."""
+        """The blobs of these inputs, with the last use of each."""
         kept = list(self._blobs.items())
         return {bytes.fromhex(name): stored.at for name, stored in kept if stored.kind is BlobKind.INPUT}
 
     def put(self, blob: bytes, *, is_own: bool = False, stranger: str | None = None, now: float | None = None) -> bytes:
-        """Store a blob, durably; its address. ValueError for one that is too long, StoreFullError for one too many.
+        """Store a blob durably and return its address.
 
-        `stranger` is the network address of whoever brings it, which may use only a part of the room.
+        Raise ValueError if it is too long, or StoreFullError if there is no space. `stranger` is the uploader's network
+        address, which may use only a part of the space.
         """
         kind = BlobKind.OWN if is_own else BlobKind.STRANGERS
         return self._stored(blob, kind, None if is_own else stranger, now)
 
     def keep(self, blob: bytes, *, now: float | None = None) -> bytes:
-        """Store a blob of an input that is worked on; its address. Errors as `put`.
+        """Store a blob of an input that is worked on, and return its address. It raises the errors of `put`.
 
-        What is here already, also as a stranger's, lives from now on: its life must not end amid the work on it.
+        The life of an existing blob, even a stranger's, starts again, so that it does not end during the work.
         """
         return self._stored(blob, BlobKind.INPUT, None, now)
 
     def drop_input(self, address: bytes) -> None:
-        """Remove a blob that is here only because an input that it is of was worked on."""
+        """Remove a blob that is kept only as an input of work."""
         with self._changing:
             stored = self._blobs.get(address.hex())
             if stored is not None and stored.kind is BlobKind.INPUT:
                 self._forget(address.hex())
 
     def get(self, address: bytes) -> bytes | None:
-        """The blob of an address; None if it is not here."""
+        """Return the blob of an address, or None if it is not here."""
         name = address.hex()
         stored = self._blobs.get(name)
         if stored is None:
             return None
         try:
             return self._path(name, stored).read_bytes()
-        except FileNotFoundError:  # somebody made room by hand, or it has just become the provider's own
+        except FileNotFoundError:  # deleted by the operator, or just renamed as the provider's own
             return None
 
     def sweep(self, now: float) -> None:
-        """Remove what has outlived its life."""
+        """Remove expired blobs."""
         with self._changing:
             self._sweep(now)
 
@@ -179,12 +185,12 @@ class BlobStore:
             return
         self._require_room(stored)
         self._write(name + stored.suffix, blob)
-        if known is not None:  # it was here as another kind
+        if known is not None:  # it existed as another kind
             self._forget(name)
         self._note(name, stored)
 
     def _found(self, name: str, stored: Stored) -> None:
-        """A file at the start. Two of a name are left by a crash while one became another; one of them goes."""
+        """Note a file at the start. If a crash left two files of one name, remove the less important one."""
         known = self._blobs.get(name)
         if known is not None and known.kind > stored.kind:
             (self._folder / f"{name}{stored.suffix}").unlink()
@@ -194,8 +200,8 @@ class BlobStore:
         self._note(name, stored)
 
     def _renew(self, name: str, stored: Stored) -> None:
-        """What is needed again lives from now on: its owner's work hangs on it."""
-        with suppress(FileNotFoundError):  # somebody made room by hand
+        """Restart the life of a blob that is needed again, because its owner's work depends on it."""
+        with suppress(FileNotFoundError):  # deleted by the operator
             os.utime(self._path(name, stored), (stored.at, stored.at))
         self._blobs[name] = stored
 
@@ -214,7 +220,7 @@ class BlobStore:
     def _require_strangers_room(self, stored: Stored) -> None:
         quota, used = self._quota, self._used[BlobKind.STRANGERS]
         if not used.has_room(stored.size, quota.bytes_max, quota.blobs_max):
-            self._sweep(stored.at)  # only now: to look at 20,000 for each that comes takes milliseconds
+            self._sweep(stored.at)  # not earlier: scanning 20,000 blobs for each upload would take milliseconds
         if not used.has_room(stored.size, quota.bytes_max, quota.blobs_max):
             raise StoreFullError(f"full: {used.blobs:,} blobs, {used.bytes:,} bytes; try another provider")
         if stored.stranger is None:
@@ -233,6 +239,7 @@ class BlobStore:
         draft.unlink(missing_ok=True)
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
+            # Written and synced under another name first, so that a crash never leaves half a blob under an address.
             with os.fdopen(file, "wb", closefd=False) as stream:
                 stream.write(blob)
             os.fsync(file)
@@ -262,9 +269,9 @@ class BlobStore:
 
 
 def _becomes(known: BlobKind, kind: BlobKind) -> bool:
-    """Whether a blob that is here as one kind is one of another kind from now on.
+    """Return True if an existing blob changes its kind.
 
-    What a stranger brought stays its own, also while it is worked on; what is brought while it is worked on stays here
-    when that ends.
+    A stranger's blob keeps its kind while it is worked on. An input that a stranger also uploads becomes the
+    stranger's, and stays when the work ends.
     """
     return known not in (kind, BlobKind.OWN) and kind is not BlobKind.INPUT

@@ -1,12 +1,12 @@
-"""The chain as the provider's programs see it.
+"""The provider's view of the chain.
 
 In reading order:
 
-* `side_pay`: what judging, auditing and standing by paid, read in the block that paid it
+* `side_pay`: payments for judging, auditing and standing by, read in the block that paid them
 * `bond_losses`: losses of devices' bonds, with their causes
-* `demand`: what is asked for in services, and whether a provider may be drawn
-* `port`: what a daemon needs of a chain
-* `roll_calls`: the newest roll call, and whose rows are to be looked at
+* `demand`: demand in services, and a provider's eligibility
+* `port`: the daemon's interface to a chain
+* `roll_calls`: the newest roll call, and the rows to inspect
 * `task_records`: tasks and bids by name
-* `live`: that, behind a node's JSON-RPC
+* `live`: the interface over a node's JSON-RPC
 """

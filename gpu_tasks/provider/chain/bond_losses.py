@@ -1,4 +1,4 @@
-"""Losses of a provider's devices, read in the final blocks that took them, with unit and cause."""
+"""Bond losses of a provider's devices, read in the final blocks that took them, with unit and cause."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class BondLoss:
     grains: int
     fault: PartyFault
     device: bytes | None = None
-    """None for a missed race of a unit that the node has no state of."""
+    """None for a missed race if the node no longer has the unit's state."""
     case: bytes | None = None
     """The case that found the fault; None for a missed race."""
     appealable_until: int = 0
-    """The last block in which the verdict could be appealed; 0 without a court to appeal to."""
+    """The last block in which the verdict could be appealed; 0 without a higher court."""
 
 
 async def bond_losses(client: ChainClient, stash: bytes, since: int) -> list[BondLoss]:
-    """Return what a stash's devices lost after a block, oldest first; no further back than the node has states."""
+    """Return the losses of a stash's devices after a block, oldest first, as far back as the node has states."""
     first, ids = await blocks_since(client, since)
     found: list[BondLoss] = []
     for place in range(len(ids) - 1, -1, -1):
@@ -42,7 +42,7 @@ async def bond_losses(client: ChainClient, stash: bytes, since: int) -> list[Bon
             break
         try:
             events = [record.event for record in await client.events(ids[place])]
-        except RpcError:  # a node that keeps few states has discarded those of older blocks
+        except RpcError:  # the node has discarded the states of older blocks
             break
         found += [await _loss(client, first, ids, place, event, events) for event in _own(events, stash)]
     return found[::-1]
@@ -70,12 +70,12 @@ async def _loss(
 
 
 def _case_of(unit: bytes, ended: list[bytes]) -> bytes:
-    """Return the case that ended for a unit: its own, or the case about one of its leaves, with an id of its own."""
+    """Return the case that ended for a unit: its own, or the case about one of its leaves, which has its own id."""
     return ended[0] if unit not in ended and len(ended) == 1 else unit
 
 
 async def _value_at(client: ChainClient, item: Any, key: bytes, block: bytes | None) -> Any:
-    """Return a stored value; None without a block, or where the node has discarded the block's state."""
+    """Return a stored value; None without a block, or if the node has discarded the block's state."""
     try:
         return None if block is None else await client.read(item, key, at=block)
     except RpcError:

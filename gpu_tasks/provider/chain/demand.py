@@ -1,6 +1,6 @@
-"""What is asked for in services, and whether a provider may be drawn at all: by the market's own rules over its state.
+"""Demand in services, and a provider's eligibility, computed with the market's own rules over its state.
 
-Of the units that sleep the oldest few are looked at: the market wakes them in this order.
+Only the oldest few waiting units count, because the market retries them in this order.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from wallet.client import ChainClient
 from wallet.trial import over_state
 
 SLEEPERS_SEEN = 4
-"""Of each service: every one costs a read."""
+"""The waiting units read for each service. Each costs a read."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingUnit:
-    """What a unit that found no racers asks of a slot now."""
+    """The present requirements of a unit that found no racers."""
 
     rate: int
-    """The highest ask that its price meets, in grains per thousand output tokens."""
+    """The highest ask within its price, in grains per thousand output tokens."""
     collateral: int
-    """Grains of the slot's bond."""
+    """Grains of the bond for one racer."""
     classes: tuple[DeviceClass, ...] = ALL_CLASSES
-    """Of devices that may race for it now."""
+    """Device classes that may race for it at present."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceDemand:
-    """The units of a service that are not over, and some of those that found no racers."""
+    """The open units of a service, and some of those that found no racers."""
 
     open_units: int
     waiting: tuple[WaitingUnit, ...] = ()
@@ -50,21 +50,21 @@ class ServiceDemand:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one provider can be drawn for."""
+    """The demand for one provider."""
 
     may_work: bool = True
-    """Whether its stash is a candidate with a provider's record: else it is drawn for nothing."""
+    """Whether its stash is a candidate with a provider record. Otherwise it is never drawn."""
     services: Mapping[int, ServiceDemand] = field(default_factory=dict)
 
 
 async def demand(client: ChainClient, stash: bytes, services: Collection[int]) -> Demand:
-    """What the final state says of a provider, and of some services."""
+    """Return the demand for a provider in some services, in the final state."""
     at = await client.finalized()
     return await over_state(client, at, lambda bound: demand_of(bound, stash, services))
 
 
 def demand_of(bound: Bound, stash: bytes, services: Iterable[int]) -> Demand:
-    """What a state says of a provider, and of some services; those that there are not any more are left out."""
+    """Return the demand for a provider in some services, in a given state. Closed services are left out."""
     market, height = bound[InferenceMarket], bound[System].number.get()
     may_work = bound[TrustStake].is_candidate(stash) and bound[Devices].providers[stash] is not None
     found: dict[int, ServiceDemand] = {}

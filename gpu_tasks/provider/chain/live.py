@@ -1,9 +1,12 @@
-"""The chain behind a node's JSON-RPC, for a provider.
+"""The chain for a provider, over a node's JSON-RPC.
 
-Always: what the daemon acts on is proved at a final block, unless its operator trusts the node (`Trust.is_blind`): then
-it is the node's word at the best one. One call is signed at a time, so nonces never collide; a call that is sent again
-is the same extrinsic, so it happens once; a lost connection ends in ChainError for whoever waits, and is opened again
-by `views`, to the same chain or not at all.
+Invariants:
+
+* The daemon acts on proven data of a final block. If its operator trusts the node (`Trust.is_blind`), it acts on the
+  node's unproven data of the best block.
+* Calls are signed one at a time, so nonces never collide. A repeated call is the same extrinsic, so it is executed
+  once.
+* A lost connection raises ChainError in every waiting call. `views` connects again, to the same chain only.
 """
 
 from __future__ import annotations
@@ -51,17 +54,19 @@ from wallet.verified import VerifiedClient, Warn
 ALREADY_KNOWN = 1013
 SIGNED_KEPT = 1_024
 ANSWER_SECONDS = (2.0, 2.0, 2.0, 4.0, 8.0)
-"""A node that takes longer is asked again on a new connection: in the 20 s of other programs a race is lost.
+"""The patience with a node, by the number of consecutive timeouts.
 
-By times in a row that it was mute: a moment costs no race, and one that is slow gets the time that it needs.
+A slower node is asked again over a new connection. The 20 seconds of other programs would lose a race. The patience
+grows, so a short failure costs no race and a slow node gets enough time.
 """
 RECONNECT_SECONDS = (0.5, 0.5, 0.5, 1.0, 2.0)
-"""Until a node that is away, or was not believed, is asked again; ten seconds later it is too late to reveal."""
+"""The delays before reconnecting to a node that failed or was not believed. Ten seconds later it may be too late to
+reveal."""
 
 ODD_ANSWERS = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, StateCorrupted,
 )  # fmt: skip
-"""What comes of reading an answer that is none."""
+"""The errors that a malformed answer can cause while it is read."""
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -69,36 +74,37 @@ ChainAnswer = Coroutine[Any, Any, T]
 LOG = logging.getLogger("ogpu.provider")
 
 
-# A provider's own devices, proved one by one: the market's whole table would grow with everybody else's.
-#
-# Always: which there are is a hint of the node, beside those that were seen before; what each is, is proved where the
-# client proves what it reads. A node can keep a new device from its owner for a while, and say nothing false of one.
+# A provider's own devices, proved one by one. The market's whole table would grow with all providers' devices.
+# Invariant: the node only suggests the names of devices, in addition to those seen before. The client proves each
+# device's data. So a node can hide a new device for a while, but not forge one.
 NAMES_MAX = 4 * DEVICES_PER_PROVIDER_MAX
-"""How many devices are asked after at most: a node may name any number that are no one's."""
+"""The most devices that are looked up. A node may name any number of foreign ones."""
 
 
-# When to look at the chain: whenever the node tells of a block, and every few seconds whether it does or not.
-#
-# Always: what a node tells is only a bell; which block is final, and what holds there, is asked and proved afterwards.
-# A node that tells of nothing is asked all the same.
+# When to read the chain: after each announced block, and every few seconds in any case.
+# Invariant: an announcement is only a trigger. The final block and its state are read and proved afterwards. A node
+# without announcements is read too.
 LOOK_SECONDS = 3.0
 
 
 PROVIDERS_KEPT_BLOCKS = 16
-"""So long a proved list of all providers is used again."""
+"""The number of blocks for which a proved list of all providers is used again."""
 
 
 AGAIN_SECONDS = 5.0
-"""So often a warning is told that comes with every block."""
+"""The interval of a repeated warning."""
 KINDS_MAX = 64
 _NUMBERS = re.compile(r"\b(0x)?[0-9a-f]{8,}\b|[0-9]+")
 
 EVIDENCE_MAX = 128
-"""So much of one answer is looked at."""
+"""The most entries of one answer that are examined."""
 
 
 async def offences(client: ChainClient) -> list[SeenOffence]:
-    """Those that are offences: a report of what is none would cost its fee, for each name that a node makes up."""
+    """Return the seen offences that are proven.
+
+    Reporting anything else would cost a fee for each name that a node invents.
+    """
     found = await client.rpc.call("ogpu_inspect", "offences")
     if not found:
         return []
@@ -116,7 +122,7 @@ async def offences(client: ChainClient) -> list[SeenOffence]:
 
 
 async def _validators(client: ChainClient) -> Callable[[int], Seats]:
-    """Who sat in an epoch about which evidence counts."""
+    """Return a function that gives the active set of an epoch, if evidence about it still counts."""
     at = await client.finalized()
     starts = await client.read(TrustStake.validator_set_starts, at=at)
     elected_to = await client.read(TrustStake.last_elected_epoch, at=at)
@@ -131,14 +137,14 @@ async def _validators(client: ChainClient) -> Callable[[int], Seats]:
 
 
 class KnownProviders:
-    """The newest list."""
+    """The newest list of providers."""
 
     def __init__(self) -> None:
-        """None was read."""
+        """Nothing is read yet."""
         self._read: tuple[int, dict[bytes, Provider]] | None = None
 
     async def read(self, client: ChainClient) -> dict[bytes, Provider]:
-        """All of them, by stash."""
+        """Return all providers by stash."""
         at = await client.finalized()
         height = await client.height(at)
         if self._read is None or height >= self._read[0] + PROVIDERS_KEPT_BLOCKS:
@@ -147,41 +153,41 @@ class KnownProviders:
 
 
 class RateLimitedLog:
-    """Passes a text on, unless one that differs from it in numbers only was passed on just now."""
+    """Passes texts on, except a text that differs only in numbers from a recent one."""
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """Nothing was told."""
+        """Nothing was passed on yet."""
         self._tell = tell
         self._clock = clock
         self._told: dict[str, float] = {}
 
     def __call__(self, text: str) -> None:
-        """Tell it, or not."""
+        """Pass a text on, unless a similar one was passed on recently."""
         kind, now = _NUMBERS.sub("", text), self._clock()
         if kind in self._told and now < self._told[kind] + AGAIN_SECONDS:
             return
-        if len(self._told) >= KINDS_MAX:  # a node chooses what it says
+        if len(self._told) >= KINDS_MAX:  # the node chooses the texts
             self._told.clear()
         self._told[kind] = now
         self._tell(text)
 
 
 def warn(text: str) -> None:
-    """What its operator should know of the node."""
+    """Warn the operator about the node."""
     LOG.warning("%s", harmless(text))
 
 
 class HeadSubscription:
-    """Use `async with HeadSubscription(heads) as bell`; rings once for all blocks that were told of meanwhile."""
+    """Use `async with HeadSubscription(heads) as bell`. It signals once for all blocks announced meanwhile."""
 
     def __init__(self, heads: AsyncIterator[RpcJson]) -> None:
-        """Over a subscription, which it ends."""
+        """`heads` is a subscription. It is cancelled at the end."""
         self._heads = heads
         self._rung = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Listen; the first ring is at once."""
+        """Begin to listen. The first signal comes at once."""
         self._rung.set()
         self._listening = asyncio.create_task(self._listen())
         return self
@@ -189,13 +195,13 @@ class HeadSubscription:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Listen no more."""
+        """Stop listening."""
         assert self._listening is not None  # entered
         self._listening.cancel()
         await asyncio.gather(self._listening, return_exceptions=True)
 
     async def ring(self, patience_seconds: float = LOOK_SECONDS) -> None:
-        """Wait for the next block that is told of, or until it is time; whatever ended the subscription is raised."""
+        """Wait for the next announced block, or for the timeout. An error of the subscription is raised."""
         assert self._listening is not None  # entered
         try:
             async with asyncio.timeout(patience_seconds):
@@ -219,31 +225,31 @@ class OwnDevices:
     """The devices of one provider."""
 
     def __init__(self, stash: bytes) -> None:
-        """None is known yet."""
+        """No device is known yet."""
         self._stash = stash
         self._known: dict[bytes, None] = {}
 
     def heard_of(self, device: bytes) -> None:
-        """A device that may be one: a race names it."""
+        """Note a possible own device, named by a race."""
         if len(self._known) < NAMES_MAX:
             self._known[device] = None
 
     async def read(self, client: ChainClient) -> list[DeviceStatus]:
-        """How they stand, by ascending id."""
+        """Return the own devices' status, by ascending id."""
         at = await client.finalized()
         hinted = await client.unverified().query("GpuTasksApi_devices_of", self._stash)
         names = sorted({*self._known, *(status.id for status in hinted[:DEVICES_PER_PROVIDER_MAX])})
         stored = await client.read_many(Devices.devices, names, at=at)
         found = ((name, device) for name, device in zip(names, stored, strict=True) if device is not None)
         own = {name: device for name, device in found if device.owner == self._stash}
-        self._known = dict.fromkeys(own)  # what is not, or is another's, was a lie or has been unregistered
+        self._known = dict.fromkeys(own)  # the others do not exist, are another provider's, or were unregistered
         return list(await market_reads.with_offers(client, own, at))
 
 
 def _asks(
     read: Callable[Concatenate[VerifiedClient, P], Awaitable[T]],
 ) -> Callable[Concatenate[LiveChain, P], ChainAnswer[T]]:
-    """Make a method of a function that reads by a client. The method raises ChainError."""
+    """Make a method from a function that reads with a client. The method raises ChainError."""
 
     async def method(chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
         return await chain.asked(read(chain.client, *arguments, **named))
@@ -254,7 +260,7 @@ def _asks(
 def _asks_own(
     read: Callable[Concatenate[VerifiedClient, bytes, P], Awaitable[T]],
 ) -> Callable[Concatenate[LiveChain, P], ChainAnswer[T]]:
-    """Make a method of a function that reads what belongs to a stash: the provider's own."""
+    """Make a method from a function that reads data of a stash, for the provider's own stash."""
 
     async def method(chain: LiveChain, /, *arguments: P.args, **named: P.kwargs) -> T:
         return await chain.asked(read(chain.client, chain.stash, *arguments, **named))
@@ -266,7 +272,7 @@ class LiveChain:
     """Implements `ChainPort` for one provider key. Use `await LiveChain.connect(url, key, trust)`."""
 
     def __init__(self, url: str, client: VerifiedClient, key: Keypair, stash: bytes, trust: Trust, tell: Warn) -> None:
-        """Use `connect`."""
+        """Use `connect` instead."""
         self._url = url
         self._trust = trust
         self.client = client
@@ -283,9 +289,10 @@ class LiveChain:
 
     @classmethod
     async def connect(cls, url: str, key: Keypair, trust: Trust, tell: Warn | None = None) -> LiveChain:
-        """Connect to the known chain, and find whose provider key this is. ChainError if it is nobody's.
+        """Connect to the known chain, and find the stash of this provider key.
 
-        ChainChangedError, NodeRefutedError: another chain, or one that nobody shows.
+        Raise ChainError if the key has no stash, and ChainChangedError or NodeRefutedError for another or unproven
+        chain.
         """
         tell = RateLimitedLog(warn if tell is None else tell)
         client = await VerifiedClient.connect_by(url, trust, tell, ANSWER_SECONDS[-1])
@@ -300,12 +307,12 @@ class LiveChain:
         if stash is None:
             await client.rpc.close()
             raise NobodyError(f"{key.address} is no provider key on {client.chain}; run `ogpu-provider register`")
-        client.rpc.patience = ANSWER_SECONDS[0]  # connecting takes many answers, some of them long
+        client.rpc.patience = ANSWER_SECONDS[0]  # only connecting needs long patience, for many and large answers
         return cls(url, client, key, stash, trust, tell)
 
     @property
     def genesis_hash(self) -> bytes:
-        """Which chain this is."""
+        """The chain's genesis hash."""
         return self.client.genesis_hash
 
     @property
@@ -339,12 +346,12 @@ class LiveChain:
             await self._reconnect()
 
     async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
-        """The newest height that counts, and the duties there."""
+        """Return the newest height that counts, and the duties there."""
         view = await self.asked(self._look())
         return view.height, view.duties
 
     async def _look(self) -> View:
-        """The duties at the newest final block, proved; of a node that is trusted, those at the best one."""
+        """Return the duties at the newest final block, proved; from a trusted node, those at the best block."""
         at = None if self._trust.is_blind else await self._final(self.client)
         height = await self.client.height(at)
         duties = await market_reads.duties(self.client, self.stash, at)
@@ -358,9 +365,9 @@ class LiveChain:
         return View(height, duties, await self._best_height(height, at), seats, checks, disputes)
 
     async def _best_height(self, final: int, at: bytes | None) -> int:
-        """How far the chain may have come by now: the node's word, as far as the clock leaves room for so many blocks.
+        """Return the height that the chain may have reached, by the node's word within the limit of elapsed slots.
 
-        A lie costs a race that is given back too early, or too late; no more, and never by more blocks than slots.
+        A dishonest node can only make a race be given up too early or too late, and by no more blocks than slots.
         """
         room = self.client.slots_since(at) if at is not None else None
         if room is None:
@@ -385,15 +392,16 @@ class LiveChain:
                 self._failures += 1
 
     def _note(self, error: ChainError) -> None:
-        """Count how often in a row nothing was answered: who answers wrongly, or refuses, is not slow."""
+        """Count consecutive timeouts. A wrong answer or a refusal is no timeout."""
         unreached = error.__cause__
         is_mute = unreached is not None and isinstance(unreached.__cause__, TimeoutError)
         self._mute = self._mute + 1 if is_mute else 0
 
     async def _same_chain(self) -> VerifiedClient:
-        """A new connection; ChainChangedError where the node is of another chain now, ChainError where it is behind.
+        """Return a new connection to the same chain.
 
-        The daemon waits then: its journal holds what it owes to the chain that it knows, and the node may come back.
+        Raise ChainChangedError if the node serves another chain, or ChainError if it is behind. The daemon then waits:
+        its journal holds obligations to the known chain, and the node may return.
         """
         patience = _after(self._mute, ANSWER_SECONDS)
         client = await VerifiedClient.connect_by(self._url, self._trust, self._warn, patience)
@@ -414,10 +422,10 @@ class LiveChain:
             await self._final(client)
 
     async def _final(self, client: VerifiedClient) -> bytes:
-        """The newest final block; ChainError for one below what was final before.
+        """Return the newest final block. Raise ChainError if it is below an earlier one.
 
-        On one connection it never falls. On a new one it may: who works on a unit that was seen would be told who had
-        to read its input before it was sealed, or that nobody knows the unit.
+        On one connection the height never falls, but a new connection may be to a node that is behind. Such a state may
+        not contain a unit in progress, or may name other judges than those that its input was sealed to.
         """
         at = await client.finalized()
         height = await client.height(at)
@@ -443,7 +451,7 @@ class LiveChain:
         found = await self.asked(market_reads.case(self.client, case))
         return None if found is None else found.case
 
-    # Each as `ChainPort` says, by a function that reads it.
+    # Each is described in `ChainPort`.
     judges = _asks(market_reads.judges)
     check_of_case = _asks(market_reads.check_of_case)
     services = _asks(market_reads.services)
@@ -470,7 +478,7 @@ class LiveChain:
     async def service(self, number: int) -> Service:
         """See `ChainPort`."""
         found = await self.asked(market_reads.service(self.client, number))
-        # A closed service goes with its last unit, so one that a race was just about may be gone.
+        # A closed service is removed with its last unit, possibly just before this read.
         if found is None:
             raise ChainError(f"there is no service {number} on {self.client.chain}")
         return found
@@ -535,7 +543,7 @@ class LiveChain:
             except ChainError:
                 if known is None:
                     raise
-                return  # it is in a block, or has outlived its era: if it is missing, it is signed anew next time
+                return  # it is in a block, or its era is over; if it is missing, the next call signs it again
             self._signed[name] = extrinsic
             while len(self._signed) > SIGNED_KEPT:
                 del self._signed[next(iter(self._signed))]
@@ -546,7 +554,7 @@ class LiveChain:
         await self._sent(self.client.rpc.call("ogpu_submitAttestation", "0x" + raw.hex()))
 
     async def _sent(self, question: Awaitable[RpcJson]) -> None:
-        """As `asked`; what the node has already is as good as sent."""
+        """Send as `asked` does. A message that the node already has counts as sent."""
         try:
             await self.asked(question)
         except ChainError as error:
@@ -554,16 +562,19 @@ class LiveChain:
                 raise
 
     async def asked(self, question: Awaitable[T]) -> T:
-        """What the node answers. ChainError for no answer, a refusal, a lie, one that is none: to be asked later."""
+        """Return the node's answer.
+
+        Raise ChainError for no answer, a refusal, a wrong or a malformed one: ask again later.
+        """
         try:
             return await question
         except (NodeUnreachableError, RpcError, WalletError) as error:
             raise ChainError(str(error)) from error
-        # A node may answer anything: other types, missing fields, bytes that decode to nothing.
+        # A node can return anything: other types, missing fields, or bytes that do not decode.
         except ODD_ANSWERS as error:
             raise ChainError(f"the node's answer makes no sense ({in_words(error)})") from error
 
 
 def _after(failures: int, seconds: tuple[float, ...]) -> float:
-    """What holds after so many failures in a row."""
+    """Return the value for a number of consecutive failures."""
     return seconds[min(failures, len(seconds) - 1)]

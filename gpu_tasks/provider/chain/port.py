@@ -1,4 +1,4 @@
-"""What a provider needs of a chain: a few ports with one live implementation (`live`)."""
+"""The interfaces of a provider to a chain: a few ports with one implementation (`live`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BidName = tuple[bytes, bytes]
 
 
 class ChainError(Exception):
-    """The node refused something, or cannot be reached now. Trying again later is right."""
+    """The node refused something or is unreachable. The caller tries again later."""
 
 
 class NobodyError(ChainError):
@@ -45,7 +45,8 @@ class NobodyError(ChainError):
 class View:
     """The newest block that counts, as far as it concerns one provider.
 
-    `newest` is how far the chain may have come meanwhile, where that is more: what is sent now comes after it.
+    `newest` is the height that the chain may have reached meanwhile, if higher. A message sent at this moment arrives
+    after it.
     """
 
     height: int
@@ -54,31 +55,31 @@ class View:
     seats: tuple[SeatStatus, ...] = ()
     """The cases that it judges."""
     checks: tuple[CheckStatus, ...] = ()
-    """The batches of which it shows leaves, or computes them."""
+    """The batches of which it shows or computes leaves."""
     disputes: tuple[DisputeStatus, ...] = ()
-    """The batches that others answered differently, of which it shows its tree."""
+    """The batches that others answered differently, and of which it must show its tree."""
 
     def __post_init__(self) -> None:
-        """Nothing is newer unless somebody says so."""
+        """Set `newest` to at least `height`."""
         object.__setattr__(self, "newest", max(self.newest, self.height))
 
 
 @dataclass(frozen=True, slots=True)
 class RollCallView:
-    """The newest roll call, when the next one is, and how some devices stand; None and 0 for what there is not."""
+    """The newest roll call, the block of the next one, and the state of some devices. Missing values are None or 0."""
 
     called: RollCall | None
     planned: int
     enrolled: Mapping[bytes, Enrolment]
-    """Those of the devices that are."""
+    """The enrolled ones of the devices."""
     proofs: Mapping[bytes, CapacityProof]
-    """What those have shown at the newest roll call."""
+    """The proofs of those devices at the newest roll call."""
     rates: ProvenRates
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The rows that a device has shown, of which this provider has to say whether they are right."""
+    """The rows that a device has shown and this provider must check."""
 
     device: bytes
     number: int
@@ -89,7 +90,7 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this provider is: its stash, the key that signs for it, the key that inputs are sealed to, the chain."""
+    """A provider's identity: its stash, its signing key, the key that inputs are sealed to, and its chain."""
 
     stash: bytes
     key: Keypair
@@ -98,138 +99,141 @@ class Identity:
 
     @classmethod
     def of(cls, stash: bytes, key: Keypair, genesis: bytes) -> Identity:
-        """The seal key follows from the signing key."""
+        """Return an identity. The seal key is derived from the signing key."""
         return cls(stash, key, SealKey.of(key), genesis)
 
 
 @dataclass(frozen=True, slots=True)
 class SeenOffence:
-    """A validator that contradicted itself, by its stash, and what proves it."""
+    """A validator that signed conflicting messages, by its stash, and the evidence."""
 
     offender: bytes
     evidence: DoubleHeader | DoubleProposal | DoubleBallot
 
 
-# Each duty names the port that it uses. Always: reads are at the newest final block, by proof; of a trusted node, at
-# the best block unless they say final.
+# Each duty names its port. Invariant: reads are at the newest final block, with proof; from a trusted node, at the best
+# block unless the method says "final".
 class SendPort(Protocol):
-    """Take what the provider key signs."""
+    """Sends what the provider key signs."""
 
     async def submit(self, call: Call) -> None:
-        """Hand in a call signed with the provider key; ChainError if the node does not take it."""
+        """Send a call signed with the provider key. Raise ChainError if the node refuses it."""
 
     async def attest(self, attestation: AnyAttestation) -> None:
-        """Hand in an attestation; ChainError if the node does not take it."""
+        """Send an attestation. Raise ChainError if the node refuses it."""
 
 
 class NetworkPort(Protocol):
-    """The chain's pace, the providers with their stores, and who may judge."""
+    """The chain's pace, the providers with their stores, and the possible judges."""
 
     async def slot_ms(self) -> int:
-        """How long a block takes."""
+        """Return the milliseconds of a slot."""
 
     async def provider(self, stash: bytes) -> Provider | None:
-        """One of them, as of now."""
+        """Return a provider's present record."""
 
     async def providers(self) -> dict[bytes, Provider]:
-        """All providers by stash; where their stores are, as of some blocks ago."""
+        """Return all providers by stash. The addresses of their stores may be some blocks old."""
 
     async def stash_of(self, provider_key: bytes) -> bytes | None:
-        """Whose provider key this is."""
+        """Return the stash of a provider key."""
 
     async def judging_readers(self) -> tuple[InputReader, ...]:
-        """Who is in office or elected next and may judge, and since when each had to be given what opens inputs."""
+        """Return the possible judges, active or elected next.
+
+        Each comes with the block from which inputs must be sealed to it.
+        """
 
 
 class RacePort(SendPort, NetworkPort, Protocol):
     """Units and their services."""
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
-        """A unit in the newest state that counts."""
+        """Return a unit in the newest state that counts."""
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
-        """A unit in the final state; None once the chain has dropped it."""
+        """Return a unit in the final state; None once the chain has dropped it."""
 
     async def service(self, number: int) -> Service:
-        """A service; ChainError if there is none."""
+        """Return a service. Raise ChainError if there is none."""
 
 
 class CourtPort(SendPort, NetworkPort, Protocol):
     """Cases, and the seats in them."""
 
     async def case(self, case: bytes) -> CourtCase | None:
-        """A case, while it is open."""
+        """Return an open case."""
 
     async def judges(self, case: bytes) -> tuple[tuple[bytes, JudgeSeat], ...]:
-        """Who sits or sat in a case, in order of benches and draws, with what each has said."""
+        """Return all judges of a case with their statements so far, in the order of benches and draws."""
 
     async def final_seats(self) -> tuple[SeatStatus, ...]:
-        """The seats of this provider in the final state."""
+        """Return this provider's seats in the final state."""
 
 
 class UnitCasePort(RacePort, CourtPort, Protocol):
-    """Cases about units, and about leaves of batches."""
+    """Cases about units and about leaves of batches."""
 
     async def final_dispute(self, unit: bytes) -> LeafDispute | None:
-        """The dispute about a batch whose racers differ, as the final chain has it."""
+        """Return the final state of the dispute about a batch whose racers differ."""
 
     async def check_of_case(self, case: bytes) -> CheckStatus | None:
-        """The check of a batch that a case before the courts is about; None for another case."""
+        """Return the check of a batch that a case is about; None for another case."""
 
 
 class TaskPort(CourtPort, Protocol):
     """Tasks, and the bids for them."""
 
     async def tasks(self, ids: Sequence[bytes], *, final: bool = False) -> dict[bytes, Task]:
-        """Some tasks, by id; those that the chain does not know are left out."""
+        """Return some tasks by id. Unknown ones are left out."""
 
     async def bids(self, bids: Sequence[BidName], *, final: bool = False) -> dict[BidName, TaskBid]:
-        """Some bids, by name; those that the chain does not know are left out."""
+        """Return some bids by name. Unknown ones are left out."""
 
     async def task_of_case(self, case: bytes) -> bytes | None:
-        """The task that a case before the courts is about."""
+        """Return the task that a case is about."""
 
 
 class DevicePort(CourtPort, Protocol):
     """The own devices and balances."""
 
     async def own_devices(self) -> list[DeviceStatus]:
-        """This provider's devices."""
+        """Return this provider's devices."""
 
     async def services(self) -> dict[int, Service]:
-        """All services by number."""
+        """Return all services by number."""
 
     async def key_balance(self) -> int:
         """Return the provider key's balance in grains."""
 
     async def spendable(self) -> int:
-        """Grains that the own stash can lock."""
+        """Return the grains that the own stash can lock."""
 
     async def bond_losses(self, since: int) -> list[BondLoss]:
-        """Return the bond losses of this provider's devices after a block; ChainError."""
+        """Return the bond losses of this provider's devices after a block. Raise ChainError on failure."""
 
     async def demand(self, services: Collection[int]) -> Demand:
-        """What this provider can be drawn for in some services, in the final state; ChainError."""
+        """Return the demand for this provider in some services, in the final state. Raise ChainError on failure."""
 
 
 class BidPort(TaskPort, DevicePort, Protocol):
     """Auctions, and the devices and grains to bid with."""
 
     async def auctions(self) -> dict[bytes, Task]:
-        """The tasks that take bids, by id."""
+        """Return the tasks that accept bids, by id."""
 
 
 class RollCallPort(SendPort, Protocol):
     """Roll calls."""
 
     async def roll_call(self, devices: Sequence[bytes]) -> RollCallView:
-        """The newest roll call and some devices at it, at the best block: its commits count from the fifth on.
+        """Return the newest roll call and some devices at it, at the best block: commits count from its fifth block on.
 
-        A node that lies about it costs work in vain, or what keeping a commit to itself costs anyway.
+        A dishonest node can only waste work, or suppress a commit, which it could do anyway.
         """
 
     async def inspections(self) -> tuple[Inspection, ...]:
-        """Rows that this provider was drawn to look at, and has not objected to; in the final state."""
+        """Return the rows that this provider was drawn to check and has not objected to, in the final state."""
 
 
 class SidePayPort(Protocol):
@@ -238,18 +242,23 @@ class SidePayPort(Protocol):
     async def side_payments(
         self, cases: Sequence[bytes], tasks: Sequence[bytes], since: int
     ) -> dict[bytes, SidePayment]:
-        """What cases that this provider judged, and tasks that it stood by for, paid it as that ended, by their ids.
+        """Return this provider's payments by case that it judged and by task that it stood by for.
 
-        Both ended after the block `since`; ChainError. What is not final yet, or not to be found, is left out.
+        All of these ended after the block `since`. Ends that are not final yet or cannot be found are left out. Raise
+        ChainError on failure.
         """
 
     async def audited(self) -> set[bytes]:
-        """The batches whose check is not over, and holds something of this provider's as their auditor; ChainError."""
+        """Return the batches with an open check that holds money of this provider as auditor.
+
+        Raise ChainError on failure.
+        """
 
     async def audit_payments(self, units: Collection[bytes], since: int) -> dict[bytes, SidePayment | None]:
-        """What the checks of batches that this provider audited paid it as they ended; ChainError.
+        """Return the payments of the batch checks that this provider audited. Raise ChainError on failure.
 
-        None while one goes on; all ended after the block `since`, and what is not to be found is left out.
+        The value is None while a check continues. Ended checks ended after the block `since`, and unknown ones are left
+        out.
         """
 
 
@@ -257,10 +266,10 @@ class OffencePort(SendPort, Protocol):
     """Offences that the node saw."""
 
     async def offences(self) -> list[SeenOffence]:
-        """What the node saw of validators that proposed twice in one slot; nothing that proves no offence."""
+        """Return the proven offences of validators that proposed twice in one slot."""
 
     async def is_tombstoned(self, stash: bytes) -> bool:
-        """Whether a validator was already punished for an offence."""
+        """Return True if a validator was already punished for an offence."""
 
 
 class ChainPort(UnitCasePort, BidPort, RollCallPort, SidePayPort, OffencePort, Protocol):
@@ -268,7 +277,10 @@ class ChainPort(UnitCasePort, BidPort, RollCallPort, SidePayPort, OffencePort, P
 
     @property
     def is_development(self) -> bool:
-        """Whether the chain is one for development, where stores may be on the own machine."""
+        """Whether this is a development chain, on which stores may be on the own machine."""
 
     def views(self) -> AsyncIterator[View]:
-        """The newest view, and again whenever a block comes. Does not end; reconnects by itself, to the same chain."""
+        """Yield the newest view, and again after each block.
+
+        It reconnects to the same chain by itself and never ends.
+        """

@@ -1,4 +1,4 @@
-"""What the chain says of roll calls, as far as one provider answers, or looks at others'."""
+"""The chain's data about roll calls, for a provider that answers or inspects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wallet.client import ChainClient
 
 
 async def roll_call(client: ChainClient, devices: Sequence[bytes], at: bytes | None = None) -> RollCallView:
-    """The newest roll call, and some devices at it."""
+    """Return the newest roll call, and the state of some devices at it."""
     called: RollCall | None = await client.read(Capacity.current, at=at)
     planned: int = await client.read(Capacity.next_roll_call, at=at)
     in_force: bool = await client.read(Capacity.is_enforced, at=at)
@@ -41,7 +41,7 @@ async def roll_call(client: ChainClient, devices: Sequence[bytes], at: bytes | N
 
 
 async def inspections(client: ChainClient, stash: bytes, at: bytes) -> tuple[Inspection, ...]:
-    """Rows that a stash was drawn to look at, and has not objected to."""
+    """Return the rows that a stash was drawn to inspect and has not objected to."""
     called: RollCall | None = await client.read(Capacity.current, at=at)
     seats = {seat.stash: seat.weight for seat in await client.read(TrustStake.active_set, at=at)}
     if called is None or stash not in seats or called.inspectors_seed == bytes(32):
@@ -58,18 +58,18 @@ async def inspections(client: ChainClient, stash: bytes, at: bytes) -> tuple[Ins
 
 
 def is_drawn(called: RollCall, device: bytes, enrolled: Enrolment, seats: Mapping[bytes, int], stash: bytes) -> bool:
-    """Whether a stash was drawn to look at a device's rows."""
+    """Return True if a stash was drawn to inspect a device's rows."""
     others = [(seat, weight) for seat, weight in sorted(seats.items()) if seat != enrolled.owner]
     return enrolled.since < called.at and stash in drawn_inspectors(called.inspectors_seed, device, others)
 
 
 def inspection_of(called: RollCall, device: bytes, proof: CapacityProof, digests: Sequence[bytes]) -> Inspection:
-    """What has to be computed again of a device."""
+    """Return the rows of a device to compute again."""
     places = tuple(drawn_rows(called.rows_seed, device, proof.shape.rows))
     return Inspection(device, called.number, challenge_of(called, device, proof), places, tuple(digests))
 
 
 def challenge_of(called: RollCall, device: bytes, work: CapacityProof | Enrolment) -> ChainChallenge:
-    """What a device computes at a roll call."""
+    """Return a device's work for a roll call."""
     shape = ChainShape(work.shape.size, work.shape.rows, work.shape.rounds)
     return ChainChallenge(device_seed(called.seed, device), shape)

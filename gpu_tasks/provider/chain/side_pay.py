@@ -1,9 +1,13 @@
-"""What a provider is paid beside its own work: fees of cases that it judged or audited, its share for standing by.
+"""Payments beside a provider's own work: fees of cases that it judged or audited, and its share for standing by.
 
-No record of the chain keeps any. Always: all are read in the block that paid them, behind which the seat, the check, or
-the place as a runner-up, is gone: a judge's fee by the courts' own rules over the state before, an auditor's by the
-check in the state before and by whom its end names, a share by the event of its payment. What ended further back than
-is looked, or where the node has no state any more, is not told.
+The chain keeps no record of these payments. Invariant: each is read in the block that paid it and removed the seat, the
+check or the runner-up's place:
+
+* a judge's fee, by the courts' own rules over the state before
+* an auditor's fee, by the check in the state before and the earner in its closing event
+* a share, by the event of its payment
+
+Ends before the search range, or without a state at the node, are not reported.
 """
 
 from __future__ import annotations
@@ -29,21 +33,21 @@ from wallet.proved.keys import map_keys
 from wallet.trial import over_state
 
 LOOKED_BACK_MAX = 64
-"""Blocks: a daemon that follows the chain is a few behind."""
+"""Blocks. A daemon that follows the chain is a few blocks behind."""
 OVERLAP_BLOCKS = 2
-"""What was seen last may have been read a block before its view, or behind it."""
+"""The last seen end may have been read a block before its view, or a block after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SidePayment:
-    """What a case, a check or a place as a runner-up brought, in grains, and the block that paid it."""
+    """The grains of a case, a check or a runner-up's place, and the block that paid them."""
 
     block: int
     grains: int
 
 
 def is_standing_by(task: Task, stash: bytes) -> bool:
-    """Whether a provider is due its share once it stands by no more: it is bound, or took over and has not begun."""
+    """Return True if a provider is due a share for standing by: it is bound, or took over and has not begun."""
     is_bound = task.standby is not None and task.standby.is_bound and task.standby.provider == stash
     return is_bound or any(slot.provider == stash and slot.was_standby for slot in task.slots)
 
@@ -51,7 +55,7 @@ def is_standing_by(task: Task, stash: bytes) -> bool:
 async def side_payments(
     client: ChainClient, stash: bytes, cases: Collection[bytes], tasks: Collection[bytes], since: int
 ) -> dict[bytes, SidePayment]:
-    """What each of these cases and tasks paid at its end, by its id; none where that is not final, or not found."""
+    """Return the payment of each of these cases and tasks, by id. Ends that are not final or not found are left out."""
     first, ids = await blocks_since(client, since)
     found: dict[bytes, SidePayment] = {}
     for case in cases:
@@ -68,9 +72,10 @@ async def side_payments(
 async def audit_payments(
     client: ChainClient, stash: bytes, units: Collection[bytes], since: int
 ) -> dict[bytes, SidePayment | None]:
-    """What the check of each of these batches paid its auditor at its end; None while it goes on, left out if unknown.
+    """Return the auditor's payment for each of these batches' checks.
 
-    0 grains for an auditor whose word did not stand.
+    The value is None while a check continues. Unknown checks are left out. An auditor without the accepted answer
+    received 0 grains.
     """
     first, ids = await blocks_since(client, since)
     if not ids:
@@ -86,7 +91,7 @@ async def audit_payments(
 
 
 async def audited(client: ChainClient, stash: bytes) -> set[bytes]:
-    """The batches for whose check something of a provider is held as their auditor's, in the final state."""
+    """Return the batches whose check holds an auditor's deposit of this provider, in the final state."""
     item = client.runtime.item(Balances.held_cases)
     held = await client.entries(Balances.held_cases, stash, at=await client.finalized())
     holds = [map_keys(item, key)[1] for key in held]
@@ -94,7 +99,7 @@ async def audited(client: ChainClient, stash: bytes) -> set[bytes]:
 
 
 def share_paid(before: Task, task_id: bytes, stash: bytes, events: Sequence[object]) -> int:
-    """The share of the price for standing by among the payments of a block, by the task's record before it."""
+    """Return the paid share for standing by, found among a block's payments with the task's earlier record."""
     shares = {slot_case(task_id, place): _share_of(before, slot.price) for place, slot in enumerate(before.slots)}
     paid = (event for event in events if isinstance(event, Paid))
     mine = (event for event in paid if event.payee == stash and event.reason is TASK_ESCROW)
@@ -102,21 +107,21 @@ def share_paid(before: Task, task_id: bytes, stash: bytes, events: Sequence[obje
 
 
 def _share_of(task: Task, price: int) -> int:
-    """What standing by for a slot of such a price brings, after the fee."""
+    """Return the share for standing by for a slot of this price, after the fee."""
     held = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max)}
     flows = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held, price))
     return sum(flow.amount for flow in flows if flow.payee is TaskPayee.STANDBY)
 
 
 async def blocks_since(client: ChainClient, since: int) -> tuple[int, list[bytes]]:
-    """The final blocks from a little before one on, with the number of the first; not endlessly many."""
+    """Return a bounded number of final blocks, from a little before `since`, and the first one's height."""
     last = await client.height(await client.finalized())
     first = max(1, since - OVERLAP_BLOCKS, last - LOOKED_BACK_MAX)
     return first, await client.final_ids(first, last) if first <= last else []
 
 
 async def _last_end(ids: Sequence[bytes], is_there: Callable[[bytes], Awaitable[bool]]) -> int | None:
-    """The place of the last block after which something is gone that was there after the one before."""
+    """Return the place of the last block after which something is gone that existed after the previous block."""
     was_gone = None
     for place in range(len(ids) - 1, -1, -1):
         if await is_there(ids[place]):
@@ -144,7 +149,7 @@ async def _is_checked(client: ChainClient, unit: bytes, at: bytes) -> bool:
 
 
 async def _auditors(client: ChainClient, stash: bytes, unit: bytes, before: bytes, block: bytes) -> int:
-    """An auditor's fee, whole, if the check of a batch ended in a block and names it as who earned that."""
+    """Return the whole auditor's fee if a batch's check ended in a block and named this stash as earner, else 0."""
     check = await _check(client, unit, before)
     events = [record.event for record in await client.events(block)]
     ended = (event for event in events if isinstance(event, LeafCheckEnded) and event.unit == unit)

@@ -1,4 +1,4 @@
-"""Tasks and bids as a provider reads them: by name, each proved; none on a chain that sells no tasks."""
+"""Tasks and bids for a provider: read by name, each proved. A chain without a task market has none."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from wallet.client import ChainClient
 
 
 def sells_tasks(chain: ChainClient) -> bool:
-    """Whether the chain has a market of tasks."""
+    """Return True if the chain has a market of tasks."""
     return TrainingMarket in chain.runtime.pallets
 
 
 async def auctions(chain: ChainClient) -> dict[bytes, Task]:
-    """The tasks that take bids or have them opened."""
+    """Return the tasks with open auctions, while bids are made or opened."""
     return dict(await training_reads.auctions(chain)) if sells_tasks(chain) else {}
 
 
 async def tasks(chain: ChainClient, ids: Sequence[bytes], at: bytes | None) -> dict[bytes, Task]:
-    """Some tasks."""
+    """Return some tasks."""
     if not ids or not sells_tasks(chain):
         return {}
     found: list[Task | None] = await chain.read_many(TrainingMarket.tasks, list(ids), at=at)
@@ -34,7 +34,7 @@ async def tasks(chain: ChainClient, ids: Sequence[bytes], at: bytes | None) -> d
 
 
 async def bids(chain: ChainClient, names: Sequence[BidName], at: bytes | None) -> dict[BidName, TaskBid]:
-    """Some bids."""
+    """Return some bids."""
     if not names or not sells_tasks(chain):
         return {}
     found: list[TaskBid | None] = await chain.read_many(TrainingMarket.bids, list(names), at=at)
@@ -42,7 +42,7 @@ async def bids(chain: ChainClient, names: Sequence[BidName], at: bytes | None) -
 
 
 async def task_of_case(chain: ChainClient, case: bytes) -> bytes | None:
-    """The task that a case is about."""
+    """Return the task that a case is about."""
     if not sells_tasks(chain):
         return None
     found: bytes | None = await chain.read(TrainingMarket.task_of_case, case)
@@ -50,12 +50,12 @@ async def task_of_case(chain: ChainClient, case: bytes) -> bytes | None:
 
 
 async def spendable(chain: ChainClient, stash: bytes) -> int:
-    """Grains that an account can lock: what is frozen is covered by reserves first."""
+    """Return the grains that an account can lock. Reserves cover its frozen grains first."""
     info: AccountInfo = await chain.read(System.account, stash)
     return max(0, info.data.free - max(0, info.data.frozen - info.data.reserved))
 
 
 def slot_ms(chain: ChainClient) -> int:
-    """How long a slot of this chain is: its rules say so, and no node is asked."""
+    """Return the milliseconds of a slot of this chain, from its rules, without asking the node."""
     period: int = constant_value(Timestamp, Timestamp.minimum_period, chain.runtime)
     return 2 * period

@@ -1,11 +1,11 @@
-"""What a provider's daemon must not forget, on disk before it acts.
+"""The records that a provider's daemon writes to disk before it acts.
 
 In reading order:
 
-* `task_records`: what is written down about tasks
-* `records`: what is written down about races and cases
+* `task_records`: records about tasks
+* `records`: records about races and cases
 * `table`: entries by key, whose fields are written one by one
 * `journal`: the file that survives a power cut
-* `finished`: the requests of a batch that are done
+* `finished`: the finished requests of a batch
 * `pause_book`: causes of devices' pauses
 """

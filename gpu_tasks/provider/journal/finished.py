@@ -1,7 +1,9 @@
-"""What a machine keeps of a batch while it works on it: the requests that are done, so that no crash costs them twice.
+"""The finished requests of a batch in progress, on disk, so that a crash does not repeat their computation.
 
-Always: what was appended is there after a crash, but for the last record, which a crash may tear; nothing here is
-promised to anybody (promises are in the journal), so a file that cannot be read is begun anew.
+Invariants:
+
+* Appended records survive a crash, except that the crash may tear the last one.
+* This file holds no promises (the journal does), so an unreadable record is skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from wallet.private_file import own_opener
 
 FOLDER_MODE = 0o700
 FILE_BYTES_MAX = 64 * 1024 * 1024
-"""More than this program writes of any batch."""
+"""More than this program writes for any batch."""
 _RECORD_BYTES_MAX = COMPLETED_BYTES_MAX + 64
 
 
@@ -37,16 +39,16 @@ _BASIS = codec(Basis)
 
 
 class FinishedRequests:
-    """The requests of one unit that are done: of this input and this workload, whichever race they are computed for."""
+    """The finished requests of one unit, for one input and workload, whichever race they are computed for."""
 
     def __init__(self, base: Path, unit: bytes, basis: Basis) -> None:
-        """Read what is there; the file is made when something is first put into it."""
+        """Read the existing file. It is created with the first record."""
         self.path = base / f"{unit.hex()}-{blake2_256(_BASIS.encode(basis)).hex()[:32]}"
         self.outputs = dict(self._read())
-        """By place; None for what is no request."""
+        """Outputs by place; None for an invalid request."""
 
     def append(self, done: Sequence[tuple[int, bytes | None]]) -> None:
-        """Note some; they are on the disk when this returns. OSError if they cannot be."""
+        """Append finished requests. They are on the disk when this returns. Raise OSError on failure."""
         self.path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         data = b"".join(framed(_DONE.encode(_Done(place, output))) for place, output in done)
         with open(self.path, "ab", opener=own_opener) as file:
@@ -60,17 +62,20 @@ class FinishedRequests:
         for end, record in _records(data):
             yield from record
             whole = end
-        if whole < len(data):  # torn: what is appended must not stand behind it
+        if whole < len(data):  # a torn record: later ones must not follow it
             os.truncate(self.path, whole)
 
 
 def records_in(path: Path) -> list[tuple[int, bytes | None]]:
-    """All that a file says is done, in its order, while somebody else may write it; nothing where there is none."""
+    """Return all finished requests of a file in order, even while another process writes it.
+
+    A missing file has none.
+    """
     return [done for _, record in _records(_content(path)) for done in record]
 
 
 def _content(path: Path) -> bytes:
-    """Read a file; nothing where there is none."""
+    """Return the content of a file; empty if it is missing."""
     try:
         with path.open("rb") as file:
             return file.read(FILE_BYTES_MAX)
@@ -79,7 +84,7 @@ def _content(path: Path) -> bytes:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, list[tuple[int, bytes | None]]]]:
-    """Where each whole record ends, and what it says, if that can be read."""
+    """Yield the end of each whole record, and its content if it can be decoded."""
     for end, body in whole_records(data, 0, _RECORD_BYTES_MAX):
         said: list[tuple[int, bytes | None]] = []
         with contextlib.suppress(DecodeError):
@@ -90,13 +95,13 @@ def _records(data: bytes) -> Iterator[tuple[int, list[tuple[int, bytes | None]]]
 
 
 def forget(base: Path, unit: bytes) -> None:
-    """Remove what is kept of a unit."""
+    """Remove the files of a unit."""
     for path in list(base.glob(f"{unit.hex()}-*")):
         path.unlink(missing_ok=True)
 
 
 def forget_others(base: Path, units: Iterable[bytes]) -> None:
-    """Remove what is kept of all units but these."""
+    """Remove the files of all units except these."""
     kept = {unit.hex() for unit in units}
     for path in list(base.iterdir()) if base.exists() else []:
         if path.name.partition("-")[0] not in kept:

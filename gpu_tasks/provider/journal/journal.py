@@ -2,12 +2,14 @@
 
     file = record*        record = length u32 || blake2-128 of the body || body
 
-`table` says what stands in a body.
+`table` defines the body.
 
-Always: a change is on the disk when the call that makes it returns, so a step that follows it is never one that the
-journal does not know; a record that was being written when the machine stopped is cut off at the next start; damage
-anywhere else is an error, because work that was committed and forgotten costs the bond; two daemons never share a
-journal.
+Invariants:
+
+* A change is on the disk when its call returns, so the journal knows every step that follows.
+* A record torn by a crash is cut off at the next start. Damage anywhere else is an error, because forgotten commitments
+  cost the bond.
+* Two daemons never share a journal.
 """
 
 from __future__ import annotations
@@ -39,16 +41,16 @@ EndingEntry = TypeVar("EndingEntry", RaceEntry, TaskEntry)
 
 
 class JournalError(Exception):
-    """The journal cannot be used as it is; the text says what to do."""
+    """The journal is unusable. The text states the remedy."""
 
 
 class Journal:
-    """Open with `Journal(path)`; its entries are in `races`, `cases` and `tasks`."""
+    """Open with `Journal(path)`. Its entries are in `races`, `cases` and `tasks`."""
 
     def __init__(self, path: Path, *, is_reader: bool = False) -> None:
-        """Read the file, or make it. `JournalError` if it is damaged, or in use by another daemon.
+        """Read the file, or create it. Raise JournalError if it is damaged or in use by another daemon.
 
-        A reader looks at the file that a daemon may be writing, and changes nothing.
+        A reader may read a file that a daemon is writing, and changes nothing.
         """
         self.path = path
         self.races: JournalTable[RaceKey, RaceEntry] = JournalTable(0, tuple[Hash, U32], RaceEntry, self._append)
@@ -62,28 +64,29 @@ class Journal:
             self._compact()
 
     def close(self) -> None:
-        """Let another daemon use the file."""
+        """Release the file for another daemon."""
         os.close(self._file)
 
     def open_races(self) -> Iterator[tuple[RaceKey, RaceEntry]]:
-        """The races that are not over."""
+        """Return the races that are not over."""
         return ((key, entry) for key, entry in self.races.items() if entry.end is None)
 
     def open_cases(self) -> Iterator[tuple[CaseKey, CaseEntry]]:
-        """The cases that are not over."""
+        """Return the cases that are not over."""
         return ((key, entry) for key, entry in self.cases.items() if not entry.is_over)
 
     def open_tasks(self) -> Iterator[tuple[TaskKey, TaskEntry]]:
-        """The bids of which something may be left to do."""
+        """Return the bids with possible work left."""
         return ((key, entry) for key, entry in self.tasks.items() if entry.end is None)
 
     def _append(self, body: bytes) -> None:
-        """Write a record; it is on the disk when this returns. `JournalError` if it cannot be."""
+        """Write a record. It is on the disk when this returns. Raise JournalError on failure."""
         frame, size = framed(body), self._size()
         try:
             written = os.write(self._file, frame)
             os.fsync(self._file)
         except OSError as error:
+            # A partial record would be taken for damage once a whole one follows it.
             os.ftruncate(self._file, size)
             raise JournalError(f"{self.path} cannot be written: {error}") from error
         if written != len(frame):
@@ -111,7 +114,7 @@ class Journal:
             raise JournalError(f"{self.path} was written by a newer release: install that one, or a later one")
 
     def _cut(self, data: bytes, begin: int) -> None:
-        """Forget what a crash tore; a whole record behind it means that it is no crash but damage."""
+        """Remove a record that a crash tore. A whole record after it means damage instead."""
         later = range(begin + 1, len(data) - HEADER_BYTES)
         if any(any(whole_records(data, place, RECORD_BYTES_MAX)) for place in later):
             raise JournalError(_damage(self.path, begin))
@@ -120,7 +123,7 @@ class Journal:
             os.fsync(self._file)
 
     def _compact(self) -> None:
-        """Rewrite the file without the outputs of races that are over, and without the oldest of what is over."""
+        """Rewrite the file without the outputs of ended races and tasks, and without the oldest ended entries."""
         races, tasks = _without_oldest(self.races), _without_oldest(self.tasks)
         self.races.keep({key: _shortened(entry) for key, entry in races.items()})
         self.cases.keep(dict(self.open_cases()))
@@ -144,7 +147,7 @@ def framed(body: bytes) -> bytes:
 
 
 def whole_records(data: bytes, begin: int, bytes_max: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the end and the body of each record from `begin` to the first one that is torn or damaged.
+    """Yield the end and body of each record from `begin` to the first torn or damaged one.
 
     A body has `bytes_max` bytes at most.
     """
@@ -173,14 +176,14 @@ def _opened(path: Path) -> int:
 
 
 def _without_oldest(entries: Mapping[tuple[bytes, int], EndingEntry]) -> dict[tuple[bytes, int], EndingEntry]:
-    """Return the entries that are open, and the newest `ENDED_KEPT` of the others."""
+    """Return the open entries, and the newest `ENDED_KEPT` of the others."""
     ended = [key for key, entry in entries.items() if entry.end is not None]
     dropped = set(ended[: max(0, len(ended) - ENDED_KEPT)])
     return {key: entry for key, entry in entries.items() if key not in dropped}
 
 
 def _shortened(entry: EndingEntry) -> EndingEntry:
-    """Return an entry without its result, if it is over."""
+    """Return the entry, without its result if it is over."""
     return entry if entry.end is None else replace(entry, result=None)
 
 

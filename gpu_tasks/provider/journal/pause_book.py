@@ -1,8 +1,11 @@
-"""Causes of devices' pauses, in a file of the base path: the chain records only the pause.
+"""Causes of devices' pauses, in a file of the base path. The chain records only the pause.
 
-Always: the file is the one before a change or the one after it, whenever the machine stops; the daemon notes its own
-pause before it sends the call; a daemon and a command never lose each other's notes. Where no note says why a device is
-paused, only the operator resumes it.
+Invariants:
+
+* After a crash the file is complete, either before or after the last change.
+* The daemon notes its own pause before it sends the call.
+* A daemon and a command never overwrite each other's notes.
+* Without a note about the cause, only the operator resumes a device.
 """
 
 from __future__ import annotations
@@ -32,34 +35,34 @@ class PauseCause(StrEnum):
     """The cause of a pause."""
 
     MISSED = "missed"
-    """The chain, for a race that the device missed."""
+    """By the chain, for a missed race."""
     REFUTED = "refuted"
-    """The chain, for a result that a court found wrong."""
+    """By the chain, for a result that a court refuted."""
     UNSERVED = "unserved"
-    """The daemon: the device is not on this machine, or offers work that the daemon does not have."""
+    """By the daemon: the device is not on this machine, or offers work that the daemon does not have."""
     DRAINED = "drained"
-    """The daemon: the operator drains it."""
+    """By the daemon: the operator drains it."""
     OPERATOR = "operator"
     UNKNOWN = "unknown"
-    """Unknown: the device was paused before this base path knew it."""
+    """Unknown: the device was paused before this base path had a note about it."""
 
 
 OWN_CAUSES = (PauseCause.UNSERVED, PauseCause.DRAINED)
-"""The daemon paused the device itself, and resumes it once the reason is gone."""
+"""The causes for which the daemon pauses a device itself, and resumes it when they end."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotedDevice:
-    """A device as the daemon last saw it."""
+    """The last state of a device that the daemon saw."""
 
     bond: NotedNumber = 0
     """In grains."""
     is_paused: StrictBool = False
     cause: PauseCause | None = None
-    """None while it works, or if no daemon has looked since the pause."""
+    """None for a working device, or if no daemon has checked since the pause."""
     why: str = ""
     misses: NotedNumber = 0
-    """Missed races in a row."""
+    """Consecutive missed races."""
     resumes_at: NotedNumber | None = None
     """The block from which the daemon resumes it after a miss."""
     losses: NotedNumber = 0
@@ -73,12 +76,12 @@ class PauseBook:
     """Notes by device. Each is on the disk when `note` returns."""
 
     def __init__(self, base: Path) -> None:
-        """`base` is the base path; nothing is read or written yet."""
+        """`base` is the base path. Nothing is read or written yet."""
         self._base = base
         self._path = base / PAUSES_FILE
 
     def read(self) -> dict[bytes, NotedDevice]:
-        """Return all notes; none where the file is missing or damaged."""
+        """Return all notes; none if the file is missing or damaged."""
         try:
             with self._path.open("rb") as file:
                 raw = file.read(FILE_BYTES_MAX + 1)
@@ -93,7 +96,7 @@ class PauseBook:
         return {}
 
     def note(self, device: bytes, **changes: Any) -> NotedDevice:
-        """Change fields of a device's note. Return the whole note; JournalError if it cannot be written."""
+        """Change fields of a device's note, and return the whole note. Raise JournalError if it cannot be written."""
         with self._held():
             notes = self.read()
             before = notes.get(device)
@@ -103,14 +106,14 @@ class PauseBook:
             return after
 
     def note_registered(self, device: bytes, bond: int) -> None:
-        """Note a device that the chain does not know yet, in place of any older note; JournalError as `note`.
+        """Note a device before the chain knows it, in place of any older note. It raises the errors of `note`.
 
-        The chain draws the device from its own block on, maybe before a daemon looks.
+        The chain may draw the device from its first block on, possibly before a daemon looks.
         """
         self.note(device, **asdict(NotedDevice(bond=bond)))
 
     def forget_others(self, own: Collection[bytes]) -> None:
-        """Drop the notes of devices that are registered no more."""
+        """Drop the notes of devices that are no longer registered."""
         with self._held():
             notes = self.read()
             kept = {device: note for device, note in notes.items() if device in own}
@@ -125,7 +128,7 @@ class PauseBook:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """Keep other writers out. The lock is the folder's, since the file is replaced."""
+        """Keep other writers out. The lock is on the folder, because the file is replaced."""
         private_file.make_folder(self._base)
         folder = os.open(self._base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -1,6 +1,6 @@
-"""What a provider writes down of races and cases before each step that the world can see.
+"""Journal records about races and cases, written before each publicly visible step.
 
-A race is one attempt at one unit. A case is one seat in a case about a unit, a leaf or a task.
+A race is one attempt at one unit. A case record is one seat in a case about a unit, a leaf or a task.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime.encoding.types import Balance, BlockNumber, Hash
 
 
 class Sent(IntEnum):
-    """What was handed to the node, or was about to be."""
+    """A message that was given to the node, or was about to be."""
 
     COMMIT = 0
     ATTESTATION = 1
@@ -25,7 +25,7 @@ class Sent(IntEnum):
 
 
 class End(IntEnum):
-    """How a race ended for this provider, in the final chain."""
+    """The outcome of a race for this provider, in the final chain."""
 
     WON = 0
     WITNESSED = 1
@@ -34,10 +34,10 @@ class End(IntEnum):
 
 @struct
 class UnitResult:
-    """A finished execution: computed once, used for commit, attestation and judges."""
+    """A finished execution: computed once, and used for the commitment, the attestation and the judges."""
 
     outcomes: Annotated[bytes, Bounded(CONTENT_BYTES_MAX)]
-    """Of all requests of the unit, as its output blob holds them (`gpu_tasks.batches.outcomes`)."""
+    """The outcomes of all requests of the unit, as in its output blob (`gpu_tasks.batches.outcomes`)."""
     output_root: Hash
     output_blob: Hash
     totals: Totals
@@ -49,7 +49,10 @@ class UnitResult:
 
 @struct
 class Basis:
-    """What a result is the result of: whatever a node says of the unit later, nothing is signed for another input."""
+    """The input and workload of a result.
+
+    Whatever a node reports about the unit later, nothing is signed for another input.
+    """
 
     input_root: Hash
     input_commitment: Hash
@@ -59,7 +62,7 @@ class Basis:
 
 @struct
 class RaceEntry:
-    """What the journal says of one race."""
+    """The journal's record of one race."""
 
     device: Hash
     result: UnitResult | None = None
@@ -67,14 +70,14 @@ class RaceEntry:
     end: End | None = None
     paid: Balance = 0
     basis: Basis | None = None
-    """What the result is of."""
+    """The basis of the result."""
     input_salt: Hash | None = None
-    """Of the input that the result is of: it makes leaves of the outcomes, so that the input is needed no more."""
+    """The salt of the result's input. With it the leaves of the outcomes can be made without the input."""
 
 
 @struct
 class CaseEntry:
-    """What the journal says of one case."""
+    """The journal's record of one case."""
 
     statement: Statement
     salt: Hash

@@ -1,9 +1,9 @@
-"""Entries by key in a journal, each a `@struct` whose fields are written one by one as they become known.
+"""Journal entries by key. Each is a `@struct` whose fields are written one by one as they become known.
 
     body = table u8 || key || (field u8 || value)*
 
-Always: a change is on the disk when the method that makes it returns, and in memory only then; a field that a later
-body of a key has again replaces the one before.
+Invariants: a change is on the disk before it is in memory and before its method returns. A later value of a field
+replaces the earlier one.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ E = TypeVar("E")
 
 
 class JournalTable(Mapping[K, E], Generic[K, E]):
-    """Entries of one kind, in the order in which they began."""
+    """Entries of one kind, in the order of their creation."""
 
     def __init__(self, number: int, key: Any, kind: type[E], write: Callable[[bytes], None]) -> None:
-        """Empty. `key` is the type of the keys, `write` appends a body to the journal's file."""
+        """Empty. `key` is the type of the keys. `write` appends a body to the journal's file."""
         self.number = number
         self._key: Codec[K] = codec(key)
         self._kind = kind
@@ -34,37 +34,40 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
         self._entries: dict[K, E] = {}
 
     def __getitem__(self, key: K) -> E:
-        """KeyError for an unknown key."""
+        """Return an entry. Raise KeyError for an unknown key."""
         return self._entries[key]
 
     def __iter__(self) -> Iterator[K]:
-        """Over a copy: entries may begin meanwhile."""
+        """Iterate over a copy, because entries may be added meanwhile."""
         return iter(list(self._entries))
 
     def __len__(self) -> int:
-        """The number of entries."""
+        """Return the number of entries."""
         return len(self._entries)
 
     def put(self, key: K, entry: E) -> None:
-        """Begin an entry, in place of any earlier one. JournalError if it cannot be written."""
+        """Create an entry, replacing any earlier one. Raise JournalError if it cannot be written."""
         self.write(self._body(key, entry, self._numbers))
         self._entries[key] = entry
 
     def change(self, key: K, **changes: Any) -> None:
-        """Set fields of an entry. JournalError if they cannot be written."""
+        """Set fields of an entry. Raise JournalError if they cannot be written."""
         entry = replace(self._entries[key], **changes)  # type: ignore[type-var]  # a `@struct`
         self.write(self._body(key, entry, changes))
         self._entries[key] = entry
 
     def add(self, key: K, **added: Any) -> None:
-        """Append a value to each named list of an entry, unless the list has it. JournalError as `change`."""
+        """Append a value to each named list of an entry, unless the list has it. It raises the errors of `change`."""
         lists = {name: getattr(self._entries[key], name) for name in added}
         changes = {name: (*held, added[name]) for name, held in lists.items() if added[name] not in held}
         if changes:
             self.change(key, **changes)
 
     def take(self, body: bytes) -> bool:
-        """Read a body without its table; DecodeError. False for a field that only a later release knows."""
+        """Read a body without its table number. Return False for a field of a later release.
+
+        Raise DecodeError if the body is invalid.
+        """
         key, at = self._key.decode_from(body, 0)
         changes = {}
         while at < len(body):
@@ -79,11 +82,11 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
         return True
 
     def bodies(self) -> Iterator[bytes]:
-        """Bodies that `take` reads as these entries."""
+        """Return bodies from which `take` restores these entries."""
         return (self._body(key, entry, self._numbers) for key, entry in self._entries.items())
 
     def keep(self, entries: Mapping[K, E]) -> None:
-        """Have these entries alone, in memory: the journal's file is written anew next."""
+        """Keep only these entries in memory. The caller rewrites the journal's file next."""
         self._entries = dict(entries)
 
     def _body(self, key: K, entry: E, names: Mapping[str, Any]) -> bytes:

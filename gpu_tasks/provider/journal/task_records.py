@@ -1,7 +1,7 @@
-"""What a provider writes down about tasks, before each step that the world can see.
+"""Journal records about tasks, written before each publicly visible step.
 
-A bid is one of one auction of one task; what is won by it, taken over or stood by for goes under the same name. A bid
-with its salt is written before it is committed to, a milestone or a result before it is stated.
+A record belongs to one auction of one task. It covers the bid, and the work after a win, a takeover or as standby. A
+bid and its salt are written before the commitment, a milestone or a result before it is stated.
 """
 
 from __future__ import annotations
@@ -20,35 +20,38 @@ from runtime.encoding.types import Balance, Hash
 WHY_BYTES_MAX = 200
 
 TaskKey = tuple[bytes, int]
-"""A task, and which of its auctions."""
+"""A task's id and the number of its auction."""
 
 
 class TaskStep(IntEnum):
-    """A step about a task that the world sees. The journal notes those that were taken, or were about to be."""
+    """A publicly visible step about a task. The journal notes each step that was taken or was about to be."""
 
     COMMIT = 0
     REVEAL = 1
     START = 2
     REPORT = 3
-    """Report an input that is nowhere to be had."""
+    """Report an input that is not available."""
     MILESTONE = 4
     FINISH = 5
     HOLD = 6
-    """Sign that the checkpoint that the winner stated is here."""
+    """Sign that the winner's stated checkpoint is stored here."""
     SHOW = 7
     LEAVE = 8
-    """Leave a task whose time this provider sold and cannot give."""
+    """Leave a task whose sold time this provider cannot deliver."""
     VOLUNTEER = 9
     """Offer a device as a replica."""
     OPEN = 10
-    """Open the result that a replica is bound to."""
+    """Open the result that a replica committed to."""
     APPEAL = 11
-    """In no journal: the chain shows it."""
+    """Not in the journal, because the chain shows it."""
 
 
 @struct
 class BidBasis:
-    """What was bid for: whatever a node says of the task later, nothing else is computed under this bid."""
+    """The task and input of a bid.
+
+    Whatever a node reports about the task later, nothing else is computed under this bid.
+    """
 
     task_hash: Hash
     input_root: Hash
@@ -57,16 +60,16 @@ class BidBasis:
 
 @struct
 class FoundMilestone:
-    """A milestone that is computed, with its checkpoint in the store."""
+    """A computed milestone, with its checkpoint in the store."""
 
     milestone: Milestone
     usage: Usage
-    """Since the milestone before, as far as it was measured."""
+    """The usage since the previous milestone, as far as it was measured."""
 
 
 @struct
 class TaskEntry:
-    """What the journal says of one bid, and of what came of it."""
+    """The journal's record of one bid and its consequences."""
 
     device: Hash
     basis: BidBasis
@@ -75,24 +78,24 @@ class TaskEntry:
     sent: Annotated[tuple[TaskStep, ...], Bounded(len(TaskStep))] = ()
     found: Annotated[tuple[FoundMilestone, ...], Bounded(INTERVALS_MAX)] = ()
     result: TaskResult | None = None
-    """Of a task that is computed to its end, with the output in the store."""
+    """The result of a completed task. Its output is in the store."""
     result_usage: Usage | None = None
-    """Since the last milestone."""
+    """The usage since the last milestone."""
     result_salt: Hash | None = None
-    """Of a commitment to the result: nobody is told it before the result is opened."""
+    """The salt of the commitment to the result, secret until the result is opened."""
     is_begun: bool = False
-    """Whether a customer's program was begun: a provider that has lost it cannot go on with it."""
+    """Whether a customer's program was started. A provider that lost it cannot continue it."""
     end: Annotated[str, Bounded(WHY_BYTES_MAX)] | None = None
-    """Why nothing is left to do, by the final chain."""
+    """The reason that no work is left, by the final chain."""
     paid: Balance = 0
 
     @property
     def milestones(self) -> dict[int, Milestone]:
-        """By number, counted over all legs."""
+        """The milestones by number, counted over all legs."""
         return {each.milestone.number: each.milestone for each in self.found}
 
     @property
     def usages(self) -> dict[int, Usage]:
-        """What each milestone took; the result's under `RESULT_STEP`."""
+        """The usage for each milestone. The result's is under `RESULT_STEP`."""
         usages = {each.milestone.number: each.usage for each in self.found}
         return usages if self.result_usage is None else {**usages, RESULT_STEP: self.result_usage}
