@@ -1,16 +1,16 @@
-"""The provider daemon: follows the chain, and does what it was drawn for.
+"""The provider daemon: follows the chain and carries out the provider's duties.
 
-    head -> duties -> race: fetch, open, execute, commit, attest      (duties.racing)
+    head -> duties -> race: fetch, open, execute, commit, attest      (duties.race)
          -> seats  -> case: check or execute, commit, open            (duties.judging)
-         -> disputes of batches: show the own tree                    (duties.differing)
-         -> checks of batches: show own leaves, audit others'         (duties.checking)
-         -> auctions -> bid: prepare, measure, promise                (tasks.bidding)
+         -> disputes of batches: show the own tree                    (duties.batch_disputes)
+         -> checks of batches: show own leaves, audit others'         (duties.checks)
+         -> auctions -> bid: prepare, measure, promise                (tasks.bids)
          -> own bids -> open, run step by step, state, stand by       (tasks.working)
-         -> roll calls: compute, commit, show, look at others' rows    (duties.roll_calls)
-         -> what is final: note the endings, appeal                   (duties.endings)
-         -> what the node saw: report double proposals                (duties.offences)
+         -> roll calls: compute, commit, show, inspect others' rows   (duties.roll_calls)
+         -> final state: note the endings, appeal                     (duties.endings)
+         -> offences seen by the node: report double proposals        (duties.offences)
 
-Always: one failure (a unit, a peer, the node) never ends the daemon; a damaged or unwritable journal does.
+Invariant: no single failure (a unit, a peer, the node) ends the daemon. A damaged or unwritable journal does.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ JOURNAL_FILE = "journal"
 TASKS_FOLDER = "tasks"
 ROLL_CALLS_FOLDER = "roll-calls"
 IMAGES_FOLDER = "images"
-"""Of archives that are being loaded."""
+"""The folder for image archives during loading."""
 TUNNEL_FOLDER = "tunnel"
-"""Of copies under way."""
+"""The folder for copies in progress."""
 
 D = TypeVar("D", bound=Duty)
 LOG = logging.getLogger("ogpu.provider")
@@ -87,7 +87,7 @@ LOG = logging.getLogger("ogpu.provider")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator chooses."""
+    """The operator's settings."""
 
     base_path: Path
     blob_host: str = DEFAULT_HOST
@@ -97,24 +97,24 @@ class Settings:
     machine: HostMachine = field(default_factory=HostMachine)
     watch: TaskWatch = field(default_factory=TaskWatch)
     broker: str | None = None
-    """Where customers hear of their tasks."""
+    """The address of the customers' telemetry."""
     engine: ProgramEngine | None = None
-    """What runs programs in containers."""
+    """Runs programs in containers."""
     why_no_engine: str = ""
     make_chains: MakeChains = field(default_factory=lambda: chains_with(NUMPY))
-    """What computes the chains of roll calls."""
+    """Creates the processes that compute for roll calls."""
 
 
 class Daemon:
     """Use `async with Daemon(...) as daemon: await daemon.run()`.
 
-    `duties` are stepped through in this order at each block. Replace one before the daemon is entered.
+    Each block steps through `duties` in order. Replace a duty before entering the daemon.
     """
 
     def __init__(
         self, identity: Identity, chain: ChainPort, worker_pool: WorkerPool, telemetry: Telemetry, settings: Settings
     ) -> None:
-        """Open journal and store; nothing runs yet. JournalError if the journal cannot be used."""
+        """Open journal and store. Nothing runs yet. Raise JournalError if the journal is unusable."""
         base = settings.base_path
         journal, store = Journal(base / JOURNAL_FILE), BlobStore(base / "blobs", settings.quota)
         blobs = BlobClient(private=chain.is_development)
@@ -162,17 +162,17 @@ class Daemon:
         self._exits = contextlib.AsyncExitStack()
 
     def duty(self, kind: type[D]) -> D:
-        """Return the first duty of a kind; StopIteration if there is none."""
+        """Return the first duty of a kind. Raise StopIteration if there is none."""
         return next(duty for duty in self.duties if isinstance(duty, kind))
 
     def replace(self, kind: type[Duty], duty: Duty) -> None:
-        """Put another duty in the place of the first of a kind."""
+        """Replace the first duty of a kind."""
         self.duties[self.duties.index(self.duty(kind))] = duty
 
     async def __aenter__(self) -> Self:
-        """Load the workloads that the devices promise and check them, then listen.
+        """Load and check the workloads that the devices promise, then listen.
 
-        ExecutionError, ChainError; OtherDaemonError if another daemon runs with this key.
+        Raise ExecutionError, ChainError, or OtherDaemonError if another daemon runs with this key.
         """
         async with contextlib.AsyncExitStack() as exits:
             exits.callback(self.parts.journal.close)
@@ -180,7 +180,7 @@ class Daemon:
             exits.push_async_callback(self.parts.workers.close)
             await exits.enter_async_context(self.duty(DeviceWatch))
             standing = await self.duty(DeviceDuty).look()
-            await self.duty(OtherDaemons).check()  # before this daemon listens: an answer is another's
+            await self.duty(OtherDaemons).check()  # before this daemon listens, so that any answer is another daemon's
             self.parts.workers.serve(standing.served)
             for device, promised in standing.promised.items():
                 for form in promised:
@@ -193,11 +193,11 @@ class Daemon:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop everything; a result that is not in the journal yet is lost, which costs the work and no more."""
+        """Stop everything. A result that is not in the journal yet is lost, which costs its work only."""
         await self._exits.aclose()
 
     async def _listen(self) -> None:
-        """Open the blob store's port; StandingError if that is impossible."""
+        """Open the blob store's port. Raise StandingError if that is impossible."""
         host, port = self.settings.blob_host, self.settings.blob_port
         try:
             await self.server.start(port, host)
@@ -208,9 +208,9 @@ class Daemon:
             ) from None
 
     async def run(self) -> None:
-        """Settle which devices work, then follow the chain until the provider has left.
+        """Settle the working devices, then follow the chain until the provider has left.
 
-        StandingError for another's keys, and where a court ended the registration.
+        Raise StandingError if the keys are another's, or if a court ended the registration.
         """
         is_settled = False
         async for view in self.parts.chain.views():
@@ -221,7 +221,7 @@ class Daemon:
                     return
 
     async def _has_left(self, view: View) -> bool:
-        """Tell whether the provider has left and no work is left; report the balance of the provider key."""
+        """Return True if the provider has left and no work remains, after reporting the provider key's balance."""
         is_busy = view.duties or view.seats or view.checks or view.disputes
         if is_busy or view.height % ENDINGS_EVERY_BLOCKS:
             return False
@@ -240,7 +240,7 @@ class Daemon:
         return True
 
     async def step(self, view: View) -> None:
-        """Do what one block asks for."""
+        """Execute the duties of one block."""
         for duty in self.duties:
             try:
                 await duty.step(view)
@@ -257,7 +257,7 @@ class Housekeeping(Duty):
         self._programs = programs
 
     async def step(self, view: View) -> None:
-        """Remove old blobs and images, and end idle workers, in a block that is due."""
+        """Remove old blobs and images, and end idle workers, in a due block."""
         if view.height % ENDINGS_EVERY_BLOCKS == 0:
             self._parts.store.sweep(time.time())
             await self._programs.tidy()
@@ -267,7 +267,7 @@ class Housekeeping(Duty):
 def _duties(
     parts: Parts[ChainPort], settings: Settings, policy: PolicySource, book: TaskBook, programs: ContainerSupervisor
 ) -> list[Duty]:
-    """Return a daemon's duties in their order.
+    """Return a daemon's duties in order.
 
     Races come before cases. Roll calls, whose blocks count, come before tasks, and work before new bids.
     """

@@ -1,7 +1,10 @@
-"""A provider's earnings and losses, one line for each, in two files of the base path.
+"""A provider's earnings and losses, one line each, in two files of the base path.
 
-Always: a payment is written before the journal forgets that it was awaited, so that none is lost; one that a crash had
-written twice counts once; amounts are grains after fees.
+Invariants:
+
+* A payment is written before the journal forgets that it is due, so none is lost.
+* A payment that a crash caused to be written twice counts once.
+* Amounts are in grains after fees.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ LOG = logging.getLogger("ogpu.provider")
 EARNINGS_FILE, LOSSES_FILE = "earnings.jsonl", "losses.jsonl"
 LINE_BYTES_MAX = 4_096
 AT_MS_MAX = 1 << 45
-"""A thousand years from 1970."""
+"""A thousand years after 1970."""
 LOST_SERVICE = "lost bond"
 LOSS_COLUMNS = ("noted", "device", "fault", "grains", "block", "case", "appealable_until_block", "appealable_until")
 
@@ -40,7 +43,7 @@ Time = Annotated[int, Field(strict=True, ge=0, lt=AT_MS_MAX)]
 
 
 class By(Enum):
-    """What payments are added up by."""
+    """The grouping of payments."""
 
     DEVICE = "device"
     SERVICE = "service"
@@ -49,43 +52,43 @@ class By(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EarnedPayment:
-    """One that came in."""
+    """A received payment."""
 
     at_ms: Time
-    """When it was noted."""
+    """The time of the note."""
     name: str
-    """Of the unit or the task, with its attempt or auction."""
+    """The unit or task, with its attempt or auction."""
     device: str
     service: str
-    """A service's number, or what a task computes."""
+    """A service's number, or the kind of a task."""
     grains: PaidGrains
     tokens: Count = 0
-    """Output tokens of the unit that was paid for; 0 where it was for no unit."""
+    """Output tokens of the paid unit; 0 for other payments."""
 
     @property
     def day(self) -> str:
-        """UTC."""
+        """The UTC day."""
         return _day(self.at_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class EarnedSum:
-    """Payments of one device, service or day."""
+    """The payments of one device, service or day."""
 
     name: str
     payments: int
     grains: int
     tokens: int = 0
-    """Of the units among what was paid for."""
+    """The tokens of the paid units."""
     token_grains: int = 0
-    """What of it was for those units."""
+    """The grains paid for those units."""
     losses: int = 0
     lost: int = 0
     """Losses of device bonds, in grains."""
 
     @property
     def per_thousand(self) -> int | None:
-        """PaidGrains for a thousand output tokens, rounded down; None where none was paid for."""
+        """Grains per thousand output tokens, rounded down; None without paid tokens."""
         return self.token_grains * 1_000 // self.tokens if self.tokens else None
 
 
@@ -94,13 +97,13 @@ class LostPart:
     """A loss of a device's bond."""
 
     at_ms: Time
-    """When it was noted."""
+    """The time of the note."""
     name: str
     """The key of the loss: its unit and block, or its device and number."""
     device: str
     grains: PaidGrains
     fault: str
-    """`lied`, `missed`, `declined`; `unknown` where the chain does not say any more."""
+    """`lied`, `missed` or `declined`; `unknown` if the chain no longer has the fault."""
     block: Count = 0
     case: str = ""
     """The case that found the fault; empty for a missed race."""
@@ -111,29 +114,29 @@ class LostPart:
 
     @property
     def day(self) -> str:
-        """UTC."""
+        """The UTC day."""
         return _day(self.at_ms)
 
     @property
     def until_text(self) -> str:
-        """The deadline's time to the minute, UTC; empty where there was none."""
+        """The deadline's time to the minute, UTC; empty without a deadline."""
         return utc_text(self.until_ms) if self.until_ms else ""
 
 
 class LossBook:
-    """Appends to the file of a base path. A full disk costs the line, not the work."""
+    """Appends to a file of a base path. A full disk loses the line, not the work."""
 
     def __init__(self, path: Path) -> None:
-        """Open nothing yet."""
+        """The file is opened at the first note."""
         self.path = path
 
     def note(self, part: LostPart) -> None:
-        """Write a loss; a duplicate counts once when it is read."""
+        """Write a loss. Readers count a duplicate once."""
         _append(self.path, asdict(part))
 
 
 class EarningsBook:
-    """Appends to the file of a base path. A full disk costs the line, not the work."""
+    """Appends to a file of a base path. A full disk loses the line, not the work."""
 
     def __init__(self, path: Path, clock: Callable[[], int] = time.time_ns) -> None:
         """`clock` gives nanoseconds since 1970."""
@@ -143,7 +146,7 @@ class EarningsBook:
     def note(
         self, kind: str, name: bytes, number: int, *, device: bytes, service: str, grains: int, tokens: int = 0
     ) -> None:
-        """A unit, a task or a case has paid; `device` is empty where no device of its own earned it."""
+        """Write a payment for a unit, a task or a case. `device` is empty if no own device earned it."""
         if not grains:
             return
         line = {
@@ -158,12 +161,12 @@ class EarningsBook:
 
 
 def payments(path: Path) -> Iterator[EarnedPayment]:
-    """All payments, each once, in the order in which they came; a line that is none, half written say, is left out."""
+    """Yield all payments once, in order. An invalid line, such as a torn one, is skipped."""
     return _lines(path, EarnedPayment)
 
 
 def losses(path: Path) -> Iterator[LostPart]:
-    """Return all losses, in the order of `payments`."""
+    """Yield all losses, in the order of `payments`."""
     return _lines(path, LostPart)
 
 
@@ -211,7 +214,7 @@ def sums(found: Iterable[EarnedPayment], by: By, lost: Iterable[LostPart] = ()) 
 
 
 def as_csv(found: Iterable[EarnedSum], by: By) -> str:
-    """For a spreadsheet: a head, then a line for each."""
+    """Return CSV for a spreadsheet: a header, then a line for each sum."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((by.value, "payments", "grains", "tokens", "grains_per_thousand", "losses", "lost_grains"))
@@ -223,7 +226,7 @@ def as_csv(found: Iterable[EarnedSum], by: By) -> str:
 
 
 def losses_as_csv(found: Iterable[LostPart]) -> str:
-    """Return CSV for a spreadsheet: a head, then a line for each loss."""
+    """Return CSV for a spreadsheet: a header, then a line for each loss."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(LOSS_COLUMNS)

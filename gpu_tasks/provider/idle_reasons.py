@@ -1,7 +1,7 @@
-"""Why a device of which nothing is computed stands still: a function of what is known of it. Pure.
+"""The reason that a device is idle, as a pure function of the known facts.
 
-Always: the first reason of `REASONS` that holds is told, so what hinders most comes first: who is paused need not hear
-that nothing is asked for. A seat in a court hinders no device; what it locks is the stash's.
+Invariant: the first matching reason of `REASONS` is given, and the strongest obstacles come first. For example, a
+paused device is not told about demand. A judge's seat blocks no device, because its deposit comes from the stash.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ from gpu_tasks.provider.journal.records import RaceEntry, Sent
 from wallet.amounts import SYMBOL, format_amount
 
 BETWEEN_BLOCKS = 6
-"""So long after a unit the next one may be on its way: a commit in a block, a draw that is final."""
+"""Blocks after a unit within which the next may follow: a commit enters a block, and a draw becomes final."""
 
 
 class RaceWait(Enum):
-    """What a device with a unit waits for; nothing of it is computed now."""
+    """The reason that a device with a unit computes nothing of it."""
 
     NO_UNIT = auto()
     INPUT = auto()
-    """It is being opened, or nowhere to be had."""
+    """The input is being opened, or is unavailable."""
     CHAIN = auto()
-    """Its own part is done, and the chain does not show it yet."""
+    """The device's part is done, and the chain does not show it yet."""
     ITSELF = auto()
-    """Something of this machine's own hinders it."""
+    """A problem of this machine blocks it."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdleScene:
-    """What is known of a device that stands still."""
+    """The known facts about an idle device."""
 
     status: DeviceStatus | None
-    """As the chain had it when it was asked last."""
+    """The device's last known status on the chain."""
     height: int = 0
     is_connected: bool = True
     drains: bool = False
     why_paused: str = ""
-    """The cause of the device's pause, by the notes of the base path."""
+    """The cause of the device's pause, from the notes of the base path."""
     race: RaceWait = RaceWait.NO_UNIT
     is_bid_for: bool = False
-    """Whether a bid of it is open, or a task is its: it is drawn for no unit meanwhile."""
+    """Whether the device has an open bid or a task, and so is drawn for no unit."""
     why_unproven: str = ""
-    """By roll calls; empty if it may work."""
+    """The obstacle from roll calls; empty if it may work."""
     demand: Demand = field(default_factory=Demand)
 
 
 def why_idle(scene: IdleScene) -> IdleNote:
-    """Why a device stands still, in words too."""
+    """Return the idle reason of a device, with a sentence."""
     if not scene.is_connected:
         return IdleNote(WhyIdle.AWAY, "the node is away, or its chain stands still")
     if scene.status is None:
@@ -66,7 +66,7 @@ def why_idle(scene: IdleScene) -> IdleNote:
 
 
 def race_wait(races: Iterable[tuple[Race, RaceEntry | None]], device: bytes, hindered: Collection[RaceKey]) -> RaceWait:
-    """What the races of a device wait for, of which none is computed now; `hindered` are those that failed here."""
+    """Return the reason that a device computes none of its races. `hindered` are the races that failed here."""
     waits = [
         _wait_of(race, entry, hindered) for race, entry in races if race.racer.device == device and _is_to_commit(race)
     ]
@@ -90,7 +90,7 @@ def _wait_of(race: Race, entry: RaceEntry | None, hindered: Collection[RaceKey])
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """A scene, and what the reasons below ask of it."""
+    """A scene with the derived facts that the reasons need."""
 
     scene: IdleScene
     status: DeviceStatus
@@ -101,7 +101,7 @@ class _Facts:
 
     @property
     def asked(self) -> list[tuple[Offer, ServiceDemand]]:
-        """What it offers, with what is asked for of that."""
+        """The device's offers, with the demand for each."""
         services = self.scene.demand.services
         return [(offer, services[number]) for number, offer in self.offers if number in services]
 
@@ -115,12 +115,12 @@ class _Facts:
 
     @property
     def affordable(self) -> list[WaitingUnit]:
-        """The units that wait at a price that it works for."""
+        """The waiting units whose price meets its ask."""
         return [unit for offer, unit in self.of_its_class if unit.rate >= offer.ask]
 
     @property
     def of_its_class(self) -> list[tuple[Offer, WaitingUnit]]:
-        """The units that wait for devices such as this."""
+        """The waiting units open to its class of device."""
         return [(offer, unit) for offer, unit in self.waiting if self.status.device.kind in unit.classes]
 
     @property
@@ -129,7 +129,7 @@ class _Facts:
 
     @property
     def suits(self) -> bool:
-        """Whether it could take one of the units that wait."""
+        """Whether it could take one of the waiting units."""
         return any(unit.collateral <= self.free_bond for unit in self.affordable)
 
     @property
@@ -171,7 +171,7 @@ def _shown(grains: int) -> str:
 
 
 Reason = tuple[WhyIdle, Callable[[_Facts], bool], Callable[[_Facts], str]]
-"""What it is, whether it holds, its sentence."""
+"""A reason, its condition and its sentence."""
 
 REASONS: tuple[Reason, ...] = (
     (

@@ -1,7 +1,7 @@
-"""Which calls make a stash a provider, and which end that: what is missing now, in the order that the chain wants.
+"""The calls that make a stash a provider, and those that end that: the missing ones, in the chain's order.
 
-Joining: bond, offer to validate, send the provider key a balance, register provider, device and offer. Leaving goes the
-other way. Each is one extrinsic of the stash, so all of it happens, or none.
+Joining: bond, validate, fund the provider key, register provider and device, offer. Leaving is the reverse. The calls
+form one extrinsic of the stash, so all of them succeed or none.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from wallet.client import ChainClient
 from wallet.errors import WalletError
 
 DEVICE_BOND = "device_bond"
-"""The purpose of the grains that a new device is bonded with."""
+"""The purpose of a new device's bond."""
 FIRST_ASK = 1_000_000
-"""Grains that a device asks for a thousand output tokens at first, where nobody says another price."""
+"""The default ask of a new device, in grains per thousand output tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What to register. Amounts in grains, keys as public keys of 32 bytes."""
+    """The wanted registration. Amounts are in grains, keys are public keys of 32 bytes."""
 
     stash: bytes
     provider_key: bytes
@@ -48,7 +48,7 @@ class Registration:
     device_bond: int
     service: int
     ask: int | None
-    """None: what the device asks, or `first_ask`."""
+    """None keeps the device's ask, or sets `first_ask`."""
     first_ask: int = FIRST_ASK
     bond: int | None
     node_keys: NodeKeys | None
@@ -62,21 +62,21 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A call, and how many grains of the stash it binds or sends."""
+    """A call, and the grains of the stash that it locks or sends."""
 
     call: Call
     grains: int = 0
     purpose: str = ""
     stash: bytes | None = None
-    """Whose grains they are; None: the signer's."""
+    """The owner of the grains; None for the signer."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What else is shown of it before it is sent."""
+    """Further facts to show before the call is sent."""
     alters: bool = False
-    """Whether it changes what stands on the chain already: that is asked too."""
+    """Whether the call changes an existing record, which needs a confirmation."""
 
 
 async def registration_calls(client: ChainClient, wanted: Registration) -> list[Planned]:
-    """The calls that are still missing, in order; WalletError if a key or a bond is needed and not given."""
+    """Return the missing calls, in order. Raise WalletError if a needed key or bond is not given."""
     planned: list[Planned] = []
     candidate = await client.read(TrustStake.candidates, wanted.stash)
     if candidate is None:
@@ -128,19 +128,19 @@ async def check_device_bond(client: ChainClient, kind: DeviceClass, bond: int) -
 
 
 async def endpoint_now(client: ChainClient, stash: bytes) -> str | None:
-    """Where a provider's blob store answers until now; None of who is none."""
+    """Return the present endpoint of a provider's blob store; None for another account."""
     provider = await client.read(Devices.providers, stash)
     return None if provider is None else provider.endpoint.decode("utf-8", "replace")
 
 
 async def _beside(client: ChainClient, stash: bytes) -> dict[str, Any]:
-    """The devices that the provider has when another one comes, such as those of another machine or base path."""
+    """Return the provider's existing devices, such as those of another machine or base path."""
     devices = await market_reads.devices_of(client, stash)
     return {"devices_until_now": ", ".join("0x" + status.id.hex() for status in devices)} if devices else {}
 
 
 def _changes(provider: Provider, wanted: Registration) -> dict[str, Any]:
-    """What of a provider's record becomes something else."""
+    """Return the changes to a provider's record."""
     changes: dict[str, Any] = {}
     before = provider.endpoint.decode("utf-8", "replace")
     if before != wanted.endpoint:
@@ -163,7 +163,7 @@ async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]
 
 
 async def _key_funding(client: ChainClient, wanted: Registration) -> list[Planned]:
-    """The transfer to a poor provider key."""
+    """Return the transfer to a provider key with too little balance."""
     if await spendable(client, wanted.provider_key) >= PROVIDER_KEY_LEAST:
         return []
     gift = Balances.transfer_keep_alive(dest=wanted.provider_key, value=PROVIDER_KEY_BALANCE)
@@ -171,7 +171,7 @@ async def _key_funding(client: ChainClient, wanted: Registration) -> list[Planne
 
 
 async def _bonding(client: ChainClient, wanted: Registration) -> list[Planned]:
-    """What the stash's bond lacks of the one that is wanted."""
+    """Return the call that raises the stash's bond to the wanted one."""
     bonded = await client.read(TrustStake.bonds, wanted.stash)
     if wanted.bond is None or wanted.bond <= bonded:
         return []
@@ -181,7 +181,7 @@ async def _bonding(client: ChainClient, wanted: Registration) -> list[Planned]:
 
 
 async def what_is_there(client: ChainClient, wanted: Registration) -> dict[str, Any]:
-    """What of a stash stands on the chain already, whatever is wanted; nothing of one that is no provider yet."""
+    """Return the existing records of a stash; nothing for one that is no provider."""
     candidate = await client.read(TrustStake.candidates, wanted.stash)
     provider = await client.read(Devices.providers, wanted.stash)
     if candidate is None or provider is None:
@@ -196,16 +196,15 @@ async def what_is_there(client: ChainClient, wanted: Registration) -> dict[str, 
 
 
 def unregistration_calls(status: DeviceStatus) -> list[Call]:
-    """The calls that take a device out of the market, and its bond back with it."""
+    """Return the calls that take a device out of the market and release its bond."""
     withdrawn = [InferenceMarket.withdraw_offer(device=status.id, service=number) for number, _ in status.offers]
     return [*withdrawn, Devices.unregister_device(device=status.id)]
 
 
 async def withdrawal_calls(client: ChainClient, stash: bytes) -> list[Call]:
-    """The calls that end being a provider and candidate and take the stash's bond out, as far as it can be now.
+    """Return the calls that end a provider and candidate, and withdraw the stash's bond as far as possible.
 
-    What is unbonded stays locked for the unbonding time, so leaving needs the command twice: once to begin, and once
-    when that time is over.
+    Unbonded money stays locked for the unbonding time, so the command must run twice: to begin, and after that time.
     """
     calls: list[Call] = []
     if await client.read(Devices.providers, stash) is not None:
@@ -231,7 +230,7 @@ async def key_balance_facts(client: ChainClient, stash: bytes) -> dict[str, Any]
 
 
 async def unbonding_facts(client: ChainClient, stash: bytes) -> dict[str, Any]:
-    """What of a stash's bond is on its way out, in the final state, and when it is free; nothing where none is."""
+    """Return the unlocking part of a stash's bond and its release times, in the final state; else nothing."""
     at = await client.finalized()
     summary: StakeSummary = await client.query("OgpuApi_stakes", stash, at=at)
     if not summary.unlocking:

@@ -1,7 +1,10 @@
-"""What each device did with its time, in a folder of the base path: a small file for each day, days being UTC.
+"""The devices' use of their time, in a folder of the base path: a small file for each UTC day.
 
-Always: the file of a day is written whole or not at all, every few seconds, so a daemon that is killed loses no more
-than that; the newest `DAYS_KEPT` days are kept; a file that is none is left out.
+Invariants:
+
+* A day's file is replaced as a whole every few seconds, so a killed daemon loses a few seconds.
+* The newest `DAYS_KEPT` days are kept.
+* An invalid file is ignored.
 """
 
 from __future__ import annotations
@@ -27,15 +30,15 @@ LOG = logging.getLogger("ogpu.provider")
 UTILISATION_FOLDER = "utilisation"
 DAYS_KEPT = 400
 FILE_BYTES_MAX = 256 * 1024
-"""64 devices with every state take a fourth of it."""
+"""64 devices with every state take a fourth of this."""
 UsedNumber = Annotated[int, Field(strict=True, ge=0, lt=1 << 53)]
 COMPUTING = frozenset(activity.value for activity in Activity)
-"""The names of what a device computes; every other state is one in which it stands still."""
+"""The names of working states. A device is idle in all others."""
 MS_PER_HOUR = 3_600_000
 
 
 class UsedBy(Enum):
-    """What times are added up by."""
+    """The grouping of times."""
 
     DEVICE = "device"
     DAY = "day"
@@ -43,24 +46,24 @@ class UsedBy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceDay:
-    """What a device did on a day."""
+    """The time of a device on one day."""
 
     day: str
     device: str
     ms: Mapping[str, int]
-    """By state: activities, and reasons to stand still."""
+    """Milliseconds by state: activities and idle reasons."""
     tokens: int
-    """Output tokens of the units that it was done with."""
+    """Output tokens of its completed units."""
 
 
 @dataclass(frozen=True, slots=True)
 class PresentNote:
-    """What a device was at when its daemon wrote that down last."""
+    """The last state of a device that its daemon wrote."""
 
     state: str
     words: str
     since_ms: UsedNumber
-    """Milliseconds since 1970, as the next."""
+    """Milliseconds since 1970, as is the next field."""
     at_ms: UsedNumber
 
 
@@ -76,7 +79,7 @@ _DAY = TypeAdapter(dict[str, _Used])
 
 @dataclass(frozen=True, slots=True)
 class UsedSum:
-    """Times of a device, or of a day, with what they earned."""
+    """The time of a device or a day, with its earnings."""
 
     name: str
     ms: Mapping[str, int] = field(default_factory=dict)
@@ -85,31 +88,31 @@ class UsedSum:
 
     @property
     def up_ms(self) -> int:
-        """How long a daemon ran, of several devices of a day together."""
+        """The running time of the daemon. A day's sum covers all devices."""
         return sum(self.ms.values())
 
     @property
     def computing_ms(self) -> int:
-        """How long something was computed."""
+        """The time of computing."""
         return sum(ms for state, ms in self.ms.items() if state in COMPUTING)
 
     @property
     def tokens_per_second(self) -> int | None:
-        """Output tokens in a second at units, rounded down; None where none was computed."""
+        """Output tokens per second of work on units, rounded down; None without such work."""
         ms = self.ms.get(Activity.UNITS.value, 0)
         return self.tokens * 1_000 // ms if ms else None
 
     @property
     def grains_per_hour(self) -> int | None:
-        """Earned in an hour that the daemon ran; None where it did not."""
+        """Earnings per hour of the daemon's running time; None without any."""
         return self.grains * MS_PER_HOUR // self.up_ms if self.up_ms else None
 
 
 class UtilisationBook:
-    """Writes the days of a base path. A full disk costs the note, not the work."""
+    """Writes the days of a base path. A full disk loses the record, not the work."""
 
     def __init__(self, folder: Path, clock: Callable[[], int] = time.time_ns) -> None:
-        """Goes on with the day that is there; `clock` gives nanoseconds since 1970."""
+        """Continue the present day. `clock` gives nanoseconds since 1970."""
         self._folder = folder
         self._clock = clock
         self._day = ""
@@ -117,7 +120,7 @@ class UtilisationBook:
         self._is_failing = False
 
     def add(self, spent: Mapping[bytes, Spent], present: Mapping[bytes, Present]) -> None:
-        """What devices did since this was said last, and what they are at."""
+        """Add the devices' times since the last call, and their present states."""
         at_ms = self._clock() // 1_000_000
         day = datetime.fromtimestamp(at_ms // 1_000, UTC).date().isoformat()
         if day != self._day:
@@ -135,11 +138,11 @@ class UtilisationBook:
         self._write()
 
     def _begin(self, day: str) -> None:
-        """Take up what a daemon before this one wrote of the day, and drop days that are too long ago."""
+        """Read an earlier daemon's file of the day, and delete days that are too old."""
         self._day = day
         self._used = defaultdict(_Used, _of_file(self._folder / f"{day}.json"))
         for path in _files(self._folder)[: -DAYS_KEPT + 1]:
-            with suppress(OSError):  # it is tried again on the next day
+            with suppress(OSError):  # the next day tries again
                 path.unlink()
 
     def _write(self) -> None:
@@ -149,7 +152,7 @@ class UtilisationBook:
             draft = path.with_suffix(".new")
             with open(draft, "wb", opener=own_opener) as file:
                 file.write(_DAY.dump_json(self._used))
-            draft.replace(path)  # not synced: who loses power loses seconds of a measurement
+            draft.replace(path)  # not synced: a power cut loses seconds of a measurement
         except OSError as error:
             if not self._is_failing:
                 LOG.warning("what devices do with their time is not written down: %s", error)
@@ -159,22 +162,22 @@ class UtilisationBook:
 
 
 def device_days(folder: Path) -> Iterator[DeviceDay]:
-    """What is kept, by day and device."""
+    """Yield the kept times by day and device."""
     for path in _files(folder):
         for name, used in _of_file(path).items():
             yield DeviceDay(path.stem, name, used.ms, used.tokens)
 
 
 def present_notes(folder: Path) -> dict[str, PresentNote]:
-    """What each device was at when a daemon wrote last, by its name."""
+    """Return each device's state in the last file, by name."""
     files = _files(folder)
     return {name: used.now for name, used in (_of_file(files[-1]) if files else {}).items() if used.now is not None}
 
 
 def used_sums(days: Iterable[DeviceDay], payments: Iterable[EarnedPayment], by: UsedBy) -> list[UsedSum]:
-    """Times added up, by ascending name, with what was paid on the same days.
+    """Sum times by ascending name, with the payments of the same days.
 
-    By device it is what was paid for the device's own work: a judge's fee is its stash's.
+    By device, only payments for the device's own work count. A judge's fee belongs to its stash.
     """
     kept = list(days)
     measured = {(each.day, each.device) for each in kept} | {(each.day, "") for each in kept}
@@ -194,7 +197,7 @@ def used_sums(days: Iterable[DeviceDay], payments: Iterable[EarnedPayment], by: 
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files of days, the oldest first."""
+    """Return the files of days, the oldest first."""
     return sorted(path for path in folder.glob("*.json") if _is_day(path.stem))
 
 
@@ -206,7 +209,7 @@ def _is_day(text: str) -> bool:
 
 
 def _of_file(path: Path) -> dict[str, _Used]:
-    """What a file holds by device; nothing if it is none of ours."""
+    """Return a file's content by device; nothing for an invalid file."""
     try:
         with path.open("rb") as file:
             return _DAY.validate_json(file.read(FILE_BYTES_MAX))

@@ -1,7 +1,7 @@
-"""What a machine, a key and a chain lack for a provider to earn, each with its reason and what to do.
+"""Checks for the problems that keep a provider from earning, each with its reason and remedy.
 
 In reading order:
 
-* `machine`: this machine: user, disk, GPUs, walls, whether its workers conform
+* `machine`: this machine: user, disk, GPUs, sandbox, conformance of its workers
 * `chain`: the node, the registration, the devices, the blob store
 """

@@ -1,6 +1,6 @@
-"""The chain as this provider finds it: the node, the registration, the devices, the blob store.
+"""Checks of the chain for this provider: the node, the registration, the devices, the blob store.
 
-Always: nothing is sent to the chain; what cannot be asked is a diagnosis too.
+Invariant: nothing is sent to the chain. A failed read is a diagnosis too.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from runtime.cryptography import ss58
 from wallet.amounts import format_amount
 
 SLOTS_BEHIND_MAX = 30
-"""Blocks become final within a few slots: so many without one are a node that is cut off, or a clock that is wrong."""
+"""Blocks become final within a few slots. A longer delay means an isolated node or a wrong clock."""
 NO_BLOB = bytes(32)
-"""An address that no blob has: every store says so."""
+"""An address without a blob. A correct store reports that."""
 NOT_STORED = "answered 404"
 
 
 WhyPaused = Callable[[DeviceStatus], str]
-"""Why a paused device is, by the notes of the base path."""
+"""Returns the cause of a device's pause, from the notes of the base path."""
 
 
 async def chain_diagnoses(chain: LiveChain, hardware: Sequence[Hardware], why_paused: WhyPaused) -> list[Diagnosis]:
-    """Of a chain that answers, and knows the key; ChainError if it stops answering."""
+    """Return the diagnoses of a chain that answers and knows the key. Raise ChainError if it stops answering."""
     devices = await chain.own_devices()
     return [
         good("key", f"works for {ss58.encode(chain.stash)}"),
@@ -74,7 +74,7 @@ def _device(status: DeviceStatus, name: str | None, why_paused: WhyPaused) -> Di
 
 
 def _roll_calls(devices: Sequence[DeviceStatus], view: RollCallView) -> list[Diagnosis]:
-    """Of each device that gets no work, or will get none, since it has proven too little."""
+    """Return a diagnosis for each device that gets no work, or soon none, because it proved too little."""
     found = []
     for status in devices:
         check, why = f"0x{status.id.hex()[:8]}.. at roll calls", view.rates.why_not(status.id, status.device.kind)

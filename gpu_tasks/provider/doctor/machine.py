@@ -1,6 +1,6 @@
-"""This machine: what its kernel, its disk and its hardware let a provider do.
+"""Checks of this machine: kernel, disk and hardware.
 
-Always: every check that is begun ends in a diagnosis; what a check starts, it ends.
+Invariant: every check ends in a diagnosis, and ends what it started.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from gpu_tasks.provider.open_files import raise_limit
 from gpu_tasks.workloads.form import WorkloadForm
 
 DISK_BYTES_LEAST = 2 * 1024**3
-"""The store's quota for strangers, and as much for what the provider makes itself."""
+"""The store's quota for strangers, and as much for the provider's own blobs."""
 GIB = 1024**3
 LOST_GPU = "look into `dmesg` and `nvidia-smi`: it may want a reset, a restart of the machine, or another slot"
 ROOT_GIVES = "a network, ports and workspaces on the disk"
-"""Of containers, that is: without root they have none, and their workspaces are in memory."""
+"""The benefits of root for containers. Without root they have none of these, and their workspaces are in memory."""
 
 
 def system_diagnoses(
     base_path: Path, sandbox: Sandbox | None, why_no_sandbox: str | None, *, are_offered: bool = False
 ) -> list[Diagnosis]:
-    """User, open files, disk, and the walls around workers; `are_offered` says whether containers are."""
+    """Return the diagnoses of user, open files, disk and sandbox. `are_offered` says whether containers are offered."""
     return [_user(are_offered=are_offered), _files(), _disk(base_path), _walls(sandbox, why_no_sandbox)]
 
 
 def hardware_diagnoses(hardware: Sequence[Hardware]) -> list[Diagnosis]:
-    """The devices that can be offered."""
+    """Return the diagnoses of the devices that can be offered."""
     lost = [bad("GPUs", f"{reason}: it is not offered", LOST_GPU) for reason in lost_gpus()]
     if any(piece.index is not None for piece in hardware):
         return [*(_card(f"device {number}", piece) for number, piece in enumerate(hardware)), *lost]
@@ -60,7 +60,7 @@ def _card(check: str, piece: Hardware) -> Diagnosis:
 async def worker_diagnoses(
     hardware: Sequence[Hardware], forms: Sequence[WorkloadForm], make: MakeExecutor, backend: str = NUMPY
 ) -> list[Diagnosis]:
-    """Whether workers start and compute the published vectors: on each device each workload, one after the other."""
+    """Check that workers start and compute the published vectors, for each workload on each device in turn."""
     return [
         await _worker(f"{form.name} on device {number}", piece, form, make, backend_for(backend, piece, form))
         for number, piece in enumerate(hardware)
@@ -80,7 +80,10 @@ async def _worker(check: str, hardware: Hardware, form: WorkloadForm, make: Make
 
 
 def container_diagnoses(ability: ContainerAbility, *, are_offered: bool) -> list[Diagnosis]:
-    """What Docker can do here; what is missing is a problem for who offers containers, and a warning for others."""
+    """Return the diagnoses of Docker.
+
+    Missing abilities are problems if containers are offered, and warnings otherwise.
+    """
     worst = Grade.BAD if are_offered else Grade.WEAK
     return [
         replace(item, check=f"Docker, {item.check}", grade=worst if item.grade is Grade.BAD else item.grade)
@@ -89,7 +92,7 @@ def container_diagnoses(ability: ContainerAbility, *, are_offered: bool) -> list
 
 
 def image_diagnosis(folder: Path, policy: ContainerPolicy) -> Diagnosis:
-    """How much of their room the images of tasks take, by the book of the daemon that brought them."""
+    """Return the diagnosis of the disk space of tasks' images, from the daemon's book."""
     name = "Docker, images of tasks"
     try:
         images = list(read_book(folder / BOOK_FILE).values())
@@ -99,7 +102,7 @@ def image_diagnosis(folder: Path, policy: ContainerPolicy) -> Diagnosis:
 
 
 def _user(*, are_offered: bool) -> Diagnosis:
-    """Containers want root, and workers want anything else: who offers both is told what each choice costs."""
+    """Return the diagnosis of the user. Containers need root, and workers need an ordinary user."""
     if os.geteuid():
         says = "an ordinary user: the kernel holds workers to their number of processes"
         if not are_offered:

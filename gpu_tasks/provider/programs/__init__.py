@@ -1,11 +1,11 @@
-"""Programs of customers, run in containers for the time that they bought.
+"""Customers' programs, run in containers for the time that the customers bought.
 
 In reading order:
 
-* `means`: what this provider lets programs use, and where its container engine keeps what it needs
-* `requests`: from a task on the chain to the request that its hash names; why a program is not run here
-* `image_parts`: the archive of an image, fetched part by part
-* `container_access`: what is done in a container that runs
-* `supervisor`: the programs of one daemon: made ready, begun, stopped, removed
-* `results`: what a program leaves: lines told while it runs, outputs sealed to its customer, the record of its use
+* `means`: the resources and permissions that this provider gives to programs
+* `requests`: the request of a task on the chain, and the reasons to refuse it
+* `image_parts`: an image archive, fetched part by part
+* `container_access`: operations inside a running container
+* `supervisor`: the programs of one daemon: prepared, started, stopped, removed
+* `results`: a program's lines, its sealed outputs, and the record of its use
 """

@@ -1,4 +1,4 @@
-"""What is done in a container that runs, as an engine lets it be done: `Inside`, or what stands in for it in tests."""
+"""Operations inside a running container, as an interface. `Inside` implements it, and a substitute in tests."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from gpu_tasks.provider.execution.containers.run import RunningContainer
 
 
 class EntersContainers(Protocol):
-    """Every method raises ContainerError."""
+    """Enters containers. Every method raises ContainerError on failure."""
 
     async def open_program(self, container: RunningContainer, command: Sequence[str], *, is_terminal: bool) -> Shell:
-        """Begin a program beside the container's own."""
+        """Start a program beside the container's own."""
         ...
 
     async def end_program(self, shell: Shell) -> int:
-        """End it; its exit code."""
+        """End a program and return its exit code."""
         ...
 
     async def resize(self, shell: Shell, rows: int, columns: int) -> None:
-        """Of its terminal."""
+        """Resize its terminal."""
         ...
 
     async def process_of(self, container: RunningContainer) -> int:
-        """The container's first process."""
+        """Return the machine's process id of the container's first process."""
         ...
 
     async def copy_in(self, container: RunningContainer, folder: str, files: Mapping[str, bytes | Path]) -> None:
-        """Put files into one of its own folders."""
+        """Copy files into one of the container's own folders."""
         ...
 
     async def copy_out(
         self, container: RunningContainer, path: str, limits: OutputLimits, sink: BinaryIO
     ) -> OutputArchive:
-        """Write the archive of one of its own paths."""
+        """Write the archive of one of the container's own paths."""
         ...

@@ -1,8 +1,10 @@
-"""The archive of a customer's image, fetched part by part into a file of its own, for as long as it is loaded.
+"""The archive of a customer's image, fetched part by part into a file that exists until the image is loaded.
 
-Always: a part counts only if its content has the hash that the request names; nothing is written beyond the size that
-the request names, and no request may name more than `IMAGE_ARCHIVE_BYTES_MAX`; so many files lie here at once and no
-more, and none when it is loaded, refused, or the daemon begins anew.
+Invariants:
+
+* A part counts only if its content has the hash in the request.
+* Nothing is written beyond the request's size, which is at most `IMAGE_ARCHIVE_BYTES_MAX`.
+* The number of files is limited. A file is deleted when it is loaded or refused, and when a daemon starts.
 """
 
 from __future__ import annotations
@@ -25,34 +27,34 @@ from gpu_tasks.tasks.container_request import IMAGE_ARCHIVE_BYTES_MAX, ArchivedI
 from runtime.cryptography.hashing import blake2_256
 
 SPOOLED_MAX = 2
-"""Archives that are fetched or loaded at once: each takes as much of the disk as it may have."""
+"""Archives fetched or loaded at once. Each takes disk space up to the limit."""
 FETCH_SECONDS = 300.0
-"""For all of its parts: who waits for more is not kept from bidding for others."""
+"""The time for all parts. Waiting longer would delay other bids."""
 FETCHED_AT_ONCE = 4
 FREE_BYTES_LEAST = 1 << 30
-"""What an archive must leave free of the disk."""
+"""The disk space that an archive must leave free."""
 WRITE_BYTES = 1 << 20
 GZIP_WINDOW = 31
 
 
 class ImageSpool:
-    """Where archives lie while they are loaded."""
+    """The folder for archives while they are loaded."""
 
     def __init__(self, folder: Path) -> None:
-        """Whatever an earlier daemon left there goes when the first one comes."""
+        """The first use removes the remains of an earlier daemon."""
         self._folder = folder
         self._turns = asyncio.Semaphore(SPOOLED_MAX)
         self._is_clean = False
 
     def path(self, container_id: str) -> Path:
-        """Where the archive of a program lies."""
+        """Return the path of a program's archive."""
         return self._folder / f"{container_id}.tar"
 
     @contextlib.asynccontextmanager
     async def laid(self, parts: Parts[NetworkPort], image: ArchivedImage, container_id: str) -> AsyncIterator[None]:
-        """Have an archive at its path; UnfitProgramError for one that is none, ProgramError where it is not to be had.
+        """Provide an archive at its path while the context lasts.
 
-        ChainError and OSError too.
+        Raise UnfitProgramError for an invalid archive, ProgramError if it is unavailable, or ChainError or OSError.
         """
         check_asked(image)
         async with self._turns:
@@ -77,7 +79,7 @@ class ImageSpool:
 
 
 def check_asked(image: ArchivedImage) -> None:
-    """UnfitProgramError for an archive that nobody fetches."""
+    """Raise UnfitProgramError for an archive without parts or beyond the size limit."""
     if not image.parts or not 0 < image.size <= IMAGE_ARCHIVE_BYTES_MAX:
         raise UnfitProgramError(
             f"the archive of its image has {image.size:,} bytes in {len(image.parts)} parts, "
@@ -93,6 +95,7 @@ async def _fetched(parts: Parts[NetworkPort], image: ArchivedImage, path: Path) 
             some = image.parts[begin : begin + FETCHED_AT_ONCE]
             for content in await asyncio.gather(*(_part(parts, part, endpoints) for part in some)):
                 left = await asyncio.to_thread(_write, file, unpacker, content, left)
+    # Trailing data is refused too: the request's size would not cover it.
     if left or not unpacker.eof or unpacker.unused_data:
         raise UnfitProgramError("the archive of its image is not what its size says")
 
@@ -112,10 +115,15 @@ async def _part(parts: Parts[NetworkPort], part: ImagePart, endpoints: list[str]
 
 
 def _write(file: BinaryIO, unpacker: zlib._Decompress, content: bytes, left: int) -> int:
-    """Write what a part comes to; how much of the archive is still to come. UnfitProgramError for too much."""
+    """Write the unpacked content of a part, and return the bytes still to come.
+
+    Raise UnfitProgramError if the archive is longer than its size.
+    """
     packed = content
     while packed and not unpacker.eof:
         try:
+            # One byte more than is left, so that an archive beyond its size is noticed. Never more: gzip can expand a
+            # thousandfold.
             plain = unpacker.decompress(packed, min(WRITE_BYTES, left + 1))
         except zlib.error:
             raise UnfitProgramError("the archive of its image is not compressed as it must be") from None

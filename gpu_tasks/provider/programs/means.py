@@ -1,6 +1,6 @@
-"""What this provider lets programs use.
+"""The resources and permissions that this provider gives to programs.
 
-Always: without a section of the policy no program is run; what it does not name, no program gets.
+Invariant: without a section of the policy no program runs, and a program gets nothing that the policy does not name.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from gpu_tasks.provider.execution.containers.spec import BOUNDS, ContainerLimits
 
 @dataclass(frozen=True, slots=True)
 class ProgramMeans:
-    """What a policy lets programs use, each of them at most."""
+    """The maximum of each resource, and the permissions, in a policy for programs."""
 
     images: tuple[str, ...] = ()
-    """Repositories, or repositories with a digest; archives by `sha256:…` of their id."""
+    """Repositories, repositories with a digest, or archives by `sha256:…` of their id."""
     any_archive: bool = False
     """Whether archives of any id run."""
     outbound: bool = False
@@ -25,19 +25,19 @@ class ProgramMeans:
     disk_bytes: int = 8 << 30
     processes: int = 1_024
     keep_seconds: int = 3_600
-    """For so long a lease's workspace is kept after its end, if its customer asks for it."""
+    """The longest time that a lease's workspace is kept after its end, if its customer asks for that."""
     image_disk_bytes: int = 20 << 30
-    """Of all images that were brought for tasks."""
+    """The space for all images fetched for tasks."""
     image_age_seconds: int = 7 * 86_400
-    """An image of tasks that none used for so long goes; 0: it stays until its room is wanted."""
+    """An image that no task used for so long is removed; 0: only when its space is needed."""
 
     @property
     def has_images(self) -> bool:
-        """Whether there is anything that may run."""
+        """Return True if any image may run."""
         return bool(self.images) or self.any_archive
 
     def container_policy(self, gpus: tuple[str, ...] = ()) -> ContainerPolicy:
-        """The same as rules of the engine."""
+        """Return the same limits as rules of the container engine."""
         most = {each.name: BOUNDS[each.name][1] for each in fields(ContainerLimits)}
         limits = replace(
             ContainerLimits(**most),

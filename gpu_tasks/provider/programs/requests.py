@@ -1,6 +1,6 @@
-"""From a task on the chain to the request that its hash names.
+"""The request of a task on the chain, checked against its hash.
 
-Always: who bids, who works and who judges a missing input refuse the same requests.
+Invariant: bidders, workers, and judges of a missing input refuse the same requests.
 """
 
 from __future__ import annotations
@@ -19,28 +19,31 @@ from runtime.encoding.codec import DecodeError
 
 
 class UnfitProgramError(Exception):
-    """This provider does not run it; the text says why."""
+    """This provider does not run the program. The text states the reason."""
 
 
 class ProgramError(Exception):
-    """It cannot be run now; the text says why."""
+    """The program cannot run at the moment. The text states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedProgram:
-    """A request, and what it came in: salted, with the key that outputs are sealed to."""
+    """A request and its input, with the salt and the key to which outputs are sealed."""
 
     request: ContainerRequest
     given: UnitInput
 
     @property
     def reply_key(self) -> bytes:
-        """The customer's."""
+        """The customer's reply key."""
         return self.given.reply_key
 
 
 async def open_program(parts: Parts[object], task: Task) -> AskedProgram:
-    """The request of a task that buys time; UnusableInputError, BlobError and ChainError as `Inputs.open`."""
+    """Return the request of a task that buys time.
+
+    It raises the errors of `Inputs.open`: UnusableInputError, BlobError and ChainError.
+    """
     order = task.order
     keepers = tuple(slot.provider for slot in task.slots)
     asked = await parts.inputs.open_sealed(SealedInput(order.input_blob, order.input_root, order.sealed_at, keepers))
@@ -48,13 +51,14 @@ async def open_program(parts: Parts[object], task: Task) -> AskedProgram:
     if container_hash(asked.request, order.milestones, classes, order.slots) != order.task_hash:
         raise UnusableInputError("its request is another than its hash names")
     request = decoded(asked.request)
+    # Replicas must compute the same result, so they would all need the secrets.
     if request.secrets and is_replicated(order):
         raise UnusableInputError("it wants secrets, which are handed to one winner, and several are to compute it")
     return AskedProgram(request, asked)
 
 
 def decoded(content: bytes) -> ContainerRequest:
-    """A request's bytes; UnusableInputError for bytes that are none."""
+    """Decode a request. Raise UnusableInputError if the bytes are invalid."""
     try:
         request = REQUEST.decode(content)
     except DecodeError as error:

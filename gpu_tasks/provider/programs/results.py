@@ -1,8 +1,11 @@
-"""What a program leaves: its lines, told while it runs; its outputs and last lines, sealed; the record of what it used.
+"""The results of a program: its lines while it runs, its sealed outputs and last lines, and the record of its use.
 
-Always: telling is paced, and never holds up the program; who writes faster than is told has the newest lines told, and
-how many were passed over is said. The chain has the hash of the outputs before they are sealed, so whoever opens them
-sees that they are those; nobody but the customer and this provider can.
+Invariants:
+
+* Notes are paced and never delay the program. A program that writes faster has its newest lines sent, with the number
+  of skipped ones.
+* The chain has the hash of the outputs before they are sealed, so their reader can verify them.
+* Only the customer and this provider can open them.
 """
 
 from __future__ import annotations
@@ -25,17 +28,17 @@ from runtime.encoding.codec import codec
 
 SECONDS_BETWEEN_NOTES = 0.25
 NOTE_TEXT_BYTES = 12 * 1024
-"""Of a note's lines, so that it stays below what is told at once."""
+"""The text in a note's lines, within the limit of a note."""
 BEHIND_LINES_MAX = 1_024
-"""Who is further behind passes over lines."""
+"""A reader further behind skips lines."""
 NOTHING = bytes(32)
-"""The root and the address of outputs that are not there."""
+"""The root and address of missing outputs."""
 UNKNOWN_EXIT = 255
 _USAGE = codec(Usage)
 
 
 async def tell_lines(log: ContainerLog, watch: TaskWatch, task: bytes) -> None:
-    """Tell the lines of a program as they come, until it says no more."""
+    """Report the lines of a program as they arrive, until its log closes."""
     told = 0
     while True:
         is_last = log.is_closed
@@ -51,7 +54,7 @@ async def tell_lines(log: ContainerLog, watch: TaskWatch, task: bytes) -> None:
 
 
 def log_lines(lines: Sequence[ContainerLine], began_ms: int) -> tuple[LogLine, ...]:
-    """Lines as customers see them."""
+    """Return lines in the customers' form."""
     return tuple(
         LogLine(began_ms + int(1_000 * each.seconds), each.stream == "err", shortened_text(each.text, LINE_BYTES_MAX))
         for each in lines
@@ -59,7 +62,7 @@ def log_lines(lines: Sequence[ContainerLine], began_ms: int) -> tuple[LogLine, .
 
 
 def _first_that_fit(lines: Sequence[ContainerLine]) -> Iterator[ContainerLine]:
-    """As many as one note has room for; at least one, since a line is much shorter than a note."""
+    """Yield the lines that fit into one note; at least one, because a line is much shorter than a note."""
     room = NOTE_TEXT_BYTES
     for line in islice(lines, LINES_MAX):
         room -= min(len(line.text.encode()), LINE_BYTES_MAX)
@@ -69,17 +72,17 @@ def _first_that_fit(lines: Sequence[ContainerLine]) -> Iterator[ContainerLine]:
 
 
 def interval_of(number: int, usage: Usage) -> Milestone:
-    """What is stated of an interval: the hash of its record, and for how many seconds a GPU worked."""
+    """Return the statement about an interval: the hash of its usage record, and its GPU seconds."""
     return Milestone(number, blake2_256(b"ogpu/usage/1" + _USAGE.encode(usage)), usage.gpu_ms // 1_000, NOTHING)
 
 
 def stored(parts: Parts[object], archive: bytes, log: ContainerLog, reply_key: bytes) -> bytes:
-    """Seal outputs and last lines and put them into the own store; their address. ValueError for too many bytes."""
+    """Seal outputs and last lines, store the blob and return its address. Raise ValueError if it is too long."""
     content = encode_left(archive, log_lines(log.lines, log.began_ms), log.lines_seen)
     readers = list(dict.fromkeys((reply_key, parts.identity.seal_key.public)))
     return parts.store.put(seal(content, readers), is_own=True)
 
 
 def result_of(end: ContainerEnd, root: bytes, blob: bytes) -> TaskResult:
-    """What is stated of the end: the outputs' hash and address, and the program's exit code."""
+    """Return the statement about a program's end: the outputs' hash and address, and the exit code."""
     return TaskResult(root, blob, UNKNOWN_EXIT if end.exit_code < 0 else end.exit_code)

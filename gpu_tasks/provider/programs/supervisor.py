@@ -1,7 +1,10 @@
-"""The programs of one daemon: made ready, begun, stopped, removed.
+"""The container supervisor: prepares, starts, stops and removes the programs of one daemon.
 
-Always: a program is made ready before anything is promised for it, image and all; one that was begun has its container
-until it is removed, and nothing of it is left then; what it used is counted from reading to reading.
+Invariants:
+
+* A program is prepared, with its image, before anything is promised for it.
+* A started program has its container until removal, which leaves nothing behind.
+* Its use is counted from reading to reading.
 """
 
 from __future__ import annotations
@@ -43,29 +46,28 @@ from gpu_tasks.provider.programs.requests import AskedProgram, ProgramError, Unf
 from gpu_tasks.tasks.container_request import AskedImage, ContainerNetwork, ContainerRequest, RegistryImage
 
 READY_MAX = 64
-"""Programs that are ready and not begun: bids that may win."""
+"""Prepared programs that have not started: bids that may win."""
 KEPT_MAX = 8
-"""Whose workspaces are kept after their end, or will be: a kept one takes its disk, and earns nothing."""
+"""Workspaces that are kept after the end, or will be. A kept one takes disk space and earns nothing."""
 
 NO_SPOOL = Path("/nonexistent")
-"""Of who brings no image."""
+"""The spool of a supervisor that needs none."""
 
 
-# A request as a container of this machine, within what the provider lets it use.
-#
-# Always: a limit that a customer asks for is never raised, and one that the provider has is never passed over; what
-# does not fit is refused before anything is bid.
+# A request as a container of this machine, within the provider's limits.
+# Invariant: a limit is never above the customer's request or the provider's maximum. A request that does not fit is
+# refused before any bid.
 SLACK_SECONDS = 120
-"""Beyond the time that was bought: blocks may come slowly, and the chain ends it, not this limit."""
+"""Seconds beyond the bought time. Blocks may be slow, and the chain ends the time, not this limit."""
 OUTPUT_BYTES_MAX = MIB
-"""What is sealed is one blob, the archive's headers included."""
+"""The outputs are sealed in one blob, which includes the archive's headers."""
 SLOWEST_BLOCK_SLOTS = 10
-"""A chain on which nobody has anything to say has a block in every tenth slot."""
+"""An idle chain produces a block in every tenth slot."""
 _NETWORKS = {ContainerNetwork.NONE: NetworkAccess.NONE, ContainerNetwork.OUTBOUND: NetworkAccess.OUTBOUND}
 
 
 def seconds_of(blocks: int, slot_ms: int) -> int:
-    """How long a container may run that was bought for so many blocks."""
+    """Return the seconds that a container may run for a number of bought blocks."""
     return blocks * slot_ms * SLOWEST_BLOCK_SLOTS // 1_000 + SLACK_SECONDS
 
 
@@ -77,9 +79,9 @@ def spec_of(
     seconds: int,
     archive: Path,
 ) -> ContainerSpec:
-    """The container; UnfitProgramError where this provider runs no such thing.
+    """Return the container for a request. `archive` is the path of its image archive, if it comes as one.
 
-    `archive` is where its image lies when it is loaded, if it comes as one.
+    Raise UnfitProgramError if this provider does not run such a request.
     """
     if request.gpus > len(gpus):
         raise UnfitProgramError(f"it wants {request.gpus} GPUs, and the device has {len(gpus)}")
@@ -92,7 +94,7 @@ def spec_of(
         command=request.command,
         environment={each.name: each.value for each in request.environment},
         inputs={each.name: each.content for each in request.inputs},
-        secrets=dict.fromkeys(request.secrets, b""),  # their values come later, and never lie on a disk
+        secrets=dict.fromkeys(request.secrets, b""),  # the values come later and never touch a disk
         gpus=tuple(gpus[: request.gpus]),
         network=_NETWORKS[request.network],
         limits=ContainerLimits(
@@ -121,47 +123,47 @@ def _image(image: AskedImage, archive: Path) -> ImageByDigest | ImageArchive:
 
 
 class ProgramEngine(Protocol):
-    """What runs containers: `ContainerEngine`, or what stands in for it in tests."""
+    """Runs containers: `ContainerEngine`, or a substitute in tests."""
 
     @property
     def inside(self) -> EntersContainers:
-        """What is done in those that run."""
+        """Operations inside running containers."""
         ...
 
     async def ready(self, spec: ContainerSpec) -> None:
-        """Bring its image; ContainerRefusedError, ContainerError."""
+        """Fetch the image. Raise ContainerRefusedError or ContainerError."""
         ...
 
     async def release(self, spec: ContainerSpec) -> None:
-        """Its image may go: it is not started, or was removed; ContainerError."""
+        """Release the image of a program that does not start or was removed. Raise ContainerError on failure."""
         ...
 
     async def tidy(self) -> None:
-        """Remove images that nobody used for long; ContainerError."""
+        """Remove images without recent use. Raise ContainerError on failure."""
         ...
 
     async def has_image(self, spec: ContainerSpec) -> bool:
-        """Whether its image need not be brought; ContainerError."""
+        """Return True if the image is present. Raise ContainerError on failure."""
         ...
 
     async def start(self, spec: ContainerSpec) -> RunningContainer:
-        """Start it; errors as `ready`."""
+        """Start the container. It raises the errors of `ready`."""
         ...
 
     async def stop(self, container: RunningContainer) -> ContainerEnd:
-        """End it."""
+        """Stop the container."""
         ...
 
     async def use(self, container: RunningContainer) -> ContainerUse:
-        """What it has used since it began; ContainerError."""
+        """Return the consumption since the start. Raise ContainerError on failure."""
         ...
 
     async def outputs(self, container: RunningContainer, sink: BinaryIO) -> OutputArchive:
-        """What lies in /out; ContainerRefusedError, ContainerError."""
+        """Write the archive of /out. Raise ContainerRefusedError or ContainerError."""
         ...
 
     async def remove(self, container: RunningContainer) -> None:
-        """Take it away; ContainerError."""
+        """Remove the container. Raise ContainerError on failure."""
         ...
 
 
@@ -171,20 +173,20 @@ class _Program:
     spec: ContainerSpec
     hardware: Hardware
     is_compared: bool
-    """With what others find: nobody enters it."""
+    """Whether its result is compared with other replicas, so that nobody may enter it."""
     container: RunningContainer | None = None
     meter: Meter | None = None
     lacks_secrets: bool = False
     keep_seconds: int = 0
     kept_until: float | None = None
-    """Set at its end, by the monotonic clock."""
+    """The end of the kept time, by the monotonic clock. It is set when the program ends."""
     counted: ContainerUse = field(default_factory=lambda: ContainerUse(0, 0))
     counted_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramOutputs:
-    """What lay in /out, as one archive."""
+    """The content of /out as one archive."""
 
     archive: bytes
     blake2_256: bytes
@@ -192,16 +194,16 @@ class ProgramOutputs:
 
 @dataclass(frozen=True, slots=True)
 class HousedProgram:
-    """A program that runs, as who lets its customer in has to know it."""
+    """A running program, with the data that a tunnel to it needs."""
 
     container: RunningContainer
     reply_key: bytes
-    """The customer's, X25519."""
+    """The customer's reply key (X25519)."""
     ports: tuple[int, ...]
 
 
 class ContainerSupervisor:
-    """Shared by the duties that bid for time and those that sell it."""
+    """The programs of one daemon, shared by the duties that bid for time and those that sell it."""
 
     def __init__(
         self,
@@ -213,9 +215,9 @@ class ContainerSupervisor:
         keep_seconds: int = 0,
         spool: Path = NO_SPOOL,
     ) -> None:
-        """Without an engine nothing is run, and `why_not` says why; workspaces are kept for `keep_seconds` at most.
+        """Without an engine nothing runs, and `why_not` is the reason. Workspaces are kept for at most `keep_seconds`.
 
-        Archives of images lie in `spool` while they are loaded.
+        Image archives are in `spool` while they are loaded.
         """
         self._engine = engine
         self._policy = policy
@@ -226,15 +228,15 @@ class ContainerSupervisor:
         self.why_not = why_not or ("" if engine is not None else "this daemon runs no containers")
 
     def is_ready(self, key: TaskKey) -> bool:
-        """Whether it could begin, or has begun."""
+        """Return True if the program is prepared or started."""
         return key in self._programs
 
     def is_begun(self, key: TaskKey) -> bool:
-        """Whether it has a container."""
+        """Return True if the program has a container."""
         return key in self._programs and self._programs[key].container is not None
 
     def of_task(self, task: bytes) -> HousedProgram | None:
-        """The program of a task that its customer may enter, if it has a container here."""
+        """Return the program of a task, if it has a container here and its customer may enter it."""
         found = (each for (name, _), each in self._programs.items() if name == task and each.container is not None)
         program = next(found, None)
         if program is None or program.container is None or program.is_compared:
@@ -242,15 +244,15 @@ class ContainerSupervisor:
         return HousedProgram(program.container, program.asked.reply_key, program.asked.request.ports)
 
     def waiting(self, task: bytes) -> TaskKey | None:
-        """The program of a task that has not begun, since its customer has yet to hand over its secrets."""
+        """Return the program of a task that waits for its customer's secrets."""
         return next((key for key, each in self._programs.items() if key[0] == task and each.lacks_secrets), None)
 
     def lacks_secrets(self, key: TaskKey) -> bool:
-        """Whether its customer has yet to hand over secrets."""
+        """Return True if the program waits for its customer's secrets."""
         return key in self._programs and self._programs[key].lacks_secrets
 
     def give_secrets(self, key: TaskKey, secrets: Mapping[str, bytes]) -> None:
-        """Let it begin with what its customer handed over; ProgramError unless it is what its request names."""
+        """Let a program start with the customer's secrets. Raise ProgramError unless they match its request."""
         program = self._programs.get(key)
         if program is None or not program.lacks_secrets:
             raise ProgramError("its program waits for no secrets")
@@ -259,13 +261,14 @@ class ContainerSupervisor:
         program.spec, program.lacks_secrets = replace(program.spec, secrets=dict(secrets)), False
 
     def reply_key(self, key: TaskKey) -> bytes:
-        """Whom its outputs are sealed to."""
+        """Return the key to which its outputs are sealed."""
         return self._programs[key].asked.reply_key
 
     async def prepare(self, parts: Parts[NetworkPort], key: TaskKey, task: Task, device: bytes) -> None:
-        """Make it ready: request opened and checked, image brought.
+        """Prepare a program: open and check its request, and fetch its image.
 
-        UnfitProgramError for what is not run here, ProgramError for what cannot be run now; errors of `open_program`.
+        Raise UnfitProgramError if this provider does not run it, or ProgramError if it cannot at the moment, or the
+        errors of `open_program`.
         """
         if key in self._programs:
             return
@@ -289,7 +292,7 @@ class ContainerSupervisor:
             raise UnfitProgramError(str(error)) from None
         except ContainerError as error:
             raise ProgramError(str(error)) from None
-        # Whoever asked at the same time may have begun it by now: another one in its place would look like a lost one.
+        # A parallel call may have started the program meanwhile. Replacing it would lose track of its container.
         program = _Program(
             asked,
             spec,
@@ -301,11 +304,11 @@ class ContainerSupervisor:
         self._programs.setdefault(key, program)
 
     async def begin(self, key: TaskKey) -> None:
-        """Start it; ProgramError, also where its task was over, and it was taken away, before it had started."""
+        """Start a program. Raise ProgramError on failure, also if its task ended before the start."""
         program, engine = self._programs[key], self._running_engine()
         try:
             container = await engine.start(program.spec)
-            if self._programs.get(key) is not program:  # nobody would ever end it, and nobody pays for it
+            if self._programs.get(key) is not program:  # nothing would ever end it, and nobody pays for it
                 await engine.remove(container)
                 raise ProgramError("its task was over before it had begun")
         except ContainerError as error:
@@ -315,19 +318,19 @@ class ContainerSupervisor:
         program.meter.begin()
 
     def has_ended(self, key: TaskKey) -> bool:
-        """Whether it runs no more."""
+        """Return True if the program has ended."""
         return self._container(key).end.done()
 
     async def ended(self, key: TaskKey) -> None:
-        """Wait until it runs no more."""
+        """Wait until the program has ended."""
         await asyncio.wait((self._container(key).end,))
 
     async def stop(self, key: TaskKey) -> ContainerEnd:
-        """End it."""
+        """Stop the program."""
         return await self._running_engine().stop(self._container(key))
 
     async def usage(self, key: TaskKey) -> Usage:
-        """What it used since this was asked last; what the engine does not say is 0."""
+        """Return the usage since the last call. A value that the engine does not report is 0."""
         program, now, use = self._programs[key], time.monotonic(), ContainerUse(0, 0)
         with contextlib.suppress(ContainerError):
             use = await self._running_engine().use(self._container(key))
@@ -350,7 +353,7 @@ class ContainerSupervisor:
         )
 
     async def outputs(self, key: TaskKey) -> ProgramOutputs:
-        """What it left; ProgramError where that is not taken."""
+        """Return the outputs. Raise ProgramError if they break the rules."""
         sink = io.BytesIO()
         try:
             found = await self._running_engine().outputs(self._container(key), sink)
@@ -359,13 +362,13 @@ class ContainerSupervisor:
         return ProgramOutputs(sink.getvalue(), found.blake2_256)
 
     def log(self, key: TaskKey) -> ContainerLog:
-        """What it writes."""
+        """Return the log of the program."""
         return self._container(key).log
 
     async def remove(self, key: TaskKey) -> None:
-        """Take it away, if it is there; ProgramError with what stayed, and it is tried again.
+        """Remove a program if it exists. Raise ProgramError that names the remains; the caller tries again.
 
-        What is to be kept is ended, and taken away by the first call once its time is up.
+        A program with a kept workspace is only stopped. The first call after the kept time removes it.
         """
         program = self._programs.get(key)
         if program is None:
@@ -385,7 +388,7 @@ class ContainerSupervisor:
             await self._running_engine().release(program.spec)
 
     async def tidy(self) -> None:
-        """Have the engine remove images that nobody used for long; what it fails at is tried again."""
+        """Let the engine remove images without recent use. A failure is tried again later."""
         if self._engine is not None:
             with contextlib.suppress(ContainerError):
                 await self._engine.tidy()
@@ -394,7 +397,10 @@ class ContainerSupervisor:
     async def _laid(
         self, parts: Parts[NetworkPort], engine: ProgramEngine, image: AskedImage, spec: ContainerSpec
     ) -> AsyncIterator[None]:
-        """Have the archive of an image, if it comes as one and the engine does not have it; errors as `prepare`."""
+        """Provide an image archive if the image comes as one and the engine lacks it.
+
+        It raises the errors of `prepare`.
+        """
         if isinstance(image, RegistryImage) or await engine.has_image(spec):
             yield
             return
@@ -402,7 +408,10 @@ class ContainerSupervisor:
             yield
 
     def _kept_for(self, seconds: int) -> int:
-        """How long a workspace is kept whose customer wants it for so many seconds; errors as `prepare`."""
+        """Return the time to keep a workspace, if the customer's wish is permitted.
+
+        It raises the errors of `prepare`.
+        """
         if seconds > self._keep_seconds:
             raise UnfitProgramError(
                 f"it wants its workspace kept for {seconds} s, and this provider keeps one for {self._keep_seconds} s"
@@ -412,7 +421,7 @@ class ContainerSupervisor:
         return seconds
 
     async def _is_kept(self, program: _Program, container: RunningContainer) -> bool:
-        """End a program that is over, and whether its workspace stays a while."""
+        """Stop an ended program. Return True if its workspace is still kept."""
         now = time.monotonic()
         if program.kept_until is None:
             program.kept_until = now + program.keep_seconds
