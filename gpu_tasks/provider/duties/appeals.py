@@ -1,8 +1,8 @@
-"""Whether a verdict has to be appealed: it is against a provider's own result, its decline, or its finding as a judge.
+"""The verdicts to appeal: those against a provider's own result, its decline, or its opinion as a judge.
 
-A committee's majority decides until somebody appeals, and who does not loses its collateral to two of three: the daemon
-appeals by itself. The bond returns with twice the price if the court finds the result right. Whose result it is appeals
-at once; a judge who was outvoted waits whether somebody does, and speaks up at last.
+Without an appeal a committee's majority decides, so two of three judges could take the provider's collateral. The
+daemon appeals by itself. If the court finds the result right, the bond returns with twice the price. The provider of
+the result appeals at once. An outvoted judge waits for that appeal, and appeals last.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from gpu_tasks.market.inference.gpu_tasks_api import UnitStatus
 from gpu_tasks.provider.journal.journal import RaceKey
 
 LAST_CALL_BLOCKS = 6
-"""So many blocks before a verdict stands, a judge who found another result appeals if nobody has."""
+"""This many blocks before a verdict becomes final, an outvoted judge appeals if nobody else has."""
 
 
 def is_wronged(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:
-    """Whether the verdict about a unit can be appealed now, and finds an answer of this provider's wrong."""
+    """Return True if the verdict about a unit can be appealed and refutes this provider's result."""
     case = None if status is None else status.case
     return case is not None and status is not None and status.unit.attempt == key[1] and is_found_lying(case, stash)
 
 
 def is_found_lying(case: CourtCase, stash: bytes) -> bool:
-    """Whether the verdict of a case can be appealed now, and finds an answer of the stash's wrong."""
+    """Return True if the verdict of a case can be appealed and refutes the stash's answer."""
     if case.stage is not CaseStage.APPEALABLE:
         return False
     own = (claim for claim in case.terms.claims if claim.account == stash and claim.root is not None)
@@ -32,9 +32,9 @@ def is_found_lying(case: CourtCase, stash: bytes) -> bool:
 
 
 def is_found_declining(case: CourtCase, stash: bytes) -> bool:
-    """Whether the verdict of a case can be appealed now, and finds an input good that the stash has declined.
+    """Return True if the verdict of a case can be appealed and accepts an input that the stash declined.
 
-    Worth an appeal only to who can show that it is bad: whether it could be had, nobody can.
+    An appeal is only worthwhile with proof that the input is bad. Nobody can prove that it was unavailable.
     """
     if case.stage is not CaseStage.APPEALABLE:
         return False
@@ -43,10 +43,11 @@ def is_found_declining(case: CourtCase, stash: bytes) -> bool:
 
 
 def is_outvoted(seat: SeatStatus, height: int) -> bool:
-    """Whether a verdict is about to stand that is not what this provider found when it judged.
+    """Return True if a verdict against this judge's opinion is about to become final.
 
-    Only for a result that it computed: who could not use an input does not know that nobody can. And only against
-    another result: who has the verdict "the input is bad" put away pays the court for it.
+    This covers only a result that the judge computed: an input that it could not use may be usable by others. And it
+    covers only another result: an appeal that overturns the verdict "the input is bad" costs its appellant the court's
+    fee.
     """
     case, said = seat.status.case, seat.seat.statement
     if case.stage is not CaseStage.APPEALABLE or said is None or not isinstance(said.opinion, Answered):

@@ -1,7 +1,8 @@
-"""Batches that others answered differently: the own tree is shown, as far as the chain asks for it.
+"""Disputes about batches: show the own tree, as far as the chain requests it.
 
-Who shows nothing in time loses as a liar does, so this goes before everything else that has time. Always: what is shown
-follows from chain, input and journal alone, so it is the same after a restart, and nothing is computed for it.
+A provider that shows nothing in time loses like a liar, so this duty precedes all less urgent ones. Invariant: the
+shown nodes follow from chain, input and journal alone, so they are the same after a restart, and nothing is computed
+for them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from runtime.encoding.codec import DecodeError
 
 
 class DisputeStep(Enum):
-    """What to do next about a dispute."""
+    """The next step of a dispute."""
 
     SHOW = auto()
 
@@ -30,14 +31,14 @@ class DifferingDuty(Duty):
     """Shows the own tree in all disputes."""
 
     def __init__(self, parts: Parts[RacePort]) -> None:
-        """Uses no device."""
+        """This duty uses no device."""
         self.parts = parts
         self.book: StepBook[DisputeStep] = StepBook(parts)
         self.running = (self.book.tasks,)
         self._keys: set[StepKey] = set()
 
     async def step(self, view: View) -> None:
-        """Show what all disputes ask for now."""
+        """Show the requested nodes of all disputes."""
         self.book.look(view)
         keys = {(status.unit, status.dispute.deadline): status for status in view.disputes}
         for key, status in keys.items():
@@ -50,13 +51,13 @@ class DifferingDuty(Duty):
         self._keys = set(keys)
 
     def _tell_asked(self, status: DisputeStatus) -> None:
-        """What is waited for: an operator whose machine cannot show it has so many blocks to mend that."""
+        """Report the request: an operator whose machine cannot answer has until the deadline to repair it."""
         dispute = status.dispute
         asked_for = "upper nodes" if dispute.stage is DisputeStage.SUBTREES else f"leaves of subtree {dispute.subtree}"
         self.parts.telemetry.tell("tree_asked", unit=status.unit, asked_for=asked_for, until_block=dispute.deadline)
 
     def _is_own_turn(self, status: DisputeStatus, newest: int) -> bool:
-        """Whoever answered the same and comes before has a few blocks: all at once would cost fees."""
+        """Return True once this provider's turn among equal answers has come. Showing all at once would waste fees."""
         dispute, stash = status.dispute, self.parts.identity.stash
         side = side_of(dispute, stash)
         if side is None or side.has_shown:

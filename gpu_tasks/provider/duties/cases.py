@@ -1,4 +1,4 @@
-"""A seat of a court as its provider sees it, and what to do next about it: a function of chain and journal."""
+"""A provider's seat in a case and its next step, as a function of chain and journal."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gpu_tasks.provider.journal.records import CaseEntry
 from gpu_tasks.provider.telemetry import Detail
 
 TASK_CASES = 1 << 31
-"""The journal's numbers of seats in cases about tasks and leaves begin here: those about units count attempts."""
+"""The journal's numbers of cases about tasks and leaves start here. Numbers of cases about units count attempts."""
 GIVE_UP_BLOCKS = 6
-"""So many blocks before commits close, an input that nobody has is one that cannot be used."""
+"""This many blocks before commits close, an unavailable input counts as unusable."""
 
 
 class JudgeStep(Enum):
-    """What to do next about a case."""
+    """The next step of a case."""
 
     NOTHING = auto()
     JUDGE = auto()
@@ -32,7 +32,7 @@ class JudgeStep(Enum):
 
 
 class Lacking(Enum):
-    """What a judge waits for, that others have."""
+    """The missing data that a judge waits for and others hold."""
 
     NOTHING = auto()
     INPUT = auto()
@@ -41,30 +41,30 @@ class Lacking(Enum):
 
 @dataclass(slots=True)
 class Search:
-    """Where a judge is in a case: it is given up for want of what others have, never for want of speed."""
+    """A judge's progress in a case. A judge gives up only for missing data of others, never for its own slowness."""
 
     lacks: Lacking = Lacking.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
 class SeatedCase(ABC):
-    """One seat that this provider has in a case, whatever that is about."""
+    """A seat of this provider in a case about any subject."""
 
     id: bytes
     record: CourtCase
     seat: JudgeSeat
     commits_until: int
     opens_from: int
-    """The block from which opinions are opened; 0 if that is not known yet."""
+    """The first block for opening opinions; 0 if not known yet."""
 
     @property
     @abstractmethod
     def key(self) -> tuple[bytes, int]:
-        """How the journal names the seat."""
+        """The journal's key of the seat."""
 
     @property
     def subject(self) -> dict[str, Detail]:
-        """How telemetry names what the case is about."""
+        """Telemetry's fields for the subject of the case."""
         return {"unit": self.id}
 
 
@@ -76,12 +76,12 @@ class Case(SeatedCase):
 
     @property
     def key(self) -> tuple[bytes, int]:
-        """How the journal names it: a unit has one case an attempt, and that each kind of bench once."""
+        """The journal's key: a unit has one case an attempt, with each kind of bench once."""
         return self.id, case_number(self.unit.attempt, self.seat.bench)
 
     @property
     def posted_as(self) -> bytes:
-        """The unit whose input is looked at."""
+        """The unit whose input is examined."""
         return self.id
 
 
@@ -93,25 +93,25 @@ class DisputedLeaf(Case):
 
     @property
     def key(self) -> tuple[bytes, int]:
-        """How the journal names it: an attempt may have a case for each leaf."""
+        """The journal's key: an attempt may have a case for each leaf."""
         return self.id, TASK_CASES + case_number(self.unit.attempt * REQUESTS_MAX + self.leaf, self.seat.bench)
 
 
 @dataclass(frozen=True, slots=True)
 class LeafCase(Case):
-    """A seat in a case about the leaves of a batch that were shown, or passed: `unit` is the batch."""
+    """A seat in a case about leaves of a batch that were shown or passed. `unit` is the batch."""
 
     batch: bytes
     check: LeafCheck
 
     @property
     def key(self) -> tuple[bytes, int]:
-        """How the journal names it: a case of its own, which has each kind of bench once."""
+        """The journal's key: each case has its own id, and each kind of bench once."""
         return self.id, TASK_CASES + self.seat.bench
 
     @property
     def posted_as(self) -> bytes:
-        """The batch whose input is looked at."""
+        """The batch whose input is examined."""
         return self.batch
 
 
@@ -122,32 +122,32 @@ def seated(seat: SeatStatus) -> tuple[bytes, CourtCase, JudgeSeat, int, int]:
 
 
 def case_number(attempt: int, bench: int) -> int:
-    """The number of a seat among those that one unit may give."""
+    """Return the number of a seat among the possible seats of one unit."""
     return attempt * len(BenchKind) + bench
 
 
 def attempt_of(number: int) -> int:
-    """Which attempt at its unit a seat was about."""
+    """Return the attempt of the unit that a seat was about."""
     return number // len(BenchKind)
 
 
 def is_sitting(seat: SeatStatus) -> bool:
-    """Whether the seat is on the bench that judges now."""
+    """Return True if the seat is on the bench that judges at present."""
     case = seat.status.case
     return case.round is not None and bool(case.benches) and sitting(case).kind == seat.seat.bench
 
 
 def must_give_up(case: Case, height: int) -> bool:
-    """Whether an input that is nowhere to be had by block `height` has to be called unusable, or commits close.
+    """Return True if a missing input must be called unusable at block `height`, before commits close.
 
-    Not where somebody answered: that it could be had is shown then, and a court may find it.
+    An existing answer shows that the input was available, and a court may find it.
     """
     has_answer = any(claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for claim in case.record.terms.claims)
     return not has_answer and 0 < case.commits_until <= height + GIVE_UP_BLOCKS
 
 
 def next_step(case: SeatedCase, entry: CaseEntry | None) -> JudgeStep:
-    """What chain and journal ask for."""
+    """Return the next step for the state of chain and journal."""
     is_closed = case.record.round is None or case.record.round.closed_at > 0
     if case.seat.statement is not None:
         return JudgeStep.NOTHING

@@ -1,7 +1,7 @@
-"""Checks of batches: the own leaves are shown, and as an auditor those of others computed and passed, or doubted.
+"""Checks of batches: show the own leaves, and as an auditor compute, and pass or doubt, those of others.
 
-Always: what is shown and what is said follow from chain, input and journal alone, so they are the same after a restart;
-an auditor that cannot have the input says nothing, which costs a fee at most. Who is called a liar appeals by itself.
+Invariant: every message follows from chain, input and journal alone, so it is the same after a restart. An auditor
+without the input sends nothing, which costs a fee at most. A provider whose leaf is refuted appeals by itself.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from gpu_tasks.provider.execution.executor import BadRequestError, ExecutionErro
 from runtime.encoding.codec import DecodeError
 
 FETCHED_AT_ONCE = 16
-"""Inputs of audits that are on their way: stores that do not answer hold up so many."""
+"""Inputs of audits fetched at once. Stores that do not answer block only these."""
 OPENED_AT_ONCE = 4
-"""Audits whose inputs are in memory while they are computed, or wait for a device: each may have 16 MiB."""
+"""Audits with their inputs in memory, up to 16 MiB each, computing or waiting for a device."""
 
 
 class CheckStep(Enum):
-    """What to do next about a check."""
+    """The next step of a check."""
 
     SHOW = auto()
     SAY = auto()
     APPEAL = auto()
-    """Where a verdict says that this provider has lied: it knows what it computed."""
+    """The verdict refutes this provider's own computation."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundByAudit:
-    """What an auditor says of the leaves that were shown."""
+    """An auditor's finding about the shown leaves."""
 
     shown: tuple[ShownLeaf, ...]
     message: StepMessage
@@ -63,10 +63,10 @@ class CheckDuty(Duty):
     """Takes the steps of all checks."""
 
     def __init__(self, parts: Parts[UnitCasePort]) -> None:
-        """Computes on any device that is free; races go before."""
+        """It computes on any free device. Races go first."""
         self.parts = parts
         self.book: StepBook[CheckStep] = StepBook(parts)
-        # apart: hundreds of audits that wait for a device must not keep the own leaves from being shown
+        # separate books: hundreds of audits that wait for a device must not delay showing the own leaves
         self.audits: StepBook[CheckStep] = StepBook(parts)
         self.running = self.book.tasks, self.audits.tasks
         self._fetching = asyncio.Semaphore(FETCHED_AT_ONCE)
@@ -75,7 +75,7 @@ class CheckDuty(Duty):
         self._keys: set[StepKey] = set()
 
     async def step(self, view: View) -> None:
-        """Do what all checks ask for now."""
+        """Take the due steps of all checks."""
         for book in self.books:
             book.look(view)
         keys = {_key_of(status): status for status in view.checks}
@@ -92,7 +92,7 @@ class CheckDuty(Duty):
 
     @property
     def books(self) -> tuple[StepBook[CheckStep], ...]:
-        """All of them."""
+        """Both books."""
         return self.book, self.audits
 
     def _next(self, status: CheckStatus, newest: int) -> CheckStep | None:
@@ -113,7 +113,7 @@ class CheckDuty(Duty):
         return newest >= check.deadline - check.windows.show + place * TURN_BLOCKS
 
     async def _show(self, status: CheckStatus) -> None:
-        """Only what the journal has of the result that was settled: nothing is computed again for it."""
+        """Show the leaves of the settled result from the journal. Nothing is computed again."""
         unit, tell = status.unit, self.parts.telemetry.tell
         try:
             leaves = settled_leaves(self.parts, unit, status.check.terms.output_root)
@@ -122,7 +122,7 @@ class CheckDuty(Duty):
             tell("leaves_not_shown", unit=unit, problem=str(error))
 
     async def _audit(self, status: CheckStatus) -> None:
-        """Say what was found; what this process has found of these leaves is said again, not computed again."""
+        """Send the finding. An existing finding about these leaves is sent again, not computed again."""
         key = _key_of(status)
         try:
             found = self._found.get(key)
@@ -135,11 +135,11 @@ class CheckDuty(Duty):
             self.parts.telemetry.tell("leaves_not_computed", unit=status.unit, problem=str(error))
 
     async def _looked_at(self, status: CheckStatus) -> StepMessage:
-        """Compute the leaves that were shown; doubt the first that is another one, else pass."""
+        """Compute the shown leaves. Doubt the first that differs, or pass."""
         unit, check, identity = status.unit, status.check, self.parts.identity
         posted = await self._posted(unit)
         form = await self.parts.form_of(posted)
-        async with self._fetching:  # onto the disk: it is opened again when its turn to be computed comes
+        async with self._fetching:  # fetched onto the disk only; opened again when a device is free
             await self.parts.inputs.open(unit, posted, InputUse.LOOKED_AT)
         async with self._opened:
             asked = await self.parts.inputs.open(unit, posted, InputUse.LOOKED_AT)
@@ -162,7 +162,7 @@ class CheckDuty(Duty):
             self.parts.telemetry.tell("refused", unit=unit, problem=str(error))
 
     async def _posted(self, unit: bytes) -> Unit:
-        """The unit as the final chain has it: nothing is said of another input."""
+        """Return the unit in the final chain, so that no other input is judged."""
         status = await self.parts.chain.final_unit(unit)
         if status is None:
             raise ChainError("the final chain does not know the unit yet")
@@ -170,5 +170,5 @@ class CheckDuty(Duty):
 
 
 def _key_of(status: CheckStatus) -> StepKey:
-    """A check asks for other things from each auditor on."""
+    """Return the key of a check. Each further auditor makes it a new duty."""
     return status.unit, len(status.check.drawn)

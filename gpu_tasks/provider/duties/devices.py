@@ -1,9 +1,11 @@
-"""The own devices: which may work here, which are paused and resumed, and how they stand.
+"""The own devices on this machine: served, paused and resumed.
 
-A daemon that cannot open inputs would give every race back, and two such providers make the market take a unit's input
-for bad, at the customer's cost. A device that is not on this machine, or that promises work which this daemon does not
-have, would be computed by something else than was promised, or miss every race at 1 % of its collateral: it is paused.
-Always: a pause is noted before it is sent.
+A daemon that cannot open inputs would decline every race. Two such providers would make the market judge a unit's input
+as bad, at the customer's cost.
+
+A device is paused if it is not on this machine, or promises work that this daemon does not have. Otherwise other
+hardware would compute for it, or it would miss every race at 1 % of its collateral. Invariant: a pause is noted before
+it is sent.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ DRAINING = "the daemon takes no new work: `ogpu-provider drain`"
 
 
 class StandingError(Exception):
-    """The provider as registered is not the one that runs; the text says what to change."""
+    """The registered provider is not the running one. The text states the remedy."""
 
 
 @dataclass(slots=True)
 class DeviceStanding:
-    """The devices that work here, with their hardware and what they promise; and why others do not."""
+    """The devices that work here with their hardware and promised work, and the reasons for the others."""
 
     served: dict[bytes, Hardware] = field(default_factory=dict)
     promised: dict[bytes, list[WorkloadForm]] = field(default_factory=dict)
@@ -42,12 +44,12 @@ class DeviceStanding:
 
 
 class DeviceDuty(Duty):
-    """Serves, pauses and resumes the own devices: at the start, for a new device, and as the operator drains."""
+    """Serves, pauses and resumes the own devices: at the start, for new devices, and when the operator drains."""
 
     def __init__(
         self, parts: Parts[DevicePort], resumer: Resumer, wants_drain: Callable[[], bool], *, keep_paused: bool
     ) -> None:
-        """No device is known yet. With `keep_paused` nothing is resumed."""
+        """No device is known yet. With `keep_paused` no device is resumed."""
         self.parts = parts
         self.drains = False
         self._resumer = resumer
@@ -59,11 +61,14 @@ class DeviceDuty(Duty):
 
     @property
     def promised(self) -> Mapping[bytes, Sequence[WorkloadForm]]:
-        """The devices that take new work, each with what it has promised to compute."""
+        """The devices that take new work, each with its promised workloads."""
         return {} if self.drains else self._standing.promised
 
     async def look(self) -> DeviceStanding:
-        """Which of the registered devices stand on this machine and can keep their promises; ChainError."""
+        """Return the registered devices that are on this machine and can keep their promises.
+
+        Raise ChainError on failure.
+        """
         chain, workers = self.parts.chain, self.parts.workers
         devices = await chain.own_devices()
         self._known.update(status.id for status in devices)
@@ -73,7 +78,10 @@ class DeviceDuty(Duty):
         return self._standing
 
     async def begin(self) -> bool:
-        """Check who this is, and settle the devices; False if the node does not show it now. StandingError."""
+        """Check the registration and settle the devices. Return False if the node does not answer.
+
+        Raise StandingError if the registration does not match.
+        """
         identity = self.parts.identity
         try:
             provider = await self.parts.chain.provider(identity.stash)
@@ -90,7 +98,7 @@ class DeviceDuty(Duty):
         return await self._settle(resume=not self._keep_paused)
 
     async def step(self, view: View) -> None:
-        """Follow the operator's wish to drain, and settle a device that was registered meanwhile."""
+        """Follow the operator's choice to drain, and settle a newly registered device."""
         drains = self._wants_drain()
         if drains is not self.drains:
             self.drains, self._is_drained = drains, False
@@ -108,16 +116,16 @@ class DeviceDuty(Duty):
         return is_noted or bool(view.duties or view.seats or view.checks or view.disputes)
 
     def _names_new_device(self, view: View) -> bool:
-        """Whether a race is on a device that was registered after the last look."""
+        """Return True if a race is on a device that was registered after the last look."""
         stash = self.parts.identity.stash
         racers = (racer_of(duty.status.unit, stash) for duty in view.duties)
         return any(racer is not None and racer.device not in self._known for racer in racers)
 
     async def _settle(self, *, resume: bool) -> bool:
-        """Serve the devices that stand here, pause the others; with `resume` resume those that a daemon paused.
+        """Serve the devices on this machine and pause the others. With `resume`, resume those that a daemon paused.
 
-        `Resumer` resumes the devices that the chain paused. True once it is known which devices stand here: a call that
-        the node does not take keeps nobody from working.
+        `Resumer` resumes the devices that the chain paused. Return True once the devices are known: a call that the
+        node refuses does not keep the others from working.
         """
         is_known = False
         try:
@@ -159,9 +167,9 @@ def standing_of(
     terms: Mapping[int, ServiceTerms],
     workloads: Workloads,
 ) -> DeviceStanding:
-    """What stands here; `terms` are those of all services, by number.
+    """Return the status of the devices on this machine. `terms` are those of all services, by number.
 
-    An offer outlives its service, which its owner may close, and promises nothing then.
+    An offer outlives a service that its owner closes, and then promises nothing.
     """
     standing = DeviceStanding()
     found = on_this_machine(devices, hardware)
@@ -183,10 +191,10 @@ def standing_of(
 
 
 def on_this_machine(devices: Sequence[DeviceStatus], hardware: Iterable[Hardware]) -> dict[bytes, Hardware]:
-    """The registered devices that are here, by their hardware's identifier.
+    """Return the registered devices on this machine, by their hardware's identifier.
 
-    A CPU has no identifier of its own, only a random one that the base path keeps: a provider's only CPU device, such
-    as the genesis of a development chain gives, is this machine's CPU even where that differs.
+    A CPU has only a random identifier in the base path. So a provider's only CPU device, for example from a development
+    chain's genesis, counts as this machine's CPU even if the identifiers differ.
     """
     known = {piece.uuid_hash: piece for piece in hardware}
     found = {status.id: known[status.device.uuid_hash] for status in devices if status.device.uuid_hash in known}

@@ -1,4 +1,4 @@
-"""A duty: one kind of work that the chain asks of a provider. The daemon steps through a list of them at each block."""
+"""A duty: one kind of work for the chain. The daemon steps through a list of duties at each block."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.telemetry import Telemetry
 
 ENDINGS_EVERY_BLOCKS = 4
-"""The final chain, the own devices and the disk are looked at this often."""
+"""The interval of looking at the final chain, the own devices and the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """What has ended since the last look."""
+    """The endings since the last look."""
 
     races: list[RaceKey] = field(default_factory=list)
     paid: list[bytes] = field(default_factory=list)
-    """The devices whose results were paid for."""
+    """The devices whose results were paid."""
     cases: list[CaseKey] = field(default_factory=list)
     wronged: list[bytes] = field(default_factory=list)
-    """The units whose verdict says that this provider's own result is wrong, or that an input is good which its own
-    copy shows to be unusable, and can still be appealed."""
+    """Units with an appealable verdict that is wrong by this provider's own result, or by its own copy of an unusable
+    input."""
 
 
 class Duty(ABC):
-    """Always: `step` begins what a block asks for and returns soon; long work runs in `running`."""
+    """The base of duties. Invariant: `step` starts the work of a block and returns soon.
+
+    Long work runs in `running`.
+    """
 
     running: tuple[KeyedTasks, ...] = ()
     """The work beside the loop."""
 
     @abstractmethod
     async def step(self, view: View) -> None:
-        """Begin what a block asks for. ChainError if the node cannot be asked: the next block brings it again."""
+        """Start the work of a block. Raise ChainError if the node does not answer; the next block tries again."""
 
-    def learn(self, ended: Endings) -> None:  # noqa: B027  # most duties have nothing to forget
-        """Forget what is over; the journal says so already."""
+    def learn(self, ended: Endings) -> None:  # noqa: B027 # most duties have nothing to forget
+        """Forget ended races and cases, which the journal already notes as over."""
 
     async def close(self) -> None:
         """Cancel the work beside the loop, and wait for it."""
@@ -50,7 +53,7 @@ class Duty(ABC):
 
 @contextlib.contextmanager
 def telling_refusals(telemetry: Telemetry, unit: bytes) -> Iterator[None]:
-    """Report a ChainError about one unit or case, so that the others of a duty go on."""
+    """Report a ChainError about one unit or case, so that a duty's others continue."""
     try:
         yield
     except ChainError as error:

@@ -1,4 +1,4 @@
-"""What became of races and cases, read from the final chain only: what a provider earned, and what it may forget."""
+"""The outcomes of races and cases, from the final chain only: earnings, and entries to forget."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ class EndingDuty(Duty):
     """Notes endings in the journal, and appeals."""
 
     def __init__(self, parts: Parts[UnitCasePort], losses: LossNotes, duties: Iterable[Duty]) -> None:
-        """All `duties` learn what has ended."""
+        """All `duties` learn the endings."""
         self._parts = parts
         self._losses = losses
         self._duties = duties
         self._round = 0
         self._asked_in: dict[RaceKey, int] = {}
-        """The round in which an open race's end was last asked for."""
+        """The round of the last question about each open race."""
         self._refuted: set[RaceKey] = set()
-        """The open races whose refutation is noted."""
+        """The open races with a noted refutation."""
 
     async def step(self, view: View) -> None:
-        """Look at what is final, in a block that is due; ChainError, after the duties know what was seen."""
+        """Examine the final state in a due block.
+
+        Raise ChainError after the duties have learned the findings so far.
+        """
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
         ended = Endings()
@@ -54,15 +57,15 @@ class EndingDuty(Duty):
                 await self._appeal(unit, view.height)
 
     async def _appeal(self, unit: bytes, height: int) -> None:
-        """Two of three judges found this provider's result wrong, which it computed: a court shall say."""
+        """Appeal a verdict of two of three judges against this provider's computed result."""
         await self._losses.warn(unit, height)
         await self._parts.chain.submit(Courts.appeal(case_id=unit))
         self._parts.telemetry.tell("appealed", unit=unit)
 
     def _in_turn(self) -> list[tuple[RaceKey, RaceEntry]]:
-        """Choose the open races to ask about now: those first that were not asked about for longest.
+        """Choose the open races to ask about now: those with the oldest question first.
 
-        Always the oldest would let those wait that are open for long, and a verdict against one of them stand.
+        A fixed order by age would starve the later races, and a verdict against one of them could become final.
         """
         races = dict(self._parts.journal.open_races())
         self._round += 1
@@ -73,7 +76,7 @@ class EndingDuty(Duty):
         return [(key, races[key]) for key in chosen]
 
     async def _look_at_race(self, key: RaceKey, entry: RaceEntry, ended: Endings) -> None:
-        """Note a race in the journal if it is over, and tell what it paid."""
+        """Note a race in the journal if it is over, and report its payment."""
         parts, stash = self._parts, self._parts.identity.stash
         status = await parts.chain.final_unit(key[0])
         if is_wronged(status, key, stash) or await _declined_well(parts, status, key):
@@ -95,9 +98,10 @@ class EndingDuty(Duty):
         ended.races.append(key)
 
     def _note_refuted(self, status: UnitStatus | None, key: RaceKey, entry: RaceEntry) -> bool:
-        """Tell whether a race's result was refuted; if so, have its device stay paused.
+        """Return True if a race's result was refuted, and note that its device stays paused.
 
-        Noted before the journal forgets the race: after a crash between the two the daemon would resume the device.
+        The note comes before the journal forgets the race. Otherwise a crash between the two would let the daemon
+        resume the device.
         """
         if not is_refuted(status, key, self._parts.identity.stash):
             return False
@@ -107,7 +111,7 @@ class EndingDuty(Duty):
         return True
 
     async def _look_at_cases(self, seated: Collection[bytes], ended: Endings) -> None:
-        """Note in the journal which cases are over; in `seated` the newest view has a seat of this provider's."""
+        """Note ended cases in the journal. `seated` are the cases with a seat of this provider in the newest view."""
         chain, cases = self._parts.chain, [key for key, _ in self._parts.journal.open_cases()]
         of_tasks = [key for key in cases if key[1] >= TASK_CASES]
         still = {seat.id for seat in await chain.final_seats()} | set(seated) if of_tasks else set()
@@ -124,17 +128,17 @@ class EndingDuty(Duty):
 
 
 class KeptInputDuty(Duty):
-    """Removes the copies of inputs that no unit of the final chain needs any more.
+    """Removes copies of inputs that no unit of the final chain needs.
 
-    A unit may be drawn again, judged or checked until then.
+    Until then a unit may be drawn again, judged or checked.
     """
 
     def __init__(self, parts: Parts[UnitCasePort]) -> None:
-        """Look at the inputs in the own store."""
+        """Nothing is removed before the first step."""
         self._parts = parts
 
     async def step(self, view: View) -> None:
-        """Look at some units in turn, in a block that is due; never at those that the view asks anything of."""
+        """Examine some units in turn, in a due block, except those with open requests in the view."""
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
         kept, chain = self._parts.inputs.kept, self._parts.chain
@@ -145,7 +149,7 @@ class KeptInputDuty(Duty):
 
 
 async def _declined_well(parts: Parts[UnitCasePort], status: UnitStatus | None, key: RaceKey) -> bool:
-    """Whether a verdict charges this provider for a decline of an input that it has, and sees to be unusable."""
+    """Return True if a verdict charges this provider for declining an input that its own copy shows to be unusable."""
     if status is None or status.case is None or status.unit.attempt != key[1]:
         return False
     is_charged = is_found_declining(status.case, parts.identity.stash)
@@ -153,9 +157,9 @@ async def _declined_well(parts: Parts[UnitCasePort], status: UnitStatus | None, 
 
 
 def race_end(status: UnitStatus | None, key: RaceKey, stash: bytes) -> tuple[End, int] | None:
-    """How a race ended and what it paid, in grains after the fee; None while it runs.
+    """Return the outcome of a race and its payment in grains after the fee; None while it runs.
 
-    A unit is drawn only when its posting is final: one that the final chain does not know has ended long ago.
+    A unit is drawn only after its posting is final, so a unit that the final chain does not know has ended.
     """
     if status is None:
         return End.UNPAID, 0
@@ -163,14 +167,14 @@ def race_end(status: UnitStatus | None, key: RaceKey, stash: bytes) -> tuple[End
     if unit.attempt != key[1]:
         return (End.UNPAID, 0) if unit.attempt > key[1] else None
     if unit.is_watched:
-        return None  # it may yet be audited: the output is kept for its judges
+        return None  # an audit may still need the output
     if unit.state is UnitState.SETTLED:
         return _earned(unit, stash)
     return (End.UNPAID, 0) if unit.state in (UnitState.REFUNDED, UnitState.QUEUED) else None
 
 
 def why_unpaid(status: UnitStatus | None, key: RaceKey, stash: bytes) -> str:
-    """Why a race that has ended paid this provider nothing, by what the chain still knows of it."""
+    """Return the reason that an ended race paid this provider nothing, by the chain's remaining data."""
     if status is None:
         return "the chain knows the unit no more"
     unit = status.unit
@@ -189,7 +193,7 @@ def why_unpaid(status: UnitStatus | None, key: RaceKey, stash: bytes) -> str:
 
 
 def is_refuted(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:
-    """Whether another result was found right than the one that the stash revealed in this race."""
+    """Return True if another result than the stash's revealed one was found right in this race."""
     if status is None or status.unit.attempt != key[1] or status.unit.state is not UnitState.SETTLED:
         return False
     racer = racer_of(status.unit, stash)
@@ -199,11 +203,11 @@ def is_refuted(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:
 
 
 def is_case_over(status: UnitStatus | None, key: CaseKey) -> bool:
-    """Whether a seat has no more to do: its case is over."""
+    """Return True if the case of a seat is over."""
     if status is None:
         return True
     attempt = attempt_of(key[1])
-    # what is read here is final, and the case may be of a newer block
+    # this state is final, and the case may be from a newer block
     is_to_come = status.unit.attempt < attempt or status.unit.state in (UnitState.QUEUED, UnitState.RACING)
     return status.unit.attempt > attempt or (not is_to_come and status.case is None)
 
@@ -222,7 +226,7 @@ def _earned(unit: Unit, stash: bytes) -> tuple[End, int]:
 
 
 def is_over(status: UnitStatus | None) -> bool:
-    """Whether nobody can be asked for anything about a unit any more."""
+    """Return True if a unit can need no further answer."""
     if status is None:
         return True
     is_ended = status.unit.state in (UnitState.SETTLED, UnitState.REFUNDED)

@@ -1,6 +1,6 @@
-"""Seats in cases about units, about the one leaf in which answers to a batch differ, and about leaves that were shown.
+"""Seats in cases about units, about the disputed leaf of a batch, and about shown leaves.
 
-Always: leaves are computed from the input, whatever anybody shows.
+Invariant: leaves are computed from the input, never taken from a racer's data.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class JudgeDuty(SeatDuty[Case]):
         dispute = await self.parts.chain.final_dispute(seat.id) if status.unit.leaf_audit_ppm else None
         if dispute is None:
             return Case(*seated(seat), status.unit)
-        # another stage: its case is not final yet, or over
+        # in another stage the case is over or not final yet
         is_judged = dispute.stage is DisputeStage.JUDGED
         return DisputedLeaf(*seated(seat), status.unit, dispute.leaf) if is_judged else None
 
@@ -64,7 +64,10 @@ class JudgeDuty(SeatDuty[Case]):
                 return await find_verdict(self.parts, case, form, asked)
 
     async def _shown_leaves(self, case: LeafCase, form: WorkloadForm, asked: UnitInput) -> Statement:
-        """What is to be said of the leaf that is doubted, or of what the auditor passed with; errors as `_found`."""
+        """Return the statement about the doubted leaf, or about the auditor's proof.
+
+        It raises the errors of `_found`.
+        """
         check, doubt, identity = case.check, case.check.doubt, self.parts.identity
         indices = [leaf.index for leaf in check.shown] if doubt is None else [doubt.shown.index]
         found = await computed_leaves(self.parts, case.batch, case.unit, form, asked, indices)
@@ -85,7 +88,7 @@ class JudgeDuty(SeatDuty[Case]):
             await self._check_leaf(case)
 
     async def _check_leaf(self, case: DisputedLeaf) -> None:
-        """ChainError unless it is still this seat's leaf: a batch may have one case after another."""
+        """Raise ChainError unless this leaf is still the seat's. A batch may have several cases in sequence."""
         dispute = await self.parts.chain.final_dispute(case.id)
         places = {seat.seat.probe_place for seat in await self.parts.chain.final_seats() if seat.id == case.id}
         is_same = dispute is not None and dispute.stage is DisputeStage.JUDGED and dispute.leaf == case.leaf

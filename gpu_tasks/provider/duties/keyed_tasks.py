@@ -1,4 +1,4 @@
-"""Long work beside the loop that follows the chain: at most one task a key, a bounded number in all."""
+"""Long work beside the loop that follows the chain: at most one task for each key, and a bounded number in all."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LOG = logging.getLogger("ogpu.provider")
 
 
 class KeyedTasks:
-    """Starts coroutines; one that fails is logged and may be started again."""
+    """Starts coroutines. A failed one is logged and may be started again."""
 
     def __init__(self) -> None:
         """Nothing runs."""
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
 
     def start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` unless work of this key runs, or too much does."""
+        """Run `work` unless work of this key runs, or the limit is reached."""
         if key in self._tasks or len(self._tasks) >= TASKS_MAX:
             work.close()
             return
@@ -29,13 +29,13 @@ class KeyedTasks:
         task.add_done_callback(lambda done: self._finished(key, done))
 
     def cancel(self, key: Hashable) -> None:
-        """End the work of this key if it runs."""
+        """Cancel the work of this key if it runs."""
         task = self._tasks.get(key)
         if task is not None:
             task.cancel()
 
     async def close(self) -> None:
-        """Cancel everything and wait for it."""
+        """Cancel all work and wait for it."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Leaves of a batch: those of the own result, as they are shown; and those that an auditor or a judge computes."""
+"""Leaves of a batch: those of the own result, and those that an auditor or judge computes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 from runtime.frame.call import Call
 
 TURN_BLOCKS = 4
-"""Who answered second shows what it did where the first has not for so long, and so on: all at once would cost fees."""
+"""The delay between providers with the same answer. The next one shows its leaves only if the previous one has not, to
+save fees."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLeaf:
-    """A leaf that was computed again: of which request, and what that gave."""
+    """A leaf that was computed again, with its request and outcome."""
 
     index: int
     request: bytes
@@ -41,12 +42,15 @@ class FoundLeaf:
 
     @property
     def claim(self) -> bytes:
-        """What must be said of it."""
+        """The claim that is right for this leaf."""
         return leaf_claim(self.index, self.leaf)
 
 
 def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Leaf, ...]:
-    """Return the leaves of the own result with this root, from the journal alone; ExecutionError where it has none."""
+    """Return the leaves of the own result with this root, from the journal alone.
+
+    Raise ExecutionError if the journal has no such result.
+    """
     entries = (entry for key, entry in parts.journal.races.items() if key[0] == unit)
     found = next((entry for entry in entries if entry.result is not None and entry.result.output_root == root), None)
     if found is None or found.result is None or found.input_salt is None:
@@ -58,7 +62,7 @@ def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Le
 
 
 def showing_call(status: CheckStatus, leaves: Sequence[Leaf]) -> Call:
-    """What shows the drawn leaves of the own result."""
+    """Return the call that shows the drawn leaves of the own result."""
     check, terms, totals = status.check, status.check.terms, totals_of(leaves)
     assert check.seed is not None, "it is known which leaves are shown"
     floor, share = weight_floor(terms.allowed, terms.requests), terms.input_share
@@ -68,7 +72,7 @@ def showing_call(status: CheckStatus, leaves: Sequence[Leaf]) -> Call:
 
 
 def nodes_call(status: DisputeStatus, leaves: Sequence[Leaf]) -> Call:
-    """What shows the nodes of the own tree that a dispute asks for."""
+    """Return the call that shows the nodes of the own tree that a dispute requests."""
     dispute = status.dispute
     is_first = dispute.stage is DisputeStage.SUBTREES
     nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
@@ -84,7 +88,7 @@ async def computed_leaves(
     indices: Sequence[int],
     activity: Activity = Activity.JUDGING,
 ) -> list[FoundLeaf]:
-    """Some leaves of a batch, from its input; UnusableInputError for one that nobody could have answered."""
+    """Compute some leaves of a batch from its input. Raise UnusableInputError if no one could have answered it."""
     requests = payable_requests(form, asked, unit.terms)
     chosen = [requests[index] for index in indices]
     outcomes = outcomes_of(form, chosen, await parts.workers.recompute_many(form, chosen, activity))
@@ -98,11 +102,11 @@ async def computed_leaves(
 def proof_by(
     genesis: bytes, unit: bytes, check: LeafCheck, auditor: bytes, salt: bytes, found: Sequence[FoundLeaf]
 ) -> bytes:
-    """What the auditor passes with that found this, or should have passed with: see `proofs`."""
+    """Return the proof with which an auditor passes, or should have passed, these leaves (see `proofs`)."""
     digests = [each.leaf.digest for each in found]
     return leaves_proof(genesis, unit, auditor, salt, digests, is_shown=wrong_leaf(check, found) is None)
 
 
 def wrong_leaf(check: LeafCheck, found: Sequence[FoundLeaf]) -> FoundLeaf | None:
-    """The first leaf that is another one than was shown."""
+    """Return the first leaf that differs from the shown one."""
     return next((each for each, shown in zip(found, check.shown, strict=True) if each.claim != shown.claim), None)

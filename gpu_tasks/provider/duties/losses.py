@@ -1,7 +1,7 @@
-"""Losses of the own devices' bonds: reported, and noted beside the earnings, as the bonds fall.
+"""Losses of the own devices' bonds: reported when a bond falls, and noted beside the earnings.
 
-Always: every fall of a bond that this base path sees is noted once. If no event of the final chain shows the cause, the
-note has only the sum.
+Invariant: every fall of a bond that this base path sees is noted once. If no event of the final chain shows the cause,
+the note has only the sum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNKNOWN = "recent final blocks do not show the cause"
 
 
 class LossNotes:
-    """Follows the bonds of the own devices; call `step` before their new state is noted."""
+    """Follows the bonds of the own devices. Call `step` before their new state is noted."""
 
     def __init__(self, parts: Parts[DevicePort], clock: Callable[[], int] = time.time_ns) -> None:
         """Start without observations. `clock` gives nanoseconds since 1970."""
@@ -37,7 +37,7 @@ class LossNotes:
         self._warned: set[bytes] = set()
 
     async def step(self, height: int, own: Sequence[DeviceStatus]) -> None:
-        """Note the losses since the last look. ChainError."""
+        """Note the losses since the last look. Raise ChainError on failure."""
         notes = self._parts.pauses.read()
         fallen = {
             status.id: notes[status.id].bond - status.device.bond

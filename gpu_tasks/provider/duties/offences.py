@@ -1,8 +1,8 @@
-"""Reporting offences that no author attached: the node keeps the evidence but holds no key that can pay for a call.
+"""Reports of offences that no author attached. A node keeps the evidence but has no key to pay for a call.
 
-Nodes pass evidence on, and any author attaches it for nothing. Where none did, since offenders are many or make the
-blocks, the provider beside a node reports, and earns what the author would have. Only the first report counts, so an
-offender that is already tombstoned is not reported again; a report that comes second costs its fee.
+Nodes forward evidence, and any author can attach it for free. If none did, for example because the offenders are many
+or produce the blocks, the provider beside a node reports it and earns the author's reward. Only the first report
+counts: an already tombstoned offender is not reported again, and a second report costs its fee.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.pallets.staking.trust_lock import TrustLock
 
 REPORTS_MAX = 1_024
-"""What is remembered as reported; an honest network has none."""
+"""The most remembered reports. An honest network has none."""
 
 
 class Reporter(Duty):
-    """Reports what the node saw, each evidence once: Root may lift a tombstone, and who had it offend again."""
+    """Reports the offences that the node saw, each evidence once.
+
+    Without that memory a reporter could repeat old evidence after Root lifts a tombstone.
+    """
 
     def __init__(self, stash: bytes, chain: OffencePort, telemetry: Telemetry) -> None:
-        """`stash` is the provider's own, which it does not accuse."""
+        """`stash` is the provider's own, which is never accused."""
         self._stash = stash
         self._chain = chain
         self._telemetry = telemetry
@@ -30,9 +33,9 @@ class Reporter(Duty):
         self._waiting: set[bytes] = set()
 
     async def step(self, view: View) -> None:
-        """Report, every few blocks, who offended and was not punished since the report before.
+        """Report, in a due block, the offences that were already unpunished at the previous report.
 
-        ChainError if the node is away: the evidence is still there later.
+        Raise ChainError if the node is unreachable. The evidence remains for later.
         """
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
@@ -44,6 +47,7 @@ class Reporter(Duty):
             if await self._chain.is_tombstoned(seen.offender):
                 continue
             self._waiting.add(proof)
+            # One interval of delay lets authors attach the evidence for free.
             if proof not in before:
                 continue
             if len(self._reported) < REPORTS_MAX:

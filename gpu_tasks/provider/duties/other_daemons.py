@@ -1,7 +1,7 @@
 """Another daemon with the same provider key: one of the two must stop.
 
-Two daemons would both compute each race, and customers fetch results only from the endpoint on the chain. Always: only
-a signature of the provider key over a fresh nonce counts; an endpoint that cannot be reached stops nobody.
+Two daemons would both compute each race, and customers fetch results only from the endpoint on the chain. Invariant:
+only a signature of the provider key over a fresh nonce counts. An unreachable endpoint stops no daemon.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OtherDaemonError(StandingError):
 
 
 class OtherDaemons(Duty):
-    """Answers for this daemon, and asks at the registered endpoint for another."""
+    """Proves this daemon's presence, and checks the registered endpoint for another."""
 
     def __init__(self, parts: Parts[NetworkPort]) -> None:
         """Choose this process's instance."""
@@ -43,7 +43,7 @@ class OtherDaemons(Duty):
         return prove_presence(nonce, self._instance, identity.genesis, identity.key.sign)
 
     async def check(self) -> None:
-        """Raise OtherDaemonError if another live daemon of this key is at the endpoint; ChainError."""
+        """Raise OtherDaemonError if another live daemon of this key answers at the endpoint, or ChainError."""
         identity = self._parts.identity
         provider = await self._parts.chain.provider(identity.stash)
         endpoint = None if provider is None else endpoint_of(provider)
@@ -74,4 +74,4 @@ class OtherDaemons(Duty):
         except OtherDaemonError as error:
             self._found = error
         except ChainError:
-            return  # the next check comes
+            return  # the next check tries again

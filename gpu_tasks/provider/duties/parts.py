@@ -1,4 +1,4 @@
-"""What duties are done with: who, on which chain, with which memory, devices and blobs."""
+"""The resources of duties: identity, chain, journal, devices and blobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PortT_co = TypeVar("PortT_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(Generic[PortT_co]):
-    """One of each; a daemon makes them once and its duties share them."""
+    """One of each resource. A daemon creates them once, and its duties share them."""
 
     identity: Identity
     chain: PortT_co
@@ -44,11 +44,14 @@ class Parts(Generic[PortT_co]):
 
     @property
     def batches(self) -> Path:
-        """Where the finished requests of batches lie."""
+        """The folder for finished requests of batches."""
         return self.journal.path.parent / "batches"
 
     async def form_of(self: Parts[RacePort], unit: Unit) -> WorkloadForm:
-        """What a unit's service computes. ExecutionError if this daemon does not have it, ChainError."""
+        """Return the workload of a unit's service.
+
+        Raise ExecutionError if this daemon does not have it, or ChainError.
+        """
         terms = (await self.chain.service(unit.service)).terms
         try:
             return self.workers.workloads.of(terms)

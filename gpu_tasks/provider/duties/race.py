@@ -1,9 +1,12 @@
 """A race from the provider's side: execute, commit, attest.
 
-Always: the next step is a function of what the chain says and what the journal says, so it is the same after a restart;
-a result that is in the journal is never computed again; a step that the world can see is in the journal before it is
-taken, and is taken again until the chain shows it; nothing is signed for another input than was computed, and nothing
-is revealed before the own commit was seen in the final chain.
+Invariants:
+
+* The next step is a function of chain and journal, so it is the same after a restart.
+* A result in the journal is never computed again.
+* A publicly visible step is in the journal before it is sent, and repeated until the chain shows it.
+* Nothing is signed for another input than the computed one.
+* Nothing is revealed before the own commitment is in the final chain.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class RaceDuty(Duty):
     """Takes the steps of all races."""
 
     def __init__(self, parts: Parts[RacePort]) -> None:
-        """Several races at once, each on the device that was drawn for it."""
+        """Races run in parallel, each on the device that was drawn for it."""
         self.parts = parts
         self.book: StepBook[RaceStep] = StepBook(parts)
         self.running = (self.book.tasks,)
@@ -54,11 +57,11 @@ class RaceDuty(Duty):
         self._without_input: set[RaceKey] = set()
         self._seen_final: set[RaceKey] = set()
         self.hindered: set[RaceKey] = set()
-        """Those whose execution failed for another reason than a missing input, when it was tried last."""
+        """Races whose last execution failed for a reason other than a missing input."""
         self._at_work: set[RaceKey] = set()
 
     async def step(self, view: View) -> None:
-        """Do what all races ask for now, and stop the work on those that are this provider's no more."""
+        """Take the due steps of all races, and stop work on units that are no longer this provider's."""
         self.book.look(view)
         self._stop_others(view)
         for duty in view.duties:
@@ -66,7 +69,7 @@ class RaceDuty(Duty):
                 await self.step_race(duty, view)
 
     async def step_race(self, duty: DutyStatus, view: View) -> None:
-        """Do what a race asks for now; ChainError if the node does not take it."""
+        """Take the due step of a race. Raise ChainError if the node refuses it."""
         race = race_of(duty, self.parts.identity.stash)
         if race is None:
             return
@@ -81,14 +84,14 @@ class RaceDuty(Duty):
             await self._take_if_due(race, step)
 
     def _stop_others(self, view: View) -> None:
-        """End the work on units that are this provider's no more: their devices have others to turn to."""
+        """Stop work on units that are no longer this provider's, which frees their devices."""
         own = {duty.id for duty in view.duties}
         for key in [key for key in self._at_work if key[0] not in own]:
             self._at_work.discard(key)
             self.book.tasks.cancel(key)
 
     def learn(self, ended: Endings) -> None:
-        """End the races that are over."""
+        """Forget ended races."""
         for key in ended.races:
             assert self.parts.journal.races[key].end is not None
             self.book.forget(key)
@@ -103,9 +106,9 @@ class RaceDuty(Duty):
             await self.take(race, step)
 
     async def _may_be_seen(self, race: Race, step: RaceStep) -> bool:
-        """Whether a step gives nothing away: a result is shown only once the final chain holds its commitment.
+        """Return True if a step reveals nothing too early: a result is shown only after its commitment is final.
 
-        A node that swallowed the commit, and says that reveals are open, would hand the result to a rival.
+        A node that suppressed the commitment could claim that reveals are open, and pass the result to a rival.
         """
         if step not in (RaceStep.ATTEST, RaceStep.REVEAL) or race.key in self._seen_final:
             return True
@@ -117,7 +120,7 @@ class RaceDuty(Duty):
             )
             return False
         is_closed = status.unit.round is not None and status.unit.round.closed_at > 0
-        # Where finality stands still a while, a reveal that comes too late costs more than one that comes early.
+        # If finality is delayed, a reveal that comes too late costs more than an early one.
         if is_closed or step is RaceStep.REVEAL:
             self._seen_final.add(race.key)
         return race.key in self._seen_final
@@ -125,10 +128,10 @@ class RaceDuty(Duty):
     # ------------------------------------------------------------------------------------------------------ execution
 
     async def _execute(self, race: Race) -> None:
-        """From assignment to commit.
+        """Work from assignment to commitment.
 
-        Inputs that cannot be used are given back, and by `step` those that cannot be had. A fault of this machine's own
-        is not: it is tried again with each block, and a lease that runs out costs this provider, not the customer.
+        An unusable input is declined here, and an unavailable one in `step`. A fault of this machine is retried at each
+        block instead. If it lasts past the deadline, this provider pays for it, not the customer.
         """
         unit, attempt, tell = race.unit_id, race.unit.attempt, self.parts.telemetry.tell
         if race.key not in self.parts.journal.races:
@@ -157,7 +160,7 @@ class RaceDuty(Duty):
             self.parts.workers.times.look()
 
     async def _is_as_final(self, race: Race) -> bool:
-        """Whether the final chain asks for what was computed; a unit is drawn once its posting is final."""
+        """Return True if the final chain has the computed terms. A unit is drawn once its posting is final."""
         status = await self.parts.chain.final_unit(race.unit_id)
         is_same = status is not None and status.unit.terms == race.unit.terms
         if not is_same:
@@ -166,7 +169,7 @@ class RaceDuty(Duty):
         return is_same
 
     def _keep(self, race: Race, basis: Basis, result: UnitResult, asked: UnitInput) -> None:
-        """A result is in the journal before anybody hears of it."""
+        """Write a result to the journal before any other party learns of it."""
         assert self.parts.journal.races[race.key].basis != basis  # nothing is executed twice
         self.parts.journal.races.change(race.key, basis=basis, result=result, input_salt=asked.salt)
         forget(self.parts.batches, race.unit_id)
@@ -177,7 +180,7 @@ class RaceDuty(Duty):
     # ---------------------------------------------------------------------------------------------------------- steps
 
     async def take(self, race: Race, step: RaceStep) -> None:
-        """Take a step that the world sees; the journal notes each kind of step once."""
+        """Take a publicly visible step. The journal notes each kind of step once."""
         entry, unit, attempt = self.parts.journal.races[race.key], race.unit_id, race.unit.attempt
         details: dict[str, Detail] = {"unit": unit, "attempt": attempt}
         content: Call | SignedAttestation
@@ -204,17 +207,17 @@ class RaceDuty(Duty):
         )
 
     def result(self, race: Race) -> UnitResult:
-        """What the journal has of a race that was executed."""
+        """Return the journal's result of an executed race."""
         result = self.parts.journal.races[race.key].result
-        assert result is not None  # `next_step` asks for no step that needs it before
+        assert result is not None  # `next_step` returns no step that needs a result earlier
         return result
 
 
 async def attestation(parts: Parts[RacePort], race: Race, result: UnitResult) -> SignedAttestation:
-    """The statement about a race's result; ChainError if its service cannot be asked for.
+    """Return the signed statement about a race's result. Raise ChainError if its service cannot be read.
 
-    Heights are those at which this provider saw the work begin and end; a race that a reverted block drew and a
-    later one drew again began with the later one.
+    Heights are those at which this provider saw the work begin and end. If a reverted block drew a race and a later one
+    drew it again, the later block is its start.
     """
     terms = (await parts.chain.service(race.unit.service)).terms
     drawn_at = race.unit.round.drawn_at if race.unit.round else 0

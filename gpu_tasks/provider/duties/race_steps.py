@@ -1,4 +1,4 @@
-"""A race as its provider sees it, and what to do next about it: a function of chain and journal, so of no memory."""
+"""A race for its provider and the next step, as a function of chain and journal without other memory."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gpu_tasks.provider.execution.line import Rank, rank_of_race
 from gpu_tasks.provider.journal.records import RaceEntry, Sent
 
 GIVE_BACK_BLOCKS = 8
-"""A race whose input is nowhere to be had this many blocks before its lease ends is given back."""
+"""This many blocks before its commit window ends, a race with an unavailable input is declined."""
 OMITTED_BLOCKS = 5
-"""After this many blocks of an open reveal window an attestation that nobody attached goes as a transaction."""
+"""After this many blocks of an open reveal window, an attestation that no author attached is sent as a transaction."""
 
 
 LAST_BLOCKS = 4
-"""Or this many blocks before the window ends."""
+"""The same, this many blocks before the window ends."""
 
 
 class RaceStep(Enum):
-    """What to do next about a race."""
+    """The next step of a race."""
 
     NOTHING = auto()
     EXECUTE = auto()
@@ -39,40 +39,40 @@ SENT_BY = {
     RaceStep.ATTEST: Sent.ATTESTATION,
     RaceStep.REVEAL: Sent.ATTESTATION,
 }
-"""What the journal calls the steps that the world sees."""
+"""The journal's names of publicly visible steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """One attempt at one unit that this provider was drawn for."""
+    """One attempt at a unit that this provider was drawn for."""
 
     unit_id: bytes
     unit: Unit
     place: int
     before: int
-    """How many units its device has before this one."""
+    """The units before this one on its device."""
     commits_until: int
     reveals_from: int
     reveals_until: int
 
     @property
     def racer(self) -> Racer:
-        """This provider's place."""
+        """This provider's record in the unit."""
         return self.unit.racers[self.place]
 
     @property
     def key(self) -> tuple[bytes, int]:
-        """How the journal names it."""
+        """The journal's key."""
         return self.unit_id, self.unit.attempt
 
     @property
     def rank(self) -> Rank:
-        """When its device comes to it."""
+        """The order of this race on its device."""
         return rank_of_race(0 if self.unit.round is None else newest_draw(self.unit.round), self.before)
 
 
 def race_of(duty: DutyStatus, stash: bytes) -> Race | None:
-    """The race that a duty is about; None if it is one no more."""
+    """Return the race of a duty, or None if this provider is no longer a racer."""
     status, unit = duty.status, duty.status.unit
     racer = racer_of(unit, stash)
     if racer is None:
@@ -82,24 +82,24 @@ def race_of(duty: DutyStatus, stash: bytes) -> Race | None:
 
 
 def must_give_back(race: Race, height: int) -> bool:
-    """Whether a race whose input is not here by block `height` has to be given back, or it would be missed.
+    """Return True if a race must be declined at block `height` for its missing input, or it would be missed.
 
-    Not once a rival has committed: that the input could be had is shown then, and who gave it back would pay the judges
-    who find it good. Whom the rival's close shuts out has missed nothing.
+    After a rival's commitment this no longer applies: it shows that the input was available, and a decliner would pay
+    the judges who confirm that. A racer that the rival's close excludes has missed nothing.
     """
     has_rival = race.unit.round is not None and race.unit.round.first_commit > 0
     return not has_rival and 0 < race.commits_until <= height + GIVE_BACK_BLOCKS
 
 
 def is_about(race: Race, entry: RaceEntry) -> bool:
-    """Whether the journal's result is of the input that the chain says now; nothing is signed for another."""
+    """Return True if the journal's result is of the chain's present input. Nothing is signed for another one."""
     terms, basis = race.unit.terms, entry.basis
     named = None if basis is None else (basis.input_root, basis.input_commitment)
     return named == (terms.input_root, terms.input_commitment)
 
 
 def next_step(race: Race, entry: RaceEntry | None, view: View, *, lacks_input: bool = False) -> RaceStep:
-    """What the state of the chain in a view and the journal ask for; `lacks_input` while the input is not here."""
+    """Return the next step for the state of chain and journal. `lacks_input` says that the input is not here."""
     racer, result = race.racer, entry.result if entry else None
     if race.unit.state is UnitState.JUDGING:
         return _late_step(race, entry)
@@ -109,30 +109,33 @@ def next_step(race: Race, entry: RaceEntry | None, view: View, *, lacks_input: b
     if racer.commitment is None:
         if is_closed:
             return RaceStep.NOTHING
-        # What was given back is not begun again: the node may not have shown the call yet, or lost it.
+        # A declined race is not started again: the node may not show the call yet, or may have lost it.
         if entry is not None and Sent.DECLINE in entry.sent:
             return RaceStep.DECLINE
         if entry is not None and result is not None and is_about(race, entry):
             return RaceStep.COMMIT
         if entry is not None and result is not None and Sent.COMMIT in entry.sent:
             return RaceStep.NOTHING
-        # Where the node said something else before, nothing was promised yet: what it says now is computed.
-        # By the newest height: a store that drips keeps the search, not the way out of the race.
+        # If the node's earlier data differed, nothing was promised for it, so the present input is computed.
+        # The newest height counts, so that a slow store can delay the search but not the decline.
         return RaceStep.DECLINE if lacks_input and must_give_back(race, view.newest) else RaceStep.EXECUTE
     if entry is None or result is None or not is_about(race, entry) or not race.reveals_from:
         return RaceStep.NOTHING
-    # Authors may leave attestations out of their blocks; a transaction they would have to refuse one by one.
+    # Authors may leave out attestations. Transactions are harder to suppress.
     is_omitted = view.height >= race.reveals_from + OMITTED_BLOCKS
     return RaceStep.REVEAL if is_omitted or is_late(race, view.newest) else RaceStep.ATTEST
 
 
 def _late_step(race: Race, entry: RaceEntry | None) -> RaceStep:
-    """A result that was committed to and not opened in time: opened late it is unpaid, but a miss and no lie."""
+    """Return the step for a result that was not revealed in time.
+
+    A late reveal is unpaid, but counts as a miss, not a lie.
+    """
     is_withheld = race.racer.commitment is not None and race.racer.reveal is None
     has_result = entry is not None and entry.result is not None and is_about(race, entry)
     return RaceStep.REVEAL if is_withheld and has_result else RaceStep.NOTHING
 
 
 def is_late(race: Race, newest: int) -> bool:
-    """Whether a reveal has to be in one of the next blocks, however far behind the newest the final block is."""
+    """Return True if a reveal must enter one of the next blocks, even if the final block is far behind the newest."""
     return 0 < race.reveals_until <= newest + LAST_BLOCKS

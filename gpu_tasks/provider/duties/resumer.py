@@ -1,10 +1,15 @@
-"""Offering devices again that a missed race paused.
+"""Resuming devices that a missed race paused.
 
-The chain pauses a device that missed; without a resume one slow hour would end a provider's work until somebody looks.
-Always: only a pause for a missed race ends by itself, over restarts too. A device stays paused if the operator paused
-it, if a court refuted its result, or if this base path does not know the cause. A machine passes its conformance
-vectors before its device is offered again. After each further miss the daemon waits four times as long, so a faulty
-machine loses little.
+The chain pauses a device that missed a race. Without a resume, one slow hour would end a provider's work until an
+operator notices.
+
+Invariants:
+
+* Only a pause for a missed race ends by itself, even across restarts.
+* A device stays paused if the operator paused it, if a court refuted its result, or if this base path does not know the
+  cause.
+* A device is resumed only after its machine passes the conformance vectors.
+* Each consecutive miss waits four times as long, so a faulty machine loses little.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from gpu_tasks.workloads.form import WorkloadForm
 from wallet.amounts import format_amount
 
 RESUME_AFTER_BLOCKS = (20, 80, 320, 1_280, 5_120)
-"""After the first miss in a row, the second, and so on; the last of them from then on."""
+"""Blocks after the first consecutive miss, the second, and so on. The last value applies to all further misses."""
 MISSED = "it missed a race: a part of its bond is gone; what hindered it stands above"
 KEPT = "it missed a race: a part of its bond is gone; it stays paused (--keep-paused) until `ogpu-provider resume`"
 REFUTED = "its result was refuted, so it is not resumed by itself: `ogpu-provider resume` once it computes right"
@@ -43,10 +48,10 @@ MEANING = (
 
 
 class Resumer:
-    """Follows the own devices; call `step` every few blocks."""
+    """Follows the own devices. Call `step` every few blocks."""
 
     def __init__(self, parts: Parts[SendPort], *, keep_paused: bool = False) -> None:
-        """Start without notes. `keep_paused`: report paused devices, and leave them paused."""
+        """Start without notes. With `keep_paused`, report paused devices and leave them paused."""
         self._parts = parts
         self._book = parts.pauses
         self._keep_paused = keep_paused
@@ -61,13 +66,13 @@ class Resumer:
                 self._see(status, None, cause=PauseCause.UNKNOWN if status.device.is_paused else None)
 
     def did_well(self, device: bytes) -> None:
-        """It was paid: the next miss counts as the first."""
+        """Reset the misses of a paid device: its next miss counts as the first."""
         self._book.note(device, misses=0)
 
     async def step(
         self, height: int, own: Sequence[DeviceStatus], promised: Mapping[bytes, Sequence[WorkloadForm]]
     ) -> None:
-        """Note what was paused, and offer again what has waited long enough; `promised` are those that work here."""
+        """Note paused devices, and resume those that waited long enough. `promised` are the devices that work here."""
         self.remember(own)
         self._book.forget_others({status.id for status in own})
         notes = self._book.read()
@@ -83,17 +88,17 @@ class Resumer:
         """Note a device's state, and the cause of its pause."""
         if not status.device.is_paused:
             self._told.pop(status.id, None)
-            # A pause of the daemon's own is noted before the chain shows it.
+            # The daemon notes its own pause before the chain shows it.
             is_coming = note.cause in OWN_CAUSES and not note.is_paused
             return self._see(status, note, **({} if is_coming else {"cause": None, "why": "", "resumes_at": None}))
         if note.is_paused or note.cause is not None:
             return self._see(status, note)
-        if status.device.bond < note.bond:  # the chain pauses and slashes in one; an operator's pause takes nothing
+        if status.device.bond < note.bond:  # the chain pauses and slashes at once; an operator's pause takes nothing
             return self._miss(status, note, height)
         return self._see(status, note, cause=PauseCause.OPERATOR, why=BY_OPERATOR)
 
     def _see(self, status: DeviceStatus, note: NotedDevice | None, **changes: object) -> NotedDevice:
-        """Note a device's state, after the note that was read of it."""
+        """Note a device's state, based on its previous note."""
         seen = status.device
         if note is not None and seen.bond < note.bond:
             changes["losses"] = note.losses + 1
@@ -109,7 +114,7 @@ class Resumer:
         return self._see(status, note, cause=PauseCause.MISSED, why=MISSED, misses=misses, resumes_at=resumes_at)
 
     def _tell_staying(self, device: bytes, cause: PauseCause) -> None:
-        """Say once in this process that a device stays paused, and why."""
+        """Report once in this process that a device stays paused, and why."""
         if self._told.get(device) is not cause:
             self._told[device] = cause
             word = "why" if cause is PauseCause.OPERATOR else "problem"
@@ -121,18 +126,18 @@ class Resumer:
             for form in promised:
                 await self._parts.workers.start(device, form)
             if self._book.read()[device].cause is not PauseCause.MISSED:
-                return  # the operator paused it, or its result was refuted meanwhile
+                return  # the operator paused it meanwhile, or its result was refuted
             await self._parts.chain.submit(Devices.resume(device=device))
         except (ExecutionError, ChainError) as error:
             self._book.note(device, resumes_at=again_at, why=str(error))
             tell("not_resumed", device=device, resumes_at=again_at, problem=str(error))
             return
-        self._book.note(device, resumes_at=again_at)  # and again, should the call be lost
+        self._book.note(device, resumes_at=again_at)  # retry if the call is lost
         tell("resumed", device=device, height=height)
 
 
 def untold_loss(status: DeviceStatus, note: NotedDevice | None) -> int:
-    """Return the grains that a paused device's bond fell by since the daemon last looked; 0 if it knows the reason."""
+    """Return the grains by which a paused device's bond fell since the daemon last looked; 0 if it knows the reason."""
     if note is None or note.is_paused or note.cause is not None:
         return 0
     return max(0, note.bond - status.device.bond)
@@ -140,14 +145,14 @@ def untold_loss(status: DeviceStatus, note: NotedDevice | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PauseNote:
-    """A sentence, and the block from which the daemon resumes the device; None where it will not by itself."""
+    """The reason of a pause, and the block from which the daemon resumes the device; None if it will not."""
 
     why: str
     until_block: int | None = None
 
 
 def why_paused(status: DeviceStatus, note: NotedDevice | None, height: int) -> PauseNote:
-    """Say why a device is paused at this height, by the daemon's note."""
+    """Return the reason of a device's pause at this height, by the daemon's note."""
     if loss := untold_loss(status, note):
         return PauseNote(charged(loss))
     if note is None:
@@ -163,7 +168,7 @@ def why_paused(status: DeviceStatus, note: NotedDevice | None, height: int) -> P
 
 
 def charged(grains: int) -> str:
-    """Describe a device that the chain paused since the daemon last looked."""
+    """Return a sentence about a device that the chain paused since the daemon last looked."""
     return (
         f"the chain took {format_amount(grains)} oGPU of its bond and paused it, for a missed race or a refuted "
         "result: a running daemon says which within some blocks"

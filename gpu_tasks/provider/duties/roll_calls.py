@@ -1,8 +1,12 @@
-"""Roll calls: each enrolled device of this machine computes its chain, commits, shows rows; others' are looked at.
+"""Roll calls: each enrolled device computes its matrix chain, commits to it and shows rows, and inspects others.
 
-Always: all devices of the machine compute at once, each in a process beside its workers, whether it is at work or not;
-the rows are on the disk before their root is committed; nobody is objected to but for rows that were computed here;
-what an earlier process sent is not sent again while it may be under way; between roll calls nothing is on the disk.
+Invariants:
+
+* All devices compute at once, each in a process beside its workers, even while they work.
+* Rows are on the disk before their root is committed.
+* An objection follows only from rows that were computed here.
+* A message of an earlier process is not repeated while it may be in transit.
+* Between roll calls nothing is on the disk.
 """
 
 from __future__ import annotations
@@ -38,42 +42,41 @@ from runtime.encoding.codec import DecodeError
 from wallet.private_file import replace
 
 IDLE_LOOK_BLOCKS = 12
-"""So often is looked where no device is enrolled, and no roll call goes on."""
+"""The interval of looking while no device is enrolled and no roll call runs."""
 WARM_BLOCKS = 30
-"""So long before a roll call its processes are started: PyTorch takes seconds to load, and these count."""
+"""Blocks before a roll call at which its processes start. PyTorch takes seconds to load, and these would count."""
 INSPECT_EVERY_BLOCKS = 5
 EARLIER_BLOCKS = 2
-"""So long may what an earlier process sent be under way: a second copy would cost its fee, and do nothing."""
+"""Blocks during which an earlier process's message may be in transit. A second copy would only cost its fee."""
 
 
-# The hashes of a chain's rows on disk, and which steps were sent: until others can not ask for them any more.
-#
-# Always: a file is whole or is none, and lies on the disk before the commit leaves; what it holds follows from its
-# challenge, so a file that is lost or damaged costs computing it again, and nothing else. A step is noted before it is
-# sent, so who comes after a `kill -9` knows that it may be under way.
+# The row hashes of a matrix chain on disk, and the sent steps, kept until others can no longer request them.
+# Invariant: a file is complete or invalid, and is on the disk before the commit is sent. Its content follows from its
+# challenge, so a lost or damaged file only costs computing it again. A step is noted before it is sent, so after a
+# `kill -9` the next process knows that it may be in transit.
 DIGEST_BYTES = 32
 
 
 class RollStep(Enum):
-    """What to do next about a roll call."""
+    """The next step of a roll call."""
 
     NOTHING = auto()
     COMPUTE = auto()
     COMMIT = auto()
     SHOW = auto()
     OBJECT = auto()
-    """As an inspector of another's device."""
+    """Object as an inspector of another device."""
 
 
 def is_called(called: RollCall | None, enrolled: Enrolment | None) -> bool:
-    """Whether a device has to answer the newest roll call."""
+    """Return True if a device must answer the newest roll call."""
     return called is not None and enrolled is not None and enrolled.since < called.at
 
 
 def next_step(called: RollCall, proof: CapacityProof | None, kept_root: bytes | None, newest: int) -> RollStep:
-    """What a device that is called does while the newest block is `newest`: what is sent now comes after it.
+    """Return a called device's next step. A message sent now is included after block `newest`.
 
-    Rows that were lost are computed again, and shown if they have the root that was committed.
+    Lost rows are computed again, and shown if they have the committed root.
     """
     if proof is None:
         if newest >= called.at + times.COMMITS_TO:
@@ -90,7 +93,7 @@ def next_step(called: RollCall, proof: CapacityProof | None, kept_root: bytes | 
 
 
 def can_wait(called: RollCall, step: RollStep, newest: int) -> bool:
-    """Whether the chain would still take a step that is sent a block later."""
+    """Return True if the chain would still accept a step that is sent a block later."""
     if step is RollStep.COMMIT:
         return times.can_commit(called, newest + 2)
     if step is RollStep.SHOW:
@@ -99,10 +102,10 @@ def can_wait(called: RollCall, step: RollStep, newest: int) -> bool:
 
 
 def can_inspect(called: RollCall | None, newest: int) -> bool:
-    """Whether inspectors of the newest roll call are drawn, and may still object."""
+    """Return True if inspectors of the newest roll call are drawn and may still object."""
     return (
         called is not None and newest >= times.inspectors_at(called) and times.can_object(called, newest + 1)
-    )  # an objection of now comes after the newest block
+    )  # an objection sent now comes after the newest block
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class KeptRows:
     folder: Path
 
     def load(self, challenge: ChainChallenge) -> ChainRows | None:
-        """What was kept of a challenge; None if nothing, or nothing that is whole."""
+        """Return the stored rows of a challenge; None if they are missing or damaged."""
         try:
             data = self._path(challenge).read_bytes()
         except OSError:
@@ -127,20 +130,20 @@ class KeptRows:
         return found if len(found.digests) == DIGEST_BYTES * challenge.shape.rows else None
 
     def keep(self, challenge: ChainChallenge, rows: ChainRows) -> None:
-        """Write it down, and have it on the disk; OSError."""
+        """Write the rows to the disk. Raise OSError on failure."""
         body = ROWS.encode(rows)
         replace(self._path(challenge), blake2_256(body) + body)
 
     def note_sent(self, challenge: ChainChallenge, step: str) -> None:
-        """A step about a challenge is sent next; OSError."""
+        """Note that a step about a challenge is sent next. Raise OSError on failure."""
         replace(self._path(challenge, step), b"")
 
     def was_sent(self, challenge: ChainChallenge, step: str) -> bool:
-        """Whether a step about it was sent, by this process or an earlier one."""
+        """Return True if this process or an earlier one sent a step about a challenge."""
         return self._path(challenge, step).exists()
 
     def forget_all(self) -> None:
-        """Remove everything: no roll call goes on. OSError."""
+        """Remove everything, as no roll call runs. Raise OSError on failure."""
         if self.folder.is_dir():
             for path in self.folder.iterdir():
                 path.unlink(missing_ok=True)
@@ -153,26 +156,26 @@ class RollCallDuty(Duty):
     """Takes the steps of all devices, and of an inspector."""
 
     def __init__(self, parts: Parts[RollCallPort], folder: Path, make: MakeChains) -> None:
-        """Rows are kept in `folder`; `make` gives what computes them on a piece of hardware."""
+        """Rows are stored in `folder`. `make` creates the process that computes on some hardware."""
         self.parts = parts
         self.book: StepBook[RollStep] = StepBook(parts)
         self.running = (self.book.tasks,)
         self.view: RollCallView | None = None
-        """As it was looked at last: who may work goes by it."""
+        """The last view of roll calls, which decides the devices that may work."""
         self._kept = KeptRows(folder)
         self.make = make
         self._computers: dict[str, ChainComputer] = {}
         self._rows: dict[ChainChallenge, ChainRows] = {}
         self._judged: dict[tuple[bytes, int], bool] = {}
         self._earlier: dict[tuple[ChainChallenge, RollStep], int] = {}
-        """Up to which block what an earlier process sent is waited for."""
+        """The block up to which an earlier process's message is awaited."""
         self._sent: set[tuple[ChainChallenge, RollStep]] = set()
-        """By this process."""
+        """Steps sent by this process."""
         self._is_tidy = False
         self._looks_at = 0
 
     async def step(self, view: View) -> None:
-        """Do what the newest roll call asks for now; ChainError if the node does not take it."""
+        """Take the due steps of the newest roll call. Raise ChainError if the node refuses one."""
         self.book.look(view)
         if view.newest < self._looks_at:
             return
@@ -195,11 +198,11 @@ class RollCallDuty(Duty):
                 self.book.tasks.start(("warm", device), self._warm(devices[device]))
 
     def why_not(self, device: bytes, kind: DeviceClass) -> str:
-        """Why the chain would give a device no work, as it was looked at last; empty if it would."""
+        """Return the reason that the chain gives a device no work, by the last view; empty if it does."""
         return "" if self.view is None else self.view.rates.why_not(device, kind)
 
     async def close(self) -> None:
-        """End everything."""
+        """End all processes."""
         await super().close()
         await self._end_computers()
 
@@ -231,7 +234,7 @@ class RollCallDuty(Duty):
             await self.book.send(StepMessage(call, "roll_call_rows", {"device": device, "number": called.number}))
 
     def _known(self, challenge: ChainChallenge) -> ChainRows | None:
-        """The rows of a challenge, if they were computed, by this process or an earlier one."""
+        """Return the rows of a challenge, if this process or an earlier one computed them."""
         if challenge not in self._rows:
             found = self._kept.load(challenge)
             if found is None:
@@ -240,7 +243,7 @@ class RollCallDuty(Duty):
         return self._rows[challenge]
 
     def _is_under_way(self, challenge: ChainChallenge, step: RollStep, called: RollCall, newest: int) -> bool:
-        """Whether an earlier process has sent this a moment ago, and the chain would take it a block later too."""
+        """Return True if an earlier process has just sent a step, and the chain would also accept it a block later."""
         name = (challenge, step)
         if name in self._sent or not self._kept.was_sent(challenge, step.name.lower()):
             return False
@@ -248,7 +251,7 @@ class RollCallDuty(Duty):
 
     def _note_sent(self, challenge: ChainChallenge, step: RollStep) -> None:
         self._sent.add((challenge, step))
-        with contextlib.suppress(OSError):  # a copy of it would cost a fee, and silence a bond
+        with contextlib.suppress(OSError):  # a second copy costs a fee, but silence costs a bond
             self._kept.note_sent(challenge, step.name.lower())
 
     async def _compute(self, device: bytes, number: int, challenge: ChainChallenge) -> None:
@@ -271,7 +274,7 @@ class RollCallDuty(Duty):
     # ------------------------------------------------------------------------------------------------- others' devices
 
     async def _inspect(self) -> None:
-        """Compute the rows that this provider was drawn to look at, and object to those that are wrong."""
+        """Compute the rows that this provider was drawn to inspect, and object to wrong ones."""
         try:
             called = None if self.view is None else self.view.called
             for shown in await self.parts.chain.inspections():
@@ -291,7 +294,7 @@ class RollCallDuty(Duty):
             self.parts.telemetry.tell("no_inspection", problem=str(error))
 
     async def _is_right(self, shown: Inspection) -> bool:
-        """One row by itself first: who computed nothing costs its inspectors no more than that."""
+        """Check one row first, so that a device that computed nothing costs its inspectors little."""
         computer = self._computer(self.parts.workers.hardware[0])
         rows = list(zip(shown.places, shown.digests, strict=True))
         for some in (rows[:1], rows[1:]):
@@ -308,14 +311,14 @@ class RollCallDuty(Duty):
         return self._computers[hardware.uuid]
 
     async def _rest(self) -> None:
-        """Between roll calls nothing runs, and nothing is kept, whoever wrote it."""
+        """Stop all processes and delete all records between roll calls."""
         if self._computers:
             await self._end_computers()
         if self._is_tidy:
             return
         for kept in (self._rows, self._judged, self._earlier, self._sent):
             kept.clear()
-        with contextlib.suppress(OSError):  # tried again after the next roll call, or start
+        with contextlib.suppress(OSError):  # tried again after the next roll call or start
             await asyncio.to_thread(self._kept.forget_all)
         self._is_tidy = True
 
@@ -326,7 +329,7 @@ class RollCallDuty(Duty):
 
 
 def _shown(called: RollCall, device: bytes, count: int, rows: ChainRows) -> tuple[ShownRow, ...]:
-    """The rows that were drawn, with their paths."""
+    """Return the drawn rows with their paths."""
     places = drawn_rows(called.rows_seed, device, count)
     digests = [rows.digests[at : at + DIGEST_BYTES] for at in range(0, len(rows.digests), DIGEST_BYTES)]
     paths = merkle_paths(ROW_DOMAIN, digests, places)

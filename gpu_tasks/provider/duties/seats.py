@@ -1,7 +1,10 @@
-"""A seat in a case, whatever that is about: find what is right, commit to it, open it; appeal if it is outvoted.
+"""A seat in any case: find the right answer, commit to it, open it, and appeal if outvoted.
 
-Always: the opinion and its salt are in the journal before its commitment leaves; the same opinion is sent after a
-restart; no opinion is opened before its commit was seen in the final chain.
+Invariants:
+
+* The opinion and its salt are in the journal before its commitment is sent.
+* A restart sends the same opinion.
+* No opinion is opened before its commitment is in the final chain.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ class SeatDuty(Duty, Generic[CaseT]):
     parts: Parts[CourtPort]
 
     def __init__(self, parts: Parts[CourtPort]) -> None:
-        """Computes on any device that is free; races go before (`execution.line`)."""
+        """It computes on any free device. Races go first (`execution.line`)."""
         self.parts = parts
         self.book: StepBook[JudgeStep] = StepBook(parts)
         self.running = (self.book.tasks,)
@@ -46,25 +49,25 @@ class SeatDuty(Duty, Generic[CaseT]):
 
     @abstractmethod
     async def _case(self, seat: SeatStatus) -> CaseT | None:
-        """The case of a seat; None for one that is another duty's."""
+        """Return the case of a seat; None if it is another duty's."""
 
     @abstractmethod
     async def _found(self, case: CaseT, search: Search) -> Statement:
-        """What is right; UnusableInputError and BadRequestError where nothing is.
+        """Return the right statement. Raise UnusableInputError or BadRequestError if there is none.
 
-        BlobError, ExecutionError and ChainError where this judge cannot tell.
+        Raise BlobError, ExecutionError or ChainError if this judge cannot tell.
         """
 
     @abstractmethod
     def _given_up(self, case: CaseT, search: Search, newest: int) -> Statement | None:
-        """What is said where that is not to be had which others should have, and commits are about to close."""
+        """Return the statement for data that others should have but do not provide, shortly before commits close."""
 
     @abstractmethod
     async def _check_final(self, case: CaseT) -> None:
-        """ChainError if what was judged is not what the final chain asks for."""
+        """Raise ChainError if the final chain asks for something other than what was judged."""
 
     async def step(self, view: View) -> None:
-        """Do what all seats ask for now."""
+        """Take the due steps of all seats."""
         self.book.look(view)
         for seat in view.seats:
             with telling_refusals(self.parts.telemetry, seat.id):
@@ -75,7 +78,7 @@ class SeatDuty(Duty, Generic[CaseT]):
                     await self._sit(case, view)
 
     def learn(self, ended: Endings) -> None:
-        """Forget the cases that are over."""
+        """Forget ended cases."""
         for key in ended.cases:
             self.book.forget(key)
             self._seen_final.discard(key)
@@ -85,7 +88,7 @@ class SeatDuty(Duty, Generic[CaseT]):
         step = next_step(case, self.parts.journal.cases.get(case.key))
         if step is JudgeStep.JUDGE:
             search = self._searches.setdefault(case.key, Search())
-            # By the height of a fresh view: a store that drips keeps the search, not the way out of the case.
+            # The height of a fresh view counts, so that a slow store can delay the search but not the answer.
             given_up = self._given_up(case, search, view.newest)
             if given_up is None:
                 self.book.tasks.start(case.key, self._judge(case, search))
@@ -97,7 +100,10 @@ class SeatDuty(Duty, Generic[CaseT]):
             await self._take_if_due(case, step)
 
     async def _judge(self, case: CaseT, search: Search) -> None:
-        """Find what is right. What this machine cannot tell is not said: silence costs a fee at most, and is no lie."""
+        """Find the right answer, or send nothing if this machine cannot tell.
+
+        Silence costs a fee at most, and is no lie.
+        """
         tell = self.parts.telemetry.tell
         try:
             try:
@@ -112,14 +118,14 @@ class SeatDuty(Duty, Generic[CaseT]):
             tell("no_verdict", **case.subject, problem=str(error))
 
     def _keep(self, case: CaseT, statement: Statement) -> None:
-        """An opinion is in the journal before anybody hears of it."""
-        assert case.key not in self.parts.journal.cases  # nobody is judged twice
+        """Write an opinion to the journal before any other party learns of it."""
+        assert case.key not in self.parts.journal.cases  # no case is judged twice
         self.parts.journal.cases.put(case.key, CaseEntry(statement, os.urandom(32)))
 
     async def _may_be_seen(self, case: CaseT, step: JudgeStep) -> bool:
-        """Whether a step gives nothing away: an opinion is shown only once the final chain holds its commitment.
+        """Return True if a step reveals nothing too early: an opinion is shown only after its commitment is final.
 
-        Other judges would copy it, and a node that swallowed the commit could say that openings are due.
+        Other judges could copy it. A node that suppressed the commitment could claim that openings are due.
         """
         if step is not JudgeStep.OPEN or case.key in self._seen_final:
             return True
@@ -143,7 +149,7 @@ class SeatDuty(Duty, Generic[CaseT]):
         )
 
     def _message(self, case: CaseT, step: JudgeStep) -> StepMessage:
-        """The table of steps: what the world sees of each. An opinion is in the journal before it leaves."""
+        """Return the message of a step. An opinion is in the journal before it is sent."""
         details: dict[str, Detail] = {**case.subject, "bench": case.seat.bench}
         match step:
             case JudgeStep.COMMIT:

@@ -1,7 +1,10 @@
-"""A duty's book of steps that the world sees: journal first, then the node, and again until the chain shows it.
+"""A duty's publicly visible steps: written to the journal first, then sent, and repeated until the chain shows them.
 
-Always: what `send` hands to the node was written down before, where the journal has a record of it; the same step goes
-out again only after `RESEND_BLOCKS`; a duty that has ended is in the book no more.
+Invariants:
+
+* `send` writes a step to the journal before it reaches the node, where the journal has a record for it.
+* A step is repeated only after `RESEND_BLOCKS`.
+* The book forgets ended duties.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from gpu_tasks.provider.telemetry import Detail
 from runtime.frame.call import Call
 
 RESEND_BLOCKS = 3
-"""A step that the chain does not show this many blocks after the newest of when it was sent is taken again."""
+"""A step that the chain does not show this many blocks after the newest block at its sending is sent again."""
 
 StepKey = tuple[bytes, int]
 S = TypeVar("S", bound=Enum)
@@ -27,7 +30,7 @@ S = TypeVar("S", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class StepMessage:
-    """A step as the world sees it, what the journal says before, and what telemetry says after."""
+    """A publicly visible step, its journal entry before, and its telemetry event after."""
 
     content: Call | AnyAttestation
     event: str
@@ -37,10 +40,10 @@ class StepMessage:
 
 
 class StepBook(Generic[S]):
-    """What was sent for each duty, when, and the long work that runs for it."""
+    """The sent steps of each duty with their heights, and its long work."""
 
     def __init__(self, parts: Parts[SendPort]) -> None:
-        """Nothing was sent by this process."""
+        """This process has sent nothing."""
         self._parts = parts
         self._sent_at: dict[StepKey, dict[S, int]] = {}
         self.tasks = KeyedTasks()
@@ -48,13 +51,13 @@ class StepBook(Generic[S]):
         self.newest = 0
 
     def look(self, view: View) -> None:
-        """From now on it is as late as this view says."""
+        """Take the heights of this view as the present."""
         self.height, self.newest = view.height, view.newest
 
     def is_due(self, key: StepKey, step: S, *, was_sent: bool = False) -> bool:
-        """Whether to take a step at this height: at once, or again; then it counts as taken."""
+        """Return True if a step must be sent or repeated at this height. It then counts as sent."""
         sent_at = self._sent_at.setdefault(key, {})
-        # What an earlier process sent may still be on its way: a second copy would only cost a fee.
+        # An earlier process's message may still be in transit, and a second copy would only cost a fee.
         if step not in sent_at and was_sent:
             sent_at[step] = self.newest
             return False
@@ -64,11 +67,11 @@ class StepBook(Generic[S]):
         return True
 
     def note_sent(self, key: StepKey, step: S) -> None:
-        """A step that took long to prepare was sent now: it is repeated by that, not by when the work on it began."""
+        """Note the present height for a step that took long to prepare, so that its repetition counts from now."""
         self._sent_at.setdefault(key, {})[step] = self.newest
 
     async def send(self, message: StepMessage) -> None:
-        """Write down what is about to happen, and hand it to the node; ChainError if it does not take it."""
+        """Write the intent to the journal and send the message. Raise ChainError if the node refuses it."""
         message.intent()
         if isinstance(message.content, Call):
             await self._parts.chain.submit(message.content)
@@ -77,6 +80,6 @@ class StepBook(Generic[S]):
         self._parts.telemetry.tell(message.event, **message.details)
 
     def forget(self, key: StepKey) -> None:
-        """A duty has ended: nothing is sent for it any more, and work on it stops, which frees its device."""
+        """Forget an ended duty and stop its work, which frees its device."""
         self._sent_at.pop(key, None)
         self.tasks.cancel(key)

@@ -1,8 +1,8 @@
-"""What judging, auditing and standing by bring, noted among the earnings as each ends.
+"""Payments for judging, auditing and standing by, noted among the earnings as each ends.
 
-Always: a payment is named by its case, batch or task and the block that paid it, so that each counts once; what could
-not be read is asked for again with the next block. What ended while the daemon was not there is not noted, but for
-batches that it audited and whose check goes on when it is back: the chain says for which a seat is held.
+Invariant: a payment is named by its case, batch or task and the paying block, so it counts once. A failed read is
+repeated at the next block. Ends during the daemon's absence are not noted, except for audited batches with a check that
+still runs at its return, for which the chain lists the holds.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from gpu_tasks.provider.duties.parts import Parts
 
 JUDGING, AUDITING, STANDING_BY = "judging", "auditing", "standing by"
 WATCHED_BLOCKS = 16
-"""After so many blocks what could not be found is asked for no more."""
+"""After this many blocks, a payment that was not found is given up."""
 
 
 class SideEarnings(Duty):
-    """Watches seats, audits and places as a runner-up come and go."""
+    """Follows seats, audits and runner-up places until they end."""
 
     def __init__(self, parts: Parts[SidePayPort], standing_by: Callable[[], Mapping[bytes, bytes]]) -> None:
-        """Nothing is watched yet. `standing_by` gives the devices that stand by, by task."""
+        """Nothing is followed yet. `standing_by` returns the standby devices by task."""
         self._standing_by = standing_by
         self._parts = parts
         self._seats: set[bytes] = set()
         self._standing: dict[bytes, bytes] = {}
         self._since = 0
         self._audits: dict[bytes, int] = {}
-        """The batches that were audited, each with the block up to which its check is known to have gone on."""
+        """The audited batches, each with the last block at which its check was known to run."""
         self._knows_audits = False
 
     async def step(self, view: View) -> None:
-        """Note what ended since the last view."""
+        """Note the ends since the last view."""
         standing = self._standing_by()
         await self._look_at_audits(view)
         seats = {seat.id for seat in view.seats}
@@ -58,7 +58,7 @@ class SideEarnings(Duty):
         self._standing = {**{name: self._standing[name] for name in tasks}, **standing}
 
     async def _look_at_audits(self, view: View) -> None:
-        """Note what checks paid that ended: between its word and that an auditor has nothing to do for one."""
+        """Note payments of ended checks. A check goes on after the auditor's answer, without a duty in the view."""
         stash = self._parts.identity.stash
         self._audits.update((each.unit, view.height) for each in view.checks if each.check.auditor == stash)
         try:
@@ -82,7 +82,7 @@ class SideEarnings(Duty):
             del self._audits[unit]
 
     def _note(self, kind: str, field: str, name: bytes, payment: SidePayment, device: bytes = b"") -> None:
-        """Write down what a case, a batch or a task paid, if anything; and tell it."""
+        """Note and report a payment of a case, a batch or a task, if it is not zero."""
         grains = payment.grains
         self._parts.earnings.note(kind, name, payment.block, device=device, service=kind, grains=grains)
         if grains:

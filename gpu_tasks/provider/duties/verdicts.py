@@ -1,8 +1,8 @@
-"""Finding the right result of a unit before the courts, with the probe that shows that it was computed.
+"""A judge's search for the right result of a unit, with the probe that proves its computation.
 
-A racer's output that can be had is checked, which is cheaper than executing where the workload has a shorter way (a
-text takes one prefill); only where none is right, or none can be had, the whole request is executed. A court's member
-looks at the earlier judges' probes too: who computed nothing cannot know the integers at the place of its seat.
+An available racer's output is verified, which is cheaper than execution if the workload has a shorter way (text needs
+one prefill). The whole request is executed only if no output is right or available. A member of a court also checks
+earlier judges' probes: without computing, a judge cannot know the integers at its seat's place.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from gpu_tasks.workloads.form import WorkloadForm, outcomes_of
 
 
 async def find_verdict(parts: Parts[UnitCasePort], case: Case, form: WorkloadForm, asked: UnitInput) -> Statement:
-    """What the input gives; UnusableInputError and BadRequestError where it gives nothing.
+    """Return the statement for an input. Raise UnusableInputError or BadRequestError if it has no result.
 
-    ExecutionError and ChainError where this judge cannot tell.
+    Raise ExecutionError or ChainError if this judge cannot tell.
     """
     requests = payable_requests(form, asked, case.unit.terms)
     output = await _right_output(parts, case, form, asked, requests)
@@ -42,7 +42,7 @@ async def find_verdict(parts: Parts[UnitCasePort], case: Case, form: WorkloadFor
 async def leaf_verdict(
     parts: Parts[UnitCasePort], case: Case, form: WorkloadForm, asked: UnitInput, index: int
 ) -> Statement:
-    """What is to be said of the one leaf in which answers differ; errors as above."""
+    """Return the statement about the one disputed leaf. It raises the errors of `find_verdict`."""
     (found,) = await computed_leaves(parts, case.id, case.unit, form, asked, [index])
     parts.telemetry.tell("recomputed", unit=case.id, leaf=index)
     return await stated(parts, case, FoundRight(form, asked.salt, (found.request,), (found.outcome,), found.claim))
@@ -50,7 +50,7 @@ async def leaf_verdict(
 
 @dataclass(frozen=True, slots=True)
 class FoundRight:
-    """What a judge computed: requests with what they give, and the root that is right in its case."""
+    """A judge's computation: requests with their outcomes, and the right root of its case."""
 
     form: WorkloadForm
     salt: bytes
@@ -60,7 +60,7 @@ class FoundRight:
 
 
 async def stated(parts: Parts[UnitCasePort], case: Case, found: FoundRight) -> Statement:
-    """What a judge says that found this: with the probe of its seat and, in a court, what it makes of the others'."""
+    """Return a judge's statement: the answer, the probe of its seat and, in a court, the doubted probes."""
     probe = await _probe(parts, case, found, parts.identity.stash, case.seat.probe_place)
     return Statement(Answered(found.root), probe, await _doubted(parts, case, found))
 
@@ -70,10 +70,10 @@ async def _right_output(
 ) -> UnitOutput:
     seen: set[bytes] = set()
     revealed = [(racer, racer.reveal) for racer in case.unit.racers if racer.reveal is not None]
-    # All at once: one that drips would keep this judge from asking the others in time.
+    # In parallel: a slow provider must not keep this judge from asking the others in time.
     outputs = await asyncio.gather(*(_output_of(parts, case, asked, racer.owner) for racer, _ in revealed))
     for (racer, reveal), output in zip(revealed, outputs, strict=True):
-        # A racer may hand out another output than it revealed: that tells nothing about the one it did.
+        # A racer may send another output than its revealed one, which proves nothing about the latter.
         if reveal.output_root in seen or output is None or output.root != reveal.output_root:
             continue
         seen.add(reveal.output_root)
@@ -89,7 +89,7 @@ async def _right_output(
 async def _is_right(
     parts: Parts[UnitCasePort], form: WorkloadForm, requests: tuple[bytes, ...], output: UnitOutput
 ) -> bool:
-    """Whether these are the outcomes of the requests, tokens and all."""
+    """Return True if these are the right outcomes of the requests, including tokens."""
     given = [outcome.output if isinstance(outcome, Completed) else None for outcome in output.outcomes]
     if output.outcomes != outcomes_of(form, requests, given):
         return False
@@ -99,7 +99,7 @@ async def _is_right(
 
 
 async def _probe(parts: Parts[UnitCasePort], case: Case, found: FoundRight, judge: bytes, place: bytes) -> bytes:
-    """Of one of the requests that gave something, which the place names; zeros where none did."""
+    """Return the probe of the completed request at the seat's place; zeros if none completed."""
     completed = [
         (request, outcome.output)
         for request, outcome in zip(found.requests, found.outcomes, strict=True)
@@ -113,7 +113,7 @@ async def _probe(parts: Parts[UnitCasePort], case: Case, found: FoundRight, judg
 
 
 async def _doubted(parts: Parts[UnitCasePort], case: Case, found: FoundRight) -> int:
-    """Of a court's member: a bit for each earlier judge who says the same, and whose probe is wrong."""
+    """Return a court member's bits for earlier judges with the same answer and a wrong probe."""
     if case.seat.bench != BenchKind.COURT:
         return 0
     doubted = 0
@@ -131,7 +131,7 @@ def _output(parts: Parts[UnitCasePort], case: Case, asked: UnitInput, outcomes: 
 
 
 async def _output_of(parts: Parts[UnitCasePort], case: Case, asked: UnitInput, racer: bytes) -> UnitOutput | None:
-    """A racer's outcomes, sealed again to this judge; None where they cannot be had."""
+    """Return a racer's outcomes, sealed again to this judge; None if they are unavailable."""
     provider = await parts.chain.provider(racer)
     endpoint = None if provider is None else endpoint_of(provider)
     if endpoint is None:

@@ -1,7 +1,7 @@
-"""From a unit to its result: open the input, execute its requests on the device that was drawn, seal what they gave.
+"""From a unit to its result: open the input, execute its requests on the drawn device, seal the outputs.
 
-A request of a batch that is none is refused, by everybody who computes it, and costs nothing; whoever posts a single
-one that is none finds that its racers decline it.
+Every provider refuses an invalid request of a batch, which costs nothing. A single invalid request is declined by its
+racers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ NOTHING_USED = Usage(work_units=0, gpu_ms=0, energy_mj=0, cpu_ms=0, wall_ms=0, m
 async def execute(
     parts: Parts[object], race: Race, form: WorkloadForm, basis: Basis, asked: UnitInput, height: Callable[[], int]
 ) -> UnitResult:
-    """The result of a race's unit; `height` tells the newest block that this provider saw.
+    """Return the result of a race's unit. `height` returns the newest block that this provider saw.
 
-    UnusableInputError and BadRequestError are the customer's fault, ExecutionError is this machine's.
+    Raise UnusableInputError or BadRequestError for the customer's fault, or ExecutionError for this machine's.
     """
     started_at = height()
     requests = payable_requests(form, asked, race.unit.terms)
@@ -52,15 +52,15 @@ async def execute(
 
 
 def basis_of(unit: Unit, form: WorkloadForm) -> Basis:
-    """What the result of a unit would be the result of."""
+    """Return the basis of a future result of a unit."""
     return Basis(unit.terms.input_root, unit.terms.input_commitment, form.workload_id, form.model_id)
 
 
 def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> tuple[bytes, ...]:
-    """The requests of an input; UnusableInputError where they are others than the customer pays for.
+    """Return the requests of an input. Raise UnusableInputError if they exceed what the customer pays for.
 
-    The sealed requests may ask for more than the unit says on the chain: nobody can see that before they are opened,
-    and it is seen before anything is computed.
+    Only the opened input shows whether the sealed requests exceed the unit's terms on the chain, so this check precedes
+    any computation.
     """
     tokens_in, tokens_out, sizes = 0, 0, list[int]()
     try:
@@ -71,7 +71,7 @@ def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> 
             except DecodeError:
                 if len(requests) == 1:
                     raise
-                costs = 0, 0, 0  # one of a batch that is no request
+                costs = 0, 0, 0  # an invalid request of a batch
             tokens_in, tokens_out = tokens_in + costs[0], tokens_out + costs[1]
             sizes.append(costs[2])
     except DecodeError as error:
@@ -86,14 +86,17 @@ def payable_requests(form: WorkloadForm, asked: UnitInput, terms: UnitTerms) -> 
 
 
 async def recomputed(parts: Parts[object], form: WorkloadForm, requests: Sequence[bytes]) -> list[bytes | None]:
-    """The output of each request, computed on any device as a judge; BadRequestError for a single one that is none."""
+    """Return the output of each request, computed on any device as a judge.
+
+    Raise BadRequestError for a single invalid request.
+    """
     if len(requests) == 1:
         return [await parts.workers.recompute(form, requests[0])]
     return await parts.workers.recompute_many(form, requests)
 
 
 def check_totals(form: WorkloadForm, output: UnitOutput, terms: UnitTerms) -> None:
-    """UnusableInputError where an output costs more than the customer pays for."""
+    """Raise UnusableInputError if an output costs more than the customer pays for."""
     totals = output.totals
     if totals.tokens_in > terms.tokens_in or totals.tokens_out > terms.tokens_max:
         raise UnusableInputError(f"its output costs more than the unit's {terms.tokens_max} {form.cost_unit}s")
@@ -102,7 +105,7 @@ def check_totals(form: WorkloadForm, output: UnitOutput, terms: UnitTerms) -> No
 async def _computed(
     parts: Parts[object], race: Race, form: WorkloadForm, basis: Basis, requests: Sequence[bytes]
 ) -> tuple[list[bytes | None], Usage]:
-    """The output of each request, None for one that is none; and what they took together."""
+    """Return the output of each request, None for an invalid one, and the usage of all."""
     if len(requests) == 1:
         execution, reading = await parts.workers.race(race.racer.device, form, requests[0], race.rank)
         return [execution.output], _usage(execution, reading)
@@ -123,12 +126,12 @@ async def _computed(
 
 
 def _usage(took: Execution | ManyExecuted, reading: Reading) -> Usage:
-    """What the work consumed, its cost apart; of a batch that broke off, since it was taken up."""
+    """Return the usage of the work without its cost. For a resumed batch, it covers the time since the resumption."""
     return usage_of(0, took.wall_ms, took, reading)
 
 
 def usage_of(work_units: int, wall_ms: int, took: Execution | ManyExecuted | LaterState, reading: Reading) -> Usage:
-    """Return the usage of some work. A GPU works for as long as it is waited for."""
+    """Return the usage of some work. A GPU works for as long as its result is awaited."""
     return Usage(
         work_units=work_units,
         gpu_ms=wall_ms if reading.is_gpu else 0,
