@@ -1,11 +1,11 @@
-"""What a provider bids for a task, or why it does not: price, promise, collateral.
+"""The terms of a provider's bid for a task, or the reason for none: price, promise and collateral.
 
-Always: a pure function of what the chain says, what this machine measured, and the policy; no bid is made that
-something could turn into a miss which its customer chose: sizes, steps, windows, the price of a late block. Every limit
-has a name here.
+Invariant: the terms are a pure function of the chain's data, this machine's measurements and the policy. Every limit
+here has a name. The limits prevent bids that customers could turn into misses by the choice of sizes, steps, windows or
+the price of a late block.
 
-The price of a customer's program is what the policy asks for all of the time that it may take. A provider that offers a
-device as a replica takes the price of the award, and offers it only where that is no less.
+The price of a customer's program is the policy's price for its longest possible time. A provider that offers a device
+as a replica receives the award's price, and offers only if that is enough.
 """
 
 from __future__ import annotations
@@ -27,54 +27,55 @@ from gpu_tasks.provider.tasks.policy import BidPolicy
 from wallet.amounts import SYMBOL, format_amount
 
 SLACK_PERCENT = 150
-"""What is promised, of what was measured: the machine may be hot, or judge a case meanwhile."""
+"""The promised time in per cent of the measured time. The machine may be hot, or judge a case meanwhile."""
 MILESTONE_BLOCKS = 8
-"""From a milestone that is computed to the final block that shows it, and for others to sign that they hold it."""
+"""Blocks from a computed milestone to the final block that shows it and to the signatures of its holders."""
 COMMIT_BLOCKS_LEAST = 2
-"""So many blocks of the commit window must be left, or the bid comes too late."""
+"""Blocks that must remain of the commit window. Otherwise the bid would come too late."""
 WINDOW_BLOCKS_LEAST = 4
-"""A window in which this provider must act is at least so long: to see it begin, to send, to be in a block."""
+"""The least length of a window in which this provider must act: to see it begin, to send, and to be included."""
 STEP_US_MAX = 20_000_000
-"""A step that takes longer may end by a limit of the worker process."""
+"""A longer step could end by a limit of the worker process."""
 LATE_BLOCKS_BORNE = 4
-"""So many late blocks may cost the greatest price at most: a network that stands still a moment must ruin nobody."""
+"""The number of late blocks that may cost at most the highest price. A short halt of the network must ruin nobody."""
 KEPT_BYTES_MAX = 1024 * 1024 * 1024
-"""Of the states of a task that this machine keeps, to show them to judges."""
+"""Bytes of a task's states that this machine keeps for judges."""
 JUDGES_SLOWER = 20
-"""A judge may be so many times slower than this machine: who gives judges longer binds collateral for nothing."""
+"""The factor by which a judge may be slower than this machine. A longer time for judges binds collateral needlessly."""
 DIGEST_BYTES = 32
 INTERVAL_BLOCKS_LEAST = 4
-"""Of a customer's program: of shorter ones each is over before the one before is seen paid."""
+"""The least interval of a customer's program. A shorter one would end before the payment of the previous one is
+visible."""
 
 
 class UnfitError(Exception):
-    """This provider does not bid; the text says why."""
+    """This provider does not bid. The text states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """A request as this machine runs it."""
+    """A request as measured on this machine."""
 
     boundaries: tuple[int, ...]
-    """The steps that are done at each state of its trace, from none to all."""
+    """The completed steps at each state of its trace, from none to all."""
     step_us: int
-    """What a step takes, in microseconds."""
+    """Microseconds for one step."""
     state_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What the provider could put in. Amounts are grains."""
+    """The provider's available resources. Amounts are in grains."""
 
     stash: bytes
     spendable: int
-    """Of its stash, less what is promised already."""
+    """The stash's balance minus its existing promises."""
     disk_bytes: int
-    """That are free for states."""
+    """Free bytes for states."""
 
 
 def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None:
-    """UnfitError for a task that this provider does not bid for, however fast it is."""
+    """Raise UnfitError for a task that this provider does not bid for at any speed."""
     order, windows, terms = task.order, task.windows, task.terms
     _refuse(
         (task.customer == means.stash, "it is this provider's own"),
@@ -99,11 +100,11 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
 
 
 def check_program(task: Task, means: Means, height: int) -> None:
-    """UnfitError for a program that this provider does not bid for, whatever it is."""
+    """Raise UnfitError for a program that this provider does not bid for, whatever it computes."""
     windows, terms = task.windows, task.terms
     _refuse(
         (task.customer == means.stash, "it is this provider's own"),
-        (  # of offers to a draw the least bond yields
+        (  # a full list of offers drops the smallest bond
             task.state is not TaskState.VOLUNTEERING and task.bids >= BIDS_MAX,
             f"it has {BIDS_MAX} bids already",
         ),
@@ -121,12 +122,12 @@ def check_program(task: Task, means: Means, height: int) -> None:
 
 
 def check_price(task: Task, policy: BidPolicy, slot_ms: int) -> None:
-    """UnfitError for a task that pays too little whatever it takes: nothing is fetched or tried for it."""
+    """Raise UnfitError for a task that pays too little at any speed, before anything is fetched or tried."""
     _check_price(task, policy, MILESTONE_BLOCKS * task.milestones, slot_ms)
 
 
 def check_device(task: Task, device: Device, why_not: str = "") -> None:
-    """UnfitError for a device that cannot bid for the task now; `why_not` is what stands of it at roll calls."""
+    """Raise UnfitError for a device that cannot bid for the task. `why_not` is its obstacle from roll calls."""
     if not task.order.classes >> device.kind & 1:
         raise UnfitError(f"it takes no device of class {device.kind.name.lower()}")
     if device.is_paused:
@@ -138,7 +139,7 @@ def check_device(task: Task, device: Device, why_not: str = "") -> None:
 
 
 def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, means: Means) -> BidOffer:
-    """The bid; UnfitError where what is asked is more than this machine can promise."""
+    """Return the bid. Raise UnfitError if the task requires more than this machine can promise."""
     _check_sizes(task, run, means)
     blocks = promised_blocks(task, run, slot_ms)
     if blocks > task.terms.blocks_max:
@@ -154,7 +155,7 @@ def offer_for(task: Task, run: MeasuredRun, policy: BidPolicy, slot_ms: int, mea
 
 
 def program_offer(task: Task, policy: BidPolicy, slot_ms: int) -> BidOffer:
-    """The bid, or the offer as a replica; UnfitError where the task pays less than the policy asks for."""
+    """Return the bid, or the offer as a replica. Raise UnfitError if the task pays less than the policy's price."""
     blocks, is_award = task.terms.blocks_max, task.state is TaskState.VOLUNTEERING
     price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
     most = task.slots[0].price if is_award else task.terms.price_max
@@ -165,29 +166,29 @@ def program_offer(task: Task, policy: BidPolicy, slot_ms: int) -> BidOffer:
 
 
 def promised_blocks(task: Task, run: MeasuredRun, slot_ms: int) -> int:
-    """In how many blocks this machine is surely done, and silent for too long at no milestone on the way."""
+    """Return a number of blocks within which this machine certainly finishes and reports each milestone in time."""
     ends = [run.boundaries[state_index(task.order, number)] for number in range(task.behind, task.order.milestones + 1)]
     whole = _blocks(ends[-1] - ends[0], run.step_us, slot_ms) + MILESTONE_BLOCKS * task.milestones
     longest = _blocks(max(_differences(ends)), run.step_us, slot_ms) + MILESTONE_BLOCKS
-    # the chain waits for SILENT_TIMES the promise's share of a milestone, and the grace
+    # the chain waits SILENT_TIMES a milestone's share of the promise, plus the grace
     share = -(-max(0, longest - task.windows.grace) // SILENT_TIMES)
     return max(1, whole, share * task.milestones)
 
 
 def asked_price(policy: BidPolicy, blocks: int, slot_ms: int, fee_ppm: int) -> int:
-    """What so many blocks of a device's time have to bring, with the fee on top; rounded up, at least a grain."""
+    """Return the price of some blocks of a device, with the fee added. It is rounded up to at least one grain."""
     return policy.least_price.price_with_fee(blocks, slot_ms, fee_ppm)
 
 
 def _refuse(*reasons: tuple[bool, str]) -> None:
-    """UnfitError for the first reason that holds."""
+    """Raise UnfitError with the first reason that holds."""
     for holds, reason in reasons:
         if holds:
             raise UnfitError(reason)
 
 
 def _check_price(task: Task, policy: BidPolicy, blocks: int, slot_ms: int) -> int:
-    """What is asked for so many blocks; UnfitError where the task pays less."""
+    """Return the price of some blocks. Raise UnfitError if the task pays less."""
     price = asked_price(policy, blocks, slot_ms, task.rules.settlement_fee)
     if price > task.terms.price_max:
         most, asked = format_amount(task.terms.price_max), format_amount(price)
@@ -196,7 +197,7 @@ def _check_price(task: Task, policy: BidPolicy, blocks: int, slot_ms: int) -> in
 
 
 def _check_sizes(task: Task, run: MeasuredRun, means: Means) -> None:
-    """UnfitError for a run that is not the order's, or too large."""
+    """Raise UnfitError for a run that does not match the order or is too large."""
     states = len(run.boundaries)
     if states != task.order.segments + 1:
         raise UnfitError(f"its request has {states - 1} segments, and its order says {task.order.segments}")
@@ -207,12 +208,13 @@ def _check_sizes(task: Task, run: MeasuredRun, means: Means) -> None:
     kept = states * (run.state_bytes + DIGEST_BYTES)
     if kept > KEPT_BYTES_MAX:
         raise UnfitError(f"its states are {kept} bytes, and {KEPT_BYTES_MAX} at most are kept")
+    # Twice, because other tasks and the store share the disk.
     if 2 * kept > means.disk_bytes:
         raise UnfitError(f"its states are {kept} bytes, and the disk has {means.disk_bytes}")
 
 
 def _blocks(steps: int, step_us: int, slot_ms: int) -> int:
-    """Blocks in which so many steps are surely done."""
+    """Return a number of blocks within which some steps certainly finish."""
     return -(-steps * step_us * SLACK_PERCENT // (100 * 1_000 * slot_ms))
 
 

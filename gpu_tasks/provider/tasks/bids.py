@@ -1,8 +1,11 @@
-"""Bids: auctions that this provider can serve, looked at, tried on the device that would do the work, and bid for.
+"""Bids: examine auctions, try their work on the device that would do it, and bid.
 
-Always: before a bid is promised the input was opened, its checkpoint fetched and checked, and some steps taken on the
-device itself, so that what is promised was measured; a bid with its salt is in the journal before it is committed to,
-and there is one in an auction; whatever is not bid for has its reason in the log.
+Invariants:
+
+* Before a bid, the input is opened, its checkpoint fetched and checked, and some steps taken on the device itself. So
+  the promise is measured.
+* A bid with its salt is in the journal before its commitment is sent. There is one bid in each auction.
+* The log has a reason for each auction without a bid.
 """
 
 from __future__ import annotations
@@ -45,27 +48,27 @@ from gpu_tasks.provider.tasks.task_book import TaskBook
 from gpu_tasks.provider.tasks.task_inputs import form_of
 
 TRIES_MAX = 3
-"""A machine that cannot prepare a task so often lets it pass."""
+"""Attempts at preparing a task before it is given up."""
 REFUSED_MAX = 4_096
-"""Auctions that are remembered as let pass."""
+"""The most remembered auctions without a bid."""
 NOT_MEASURED = MeasuredRun((), 0, 0)
-"""Of time that is sold: no step is taken before it is."""
+"""Sold time needs no steps before it starts."""
 PREPARED_MAX = 4
-"""Tasks that are prepared at once: each may hold a megabyte of state, and fetches blobs."""
+"""Tasks prepared at once. Each may hold a megabyte of state, and fetches blobs."""
 
 
 @dataclass(slots=True)
 class _Try:
-    """An auction that is being prepared for, or was let pass."""
+    """An auction in preparation, or one that was given up."""
 
     terms: TaskTerms
-    """A price that is raised is another task."""
+    """The terms. A raised price makes it another task."""
     count: int = 0
     is_refused: bool = False
 
 
 class BidDuty(Duty):
-    """Looks at auctions; what becomes of its bids is `working`'s."""
+    """Examines auctions and bids. `working` continues with the bids."""
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class BidDuty(Duty):
         machine: HostMachine,
         why_not: Callable[[bytes, DeviceClass], str] = lambda *_: "",
     ) -> None:
-        """Nothing is bid for yet. `why_not` says why the chain would take no bid with a device."""
+        """There is no bid yet. `why_not` returns the reason that the chain accepts no bid with a device."""
         self._why_not = why_not
         self.parts = parts
         self.book = book
@@ -90,7 +93,7 @@ class BidDuty(Duty):
         self._told_problem = ""
 
     async def step(self, view: View) -> None:
-        """Look at the auctions of a block; ChainError if they cannot be read."""
+        """Examine the auctions of a block. Raise ChainError if they cannot be read."""
         policy = self._policy.policy()
         if self._policy.problem != self._told_problem:
             self._told_problem = self._policy.problem
@@ -128,7 +131,10 @@ class BidDuty(Duty):
         spendable: int,
         newest: int,
     ) -> None:
-        """Begin to prepare a bid with a device that could make it; UnfitError, ExecutionError for why not."""
+        """Start to prepare a bid with a suitable device.
+
+        Raise UnfitError or ExecutionError with the reason if there is none.
+        """
         self._check(task, policy, self._means(spendable, 0), newest)
         if len(self._preparing) >= PREPARED_MAX:
             raise UnfitError(f"{PREPARED_MAX} others are being prepared")
@@ -154,7 +160,10 @@ class BidDuty(Duty):
         return Means(self.parts.identity.stash, spendable - self.book.promised(), disk_bytes)
 
     def _device_for(self, task: Task, devices: list[DeviceStatus]) -> bytes:
-        """A device that is here, free, and bid for nothing else; UnfitError with the reason of the last that is not."""
+        """Return a device that is here, free and in no other bid.
+
+        Raise UnfitError with the reason of the last unfit one.
+        """
         reason = "no device of this provider is on this machine"
         used = self.book.devices_in_use() | set(self._preparing.values())
         for status in devices:
@@ -171,7 +180,7 @@ class BidDuty(Duty):
         raise UnfitError(reason)
 
     async def _bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
-        """Prepare, measure, promise."""
+        """Prepare, measure and promise."""
         known = self._tries.get(key)
         if known is None or known.terms != task.terms:
             known = self._tries[key] = _Try(task.terms)
@@ -187,7 +196,7 @@ class BidDuty(Duty):
                 self.book.wait(key[0], "not_bid", f"{error}; tried again with the next block")
         finally:
             del self._preparing[key]
-            if key not in self.parts.journal.tasks:  # what was made ready for it is nobody's
+            if key not in self.parts.journal.tasks:  # without a bid, nothing needs the prepared program
                 await self._programs.remove(key)
 
     async def _prepared_bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
@@ -204,7 +213,7 @@ class BidDuty(Duty):
             raise ChainError("the final chain does not know the task yet")
         if now.order != task.order or sale_number(now) != auction or now.state is not task.state:
             raise UnfitError("its auction is over")
-        # from here on nothing waits, so that no two bids are promised one device or the same grains
+        # no await from here on, so that two bids cannot promise the same device or grains
         policy, means = self._policy.policy(), self._means(spendable, disk_bytes)
         self._check(now, policy, means, newest)
         offer = program_offer(now, policy, slot_ms) if is_time else offer_for(now, measured, policy, slot_ms, means)
@@ -226,7 +235,7 @@ class BidDuty(Duty):
 
 
 def _open(auctions: dict[bytes, Task], stash: bytes) -> dict[TaskKey, Task]:
-    """Those that take bids, or seek replicas, by task and the number that a bid or an offer has now."""
+    """Return the tasks that accept bids or seek replicas, by task and the present number of a bid or offer."""
     return {
         (task_id, sale_number(task)): task
         for task_id, task in auctions.items()

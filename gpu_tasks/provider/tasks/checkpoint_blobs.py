@@ -1,7 +1,10 @@
-"""Runs in the stores: sealed by who computed them, found again by who goes on, or looks at them.
+"""Runs in the blob stores: sealed by the provider that computed them, fetched by providers that continue or check them.
 
-Always: a run is sealed to its customer, to those who judge and to all who could read the task's input, so that whoever
-is awarded the rest can go on; what is fetched is the run that the chain names, or none.
+Invariants:
+
+* A run is sealed to its customer, to possible judges and to all readers of the task's input. So a provider that is
+  awarded the rest can continue.
+* A fetched run is the one that the chain names, or an error.
 """
 
 from __future__ import annotations
@@ -28,13 +31,13 @@ from gpu_tasks.provider.duties.parts import Parts
 async def seal_run(
     parts: Parts[NetworkPort], task: Task, reply_key: bytes, digests: tuple[bytes, ...], state: bytes
 ) -> bytes:
-    """Put a run up to a milestone into the own store; its address. ChainError if nobody says who reads it."""
+    """Store a run up to a milestone, and return its address. Raise ChainError if the readers are unknown."""
     readers = await _readers(parts, task, reply_key)
     return parts.store.put(seal(encode_run_state(digests, state), readers), is_own=True)
 
 
 async def spread(parts: Parts[NetworkPort], address: bytes) -> None:
-    """Bring a blob of the own store to others, who keep it should this machine be gone; as far as they take it."""
+    """Copy a blob of the own store to other stores, as far as they accept it, in case this machine fails."""
     blob, own = parts.store.get(address), parts.identity.stash
     others = {stash: known for stash, known in (await parts.chain.providers()).items() if stash != own}
     if blob is not None and others:
@@ -45,10 +48,10 @@ async def spread(parts: Parts[NetworkPort], address: bytes) -> None:
 async def fetch_run(
     parts: Parts[NetworkPort], task: Task, milestone: Milestone, keepers: Iterable[bytes], *, is_kept: bool = False
 ) -> RunState:
-    """The run up to a milestone; BlobError where nobody has it, or it is none.
+    """Return the run up to a milestone. Raise BlobError if it is unavailable or invalid.
 
-    It goes to the own store, of a provider that is to sign that it holds it, as one of its own; and goes on from the
-    checkpoint that counts, or nobody signs for it.
+    With `is_kept`, for a provider that will sign to hold it, the run must continue from the checkpoint that counts, and
+    is stored as the provider's own.
     """
     blob = await _fetch(parts, milestone.blob, keepers)
     try:
@@ -64,10 +67,10 @@ async def fetch_run(
 
 
 async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, reply_key: bytes) -> bool:
-    """Whether a slot's result is the run that it states, goes on from what counts, and opens with its customer's key.
+    """Return True if a slot's result is the stated run, continues from the checkpoint, and its customer can open it.
 
-    BlobError where nobody has it. A judge that cannot open it was left out as well, unless the blob has no room for
-    more.
+    Raise BlobError if it is unavailable. If this judge cannot open it, the provider left out a reader, unless the blob
+    has no room for more.
     """
     assert slot.result is not None, "there is a result to be looked at"
     blob = await _fetch(parts, slot.result.blob, [slot.provider])
@@ -83,7 +86,7 @@ async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, reply_key:
 
 
 async def _fetch(parts: Parts[NetworkPort], address: bytes, keepers: Iterable[bytes]) -> bytes:
-    """A blob of the own store, or of those who made it, or of others; BlobError."""
+    """Return a blob from the own store, its makers or others. Raise BlobError if it is unavailable."""
     blob = parts.store.get(address)
     if blob is None:
         known = await parts.chain.providers()
@@ -94,11 +97,12 @@ async def _fetch(parts: Parts[NetworkPort], address: bytes, keepers: Iterable[by
 
 
 async def _readers(parts: Parts[NetworkPort], task: Task, reply_key: bytes) -> list[bytes]:
-    """Customer, own key, who stands by, then judges, then whoever could read the input."""
+    """Return the readers' keys: customer, this provider, standby, then judges, then all readers of the input."""
     known, since = await parts.chain.providers(), task.order.sealed_at
     standby = [task.standby.provider] if task.standby is not None else []
     near = [known[stash].seal_key for stash in standby if stash in known]
     judges = keys_at(await parts.chain.judging_readers(), since)
     others = [each.seal_key for each in known.values() if each.key_since <= since]
     wanted = (reply_key, parts.identity.seal_key.public, *near, *judges, *others)
+    # Ordered by need, because a blob has room for a limited number of readers.
     return [key for key in dict.fromkeys(wanted) if is_usable(key)][:READERS_MAX]

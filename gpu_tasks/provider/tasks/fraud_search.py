@@ -1,7 +1,7 @@
-"""Whether a task's result follows from its input: the run computed again, and where a stated trace first goes wrong.
+"""The search for a task's wrong result: compute the run again, and find the first wrong segment of a stated trace.
 
-Always: what is accused is a segment of the leg that its provider ran, whose beginning is right: judges who compute it
-find what was found here. Nobody answers for what another one computed before.
+Invariant: the accused segment belongs to the leg that its provider ran, and begins with a right state. So judges that
+compute it find the same. No provider answers for an earlier provider's work.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from wallet.private_file import read_private, replace
 KEPT_BYTES_MAX = 4_096
 """A proof has two paths of ten hashes each."""
 COMPUTING = (TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
-"""Who proves computes while the provider does: what is left after a result is short."""
+"""The prover computes at the same time as the provider, because little time remains after a result."""
 BEFORE = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING, TaskState.ASKING)
 
 
 class CannotProveError(Exception):
-    """Nothing can be proved about a task now, or by this provider; the text says why."""
+    """Nothing can be proved about a task now, or not by this provider. The text states the reason."""
 
 
 @struct
 class Fraud:
-    """A slot whose result is wrong, and the proof."""
+    """A slot with a wrong result, and the proof."""
 
     place: U8
     proof: TraceFraudProof
     bond: Balance
-    """Grains that the claim locks, and a proof that is wrong costs."""
+    """Grains that the claim locks, and that a wrong proof costs."""
     reward: Balance
-    """Grains that one that is right brings beside them."""
+    """Grains that a right proof earns, beside the returned bond."""
 
     def salt(self, identity: Identity, task_id: bytes) -> bytes:
-        """The claim's chance: the same again after a crash, and known to who has the provider's key alone."""
+        """Return the claim's salt. It is the same after a crash, and only the provider's key can derive it."""
         return blake2_256(identity.key.sign(domain(b"salt", identity.genesis, task_id + bytes((self.place,)))))
 
     def commitment(self, identity: Identity, task_id: bytes) -> bytes:
-        """What is committed to."""
+        """Return the commitment of the claim."""
         salt = self.salt(identity, task_id)
         return claim_commitment(identity.genesis, task_id, identity.stash, self.place, self.proof, salt)
 
@@ -62,16 +62,16 @@ _FRAUD = codec(Fraud)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where a search is."""
+    """The progress of a search."""
 
     waits_for: str
-    """What is awaited; empty while something is computed."""
+    """The awaited thing; empty during computation."""
     done: int = 0
     segments: int = 0
 
 
 def why_not(task: Task | None, stash: bytes) -> str | None:
-    """Why a provider cannot prove anything about a task, ever; None if it may."""
+    """Return the reason that a provider can never prove anything about a task; None if it may."""
     if task is None:
         return "the chain knows no such task (it forgets a task some time after its end)"
     if not task.order.segments:
@@ -93,9 +93,9 @@ async def found_or_searched(
     tell: Callable[[Step], None],
     looks: AsyncIterator[object],
 ) -> Fraud | None:
-    """What `search` finds, written down in `kept_in`: broken off between claim and proof, nothing is computed again.
+    """Return the result of `search`. It is stored in `kept_in`, so an interruption before the proof repeats nothing.
 
-    Whoever has to compute a run again is late: the claim's place, its bond and the time to prove are gone.
+    A prover that had to compute a run again would be late, and lose the claim's place and bond.
     """
     kept = _kept(kept_in, task_id)
     task = (await parts.chain.tasks([task_id], final=True)).get(task_id)
@@ -108,7 +108,7 @@ async def found_or_searched(
 
 
 def forget(kept_in: Path, task_id: bytes) -> None:
-    """The proof of a task was shown."""
+    """Delete the stored proof of a task after it was shown."""
     _file(kept_in, task_id).unlink(missing_ok=True)
 
 
@@ -116,11 +116,11 @@ def _kept(kept_in: Path, task_id: bytes) -> Fraud | None:
     try:
         return _FRAUD.decode(read_private(_file(kept_in, task_id), KEPT_BYTES_MAX))
     except (FileNotFoundError, KeyFileError, DecodeError):
-        return None  # it is found again
+        return None  # the search finds it again
 
 
 def _still_proves(fraud: Fraud, task: Task, stash: bytes) -> bool:
-    """Whether a proof that was found before is about a result that stands."""
+    """Return True if a stored proof is still about a valid result."""
     if why_not(task, stash) is not None or task.state is not TaskState.SUBMITTED or fraud.place >= len(task.slots):
         return False
     result = task.slots[fraud.place].result
@@ -135,10 +135,10 @@ def _file(kept_in: Path, task_id: bytes) -> Path:
 async def search(
     parts: Parts[TaskPort], base: Path, task_id: bytes, tell: Callable[[Step], None], looks: AsyncIterator[object]
 ) -> Fraud | None:
-    """Compute a task's run in folder `base` as soon as it has a provider, and compare once there is a result.
+    """Compute a task's run in folder `base` once it has a provider, and compare once there is a result.
 
-    None: every stated state is right. `looks` gives something for each block. CannotProveError, and the errors of
-    `prepared_run`.
+    Return None if every stated state is right. `looks` yields once for each block. Raise CannotProveError, or the
+    errors of `prepared_run`.
     """
     right: Sequence[bytes] = ()
     behind = -1
@@ -152,7 +152,7 @@ async def search(
             continue
         if task.behind != behind:
             right, behind = await _computed(parts, base, task_id, task, tell), task.behind
-            continue  # that took its time: the task is read anew
+            continue  # the computation took time, so the task is read again
         if task.state is TaskState.SUBMITTED:
             return await compared(parts, task, right)
         tell(Step("its result", len(right) - 1, task.order.segments))
@@ -160,7 +160,7 @@ async def search(
 
 
 async def compared(parts: Parts[TaskPort], task: Task, right: Sequence[bytes]) -> Fraud | None:
-    """Where one of the stated traces first goes wrong, by the hashes that are right."""
+    """Return the first wrong segment of the stated traces, by the right hashes."""
     root, order = trace_root(right), task.order
     for place, slot in enumerate(task.slots):
         stated = slot.result
@@ -183,7 +183,7 @@ async def compared(parts: Parts[TaskPort], task: Task, right: Sequence[bytes]) -
 async def _computed(
     parts: Parts[TaskPort], base: Path, task_id: bytes, task: Task, tell: Callable[[Step], None]
 ) -> tuple[bytes, ...]:
-    """The hashes of all states, from the beginning, or from the checkpoint that the task's leg begins with."""
+    """Return the hashes of all states, from the start of the run or from the checkpoint of the task's leg."""
     run = await prepared_run(parts, base, task_id, task, None)
     while not run.is_whole:
         tell(Step("", run.index, task.order.segments))

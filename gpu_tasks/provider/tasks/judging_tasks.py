@@ -1,6 +1,6 @@
 """Seats in cases about tasks.
 
-A slot may come before the courts more than once, so that a seat is named by the block that drew its bench.
+Courts may judge a slot more than once, so a seat is named by the block that drew its bench.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class TaskJudgeDuty(SeatDuty[TaskCase]):
         return None if place is None else TaskCase(*seated(seat), task_id, task, place)
 
     def _given_up(self, case: TaskCase, search: Search, newest: int) -> Statement | None:
-        """An input that is not asked about was there once: somebody has a result."""
+        """Return the statement for missing data.
+
+        If the case is not about the input, a result shows that the input was available.
+        """
         if not 0 < case.commits_until <= newest + GIVE_UP_BLOCKS:
             return None
         if search.lacks is Lacking.INPUT and case.is_about_input:

@@ -1,7 +1,7 @@
-"""A task as a provider with a bid sees it, and what to do next about it: a function of chain and journal.
+"""A task for a provider with a bid, and the next step, as a function of chain and journal.
 
-Always: what is said of a task is what the journal holds; what was begun is never reported as missing an input, and what
-was reported is never begun.
+Invariant: statements about a task follow the journal. A started task is never reported as missing its input, and a
+reported one is never started.
 """
 
 from __future__ import annotations
@@ -35,41 +35,41 @@ from gpu_tasks.provider.tasks.replica_places import (
 
 REPLICA_STATES = (TaskState.VOLUNTEERING, TaskState.OPENING)
 REPORT_BLOCKS = 4
-"""So many blocks before a winner has to have started, an input that is nowhere to be had is reported."""
+"""This many blocks before its start is due, a winner reports an unavailable input."""
 HOLD_BLOCKS = 4
-"""So long after a milestone was stated nothing newer is, unless it counts: checkpoints are held of the newest alone."""
+"""Blocks after a milestone without a newer one, unless it counts. Standbys hold only the newest checkpoint."""
 LAST_BLOCKS = 4
-"""So many blocks before bids close, one is opened even where finality stands still."""
+"""This many blocks before the end of the opening window, a bid is opened even without finality."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnTask:
-    """A task that the journal has a bid for, as a block has it."""
+    """A task with a bid in the journal, in the state of one block."""
 
     key: TaskKey
     task: Task | None
-    """None: the chain knows it no more, or not yet."""
+    """None if the chain no longer knows the task, or not yet."""
     bid: TaskBid | None
     """This provider's bid in that auction."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnHand:
-    """What this machine has of a task."""
+    """The data of a task on this machine."""
 
     has_input: bool = False
-    """With the state that the leg begins with."""
+    """True if the input and the first state of the leg are here."""
     held: int = 0
-    """The newest milestone of another's whose checkpoint is here."""
+    """The newest milestone of another provider with its checkpoint here."""
     is_lost: bool = False
-    """Whether the program that sold time is for is gone, or cannot be run."""
+    """True if the program of a sold time is gone or cannot run."""
     may_report: bool = True
-    """Whether what is missing is the input, and not something of this machine's."""
+    """True if the input is missing, not something of this machine's."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """All that a step is decided by."""
+    """All facts that decide the next step."""
 
     task: Task
     bid: TaskBid | None
@@ -81,7 +81,7 @@ class _Look:
 
 
 def next_step(own: OwnTask, entry: TaskEntry, stash: bytes, on_hand: OnHand, newest: int) -> TaskStep | None:
-    """Return the step that chain and journal ask for, in the block after `newest`; None if there is none."""
+    """Return the next step, for the block after `newest`, by chain and journal; None if there is none."""
     task, number = own.task, own.key[1]
     if task is None or not is_of_leg(task, number) or entry.end is not None:
         return None
@@ -97,19 +97,19 @@ def next_step(own: OwnTask, entry: TaskEntry, stash: bytes, on_hand: OnHand, new
 
 
 def own_place(task: Task, stash: bytes, device: bytes) -> int | None:
-    """The slot that this provider has with a device."""
+    """Return the slot of this provider with a device."""
     places = (place for place, slot in enumerate(task.slots) if (slot.provider, slot.device) == (stash, device))
     return next(places, None)
 
 
 def own_standby(task: Task, stash: bytes, device: bytes) -> Standby | None:
-    """The runner-up, if it is this provider with that device."""
+    """Return the standby if it is this provider with that device."""
     standby = task.standby
     return standby if standby is not None and (standby.provider, standby.device) == (stash, device) else None
 
 
 def is_about(task: Task, entry: TaskEntry) -> bool:
-    """Whether the journal's bid was for what the chain says now; nothing is signed for another task."""
+    """Return True if the journal's bid was for the chain's present task. Nothing is signed for another one."""
     order, basis = task.order, entry.basis
     return (order.task_hash, order.input_root, order.input_blob) == (
         basis.task_hash, basis.input_root, basis.input_blob,
@@ -117,19 +117,19 @@ def is_about(task: Task, entry: TaskEntry) -> bool:
 
 
 def newest_stated(task: Task) -> int:
-    """The newest milestone that all winners have stated alike, and nobody has signed for; 0 if there is none."""
+    """Return the newest milestone that all winners stated alike and no standby has signed; 0 if there is none."""
     agreed = agreed_milestone(task)
     return agreed.number if agreed is not None and agreed.number > task.behind + task.done else 0
 
 
 def is_held(task: Task, held: Milestone | None) -> bool:
-    """Whether a checkpoint that was fetched is of the milestone that all have stated: of that root, and of no other."""
+    """Return True if a fetched checkpoint has the number and root of the milestone that all winners stated."""
     stated = agreed_milestone(task)
     return held is not None and stated is not None and (held.number, held.root) == (stated.number, stated.root)
 
 
 def why_over(own: OwnTask, entry: TaskEntry, stash: bytes, height: int) -> str:
-    """Why nothing of a bid or its work is left to do, by a final block; empty while something may be."""
+    """Return the reason that no work of a bid is left, by a final block; empty while some may be."""
     task, device = own.task, entry.device
     if task is None:
         return "the chain knows the task no more"
@@ -151,7 +151,7 @@ def why_over(own: OwnTask, entry: TaskEntry, stash: bytes, height: int) -> str:
 
 
 def why_waiting(own: OwnTask, entry: TaskEntry, stash: bytes) -> str:
-    """What a task waits for where this provider has nothing to do, in a sentence that changes only when it does."""
+    """Return the awaited event of a task without a due step. The sentence changes only with the event."""
     task = own.task
     assert task is not None, "what the chain does not know waits for nothing"
     place = own_place(task, stash, entry.device)
@@ -191,7 +191,7 @@ def _why_task_waits(task: Task, place: int | None) -> str:
 
 
 def commitment_of(genesis: bytes, key: TaskKey, stash: bytes, entry: TaskEntry) -> bytes:
-    """What this provider commits to, as the journal has it."""
+    """Return this provider's commitment, by the journal."""
     return bid_commitment(genesis, auction_id(*key), stash, entry.device, entry.offer, entry.salt)
 
 
@@ -228,7 +228,7 @@ def _running(look: _Look) -> TaskStep | None:
 
 
 def _stating(look: _Look, slot: Slot) -> TaskStep | None:
-    """The next milestone, or the result, if it is computed, the partners keep step, and the one before had its time."""
+    """Return the milestone or result that is computed and due: partners keep step, the previous one had its time."""
     task, entry = look.task, look.entry
     if slot.result is not None or slot.reported != kept_step(task):
         return None
@@ -241,7 +241,7 @@ def _stating(look: _Look, slot: Slot) -> TaskStep | None:
 
 
 def _selling(look: _Look, slot: Slot) -> TaskStep | None:
-    """An interval that is over, or the end; of a lease only once its time is up."""
+    """Return the step for an ended interval or the end. A lease ends only when its time is up."""
     task, entry, following = look.task, look.entry, look.newest + 1
     if entry.result is not None:
         is_up = following >= task.started_at + slot.promised
@@ -250,7 +250,7 @@ def _selling(look: _Look, slot: Slot) -> TaskStep | None:
         return TaskStep.LEAVE
     is_over = following >= interval_end(task) and slot.reported + 1 < task.milestones
     if is_over and task.behind + slot.reported + 1 in entry.milestones:
-        return TaskStep.MILESTONE  # what was given is paid, whatever came after it
+        return TaskStep.MILESTONE  # the customer pays for the delivered interval, even if the program was lost later
     return TaskStep.LEAVE if look.on_hand.is_lost else None
 
 

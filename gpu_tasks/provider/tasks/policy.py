@@ -1,7 +1,10 @@
-"""What an operator lets its daemon bid for: which kinds of tasks, for how much, when. Texts in, a policy out.
+"""The operator's policy for bids: kinds of tasks, prices and times. It is read from text.
 
-Always: a policy is read strictly, so that a slip of the pen is told and never bids; without one nothing is bid for;
-what it forbids is said in words, since every auction that is let pass has its reason in the log.
+Invariants:
+
+* A policy is read strictly, so that a typing error is reported and causes no bid.
+* Without a policy there are no bids.
+* Each refusal is a sentence, because the log has a reason for each auction without a bid.
 """
 
 from __future__ import annotations
@@ -31,19 +34,22 @@ _SPAN = re.compile(r"(?:([a-z]{3})(?:-([a-z]{3}))?)?(?:(?:^| )(\d\d):(\d\d)-(\d\
 
 
 class PolicyError(ValueError):
-    """A policy that is none; the text says what to set right."""
+    """The policy is invalid. The text states the correction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Times of the week, UTC: from `begin` to `end`, in minutes, on these days; past midnight where it ends earlier."""
+    """Hours of the week in UTC: minutes `begin` to `end` on these days, past midnight if `end` is earlier."""
 
     days: frozenset[int]
     begin: int = 0
     end: int = MINUTES
 
     def holds(self, weekday: int, minute: int) -> bool:
-        """Whether a minute of a day (0: Monday) is in it; what goes past midnight is the day's on which it begins."""
+        """Return True if a minute of a day (0: Monday) is included.
+
+        Minutes past midnight belong to the day of `begin`.
+        """
         if self.begin < self.end:
             return weekday in self.days and self.begin <= minute < self.end
         is_of_yesterday = (weekday - 1) % len(DAYS) in self.days and minute < self.end
@@ -52,24 +58,24 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class BidPolicy:
-    """What is bid for."""
+    """The conditions for bids."""
 
     kinds: tuple[str, ...] = ()
-    """Workloads by name; without any nothing is bid for."""
+    """Workloads by name. Without any there are no bids."""
     least_price: Rate = field(default_factory=lambda: Rate(0, TimeSpan(milliseconds=3_600_000)))
-    """What a device's time has to bring, after the fee."""
+    """The least price for a device's time, after the fee."""
     schedule: tuple[Hours, ...] = ()
-    """When bids are made; empty: always. What is bid for may run on afterwards."""
+    """The hours for bids; empty for always. A won task may run outside them."""
     only_when_idle: bool = False
-    """Whether a machine that does something else bids for nothing."""
+    """True if a busy machine makes no bids."""
     gangs: bool = False
-    """Whether to work beside others although blocks cost: who waits for a slow partner is bound beyond its promise."""
+    """True if to join gangs in which late blocks cost. A slow partner can bind the provider longer than it promised."""
 
     containers: ProgramMeans = field(default_factory=ProgramMeans)
-    """What programs in containers may use; which of them run is decided when the daemon starts."""
+    """Limits for programs in containers. The permitted programs are fixed when the daemon starts."""
 
     def forbids(self, kind: str, weekday: int, minute: int, *, is_idle: bool) -> str:
-        """Why no task of this kind is bid for now; empty if it may be."""
+        """Return the reason that the policy forbids a bid for this kind at a time; empty if it permits one."""
         if kind not in self.kinds:
             return f"the policy bids for {', '.join(self.kinds) or 'nothing'}, and this is {kind}"
         if self.schedule and not any(hours.holds(weekday, minute) for hours in self.schedule):
@@ -80,7 +86,7 @@ class BidPolicy:
 
 
 def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
-    """The policy in a JSON text, where `kinds` are the workloads that there are; PolicyError."""
+    """Return the policy in a JSON text. `kinds` are the known workloads. Raise PolicyError if it is invalid."""
     try:
         given = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
     except RecursionError:
@@ -99,7 +105,7 @@ def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
 
 
 def _check_keys(given: Any, keys: Sequence[str], why: str) -> None:
-    """PolicyError unless it is an object with no other keys."""
+    """Raise PolicyError unless `given` is an object without unknown keys."""
     if not isinstance(given, dict):
         raise PolicyError(f"{why}; its keys are {', '.join(keys)}")
     for key in given:
@@ -108,7 +114,7 @@ def _check_keys(given: Any, keys: Sequence[str], why: str) -> None:
 
 
 def _containers(given: Any) -> ProgramMeans:
-    """What programs may use; PolicyError."""
+    """Return the limits for programs. Raise PolicyError if they are invalid."""
     _check_keys(given, ("images", *_TRUTHS, *_AMOUNTS), "containers is an object")
     images, least = tuple(image_named(text) for text in _texts(given, "images")), _amounts(ProgramMeans())
     try:
@@ -125,7 +131,10 @@ def _amounts(means: ProgramMeans) -> dict[str, str]:
 
 
 def image_named(text: str) -> str:
-    """A repository, with a digest or without, or the id of an archive; PolicyError."""
+    """Return the text of a repository, with or without a digest, or of an archive's id.
+
+    Raise PolicyError for another.
+    """
     repository, _, digest = text.partition("@sha256:")
     has_form = REPOSITORY_FORM.fullmatch(repository) and (not digest or SHA256_FORM.fullmatch(digest))
     is_id = text.startswith(ID_PREFIX) and SHA256_FORM.fullmatch(text.removeprefix(ID_PREFIX))
@@ -138,7 +147,7 @@ def image_named(text: str) -> str:
 
 
 def keep_of(text: str, what: str = "workspaces") -> int:
-    """Seconds for which something is kept, 0 for `none`; QuantityError."""
+    """Return the seconds to keep something, 0 for `none`. Raise QuantityError if the text is invalid."""
     if text == NOT_KEPT:
         return 0
     found = span(text)
@@ -165,11 +174,11 @@ _AMOUNTS: dict[str, tuple[str, Callable[[str], int], Callable[[int], str]]] = {
     "image_disk": ("image_disk_bytes", bytes_of, _size_text),
     "image_age": ("image_age_seconds", partial(keep_of, what="images"), _keep_text),
 }
-"""By key of `containers`: the field of the means, how it is read, and how it is written."""
+"""For each key of `containers`: the field of the means, its reader and its writer."""
 
 
 def text_of(policy: BidPolicy) -> str:
-    """The JSON text that `policy_of` reads as this policy."""
+    """Return the JSON text that `policy_of` reads as this policy."""
     fields = {
         "kinds": list(policy.kinds),
         "least_price": price_text(policy.least_price),
@@ -186,7 +195,7 @@ def text_of(policy: BidPolicy) -> str:
 
 
 def kind_named(name: str, kinds: Sequence[str]) -> str:
-    """A workload's name, if it is one; PolicyError with those that are."""
+    """Return a workload's name if it is known. Raise PolicyError with the known names otherwise."""
     if name not in kinds and any(form.name == name for form in FORMS):
         raise PolicyError(f"{name} is sold in units, not in tasks at auction: offer it with `ogpu-provider offer`")
     if name not in kinds:
@@ -195,7 +204,7 @@ def kind_named(name: str, kinds: Sequence[str]) -> str:
 
 
 def price_of(text: str) -> Rate:
-    """A price for time, such as `0.5 oGPU/h`; PolicyError."""
+    """Return a price for time, such as `0.5 oGPU/h`. Raise PolicyError if the text is invalid."""
     try:
         return rate(text)
     except QuantityError as error:
@@ -203,7 +212,7 @@ def price_of(text: str) -> Rate:
 
 
 def price_text(price: Rate) -> str:
-    """As `price_of` reads it."""
+    """Return the text that `price_of` reads as this price."""
     if price.span.blocks:
         return f"{format_amount(price.grains)} {SYMBOL}/block"
     units = {86_400_000: "d", 3_600_000: "h", 60_000: "m", 1_000: "s"}
@@ -211,7 +220,7 @@ def price_text(price: Rate) -> str:
 
 
 def hours_of(text: str) -> Hours:
-    """Times such as `mon-fri 22:00-06:00`, `sat`, or `09:00-17:00`; PolicyError."""
+    """Return hours such as `mon-fri 22:00-06:00`, `sat` or `09:00-17:00`. Raise PolicyError if the text is invalid."""
     found = _SPAN.fullmatch(text)
     why = f"schedule {shown(text)}: write it like `mon-fri 22:00-06:00`, `sat-sun` or `09:00-17:00`, in UTC"
     if text != text.strip() or not text or found is None:
@@ -228,7 +237,7 @@ def hours_of(text: str) -> Hours:
 
 
 def hours_text(hours: Hours) -> str:
-    """As `hours_of` reads it."""
+    """Return the text that `hours_of` reads as these hours."""
     first = next((day for day in sorted(hours.days) if (day - 1) % len(DAYS) not in hours.days), 0)
     last = (first + len(hours.days) - 1) % len(DAYS)
     days = "" if len(hours.days) == len(DAYS) else DAYS[first] if first == last else f"{DAYS[first]}-{DAYS[last]}"

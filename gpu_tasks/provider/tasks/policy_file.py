@@ -1,6 +1,6 @@
-"""The policy's file in the base path, read again whenever it changes; the mark of a provider that drains; its machine.
+"""The policy's file in the base path, the mark of a draining provider, and the machine's idleness.
 
-Always: a file that is no policy lets no bid be made, and says so once; both are written whole or not at all.
+Invariant: an invalid policy file prevents all bids and is reported once. Files are replaced as a whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ POLICY_BYTES_MAX = 64 * 1024
 
 
 def read_policy(base: Path, kinds: Sequence[str]) -> BidPolicy:
-    """The policy of a base path, one that bids for nothing where there is none; PolicyError."""
+    """Return the policy of a base path; without a file, one that bids for nothing.
+
+    Raise PolicyError if it is invalid.
+    """
     path = base / POLICY_FILE
     try:
         return policy_of(_text(path), kinds)
@@ -42,17 +45,17 @@ def _text(path: Path) -> str:
 
 
 def write_policy(base: Path, policy: BidPolicy) -> None:
-    """Have a daemon of this base path go by a policy from its next block on."""
+    """Write the policy of a base path. A running daemon follows it from its next block on."""
     replace(base / POLICY_FILE, text_of(policy).encode())
 
 
 def is_draining(base: Path) -> bool:
-    """Whether a provider takes nothing new."""
+    """Return True if the provider takes no new work."""
     return (base / DRAIN_FILE).exists()
 
 
 def set_draining(base: Path, *, drains: bool) -> None:
-    """Take nothing new from now on, or again."""
+    """Begin or end draining."""
     if drains:
         replace(base / DRAIN_FILE, b"")
     else:
@@ -60,15 +63,15 @@ def set_draining(base: Path, *, drains: bool) -> None:
 
 
 class HostMachine:
-    """This machine. Tests give another."""
+    """This machine. Tests substitute another."""
 
     def time_of_week(self) -> tuple[int, int]:
-        """Day (0: Monday) and minute of the day, UTC."""
+        """Return the day (0: Monday) and minute of the day, in UTC."""
         now = datetime.now(UTC)
         return now.weekday(), now.hour * 60 + now.minute
 
     def is_idle(self) -> bool:
-        """Whether in the last minute less than half of its cores were wanted."""
+        """Return True if less than half of the cores were in demand in the last minute."""
         return os.getloadavg()[0] * 2 < (os.cpu_count() or 1)
 
 
@@ -76,16 +79,16 @@ class PolicySource:
     """The policy of a daemon."""
 
     def __init__(self, base: Path, kinds: Sequence[str]) -> None:
-        """Reads nothing yet; `kinds` are the workloads that this daemon has."""
+        """Nothing is read yet. `kinds` are this daemon's workloads."""
         self._base = base
         self._kinds = tuple(kinds)
         self._seen: tuple[int, int] | None = None
         self._policy = BidPolicy()
         self.problem = ""
-        """Why the file is no policy; empty if it is one."""
+        """The reason that the file is invalid; empty if it is valid."""
 
     def policy(self) -> BidPolicy:
-        """As the file says now; one that bids for nothing where it is none."""
+        """Return the present policy. It bids for nothing while the file is invalid or the provider drains."""
         seen = self._stamp()
         if seen != self._seen:
             self._seen = seen

@@ -1,7 +1,7 @@
-"""A task that several compute, as a provider sees it with a place in it, or an offer for one: by chain and journal.
+"""A replicated task for a provider with a place or an offer, as a function of chain and journal.
 
-An offer goes under the number of its draw, where a bid goes under that of its auction. Always: what one is bound to is
-what the journal holds, with a salt that nobody else has seen.
+An offer is filed under the number of its draw, a bid under that of its auction. Invariant: a provider's commitment is
+to the journal's result, with a secret salt.
 """
 
 from __future__ import annotations
@@ -17,33 +17,36 @@ NOTHING = bytes(32)
 
 
 def sale_number(task: Task) -> int:
-    """Under which number one bids for a task now, or offers a device: of its auction, or of its draw."""
+    """Return the present number of a bid or an offer for a task: that of its auction or of its draw."""
     return DRAWS_FROM + task.draws if task.state is TaskState.VOLUNTEERING else task.auction
 
 
 def is_offer(number: int) -> bool:
-    """Whether it is that of a draw."""
+    """Return True if the number is that of a draw."""
     return number > DRAWS_FROM
 
 
 def is_of_leg(task: Task, number: int) -> bool:
-    """Whether a bid or an offer of this number may have a part in the leg that goes on."""
+    """Return True if a bid or an offer of this number may belong to the present leg."""
     return 0 < number - DRAWS_FROM <= task.draws if is_offer(number) else number == task.auction
 
 
 def may_offer(task: Task, number: int, *, is_again: bool) -> bool:
-    """Whether a device is offered in the draw of this number now; once, where that is full: larger bonds are there."""
+    """Return True if a device may be offered in this draw.
+
+    A full draw accepts no second offer: it holds larger bonds.
+    """
     is_open = task.state is TaskState.VOLUNTEERING and number == sale_number(task) and task.deadline > 0
     return is_open and not (is_again and task.volunteers >= BIDS_MAX)
 
 
 def works_now(task: Task, place: int | None) -> bool:
-    """Whether who has this place is one of those who work now, and not out."""
+    """Return True if the provider of this place works at present and has not ended."""
     return place is not None and place in panel(task) and task.slots[place].outcome is None
 
 
 def is_to_be_bound(task: Task, place: int | None, entry: TaskEntry) -> bool:
-    """Whether a result that is in the journal is still to be committed to."""
+    """Return True if the journal's result still needs its commitment."""
     return (
         works_now(task, place)
         and place is not None
@@ -54,7 +57,7 @@ def is_to_be_bound(task: Task, place: int | None, entry: TaskEntry) -> bool:
 
 
 def is_to_be_opened(task: Task, place: int | None, entry: TaskEntry) -> bool:
-    """Whether what one is bound to is to be shown now."""
+    """Return True if the committed result is due to be opened."""
     if place is None or entry.result is None or task.state is not TaskState.OPENING or not works_now(task, place):
         return False
     slot = task.slots[place]
@@ -62,7 +65,7 @@ def is_to_be_opened(task: Task, place: int | None, entry: TaskEntry) -> bool:
 
 
 def bound_result(genesis: bytes, key: TaskKey, place: int, slot: Slot, entry: TaskEntry) -> TaskResult:
-    """What is stated of a result that is not opened yet: the commitment to it, and nothing else."""
+    """Return the statement of an unopened result, which contains only the commitment."""
     assert entry.result is not None, "what one is bound to is in the journal"
     assert entry.result_salt is not None, "with its salt"
     sealed = replica_commitment(genesis, key[0], place, slot.provider, entry.result, entry.result_salt)
@@ -70,7 +73,7 @@ def bound_result(genesis: bytes, key: TaskKey, place: int, slot: Slot, entry: Ta
 
 
 def why_offer_over(task: Task, number: int, place: int | None, height: int, *, is_there: bool) -> str:
-    """Why nothing of an offer is left to do, by a final block; empty while something may be."""
+    """Return the reason that no work of an offer is left, by a final block; empty while some may be."""
     if place is not None:
         return ""
     if task.state is TaskState.VOLUNTEERING and number == sale_number(task):
@@ -80,7 +83,7 @@ def why_offer_over(task: Task, number: int, place: int | None, height: int, *, i
 
 
 def why_replica_waits(task: Task, place: int | None) -> str:
-    """What it waits for, in a sentence."""
+    """Return the awaited event as a sentence."""
     until = f"until block {task.deadline}"
     match task.state:
         case TaskState.VOLUNTEERING:
@@ -95,6 +98,6 @@ def why_replica_waits(task: Task, place: int | None) -> str:
 
 
 def seeks_devices(task: Task, stash: bytes) -> bool:
-    """Whether a provider may offer a device for it."""
+    """Return True if a provider may offer a device for the task."""
     is_in = any(slot.provider == stash for slot in task.slots)
     return is_replicated(task.order) and task.state is TaskState.VOLUNTEERING and task.deadline > 0 and not is_in

@@ -1,7 +1,7 @@
-"""What a machine keeps of a task on its disk while it works on it: the input, the states, the hashes before the first.
+"""The files of a task in progress: the input, the states, and the hashes before the first state.
 
-Always: what is read is what was written, or nothing: each file begins with the hash of the rest, so that one that a
-power cut tore is computed or fetched again. Nothing here is promised to anybody; promises are in the journal.
+Invariant: a read returns the written data or nothing. Each file begins with a hash of the rest, so a file torn by a
+power cut is computed or fetched again. Promises are in the journal, not here.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ DIGEST_BYTES = 32
 
 
 class RunFolder:
-    """One leg of one task."""
+    """The files of one leg of a task."""
 
     def __init__(self, base: Path, task: bytes, behind: int) -> None:
-        """Under `base`; made when something is first put into it."""
+        """The folder is under `base`. The first write creates it."""
         self.path = base / f"{task.hex()}-{behind}"
 
     def input(self) -> bytes | None:
-        """The sealed input."""
+        """Return the sealed input."""
         return self._read("input")
 
     def keep_input(self, blob: bytes) -> None:
-        """Keep it for as long as the task is worked on: a store forgets."""
+        """Keep the input while the task is worked on, because a store forgets."""
         self._write("input", blob)
 
     def earlier(self) -> tuple[bytes, ...]:
-        """The hashes of the states before the first one here."""
+        """Return the hashes of the states before the first one here."""
         data = self._read("earlier") or b""
         return tuple(data[place : place + DIGEST_BYTES] for place in range(0, len(data), DIGEST_BYTES))
 
     def keep_earlier(self, digests: Sequence[bytes]) -> None:
-        """Keep them; none are kept as none."""
+        """Keep the earlier hashes, even an empty list."""
         self._write("earlier", b"".join(digests))
 
     def state(self, index: int) -> bytes | None:
-        """The state at s(index)."""
+        """Return the state with an index."""
         return self._read(f"state-{index}")
 
     def keep_state(self, index: int, state: bytes) -> None:
-        """Keep it."""
+        """Keep a state."""
         self._write(f"state-{index}", state)
 
     def free_bytes(self) -> int:
-        """What the disk has room for; OSError if that cannot be asked."""
+        """Return the free bytes of the disk. Raise OSError if they are unknown."""
         folder = self.path
         while not folder.exists():
             folder = folder.parent
         return shutil.disk_usage(folder).free
 
     def remove(self) -> None:
-        """Forget all of it."""
+        """Delete the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _read(self, name: str) -> bytes | None:
@@ -77,13 +77,13 @@ class RunFolder:
 
 
 def remove_all(base: Path, task: bytes) -> None:
-    """Remove the folders of one task."""
+    """Delete the folders of a task."""
     for folder in list(base.glob(f"{task.hex()}-*")):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_others(base: Path, tasks: Iterable[bytes]) -> None:
-    """Remove the folders of all tasks but these."""
+    """Delete the folders of all tasks except these."""
     kept = {task.hex() for task in tasks}
     for folder in list(base.iterdir()) if base.exists() else []:
         if folder.name.partition("-")[0] not in kept:

@@ -1,8 +1,11 @@
-"""What is done beside the chain for a task that buys time: its program made ready, begun, metered, ended, taken away.
+"""The local work for a task that buys time: prepare its program, start, meter, end and remove it.
 
-Always: that a program begins is in the journal before it does, and what it left before anything is stated of it; an
-interval is noted once it is over; a program whose daemon died is not begun again under the same award, since its
-customer has lost what it had: such a task is left.
+Invariants:
+
+* A program's start is in the journal before it happens, and its results before they are stated.
+* An interval is noted when it is over.
+* A program that a daemon's crash ended is not restarted under the same award, because its customer lost its state. The
+  provider leaves such a task.
 """
 
 from __future__ import annotations
@@ -30,11 +33,11 @@ from gpu_tasks.provider.tasks.replica_places import works_now
 BEFORE_STATES = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
 READY_STATES = (TaskState.STARTING, TaskState.ASKING, TaskState.VOLUNTEERING)
 SILENT_TIMES = 2
-"""A replica whose program goes on for so many times what was promised is ended, and what it left is its result."""
+"""A replica's program is ended after this multiple of the promised time. Its outputs so far are its result."""
 
 
 class TimeDuty:
-    """Programs of tasks that this provider has, or may have."""
+    """The programs of tasks that this provider has or may get."""
 
     def __init__(self, parts: Parts[NetworkPort], programs: ContainerSupervisor, tasks: KeyedTasks) -> None:
         """Nothing runs yet."""
@@ -42,7 +45,7 @@ class TimeDuty:
         self.programs = programs
         self._tasks = tasks
         self.telling = KeyedTasks()
-        """What programs write, on its way to their customers, and the time of their devices: as long as they run."""
+        """Work as long as the programs run: their lines for customers, and their devices' times."""
         self._lost: set[TaskKey] = set()
         self._starting: set[TaskKey] = set()
         self._without_input: set[TaskKey] = set()
@@ -50,20 +53,20 @@ class TimeDuty:
         self._waiting: set[TaskKey] = set()
 
     def on_hand(self, own: OwnTask, task: Task, *, is_refused: bool) -> OnHand:
-        """What there is of a task: whether its program could begin, or is gone, or its input is not to be had."""
+        """Return the state of a task's program: ready, lost, or without an available input."""
         is_ready = self.programs.is_ready(own.key) and own.key not in self._lost and not is_refused
         return OnHand(is_ready, is_lost=self._is_lost(own, task), may_report=own.key in self._without_input)
 
     def _is_lost(self, own: OwnTask, task: Task) -> bool:
-        """Whether the program of a task that runs is gone, or cannot be run."""
-        if task.state is not TaskState.RUNNING or is_replicated(task.order):  # which can be begun anew: it is the same
+        """Return True if the program of a running task is gone or cannot run."""
+        if task.state is not TaskState.RUNNING or is_replicated(task.order):  # a replica restarts with the same result
             return False
         entry = self.parts.journal.tasks.get(own.key)
         is_gone = entry is not None and entry.is_begun and not self.programs.is_begun(own.key)
         return own.key in self._lost or (is_gone and own.key not in self._starting)
 
     def beside(self, own: OwnTask, task: Task, entry: TaskEntry, place: int | None, newest: int) -> None:
-        """Start what takes long."""
+        """Start long work."""
         key = own.key
         if task.state in BEFORE_STATES:
             return
@@ -79,7 +82,7 @@ class TimeDuty:
             self._tasks.start((*key, "remove"), self._remove(key))
 
     def forget(self, key: TaskKey) -> None:
-        """Nothing is left to do for it but to take its program away."""
+        """Forget a task with no work left except the removal of its program."""
         self._lost.discard(key)
         self._without_input.discard(key)
         self._waiting.discard(key)
@@ -87,7 +90,7 @@ class TimeDuty:
         self.tidy()
 
     def tidy(self) -> None:
-        """Take away what is over, until it is gone: an engine that fails once leaves nobody a container for nothing."""
+        """Remove ended programs, repeatedly until it succeeds, so that an engine's error leaves no container behind."""
         self._over = {key for key in self._over if self.programs.is_ready(key)}
         for key in self._over:
             self._tasks.start((*key, "remove"), self._remove(key))
@@ -112,14 +115,14 @@ class TimeDuty:
             self._tasks.start((*key, number), self._note_interval(key, number))
 
     def _tell_waiting(self, key: TaskKey, entry: TaskEntry, place: int) -> None:
-        """Once: its customer has yet to hand over secrets; the time that it bought goes on."""
+        """Report once that a program waits for its customer's secrets. The bought time runs meanwhile."""
         if key not in self._waiting:
             self._waiting.add(key)
             self.parts.watch.begin(key[0], place, entry.device, self.programs.reply_key(key))
             self.parts.telemetry.tell("waits_for_secrets", task=key[0])
 
     def _run_replica(self, key: TaskKey, task: Task, entry: TaskEntry, place: int, newest: int) -> None:
-        """Begin it, anew after a restart; when it ends, or goes on for too long, its result is found."""
+        """Start a replica, also after a restart, and find its result when it ends or takes too long."""
         if entry.result is not None or key in self._lost:
             return
         is_over = newest + 1 >= task.started_at + SILENT_TIMES * task.slots[0].promised
@@ -141,12 +144,12 @@ class TimeDuty:
             self.parts.telemetry.tell("hindered", task=key[0], problem=str(error))
 
     def _lose(self, key: TaskKey, error: Exception) -> None:
-        """What cannot be run here any more is left, if it was to run by now."""
+        """Note a program that can no longer run here. If it is due, the provider leaves the task."""
         self._lost.add(key)
         self.parts.telemetry.tell("program_lost", task=key[0], problem=str(error))
 
     async def _begin(self, key: TaskKey, task: Task, entry: TaskEntry, place: int) -> None:
-        """Begin the program; what cannot be begun is lost."""
+        """Start the program. If it cannot start, it is lost."""
         await self._prepare(key, task, entry)
         if not self.programs.is_ready(key) or self.programs.lacks_secrets(key):
             return
@@ -166,23 +169,23 @@ class TimeDuty:
         self.telling.start((*key, "time"), self._hold(key, entry.device))
 
     async def _hold(self, key: TaskKey, device: bytes) -> None:
-        """A device is timed as at a task for as long as a program runs, whatever that computes."""
+        """Count the device's time as task work while the program runs, whatever it computes."""
         with self.parts.workers.times.at(device, Activity.TASKS):
             await self.programs.ended(key)
 
     async def _note_interval(self, key: TaskKey, number: int) -> None:
-        # a program that waits for its customer's secrets uses nothing
+        # a program that waits for secrets uses nothing
         usage = await self.programs.usage(key) if self.programs.is_begun(key) else NOTHING_USED
         entry = self.parts.journal.tasks.get(key)
         if entry is not None and number not in entry.milestones:
             self.parts.journal.tasks.add(key, found=FoundMilestone(interval_of(number, usage), usage))
 
     async def _end(self, key: TaskKey) -> None:
-        """Stop the program if it runs, seal what it left, and note the result: a job's end is the task's."""
+        """Stop the program if it runs, seal its outputs and note the result. A job's end is the task's end."""
         tasks = self.parts.journal.tasks
         if key not in tasks or tasks[key].result is not None:
             return
-        if self.programs.lacks_secrets(key):  # its customer never handed them over
+        if self.programs.lacks_secrets(key):  # the customer never sent them
             tasks.change(key, result=TaskResult(NOTHING, NOTHING, UNKNOWN_EXIT), result_usage=NOTHING_USED)
             return
         if not self.programs.is_begun(key):
@@ -192,7 +195,7 @@ class TimeDuty:
         self.parts.telemetry.tell("program_ended", task=key[0], why=end.reason.value, exit=end.exit_code)
         root, blob = await self._left(key)
         if tasks[key].result is None:
-            salt = os.urandom(32)  # of a commitment, where there is one
+            salt = os.urandom(32)  # of the commitment, if there is one
             tasks.change(key, result=result_of(end, root, blob), result_usage=usage, result_salt=salt)
         if blob != NOTHING:
             try:
@@ -201,7 +204,7 @@ class TimeDuty:
                 self.parts.telemetry.tell("not_spread", problem=str(error))
 
     async def _left(self, key: TaskKey) -> tuple[bytes, bytes]:
-        """Seal what a program left: the hash of its outputs, and the address of them and its last lines."""
+        """Seal the outputs and last lines. Return the outputs' hash and the blob's address."""
         archive, root = b"", NOTHING
         try:
             outputs = await self.programs.outputs(key)

@@ -1,8 +1,10 @@
-"""States for judges: who judges a task gets the state before a stretch, and what shows that it is in the trace.
+"""States for judges: the state before a stretch, with its proof of membership in the trace.
 
-Always: nothing is sealed for anybody but a judge of the case that the chain has about that slot now, who proves itself
-by a signature of its provider key; only states before what judges compute are given away; what is shown is in the trace
-that was stated, or this machine has lost it.
+Invariants:
+
+* A state is sealed only to a judge of the slot's present case on the chain, proved by a signature of its provider key.
+* Only states before the judged stretches are given.
+* A shown state is in the stated trace, unless this machine has lost it.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class _Signed:
 
 @struct
 class ShownState:
-    """The state before a stretch, and where it and the one behind the stretch stand in the trace."""
+    """The state before a stretch, and the proofs for it and for the state after the stretch."""
 
     before: TracedState
     after: TracedState
@@ -56,21 +58,21 @@ SHOWN_STATE = codec(ShownState)
 
 
 def question(identity: Identity, case: bytes, stretch: TraceStretch) -> bytes:
-    """What a judge sends to `POST /states`."""
+    """Return a judge's body for `POST /states`."""
     asked = _Question(case, stretch, identity.key.public_key)
     return _SIGNED.encode(_Signed(asked, identity.key.sign(_payload(identity.genesis, asked))))
 
 
 class StateAnswers:
-    """Answers judges."""
+    """Answers judges' questions."""
 
     def __init__(self, parts: Parts[TaskPort], book: TaskBook) -> None:
-        """Reads states from the disk and seats from the chain."""
+        """It reads states from the disk and seats from the chain."""
         self._parts = parts
         self._book = book
 
     async def answer(self, data: bytes) -> bytes:
-        """A `ShownState` as a sealed blob; RefusedResealError."""
+        """Return a `ShownState` as a sealed blob. Raise RefusedResealError if the caller may not have it."""
         try:
             signed = _SIGNED.decode(data)
         except DecodeError as error:
@@ -96,7 +98,7 @@ class StateAnswers:
         return seal(SHOWN_STATE.encode(self._shown(task_id, task, place, asked.stretch)), [reader.seal_key])
 
     async def _task_of(self, case: bytes) -> tuple[bytes, Task, int]:
-        """The task of which this provider has the slot that a case is about, and the slot's place."""
+        """Return the task and place of the slot that a case is about, if this provider has it."""
         open_tasks = dict(self._parts.journal.open_tasks())
         known = await self._parts.chain.tasks(list(dict.fromkeys(task for task, _ in open_tasks)))
         for (task_id, _), entry in open_tasks.items():
@@ -108,7 +110,7 @@ class StateAnswers:
 
     def _shown(self, task_id: bytes, task: Task, place: int, stretch: TraceStretch) -> ShownState:
         run = self._book.run(task_id, task)
-        # what a stretch ends with is shown to nobody who shall compute it
+        # a judge must compute the end of a stretch itself
         if stretch not in judged_stretches(task_id, task, place):
             raise RefusedResealError("these segments are not looked at")
         if run is None or run.index < stretch.end:

@@ -1,6 +1,6 @@
-"""From a task on the chain to its request: opened, and checked against all that the chain says of it.
+"""The request of a task: opened, and checked against the chain's data.
 
-Always: bidders, winners, standbys and judges refuse the same inputs, before anybody promises anything.
+Invariant: bidders, winners, standbys and judges refuse the same inputs, before any promise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runtime.encoding.codec import DecodeError
 
 
 def form_of(parts: Parts[object], order: TaskOrder) -> WorkloadForm:
-    """What a task computes; ExecutionError where this daemon does not have it."""
+    """Return a task's workload. Raise ExecutionError if this daemon does not have it."""
     try:
         return parts.workers.workloads.in_steps(order.workload)
     except UnknownWorkloadError as error:
@@ -29,7 +29,7 @@ def form_of(parts: Parts[object], order: TaskOrder) -> WorkloadForm:
 
 
 def name_of(parts: Parts[object], order: TaskOrder) -> str:
-    """How people call what a task computes."""
+    """Return a readable name of a task's computation."""
     if runs_program(order):
         return CONTAINER_KIND
     try:
@@ -39,7 +39,7 @@ def name_of(parts: Parts[object], order: TaskOrder) -> str:
 
 
 async def open_task(parts: Parts[object], form: WorkloadForm, task: Task) -> UnitInput:
-    """The request of a task; UnusableInputError, BlobError and ChainError as `Inputs.open`."""
+    """Return the request of a task. Raise UnusableInputError, BlobError or ChainError, as `Inputs.open` does."""
     order = task.order
     keepers = tuple(slot.provider for slot in task.slots)
     sealed = SealedInput(order.input_blob, order.input_root, order.sealed_at, keepers)
@@ -49,7 +49,7 @@ async def open_task(parts: Parts[object], form: WorkloadForm, task: Task) -> Uni
 
 
 def check_request(form: WorkloadForm, order: TaskOrder, request: bytes) -> None:
-    """UnusableInputError for a request that is none, or another than the order's hash names."""
+    """Raise UnusableInputError for an invalid request, or for one that does not match the order's hash."""
     try:
         segments, cost = form.segments(request), form.cost_asked(request)
     except DecodeError as error:

@@ -1,8 +1,12 @@
 """The run of a task on this machine: its request, its states so far, and the next one.
 
-Always: a state is on the disk before the next is computed, so that a restart goes on from the newest; what is there is
-never computed again; a run begins with the state that the chain names, whoever computed that. A chunk of steps is
-short, so that nothing that waits for the device waits for long.
+Invariants:
+
+* A state is on the disk before the next is computed, so a restart continues from the newest.
+* An existing state is never computed again.
+* A run begins with the state that the chain names, whichever provider computed it.
+
+A chunk of steps is short, so that no other user waits long for the device.
 """
 
 from __future__ import annotations
@@ -29,13 +33,13 @@ from gpu_tasks.traces.trace import state_hash
 from gpu_tasks.workloads.form import WorkloadForm
 
 CHUNK_US = 3_000_000
-"""What one request to the worker takes, about."""
+"""The approximate time of one request to the worker."""
 MEASURED_US = 300_000
-"""A measurement takes so long, or the whole run."""
+"""The time of a measurement, unless the whole run is shorter."""
 
 
 def together(first: Usage, second: Usage) -> Usage:
-    """What two pieces of work took, one after the other: the greater peak of memory, the sum of everything else."""
+    """Return the usage of two consecutive pieces of work: the greater peak of memory, the sum of all else."""
     return Usage(
         first.work_units + second.work_units,
         first.gpu_ms + second.gpu_ms,
@@ -48,11 +52,11 @@ def together(first: Usage, second: Usage) -> Usage:
 
 @dataclass
 class TaskRun:
-    """One leg of one task. `digests` are the hashes of s(0) to the newest state."""
+    """One leg of one task. `digests` are the hashes of the states from the first of the task to the newest."""
 
     parts: Parts[NetworkPort]
     device: bytes | None
-    """None: any that is free."""
+    """None for any free device."""
     form: WorkloadForm
     asked: UnitInput
     boundaries: tuple[int, ...]
@@ -61,23 +65,26 @@ class TaskRun:
     newest: bytes
     """The newest state."""
     step_us: int = 0
-    """What a step takes, as far as it is known."""
+    """Microseconds for one step; 0 while unknown."""
     clock: Callable[[], int] = time.monotonic_ns
-    """Nanoseconds, only forward."""
+    """Monotonic nanoseconds."""
     _used: Usage = NOTHING_USED
 
     @property
     def index(self) -> int:
-        """Of the newest state."""
+        """The index of the newest state."""
         return len(self.digests) - 1
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is at its end."""
+        """True if the run is at its end."""
         return self.index == len(self.boundaries) - 1
 
     async def compute_next(self, tell: Callable[[int], None] = lambda _: None) -> None:
-        """The next state, in chunks; `tell` hears of the steps done after each. ExecutionError: this machine cannot."""
+        """Compute the next state in chunks. `tell` receives the completed steps after each chunk.
+
+        Raise ExecutionError if this machine cannot compute it.
+        """
         state, done = self.newest, self.boundaries[self.index]
         end = self.boundaries[self.index + 1]
         while done < end:
@@ -90,15 +97,15 @@ class TaskRun:
         self._take(state)
 
     def usage_taken(self) -> Usage:
-        """What was computed for the run since this was asked last, and by this process: a bid's measuring is not."""
+        """Return this process's usage for the run since the last call, without the measurement for a bid."""
         taken, self._used = self._used, NOTHING_USED
         return taken
 
     async def measure(self) -> MeasuredRun:
-        """How long a step takes here, by taking some from the newest state on; ExecutionError."""
+        """Measure the time of a step from the newest state on. Raise ExecutionError on failure."""
         left, steps = self.boundaries[-1] - self.boundaries[self.index], 1
         if not self.step_us:
-            await self._advance(self.newest, min(1, left))  # the first one warms up
+            await self._advance(self.newest, min(1, left))  # the first step warms up
             while left and steps * self.step_us < MEASURED_US:
                 await self._advance(self.newest, min(steps, left))
                 if steps >= left:
@@ -107,7 +114,7 @@ class TaskRun:
         return MeasuredRun(self.boundaries, max(1, self.step_us), len(self.newest))
 
     def go_on(self) -> None:
-        """Take up the states that the disk has."""
+        """Continue from the states on the disk."""
         while not self.is_whole and (state := self.folder.state(self.index + 1)) is not None:
             self._take(state)
 
@@ -129,10 +136,10 @@ class TaskRun:
 async def prepared_run(
     parts: Parts[NetworkPort], base: Path, task_id: bytes, task: Task, device: bytes | None
 ) -> TaskRun:
-    """The run of a task's leg on a device, or on any, with all that it begins with on this machine's disk.
+    """Return the run of a task's leg on a device (or any), with its beginning on this machine's disk.
 
-    UnusableInputError and BadRequestError for what is the customer's fault, BlobError and ChainError for what cannot be
-    had now, ExecutionError for what this machine cannot do.
+    Raise UnusableInputError or BadRequestError for the customer's fault, BlobError or ChainError if something is
+    unavailable at the moment, or ExecutionError if this machine cannot run it.
     """
     form, folder = form_of(parts, task.order), RunFolder(base, task_id, task.behind)
     kept = folder.input()
@@ -161,12 +168,12 @@ async def _beginning(
     initial: bytes,
     boundaries: tuple[int, ...],
 ) -> tuple[bytes, list[bytes]]:
-    """The state that a leg begins with, and the hashes of those before it."""
+    """Return the first state of a leg, and the hashes of the states before it."""
     if not task.behind:
         return initial, []
     held = task.checkpoint
     assert held is not None, "a leg that is not the first begins with a checkpoint"
-    # who stood by signed with its provider key, and stores are known by their stashes
+    # the standby signed with its provider key, but stores are listed by stash
     holder = await parts.chain.stash_of(held.holder) or held.holder
     keepers = (holder, *(slot.provider for slot in task.slots))
     found = await fetch_run(parts, task, held.milestone, keepers, is_kept=True)
@@ -175,7 +182,7 @@ async def _beginning(
 
 
 async def stepped(parts: Parts[NetworkPort], form: WorkloadForm, request: bytes, state: bytes, steps: int) -> bytes:
-    """The state so many steps later, in chunks, on any device; BadStateError, ExecutionError."""
+    """Return the state after `steps` steps, in chunks, on any device. Raise BadStateError or ExecutionError."""
     step_us = 0
     while steps:
         chunk = min(steps, max(1, CHUNK_US // step_us if step_us else 1))
@@ -187,7 +194,7 @@ async def stepped(parts: Parts[NetworkPort], form: WorkloadForm, request: bytes,
 
 
 async def check_state(parts: Parts[NetworkPort], form: WorkloadForm, request: bytes, state: bytes, done: int) -> None:
-    """BlobError for a state that is none of the request, or stands elsewhere: nobody can go on from it."""
+    """Raise BlobError for a state of another request or step, because no run can continue from it."""
     try:
         found, _ = await parts.workers.advance(form, request, state, 0)
     except BadStateError as error:

@@ -1,10 +1,14 @@
-"""Finding what is right about a task before the courts, with the probe that shows that it was computed.
+"""A judge's search for the right answer about a task, with the probe that proves its computation.
 
-Where the input is doubted, its root is the answer, or there is none. Where a result is, the drawn parts are computed
-from the states that its provider shows: all right, the answer is the stated root; one wrong, `refuted` of it.
+A case about the input is answered with the input's root, or with none. In a case about a result, the judge computes the
+drawn parts from the states that the provider shows. If all are right, the answer is the stated root, otherwise its
+`refuted` form.
 
-Always: judges refuse the inputs that bidders refuse; what a provider does not show is wrong, as its right states could
-be shown; a probe is over states that were computed, and differs for every seat.
+Invariants:
+
+* Judges refuse the same inputs as bidders.
+* A part that its provider does not show counts as wrong, because right states could be shown.
+* A probe is over computed states and differs for every seat.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ from runtime.cryptography.hashing import blake2_256
 from runtime.encoding.codec import DecodeError
 
 UNSHOWN = bytes(32)
-"""The probe of who was shown no states: there is nothing to compute."""
+"""The probe of a judge that received no states and so computed nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +55,32 @@ class TaskCase(SeatedCase):
 
     @property
     def key(self) -> tuple[bytes, int]:
-        """How the journal names it: the same slot may be judged again, by benches that later blocks draw."""
+        """The journal's key: later blocks may draw other benches for the same slot."""
         drawn_at = 0 if self.record.round is None else self.record.round.drawn_at
         return self.id, TASK_CASES + case_number(drawn_at, self.seat.bench)
 
     @property
     def subject(self) -> dict[str, Detail]:
-        """How telemetry names the slot."""
+        """Telemetry's fields for the slot."""
         return {"task": self.task_id, "place": self.place}
 
     @property
     def slot(self) -> Slot:
-        """That is judged."""
+        """The judged slot."""
         return self.task.slots[self.place]
 
     @property
     def is_about_input(self) -> bool:
-        """Whether the question is if the input is to be had."""
+        """True if the case is about the input's availability."""
         return self.task.judged_for is JudgedFor.INPUT
 
 
 async def find_task_verdict(parts: Parts[TaskPort], case: TaskCase, search: Search) -> Statement:
-    """What is right; UnusableInputError where nothing is, BlobError and ChainError where it cannot be told now."""
-    if runs_program(case.task.order):  # of which nothing but the input is ever judged
+    """Return the right statement. Raise UnusableInputError if there is none.
+
+    Raise BlobError or ChainError if it cannot be told at the moment.
+    """
+    if runs_program(case.task.order):  # courts judge only the input of such a task
         form, asking = None, _given(parts, case.task)
     else:
         form = form_of(parts, case.task.order)
@@ -96,14 +103,14 @@ async def _given(parts: Parts[TaskPort], task: Task) -> UnitInput:
 
 
 def unshown(case: TaskCase) -> Statement:
-    """What is said of a result whose states were not to be had."""
+    """Return the statement for a result whose states were unavailable."""
     return Statement(Answered(refuted(_stated(case))), UNSHOWN)
 
 
 async def _computed(
     parts: Parts[TaskPort], case: TaskCase, form: WorkloadForm, asked: UnitInput, search: Search
 ) -> tuple[bool, list[bytes]]:
-    """Whether all judged stretches are right, and the states that were computed, as far as the first wrong one."""
+    """Return whether all judged stretches are right, and the computed states up to the first wrong one."""
     run = await parts.workers.begin(form, asked.request)
     if not await _is_sound(parts, case, asked, search):
         return False, []
@@ -128,9 +135,9 @@ async def _computed(
 
 
 async def _is_sound(parts: Parts[TaskPort], case: TaskCase, asked: UnitInput, search: Search) -> bool:
-    """Whether the result is what it says, and its customer has it: each part may be right, and the whole nobody's.
+    """Return True if the result is as stated and its customer can open it.
 
-    A fraud proof is about its segment alone.
+    Each part may be right while the whole is useless. A case about a fraud proof concerns its segment only.
     """
     if case.task.challenge is not None:
         return True
@@ -141,7 +148,7 @@ async def _is_sound(parts: Parts[TaskPort], case: TaskCase, asked: UnitInput, se
 
 
 async def _shown(parts: Parts[TaskPort], case: TaskCase, stretch: TraceStretch) -> ShownState:
-    """The state before a stretch as its provider shows it; BlobError where it shows none that is in its trace."""
+    """Return the state before a stretch from its provider. Raise BlobError if it shows none from its trace."""
     known = await parts.chain.provider(case.slot.provider)
     endpoint = None if known is None else endpoint_of(known)
     if endpoint is None:
@@ -169,7 +176,7 @@ def _stated(case: TaskCase) -> bytes:
 
 
 def _probe(case: TaskCase, asked: UnitInput, found: Sequence[bytes], judge: bytes, place: bytes) -> bytes:
-    """Over one of the states that were computed: which one, and what of it, the seat's place says."""
+    """Return the probe over one computed state, which the seat's place selects."""
     chosen = found[int.from_bytes(place, "little") % len(found)] if found else b""
     return probe_of(case.id, judge, asked.salt, blake2_256(b"ogpu/state-probe" + place + chosen))
 
@@ -177,7 +184,7 @@ def _probe(case: TaskCase, asked: UnitInput, found: Sequence[bytes], judge: byte
 async def _doubted(
     parts: Parts[TaskPort], case: TaskCase, asked: UnitInput, found: Sequence[bytes], opinion: Answered
 ) -> int:
-    """Of a court's member: a bit for each earlier judge who says the same, and whose probe is wrong."""
+    """Return a court member's bits for earlier judges with the same answer and a wrong probe."""
     if case.seat.bench != BenchKind.COURT:
         return 0
     doubted = 0

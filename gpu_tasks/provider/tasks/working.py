@@ -1,9 +1,12 @@
-"""What becomes of a bid: opened, won, run step by step, stated, shown; or stood by for, and taken over.
+"""The work on bids: open, win, run step by step, state and show; or stand by, and take over.
 
-Always: the next step is a function of what the chain says and what the journal says; a step that the world can see is
-in the journal before it is taken, and is taken again until the chain shows it; a milestone or a result that is in the
-journal is never computed again, and no other is ever stated; a bid is opened only once the final chain holds its
-commitment; nothing is signed for another task than was bid for.
+Invariants:
+
+* The next step is a function of chain and journal.
+* A publicly visible step is in the journal before it is sent, and repeated until the chain shows it.
+* A milestone or result in the journal is never computed again, and no other is ever stated.
+* A bid is opened only after its commitment is final.
+* Nothing is signed for another task than the bid's.
 """
 
 from __future__ import annotations
@@ -69,20 +72,19 @@ from gpu_tasks.traces.trace import traced_state
 from runtime.frame.call import Call
 
 ATTESTED = (TaskStep.MILESTONE, TaskStep.FINISH)
-"""Steps that authors put into blocks."""
+"""Steps that authors include as attestations."""
 AUCTIONS_APART = 1_024
-"""A step that is taken for each milestone goes under a number of its own, beside that of its auction."""
+"""The factor that combines a milestone's number with the auction's number in a step's key."""
 WORKED_STATES = (
     TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED, TaskState.SHOWING, TaskState.JUDGED,
 )  # fmt: skip
 
 
-# A task's pay: the row of the money table by which its slot ended, computed from the chain's record.
-#
-# Always: a pure function; what a court took, and what both signed for another end, no record of the task holds: neither
-# is in it.
+# A task's pay by the row of the money table with which its slot ended, computed from the chain's record.
+# Invariant: a pure function. It leaves out a court's penalties and jointly signed ends, because the task's record does
+# not contain them.
 def earned(task: Task | None, stash: bytes, device: bytes) -> int:
-    """Grains that came to the provider of a slot, after fees; none where the chain does not know it any more."""
+    """Return the grains paid to the provider of a slot, after fees; 0 if the chain no longer knows the task."""
     place = None if task is None else own_place(task, stash, device)
     if task is None or place is None:
         return 0
@@ -90,7 +92,7 @@ def earned(task: Task | None, stash: bytes, device: bytes) -> int:
     is_over = task.state is TaskState.ENDED
     outcome = slot.outcome
     if outcome is None and is_over:
-        outcome = task.outcome  # what was stopped ended alike for all
+        outcome = task.outcome  # a stopped task ends alike for all
     if outcome is None:
         return 0
     until = slot.finished_at or (task.deadline - task.windows.keep if is_over else 0)
@@ -123,12 +125,12 @@ def _at_end(task: Task, slot: Slot, held: Mapping[TaskPurse, int], until: int) -
 
 
 class WorkDuty(Duty):
-    """Takes the steps of all bids and of what they won."""
+    """Takes the steps of all bids and of the won tasks."""
 
     def __init__(
         self, parts: Parts[TaskPort], book: TaskBook, programs: ContainerSupervisor, drains: Callable[[], bool]
     ) -> None:
-        """Several tasks at once, each on the device that was bid for it; who drains takes nothing over."""
+        """Tasks run in parallel, each on the device of its bid. A draining provider takes over no task."""
         self.parts = parts
         self.book = book
         self._drains = drains
@@ -140,7 +142,7 @@ class WorkDuty(Duty):
         self._seen_final: set[TaskKey] = set()
 
     async def step(self, view: View) -> None:
-        """Do what the chain asks for now of every open bid; ChainError if it cannot be asked."""
+        """Take the due steps of every open bid. Raise ChainError if the chain cannot be read."""
         self.steps.look(view)
         self.selling.tidy()
         entries = dict(self.parts.journal.open_tasks())
@@ -158,7 +160,7 @@ class WorkDuty(Duty):
                 self.parts.telemetry.tell("refused", task=own.key[0], problem=str(error))
 
     async def _own(self, entries: dict[TaskKey, TaskEntry], *, final: bool = False) -> list[OwnTask]:
-        """The tasks of these bids, and the bids, as the chain has them."""
+        """Return the chain's tasks and bids for these journal entries."""
         chain = self.parts.chain
         names = {key: (auction_id(*key), entry.device) for key, entry in entries.items()}
         tasks = await chain.tasks(list(dict.fromkeys(task for task, _ in entries)), final=final)
@@ -187,7 +189,7 @@ class WorkDuty(Duty):
             await self._take_if_due(own, task, entry, step)
 
     async def _end_if_final(self, key: TaskKey, entry: TaskEntry, view: View) -> None:
-        """Nothing is left to do for a bid, if the final chain says so too."""
+        """End a bid without remaining work, if the final chain agrees."""
         (own,) = await self._own({key: entry}, final=True)
         why = why_over(own, entry, self.parts.identity.stash, view.height)
         if not why:
@@ -207,7 +209,7 @@ class WorkDuty(Duty):
         self.parts.watch.end(key[0])
 
     async def _appeal_if_wronged(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
-        """Judges found a result wrong that this machine computed: a court shall say."""
+        """Appeal a verdict against a result that this machine computed."""
         place = own_place(task, self.parts.identity.stash, entry.device)
         if place is None or entry.result is None:
             return
@@ -222,7 +224,7 @@ class WorkDuty(Duty):
     # ------------------------------------------------------------------------------------------------ beside the chain
 
     def _work_beside(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
-        """Start what takes long: preparing a run, running it, fetching a checkpoint to hold."""
+        """Start long work: preparing a run, running it, or fetching a checkpoint to hold."""
         stash, tasks = self.parts.identity.stash, self.steps.tasks
         place = own_place(task, stash, entry.device)
         if runs_program(task.order):
@@ -245,7 +247,7 @@ class WorkDuty(Duty):
             tasks.start((*own.key, "hold"), self._fetch_to_hold(own, task, entry))
 
     async def _run(self, own: OwnTask, task: Task, entry: TaskEntry, *, has_more: bool) -> None:
-        """Prepare a run, and compute it to its end; what hinders is tried again with the next block."""
+        """Prepare a run and compute it to its end. An error is retried at the next block."""
         try:
             run = await self.book.prepare(own.key[0], task, entry.device)
             self._let_watch(own.key[0], task, entry, run)
@@ -258,7 +260,7 @@ class WorkDuty(Duty):
             self.parts.telemetry.tell("hindered", task=own.key[0], problem=str(error))
 
     def _let_watch(self, task_id: bytes, task: Task, entry: TaskEntry, run: TaskRun) -> None:
-        """From now on the customer hears of it, if this machine has the slot."""
+        """Start telemetry for the customer, if this machine has the slot."""
         place = own_place(task, self.parts.identity.stash, entry.device)
         if place is not None:
             self.parts.watch.begin(task_id, place, entry.device, run.asked.reply_key)
@@ -267,7 +269,7 @@ class WorkDuty(Duty):
         self.parts.watch.progress(task_id, done, run.boundaries[-1], run.step_us)
 
     async def _note_milestones(self, key: TaskKey, task: Task, run: TaskRun) -> None:
-        """Put what can be stated by now into the store and the journal; before that nobody hears of it."""
+        """Store and note the finished milestones and the result, before any other party learns of them."""
         order = task.order
         for number in range(task.behind + 1, order.milestones + 1):
             index, is_last = state_index(order, number), number == order.milestones
@@ -298,7 +300,10 @@ class WorkDuty(Duty):
             self.parts.telemetry.tell("not_spread", problem=str(error))
 
     async def _fetch_to_hold(self, own: OwnTask, task: Task, entry: TaskEntry) -> None:
-        """Fetch and check the checkpoint of the newest milestone: who signs that it holds it may have to go on."""
+        """Fetch and check the newest milestone's checkpoint.
+
+        A provider that signs for it may have to continue from it.
+        """
         milestone = task.slots[0].milestone
         assert milestone is not None, "there is one to hold"
         try:
@@ -322,9 +327,9 @@ class WorkDuty(Duty):
         return OnHand(has_input, newest_stated(task) if is_held(task, self._held.get(own.key)) else 0)
 
     async def _may_be_seen(self, own: OwnTask, entry: TaskEntry, step: TaskStep, view: View) -> bool:
-        """Whether a step gives nothing away: a bid is shown only once the final chain holds its commitment.
+        """Return True if a step reveals nothing too early: a bid is opened only after its commitment is final.
 
-        A node that swallowed the commit, and says that bids are opened, would hand the price to a rival.
+        A node that suppressed the commitment could claim that bids are opened, and pass the price to a rival.
         """
         if step is not TaskStep.REVEAL or own.key in self._seen_final:
             return True
@@ -333,7 +338,7 @@ class WorkDuty(Duty):
         if final.bid is None or final.bid.commitment != sealed or final.task is None:
             self.book.wait(own.key[0], "not_final", "the final chain does not hold the bid", is_problem=True)
             return False
-        # Where finality stands still a while, a bid that is opened too late costs more than one opened early.
+        # If finality is delayed, a bid that is opened too late costs more than an early one.
         is_closed = final.task.state is not TaskState.COMMITTING
         is_late = own.task is not None and own.task.deadline <= view.newest + LAST_BLOCKS
         if is_closed:
@@ -346,7 +351,7 @@ class WorkDuty(Duty):
         if step is TaskStep.SHOW and self.book.run(own.key[0], task) is None:
             self.book.wait(own.key[0], "waiting", "the states that are to be shown are read from the disk")
             return
-        # a second copy of what an earlier process sent would only cost a fee; a window that closes costs more
+        # a second copy of an earlier process's step only costs a fee, but a missed window costs more
         may_wait = task.deadline > self.steps.newest + 2 * RESEND_BLOCKS
         if self.steps.is_due(key, step, was_sent=may_wait and step in entry.sent and not number):
             intent = partial(self.parts.journal.tasks.add, own.key, sent=step)
@@ -361,7 +366,7 @@ class WorkDuty(Duty):
     def _by_turns(
         self, key: StepKey, step: TaskStep, task: Task, entry: TaskEntry, call: Call
     ) -> Call | AnyAttestation:
-        """An attestation; a call, where the one before did not get into a block; and so on."""
+        """Return an attestation, or the call if the previous attestation did not get into a block, in alternation."""
         turn = self._attested.get(key)
         if turn is step:
             del self._attested[key]
@@ -372,9 +377,9 @@ class WorkDuty(Duty):
     def _call(  # noqa: C901  # a row for each step
         self, own: OwnTask, task: Task, entry: TaskEntry, step: TaskStep, number: int
     ) -> Call:
-        """The table of steps: what the world sees of each."""
+        """Return the call of a step."""
         task_id, genesis, stash = own.key[0], self.parts.identity.genesis, self.parts.identity.stash
-        place = own_place(task, stash, entry.device) or 0  # a runner-up that takes over takes the first
+        place = own_place(task, stash, entry.device) or 0  # a standby that takes over gets the first slot
         match step:
             case TaskStep.COMMIT:
                 sealed = commitment_of(genesis, own.key, stash, entry)
@@ -401,7 +406,7 @@ class WorkDuty(Duty):
                 raise AssertionError(f"{step.name} is not a step that the world sees")
 
     def _shown(self, task_id: bytes, task: Task, place: int) -> tuple[ShownStretch, ...]:
-        """The hashes before and after each stretch that is looked at, with their paths."""
+        """Return the hashes before and after each judged stretch, with their paths."""
         run = self.book.run(task_id, task)
         assert run is not None, "what is shown was read before"
         assert task.drawn is not None, "`next_step` asks for nothing to be shown before"
@@ -412,7 +417,7 @@ class WorkDuty(Duty):
 
 
 def _result_call(genesis: bytes, key: TaskKey, task: Task, place: int, entry: TaskEntry, step: TaskStep) -> Call:
-    """State a result, or bind a replica to it, or open what the replica is bound to."""
+    """Return the call that states a result, commits a replica to it, or opens a replica's result."""
     assert entry.result is not None, "`next_step` asks for no result before there is one"
     if step is TaskStep.OPEN:
         assert entry.result_salt is not None, "its salt was written with it"
@@ -423,7 +428,7 @@ def _result_call(genesis: bytes, key: TaskKey, task: Task, place: int, entry: Ta
 
 
 def _number(task: Task, entry: TaskEntry, stash: bytes, step: TaskStep) -> int:
-    """The milestone that a step is about; 0 where it is about none."""
+    """Return the milestone of a step; 0 if it has none."""
     if step is TaskStep.MILESTONE:
         place = own_place(task, stash, entry.device)
         assert place is not None, "who states a milestone has a slot"
@@ -434,10 +439,10 @@ def _number(task: Task, entry: TaskEntry, stash: bytes, step: TaskStep) -> int:
 def attested(
     identity: Identity, task: Task, call: Call, usages: Mapping[int, Usage], height: int
 ) -> SignedTaskAttestation:
-    """What states the same as a call of `report_milestone` or `finish`, with what that step took by `usages`.
+    """Return the attestation that is equivalent to a call of `report_milestone` or `finish`.
 
-    `height` is that of the newest block. It goes to the node as an attestation, which costs nothing and needs no
-    transaction. Where no author puts it into a block, the next try is a call, which is free when it succeeds; then an
+    `usages` has the usage of that step, and `height` is the newest block. The node accepts an attestation without a fee
+    or a transaction. If no author includes it, the next attempt is a call, which is free if it succeeds, then an
     attestation again.
     """
     arguments = call.named_arguments
