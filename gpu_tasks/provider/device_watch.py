@@ -68,7 +68,7 @@ class DeviceWatch(Duty):
         self._height = 0
         self._races: list[Race] = []
         self.has_looked = False
-        """Whether the status of the own devices is known."""
+        """True once the status of the own devices is known."""
         self._own: dict[bytes, DeviceStatus] = {}
         self._why_paused: dict[bytes, str] = {}
         self._demand = Demand()
@@ -101,6 +101,7 @@ class DeviceWatch(Duty):
         paused = (status for status in self._own.values() if status.device.is_paused)
         self._why_paused = {each.id: why_paused(each, notes.get(each.id), self._height).why for each in paused}
         idle = [status for status in own_idle if not status.device.is_paused]
+        # Demand is read only for idle devices that are not paused: it costs reads of the market's state.
         if idle:
             services = {number for status in idle for number, _ in status.offers}
             self._demand = await self._parts.chain.demand(sorted(services))
@@ -120,6 +121,7 @@ class DeviceWatch(Duty):
         """Return the reason that a device is idle, as far as it is known."""
         status, known, journal = self._own.get(device), self._known, self._parts.journal
         races = ((race, journal.races.get(race.key)) for race in self._races)
+        # The threshold grows with the slot time, so that a chain with slow slots does not look halted.
         is_seen = 1_000 * (self._clock() - self._seen_at) < self._still_ms
         scene = IdleScene(
             status,
@@ -164,6 +166,7 @@ class DeviceReview(Duty):
             return
         await self._look_at_key()
         own = await self._parts.chain.own_devices()
+        # Losses come first: they compare the bonds with the notes that `resumer.step` then updates.
         await self.losses.step(view.height, own)
         await self.resumer.step(view.height, own, self._devices.promised)
         await self._watch.look_at_market(own)

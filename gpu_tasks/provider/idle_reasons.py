@@ -49,7 +49,7 @@ class IdleScene:
     """The cause of the device's pause, from the notes of the base path."""
     race: RaceWait = RaceWait.NO_UNIT
     is_bid_for: bool = False
-    """Whether the device has an open bid or a task, and so is drawn for no unit."""
+    """True if the device has an open bid or a task, and so is drawn for no unit."""
     why_unproven: str = ""
     """The obstacle from roll calls; empty if it may work."""
     demand: Demand = field(default_factory=Demand)
@@ -129,7 +129,7 @@ class _Facts:
 
     @property
     def suits(self) -> bool:
-        """Whether it could take one of the waiting units."""
+        """True if it could take one of the waiting units."""
         return any(unit.collateral <= self.free_bond for unit in self.affordable)
 
     @property

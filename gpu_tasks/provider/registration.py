@@ -72,7 +72,7 @@ class Planned:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Further facts to show before the call is sent."""
     alters: bool = False
-    """Whether the call changes an existing record, which needs a confirmation."""
+    """True if the call changes an existing record, which needs a confirmation."""
 
 
 async def registration_calls(client: ChainClient, wanted: Registration) -> list[Planned]:

@@ -38,7 +38,7 @@ class HarmlessFormatter(logging.Formatter):
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
-        """Format a record as one line, whatever its text contains."""
+        """Format a record as one line, even if its text has line breaks."""
         return harmless(super().formatMessage(record)).replace("\n", " ")
 
     def formatException(self, ei: Any) -> str:  # noqa: N802  # logging's name

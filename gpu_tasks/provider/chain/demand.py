@@ -53,7 +53,7 @@ class Demand:
     """The demand for one provider."""
 
     may_work: bool = True
-    """Whether its stash is a candidate with a provider record. Otherwise it is never drawn."""
+    """True if its stash is a candidate with a provider record. Otherwise it is never drawn."""
     services: Mapping[int, ServiceDemand] = field(default_factory=dict)
 
 
@@ -72,6 +72,7 @@ def demand_of(bound: Bound, stash: bytes, services: Iterable[int]) -> Demand:
         service = market.services[number]
         if service is None:
             continue
+        # A service without open units has no waiting ones, which saves a read.
         slept = market.waiting_unit_count[number] if service.open_units else 0
         keys = islice((key for key, _ in market.waiting_units.under(number)), SLEEPERS_SEEN) if slept else ()
         units = (market.units[unit_of(key)] for key in keys)

@@ -81,7 +81,7 @@ NAMES_MAX = 4 * DEVICES_PER_PROVIDER_MAX
 """The most devices that are looked up. A node may name any number of foreign ones."""
 
 
-# When to read the chain: after each announced block, and every few seconds in any case.
+# The rhythm of reading the chain: after each announced block, and every few seconds in any case.
 # Invariant: an announcement is only a trigger. The final block and its state are read and proved afterwards. A node
 # without announcements is read too.
 LOOK_SECONDS = 3.0

@@ -277,7 +277,7 @@ class ChainPort(UnitCasePort, BidPort, RollCallPort, SidePayPort, OffencePort, P
 
     @property
     def is_development(self) -> bool:
-        """Whether this is a development chain, on which stores may be on the own machine."""
+        """True on a development chain, where stores may be on the own machine."""
 
     def views(self) -> AsyncIterator[View]:
         """Yield the newest view, and again after each block.

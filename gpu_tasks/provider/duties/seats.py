@@ -64,7 +64,7 @@ class SeatDuty(Duty, Generic[CaseT]):
 
     @abstractmethod
     async def _check_final(self, case: CaseT) -> None:
-        """Raise ChainError if the final chain asks for something other than what was judged."""
+        """Raise ChainError if the judged subject differs from the final chain's."""
 
     async def step(self, view: View) -> None:
         """Take the due steps of all seats."""

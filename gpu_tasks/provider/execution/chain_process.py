@@ -4,7 +4,7 @@ Invariants:
 
 * It takes no turn in a device's queue. A working device answers too, and both computations are slower meanwhile.
 * A process that dies or answers nonsense costs one answer, and a new process replaces it.
-* It ends with the daemon, whose pipe it reads.
+* It ends with the daemon, because its input pipe closes.
 """
 
 from __future__ import annotations

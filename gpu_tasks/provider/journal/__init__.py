@@ -4,7 +4,7 @@ In reading order:
 
 * `task_records`: records about tasks
 * `records`: records about races and cases
-* `table`: entries by key, whose fields are written one by one
+* `table`: entries by key, written field by field
 * `journal`: the file that survives a power cut
 * `finished`: the finished requests of a batch
 * `pause_book`: causes of devices' pauses

@@ -39,7 +39,7 @@ _BASIS = codec(Basis)
 
 
 class FinishedRequests:
-    """The finished requests of one unit, for one input and workload, whichever race they are computed for."""
+    """The finished requests of one unit, for one input and workload. Later attempts reuse them."""
 
     def __init__(self, base: Path, unit: bytes, basis: Basis) -> None:
         """Read the existing file. It is created with the first record."""

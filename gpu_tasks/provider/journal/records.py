@@ -51,7 +51,7 @@ class UnitResult:
 class Basis:
     """The input and workload of a result.
 
-    Whatever a node reports about the unit later, nothing is signed for another input.
+    Nothing is signed for another input, even if a node later reports one.
     """
 
     input_root: Hash

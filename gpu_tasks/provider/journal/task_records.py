@@ -50,7 +50,7 @@ class TaskStep(IntEnum):
 class BidBasis:
     """The task and input of a bid.
 
-    Whatever a node reports about the task later, nothing else is computed under this bid.
+    Nothing else is computed under this bid, even if a node later reports another task.
     """
 
     task_hash: Hash
@@ -84,7 +84,7 @@ class TaskEntry:
     result_salt: Hash | None = None
     """The salt of the commitment to the result, secret until the result is opened."""
     is_begun: bool = False
-    """Whether a customer's program was started. A provider that lost it cannot continue it."""
+    """True if a customer's program was started. A provider that lost it cannot continue it."""
     end: Annotated[str, Bounded(WHY_BYTES_MAX)] | None = None
     """The reason that no work is left, by the final chain."""
     paid: Balance = 0

@@ -18,7 +18,7 @@ class ProgramMeans:
     images: tuple[str, ...] = ()
     """Repositories, repositories with a digest, or archives by `sha256:…` of their id."""
     any_archive: bool = False
-    """Whether archives of any id run."""
+    """True if archives of any id may run."""
     outbound: bool = False
     cpu_thousandths: int = 2_000
     memory_bytes: int = 2 << 30

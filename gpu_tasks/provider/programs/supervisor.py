@@ -173,7 +173,7 @@ class _Program:
     spec: ContainerSpec
     hardware: Hardware
     is_compared: bool
-    """Whether its result is compared with other replicas, so that nobody may enter it."""
+    """True if its result is compared with other replicas. Its customer may not enter it."""
     container: RunningContainer | None = None
     meter: Meter | None = None
     lacks_secrets: bool = False

@@ -100,7 +100,7 @@ def check_task(task: Task, means: Means, policy: BidPolicy, height: int) -> None
 
 
 def check_program(task: Task, means: Means, height: int) -> None:
-    """Raise UnfitError for a program that this provider does not bid for, whatever it computes."""
+    """Raise UnfitError for a program that this provider does not bid for, independent of its content."""
     windows, terms = task.windows, task.terms
     _refuse(
         (task.customer == means.stash, "it is this provider's own"),

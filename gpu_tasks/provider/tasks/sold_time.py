@@ -169,7 +169,7 @@ class TimeDuty:
         self.telling.start((*key, "time"), self._hold(key, entry.device))
 
     async def _hold(self, key: TaskKey, device: bytes) -> None:
-        """Count the device's time as task work while the program runs, whatever it computes."""
+        """Count the device's time as task work while the program runs, even if it computes nothing."""
         with self.parts.workers.times.at(device, Activity.TASKS):
             await self.programs.ended(key)
 

@@ -70,7 +70,7 @@ class _Watched:
     progress_at: float = -SAMPLE_SECONDS
     """The time of its last progress note. Steps may be much shorter than a second."""
     has_lines: bool = False
-    """Whether the broker retains lines of its program."""
+    """True if the broker retains lines of its program."""
 
 
 class TaskBroadcast(TaskWatch):

@@ -34,7 +34,7 @@ class WaitingNote:
     reader: bytes | None = None
     """The X25519 key to which the note is sealed; None if it is public."""
     is_retained: bool = False
-    """Whether the broker keeps the note for later subscribers."""
+    """True if the broker keeps the note for later subscribers."""
 
 
 class NoteOutbox:

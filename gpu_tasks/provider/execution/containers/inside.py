@@ -34,7 +34,7 @@ class ProgramSaid:
     out: bytes
     err: bytes
     is_cut: bool
-    """Whether output was dropped because of the size limit."""
+    """True if output was dropped because of the size limit."""
 
 
 @dataclass(frozen=True, slots=True)

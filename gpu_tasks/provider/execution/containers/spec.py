@@ -136,7 +136,7 @@ class ContainerPolicy:
     images: tuple[str, ...] = ()
     """Repositories, repositories with a digest ("name@sha256:…"), or archive ids ("sha256:…")."""
     any_archive: bool = False
-    """Whether archives of any id may run."""
+    """True if archives of any id may run."""
     outbound: bool = False
     greatest: ContainerLimits = field(
         default_factory=lambda: ContainerLimits(**{name: greatest for name, (_, greatest) in BOUNDS.items()})

@@ -67,7 +67,7 @@ class Workspaces:
         return await self._make_volume(container_id, part, options)
 
     async def make_in_memory(self, container_id: str, part: str, size: int) -> str:
-        """Make a volume in memory, whatever the kind of the others. It is for secrets."""
+        """Make a volume in memory even if the others are files. It is for secrets."""
         swap = ",noswap" if has_noswap() else ""
         options = f"size={size},nr_inodes={max(64, size // INODE_BYTES)},nosuid,nodev,mode=0755{swap}"
         return await self._make_volume(container_id, part, {"type": "tmpfs", "device": "tmpfs", "o": options})
