@@ -1,6 +1,6 @@
-"""The devnet under scenarios: started fresh, used by the programs that people run, and taken down.
+"""The devnet of scenarios: started fresh, used by the command-line programs, and stopped.
 
-Always: a devnet is taken down however the block that opened it ends; a folder in which a devnet runs is refused.
+Invariant: a devnet is stopped however the block that opened it ends. A folder with a running devnet is refused.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ CHEAT = "Eve"
 CUSTOMER = "Ferdie"
 CUSTOMER_KEY = f"//{CUSTOMER}"
 CHEAT_BOND, DEVICE_BOND = "100", "2000"
-"""In oGPU, as people type it."""
+"""Bonds in oGPU, as users type them."""
 STUCK_SECONDS = 120.0
-"""Without a final block, on a machine that others use too."""
+"""The longest wait for a final block. It allows for other load on the machine."""
 LOOK_SECONDS = 0.5
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Stage:
-    """A devnet that runs, and the programs that people use on it."""
+    """A running devnet, and the programs of its users."""
 
     net: Devnet
     tell: Narrator
@@ -59,25 +59,25 @@ class Stage:
     # --- programs
 
     def ogpu(self, command: str, *words: str, is_shown: bool = True) -> str:
-        """Run `ogpu` at the first node; return what it printed. Raises `DevnetError`."""
+        """Run `ogpu` against the first node, and return its output. Raise DevnetError if it fails."""
         return self._run("ogpu", "--url", self.url, command, *words, is_shown=is_shown)
 
     def ogpu_lines(self, command: str, *words: str, is_shown: bool = True) -> Iterator[Any]:
-        """Run `ogpu` at the first node; yield each line that it prints, read, as it comes. Raises `DevnetError`."""
+        """Run `ogpu` against the first node, and yield each printed line, parsed. Raise DevnetError if it fails."""
         show = self.tell.command if is_shown else None
         return programs.lines("ogpu", "--url", self.url, command, *words, keyring=self.net.keyring, show=show)
 
     def ogpu_tried(self, command: str, *words: str) -> tuple[int, str]:
-        """Run `ogpu` at the first node, however it ends; return its exit code and what it printed."""
+        """Run `ogpu` against the first node, and return its exit code and its output. It may fail."""
         words = ("--url", self.url, command, *words)
         return programs.tried("ogpu", *words, keyring=self.net.keyring, show=self.tell.command)
 
     def wallet(self, command: str, *words: str, is_shown: bool = True) -> str:
-        """Run `ogpu-wallet` at the first node; return what it printed. Raises `DevnetError`."""
+        """Run `ogpu-wallet` against the first node, and return its output. Raise DevnetError if it fails."""
         return self._run("ogpu-wallet", "--url", self.url, command, *words, is_shown=is_shown)
 
     def provider(self, name: str, command: str, *words: str, is_shown: bool = True) -> str:
-        """Run `ogpu-provider` as a provider does; return what it printed. Raises `DevnetError`."""
+        """Run `ogpu-provider` as a provider does, and return its output. Raise DevnetError if it fails."""
         return self._run("ogpu-provider", *self.provider_words(name), command, *words, is_shown=is_shown)
 
     def provider_words(self, name: str) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class Stage:
     # --- the chain
 
     def ask(self, question: Callable[[ChainClient], Awaitable[T]]) -> T:
-        """Return what a question to the chain comes to, asked at the first node."""
+        """Return the result of a question to the chain, asked at the first node."""
 
         async def asked() -> T:
             async with await ChainClient.connect(self.url) as chain:
@@ -104,7 +104,7 @@ class Stage:
         return 1 + self.ask(ledger.final_height)
 
     def wealth(self, people: Mapping[str, tuple[bytes, ...]], height: int | None = None) -> dict[str, int]:
-        """Return the grains of each name's accounts after a final block; by default the newest."""
+        """Return the grains of each name's accounts after a final block, by default the newest."""
 
         async def owned(chain: ChainClient) -> dict[str, int]:
             at = await ledger.final_height(chain) if height is None else height
@@ -126,24 +126,24 @@ class Stage:
         return provider_process(self.net, self.member(name))
 
     def kill(self, name: str) -> int:
-        """Kill a provider with -9, and all that it started; return its pid."""
+        """Kill a provider and its child processes with SIGKILL. Return its pid."""
         return processes.kill(self.process(name))
 
     def start(self, *names: str) -> None:
-        """Start providers that were ended, and wait until they serve."""
+        """Start stopped providers, and wait until they serve."""
         for name in names:
             processes.start(self.process(name))
         for name in names:
             lifecycle.wait_for_provider(self.net, self.member(name))
 
     def kill_and_restart(self, name: str, when: str) -> None:
-        """Kill a provider with -9, and start it again at once."""
+        """Kill a provider with SIGKILL, and start it again at once."""
         pid = self.kill(name)
         processes.start(self.process(name))
         self.tell.line(f"killed the provider of {name} with -9 (process {pid}) {when}; started it again")
 
     def restart(self, modes: Mapping[str, str | None]) -> None:
-        """Start members' providers anew: each cheats in its mode, or is honest where that is None."""
+        """Restart members' providers. Each cheats in its mode, or is honest if the mode is None."""
         honest = {name: self.process(name) for name in modes}
         processes.stop(*honest.values())
         for name, mode in modes.items():
@@ -156,7 +156,7 @@ class Stage:
         self.provider(name, "pause", is_shown=False)
 
     def resume(self, *names: str) -> None:
-        """Resume the devices of these that are paused: a daemon does not, once a result of its device was refuted."""
+        """Resume those devices that are paused. A daemon does not resume a device after a refuted result."""
 
         async def are_paused(chain: ChainClient) -> list[str]:
             devices = await market_reads.devices(chain, await chain.finalized())
@@ -173,14 +173,14 @@ class Stage:
                 self.pause(member.name)
 
     def telemetry(self, name: str) -> list[dict[str, Any]]:
-        """Return the events that a provider's daemon wrote so far."""
+        """Return the events that a provider's daemon has written so far."""
         path = self.net.home(self.member(name)) / "provider" / "telemetry.jsonl"
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
     # --- the cheat
 
     def add_cheat(self, mode: str, *, detach: bool = False) -> None:
-        """Let one more provider register live, and cheat from its first unit on."""
+        """Register one more provider on the live devnet, and let it cheat from its first unit on."""
         self.net, guest = layout.add_guest(self.net, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
         words = ["--yes", "--stash", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
         self.provider(CHEAT, "register", *words, "--device-bond", DEVICE_BOND, "--node-keys", f"//{CHEAT}")
@@ -189,7 +189,7 @@ class Stage:
         self.tell.line(f"{CHEAT} is bonded with {CHEAT_BOND} oGPU, and cheats: {mode}")
 
     def cheat_in(self, mode: str, *, anew: bool = True) -> None:
-        """Let the cheat cheat in this mode. Without `anew` it goes on if that is its mode."""
+        """Let the cheat use this mode. Without `anew`, a cheat that has this mode is not restarted."""
         (guest,) = self.net.guests
         if guest.options == cheat_options(mode) and not anew:
             return
@@ -201,22 +201,25 @@ class Stage:
 
 @dataclass(slots=True)
 class BlockFollower:
-    """Reads the final blocks of a devnet on, until something holds."""
+    """A reader of a devnet's final blocks, until a condition holds."""
 
     stage: Stage
     take: Callable[[ChainClient, int, bytes, Any], Awaitable[None]]
-    """Takes height, block hash and event, of every event."""
+    """The consumer of every event: it takes height, block hash and event."""
     next_height: int = 1
 
     def read_on(self) -> int:
-        """Take the events of new final blocks; return the height of the newest."""
+        """Take the events of new final blocks, and return the height of the newest."""
         self.stage.ask(self._read_on)
         return self.next_height - 1
 
     def until(
         self, what: str, holds: Callable[[], bool], blocks: int, beside: Callable[[], None] = lambda: None
     ) -> None:
-        """Read on until something holds; DevnetError where so many blocks pass without it, or none comes."""
+        """Read on until a condition holds.
+
+        Raise DevnetError if `blocks` more blocks pass without it, or if no block becomes final for STUCK_SECONDS.
+        """
         last, moved = self.read_on() + blocks, time.monotonic()
         while not holds():
             before, height = self.next_height, self.read_on()
@@ -239,19 +242,19 @@ class FreshDevnet:
 
     validators: int = VALIDATORS
     name: str = ""
-    """Of its folder, where a proof has several."""
+    """The name of the devnet's folder, for proofs with several devnets."""
     is_resizable: bool = False
-    """Whether the proof's option `--validators` sets the number."""
+    """True if the proof's option `--validators` sets the number."""
     numbers: Mapping[str, int] | None = None
-    """Parameters of the chain that begin otherwise than a devnet's."""
+    """Parameters of the chain that differ from a devnet's at genesis."""
     before_start: Callable[[ProofRun, Devnet], None] = lambda *_: None
-    """Done to its folder while nothing of it runs."""
+    """A step on the folder before any process starts."""
     prepare: Callable[[Stage], None] = lambda _: None
-    """Done when it runs, before the first scenario."""
+    """A step on the running devnet before the first scenario."""
 
     @contextlib.contextmanager
     def open(self, run: ProofRun) -> Iterator[Stage]:
-        """Run the devnet while the block does."""
+        """Run the devnet during the block."""
         validators = run.options.validators if self.is_resizable else self.validators
         run.tell.step(f"Network: {validators} validators, each with a GPU provider")
         net = fresh_network(
@@ -271,21 +274,21 @@ class FreshDevnet:
 
 @dataclass(slots=True)
 class ObservedStage(Stage):
-    """Nodes alone, beside a peer that remembers what validators sign."""
+    """Nodes without providers, beside a peer that remembers the validators' signatures."""
 
     seen: Callable[[], dict[str, Any]] = field(kw_only=True)
-    """Stops that peer, and returns what it saw."""
+    """A function that stops that peer and returns its report."""
 
 
 @contextlib.contextmanager
 def observed_nodes(run: ProofRun, net: Devnet, started: Devnet | None = None) -> Iterator[ObservedStage]:
-    """Run the nodes of a devnet, or those `started` alone, and an observer, while the block does."""
+    """Run an observer and the nodes of a devnet (or `started` alone) during the block."""
     with lifecycle.running(started or net), observed(net) as seen:
         yield ObservedStage(net, run.tell, run.options, seen=seen)
 
 
 def fresh_layout(run: ProofRun, validators: int, **options: Any) -> Devnet:
-    """Lay out validators without providers in an emptied folder, on free ports; nothing of it runs."""
+    """Lay out validators without providers in an emptied folder, on free ports. Start nothing."""
     run.tell.step(f"Network: {validators} validators")
     shutil.rmtree(run.folder, ignore_errors=True)
     return layout.create(run.folder, validators, any_ports=True, **options)
@@ -300,9 +303,10 @@ def fresh_network(
     before_start: Callable[[Devnet], None] = lambda _: None,
     **options: Any,
 ) -> Devnet:
-    """Start validators with a provider each, in an emptied folder. Raises `DevnetError` if a devnet runs there.
+    """Start validators with a provider each, in an emptied folder.
 
-    The other options are those of `layout.create`; without, on any free ports.
+    Raise DevnetError if a devnet runs there. The other options are those of `layout.create`; ports are free ones by
+    default.
     """
     if (folder / "devnet.json").exists():
         there = lifecycle.all_processes(layout.load(folder))
@@ -319,12 +323,12 @@ def fresh_network(
 
 
 def cheat_options(mode: str) -> tuple[str, ...]:
-    """Return the options that tell the cheat what to do wrong."""
+    """Return the options that set the cheat's mode."""
     return ("--mode", mode)
 
 
 def same_blocks(net: Devnet) -> bool:
-    """Whether every node has the same final blocks, from the first to the newest that all have."""
+    """Return whether all nodes have the same final blocks, up to the lowest final height of any node."""
     _, different = asyncio.run(blocks_of_all(net))
     return not different
 

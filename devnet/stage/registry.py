@@ -21,7 +21,7 @@ TAG = "pushed"
 
 @contextmanager
 def registry(folder: Path, port: int) -> Iterator[None]:
-    """Run a registry while the block does; DevnetError if it does not start."""
+    """Run a registry during the block. Raise DevnetError if it does not start."""
     settings = {
         "version": "0.1",
         "storage": {"filesystem": {"rootdirectory": str(folder / "registry")}},
@@ -47,7 +47,7 @@ def client_of(engine: str) -> docker.APIClient:
 
 
 def pushed(engine: str, image: ImageArchive, *repositories: str) -> str:
-    """Push an image, and forget it in the engine; return its digest there, 64 hexadecimal digits."""
+    """Push an image, and remove it from the engine. Return its registry digest, 64 hexadecimal digits."""
     assert isinstance(image.content, bytes), "made in memory"
     digests: set[str] = set()
     with closing(client_of(engine)) as client:

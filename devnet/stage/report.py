@@ -1,4 +1,4 @@
-"""The output of a run: lines while it goes on, then a table and JSON in `out/`."""
+"""The output of a run: lines as it proceeds, then a table and JSON in `out/`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cli.tables import console_for
 FOLDER = Path("out")
 WIDTH_WITHOUT_TERMINAL = 160
 INTEGER_MAX = 2**53
-"""JSON readers keep no larger integer exactly: grains above it are texts."""
+"""JSON readers that use doubles keep no larger integer exactly, so larger amounts are written as texts."""
 
 Report = dict[str, Any]
 
@@ -43,7 +43,7 @@ class Narrator:
         self.console.print(f"\n[bold][{self._step}/{self._steps}] {escape(title)}[/bold]  [dim]{self.seconds:.0f} s")
 
     def line(self, text: str) -> None:
-        """Print that something happened."""
+        """Print a line about an outcome."""
         self.console.print("  " + escape(text), soft_wrap=True)
 
     def command(self, text: str) -> None:
@@ -60,7 +60,7 @@ def write(name: str, report: Report | list[Report]) -> Path:
 
 
 def as_json(value: Any) -> Any:
-    """Return facts as JSON holds them: dataclasses as objects, bytes as hexadecimal text, enumerations by name."""
+    """Return the value in JSON types: dataclasses as objects, bytes as hexadecimal text, enumerations by name."""
     match value:
         case Enum():
             return value.name.lower()
@@ -85,7 +85,7 @@ def as_json(value: Any) -> Any:
 
 
 def figures_of(facts: Any) -> str:
-    """Return the plain figures among some facts, in words for a table."""
+    """Return the scalar figures among some facts, as text for a table."""
     found = as_json(facts)
     shown = found.items() if isinstance(found, dict) else ()
     plain = [

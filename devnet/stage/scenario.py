@@ -1,8 +1,8 @@
-"""Scenarios, and the program that runs those of a proof: options, networks, strikes, checks, report, exit status.
+"""Scenarios, and the program that runs a proof: options, networks, strikes, checks, report, exit status.
 
-A proof is a `LiveProof` with its scenarios, and ends with `if __name__ == "__main__": run(PROOF)`. Always: a network is
-taken down however its scenarios end; each bar that does not hold is a sentence; one such sentence makes the exit status
-1, and so does a `DevnetError`.
+A proof is a `LiveProof` with its scenarios, and ends with `if __name__ == "__main__": run(PROOF)`. Invariant: a network
+is stopped however its scenarios end. Each failed requirement is one sentence. One such sentence makes the exit status
+1, and so does a DevnetError.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FactsT = TypeVar("FactsT")
 
 @dataclass(frozen=True, slots=True)
 class ProofRun:
-    """Options and narrator of a run, for its networks and strikes."""
+    """The options and the narrator of a run, for its networks and strikes."""
 
     options: argparse.Namespace
     tell: Narrator
@@ -42,7 +42,7 @@ class ProofRun:
 
 
 def noted(facts: Any) -> Iterable[str]:
-    """Return the failures that a strike noted itself."""
+    """Return the failures that a strike recorded itself."""
     failures: list[str] = facts.failures
     return failures
 
@@ -53,20 +53,20 @@ class Scenario(Generic[StageT, FactsT]):
 
     name: str
     title: str
-    """Names options in braces."""
+    """The title of its step. Names in braces are replaced by the proof's options."""
     network: Callable[[ProofRun], AbstractContextManager[StageT]]
-    """Opens the stage. Scenarios in a row with equal networks share one."""
+    """A factory of the network. Consecutive scenarios with equal networks share one."""
     strike: Callable[[StageT], FactsT]
-    """Does it, and returns the facts: a dataclass or a mapping."""
+    """The action on the network. It returns the facts: a dataclass or a mapping."""
     checks: Callable[[FactsT], Iterable[str]] = noted
-    """Yields a sentence for each bar that does not hold."""
+    """The checks. They yield a sentence for each failed requirement."""
     is_always_judged: bool = False
-    """Played with any other scenario of its network, chosen or not."""
+    """True if the scenario runs with every chosen scenario of its network, chosen or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProofOption:
-    """An option of a proof; its type is that of its default."""
+    """An option of a proof. Its type is the type of its default."""
 
     name: str
     default: int | float | bool
@@ -75,7 +75,7 @@ class ProofOption:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The facts of a scenario, and the bars that did not hold."""
+    """The facts of a scenario, and its failed requirements."""
 
     facts: Any
     failures: list[str]
@@ -94,7 +94,7 @@ class LiveProof:
     folder: Path | None = None
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
-        """Run the chosen scenarios; return 0 if every bar held."""
+        """Run the chosen scenarios, and return 0 if every requirement held."""
         options = self.parse(arguments)
         tell = Narrator(len(_by_network(options.only)) + len(options.only))
         results: dict[str, Result] = {}
@@ -104,7 +104,7 @@ class LiveProof:
                     for scenario in scenarios:
                         tell.step(scenario.title.format(**vars(options)))
                         results[scenario.name] = _played(scenario, stage, tell)
-                        self._write(results, tell)  # of a run that is broken off as well
+                        self._write(results, tell)  # an aborted run has a report too
         return self._finish(results, tell)
 
     def _write(self, results: Mapping[str, Result], tell: Narrator) -> Path:
@@ -124,7 +124,7 @@ class LiveProof:
         return 1 if failures else 0
 
     def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """Read the options of a run."""
+        """Parse the options of a run."""
         parser = argparse.ArgumentParser(f"devnet.proofs.{self.name}", description=self.about)
         known = {scenario.name: scenario for scenario in self.scenarios}
         parser.add_argument(
@@ -159,7 +159,7 @@ def run(proof: LiveProof) -> NoReturn:
 
 
 def chosen_from(catalogue: Mapping[str, T], kind: str) -> Callable[[str], list[T]]:
-    """Return a type for `argparse` that reads `name,name` as entries, and refuses a name that no entry has."""
+    """Return an argparse type that reads `name,name` as entries of a catalogue. It refuses unknown names."""
 
     def chosen(text: str) -> list[T]:
         names = text.split(",")

@@ -1,4 +1,4 @@
-"""Customers on a devnet, who use the programs that people run.
+"""Customers on a devnet that use the command-line programs.
 
 In reading order:
 

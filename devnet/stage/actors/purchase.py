@@ -1,6 +1,6 @@
 """A customer of units: posts prompts with `ogpu`, follows the units, and finds the trace of each on the chain.
 
-Always: completions are what `ogpu` shows, which opens and checks them; money is what the chain's events say.
+Invariant: completions come from `ogpu`, which decrypts and verifies them. Amounts come from the chain's events.
 """
 
 from __future__ import annotations
@@ -41,16 +41,19 @@ UnitView = dict[str, Any]
 
 @dataclass(slots=True)
 class Purchase:
-    """What was bought, and what the chain says of it: from the block that was final when the buying began."""
+    """A purchase of units, and a ledger of the chain's events since the block that was final at its start."""
 
     book: DevnetLedger
     wealth_before: int
-    """Of the customer, in grains."""
+    """The customer's grains before the purchase."""
     units: list[UnitView]
 
 
 def read_prompts(path: Path, count: int) -> list[str]:
-    """The first `count` lines that are not empty, repeated when there are fewer.  Raises `DevnetError`."""
+    """Return the first `count` non-empty lines, repeated if the file has fewer.
+
+    Raise DevnetError if the file is unreadable, too large or empty.
+    """
     try:
         if path.stat().st_size > PROMPTS_BYTES_MAX:
             raise DevnetError(f"{path} has more than {PROMPTS_BYTES_MAX:,} bytes: give one prompt a line")
@@ -72,13 +75,13 @@ def write_prompts(stage: Stage, name: str, prompts: Sequence[str]) -> Path:
 
 
 def post_words(file: Path, racers: int = RACERS, price: str = format_amount(PRICE_MAX), **options: object) -> list[str]:
-    """Return the words of `ogpu post` behind the command."""
+    """Return the arguments of `ogpu post`."""
     words = [str(file), "--key", CUSTOMER_KEY, "--racers", str(racers), "--price", price, "--yes"]
     return words + [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def buy(stage: Stage, prompts: list[str], on_ended: Callable[[int, UnitView], None] = lambda *_: None) -> Purchase:
-    """Post the prompts, and follow the units until each has ended; keep what `ogpu` said of each last."""
+    """Post the prompts and follow the units until each has ended. Keep the last row that `ogpu` printed for each."""
     purchase = stage.ask(_begun)
     words = post_words(write_prompts(stage, "prompts", prompts), max_tokens=MAX_TOKENS, service=SERVICE)
     newest: dict[str, UnitView] = {}
@@ -111,7 +114,7 @@ def _ending(row: UnitView) -> str:
 
 
 def trace(stage: Stage, purchase: Purchase) -> tuple[list[UnitView], DevnetLedger, list[str]]:
-    """Return each unit with what the chain says of it, the ledger, and what does not add up."""
+    """Return each unit with its trace on the chain, the ledger, and a sentence for each sum that does not add up."""
 
     async def traced(chain: ChainClient) -> tuple[list[UnitView], DevnetLedger, list[str]]:
         units, book = purchase.units, purchase.book
@@ -161,7 +164,10 @@ def _with_trace(row: UnitView, book: DevnetLedger) -> UnitView:
 
 
 async def _wrong_sums(chain: ChainClient, purchase: Purchase, units: list[UnitView]) -> list[str]:
-    """Whether the customer's account changed by exactly what units and fees come to, less what liars paid back."""
+    """Return a problem unless the customer's loss equals its units, prepaid duty calls and fees, less compensation.
+
+    Compensation is the price of each unit that a liar was slashed for.
+    """
     customer, book = dev_accounts.stash(CUSTOMER), purchase.book
     before, after = purchase.wealth_before, await ledger.wealth(chain, customer, book.next_height - 1)
     costs = sum(int(unit.get("cost_grains", 0)) for unit in units)
@@ -178,7 +184,7 @@ async def _wrong_sums(chain: ChainClient, purchase: Purchase, units: list[UnitVi
 
 
 def name_of(account: bytes | str) -> str:
-    """Return the development account behind an id or an address; the address of any other."""
+    """Return the name of the development account with this id or address. Any other account gives its address."""
     address = account if isinstance(account, str) else ss58(account)
     return next((name for name in all_names() if ss58(dev_accounts.stash(name)) == address), address)
 
@@ -188,7 +194,7 @@ def _hash(text: str | None) -> str | None:
 
 
 def _shown(text: str | None) -> str:
-    """One line of a text, without what a terminal would take for a command."""
+    """Return the text as one line without control characters, which a terminal could execute."""
     visible = (text or "").replace("\n", "⏎")
     line = "".join(letter if letter.isprintable() else " " for letter in visible)
     return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"

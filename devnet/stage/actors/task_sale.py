@@ -1,6 +1,6 @@
 """A customer of tasks: submits a task file with `ogpu`, follows auction and run to the end, and checks its money.
 
-Always: what is told of the task is what the programs of its customer print, and records of the final chain.
+Invariant: every fact about the task comes from the output of the customer's programs or from final blocks.
 """
 
 from __future__ import annotations
@@ -30,29 +30,32 @@ from wallet.amounts import format_amount
 KIND = "train-int8"
 EXAMPLES = Path(devnet.__file__).resolve().parent.parent / "examples"
 RELAY = EXAMPLES / "relay.yaml"
-"""Short work in six parts."""
+"""A task file with short work in six parts."""
 ASKS = {"Alice": "1 oGPU/h", "Bob": "2 oGPU/h", "Charlie": "3 oGPU/h"}
-"""The bidders, and the price of each device's time: the first wins, the second stands by."""
+"""The bidders, with the price of each device's time. The first wins, and the second is the standby."""
 
 SaleRow = dict[str, Any]
 
 
 @dataclass(slots=True)
 class TaskSale:
-    """A task that was followed to its end: its id, and every change of it that its customer's program printed."""
+    """A task that was followed to its end: its id, and every change that the customer's program printed."""
 
     task_id: bytes
     rows: list[SaleRow] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """Its id, as people type it."""
+        """The task's id as users type it."""
         return "0x" + self.task_id.hex()
 
 
 @dataclass(slots=True)
 class People:
-    """Accounts by name (a provider's stash and its provider key have one name), and what each owned."""
+    """Accounts by name, and the grains of each before and after.
+
+    A provider's stash and its provider key share one name.
+    """
 
     accounts: Mapping[str, tuple[bytes, ...]]
     before: dict[str, int] = field(default_factory=dict)
@@ -60,11 +63,11 @@ class People:
 
     @property
     def gains(self) -> dict[str, int]:
-        """The grains that each name has more than before."""
+        """The gain of each name in grains."""
         return {name: self.after[name] - self.before[name] for name in self.accounts}
 
     def wrong(self, ledger: TaskLedger) -> Iterator[str]:
-        """Yield everybody who has another sum than tasks and fees leave."""
+        """Yield a sentence for each name whose gain differs from the ledger's sum of tasks and fees."""
         for name, accounts in self.accounts.items():
             expected = sum(map(ledger.moved, accounts))
             found = self.after[name] - self.before[name]
@@ -73,18 +76,18 @@ class People:
 
 
 def keyed(name: str) -> tuple[bytes, bytes]:
-    """Return a provider's stash, and the key that signs for it."""
+    """Return a provider's stash and its provider key."""
     return dev_accounts.stash(name), dev_accounts.key(name, dev_accounts.PROVIDER)
 
 
 def let_bid(stage: Stage, asks: Mapping[str, str]) -> None:
-    """Tell providers' daemons, by their policies, to bid for tasks."""
+    """Make providers' daemons bid for tasks, by their policies."""
     for name, least_price in asks.items():
         stage.provider(name, "policy", "--kind", KIND, "--least-price", least_price, "--gangs")
 
 
 def submit_options(stage: Stage) -> list[str]:
-    """Return options for `ogpu submit`: the customer's folders, and a new purchase even of an equal file."""
+    """Return options of `ogpu submit`: the customer's folders, and `--again`, which buys even an identical file."""
     folder = stage.net.folder
     return ["--postings", str(folder / "postings"), "--checkpoints", str(folder / "checkpoints"), "--again"]
 
@@ -92,7 +95,10 @@ def submit_options(stage: Stage) -> list[str]:
 def sell(
     stage: Stage, file: Path, key: str = CUSTOMER_KEY, on_row: Callable[[SaleRow], None] = lambda _: None
 ) -> TaskSale:
-    """Submit the task of a file, and follow it until it has ended; `DevnetError` if it ended without a result."""
+    """Submit a task file, and follow the task until it has ended.
+
+    Raise DevnetError if `ogpu` printed nothing about the task or failed.
+    """
     words = (str(file), "--key", key, "--watch", "--accept", "--yes", *submit_options(stage))
     sale: TaskSale | None = None
     for row in stage.ogpu_lines("submit", *words):
@@ -106,12 +112,12 @@ def sell(
 
 
 def ask(stage: Stage, sale: TaskSale, command: str, *options: str, is_shown: bool = False) -> str:
-    """Return what `ogpu COMMAND TASK` prints."""
+    """Return the output of `ogpu COMMAND TASK`."""
     return stage.ogpu(command, sale.name, *options, is_shown=is_shown)
 
 
 def files_of(archive: Path) -> dict[str, bytes]:
-    """Return the files of a tar by name; none where there is no tar."""
+    """Return the files of a tar archive by name, or no files if the archive does not exist."""
     if not archive.exists():
         return {}
     with tarfile.open(archive) as entries:
@@ -120,7 +126,7 @@ def files_of(archive: Path) -> dict[str, bytes]:
 
 
 def record(stage: Stage, task_id: bytes) -> Task:
-    """Return the task in the newest final block."""
+    """Return the task's record in the newest final block."""
     found = stage.ask(lambda chain: training_reads.task(chain, task_id))
     if found is None:
         raise DevnetError(f"the chain does not know the task 0x{task_id.hex()}")
@@ -128,7 +134,7 @@ def record(stage: Stage, task_id: bytes) -> Task:
 
 
 def verified(stage: Stage, sale: TaskSale) -> list[dict[str, Any]]:
-    """Return what `ogpu verify` looked at; one row of a failure if it failed."""
+    """Return the rows of `ogpu verify`. If the command failed, return one row with its error."""
     try:
         rows: list[dict[str, Any]] = json.loads(ask(stage, sale, "verify"))
     except DevnetError as error:
@@ -137,7 +143,7 @@ def verified(stage: Stage, sale: TaskSale) -> list[dict[str, Any]]:
 
 
 def right_states(path: Path, backend: str = "reference") -> list[bytes]:
-    """Return all states of the run of a task file, computed here without any network."""
+    """Return all states of a task file's run, computed locally without a network."""
     file = load(path)
     assert file.task.seed is not None, "without a seed of its own a file has another run each time"
     prepared = prepare(file, load_input(path, file), file.task.seed)
@@ -145,7 +151,7 @@ def right_states(path: Path, backend: str = "reference") -> list[bytes]:
 
 
 def _tell(stage: Stage, sale: TaskSale, row: SaleRow) -> None:
-    """Tell each new state; with the award, who has it for how much."""
+    """Print each new state. At the award, add each winner and its price."""
     before = sale.rows[-1]["state"] if sale.rows else None
     if row["state"] == before:
         return

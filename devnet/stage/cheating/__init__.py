@@ -2,8 +2,8 @@
 
 In reading order:
 
-* `lies`: what may be stated of a batch instead of what is right; pure
-* `executors`: executors that return wrong work and say that it is right
+* `lies`: false statements about a batch; pure functions
+* `executors`: executors that return wrong work as if it were right
 * `swapped_worker`: a worker like the honest one, with other weights
 * `races`: daemons that cheat about races of units
 * `daemons`: daemons that cheat about batches, leaves, tasks, programs and roll calls

@@ -1,5 +1,7 @@
 """`python -m devnet.stage.cheating --mode MODE ...`: `ogpu-provider` with one dishonest step, else the same options.
 
+Modes about units:
+
 flip-bit              returns every output with one bit flipped
 swapped-model         computes with other weights under the published model's name
 copied-result         computes nothing, copies a rival's commitment and reveal
@@ -7,37 +9,37 @@ replayed-attestation  sends the attestation of an earlier race again
 late-reveal           reveals after the window
 not-assigned          commits to and attests races of others
 
-Of tasks:
+Modes about tasks:
 
-honest                cheats in nothing, where somebody else does
+honest                does not cheat: the honest party beside a cheat
 bit-in-one-weight     trains with one bit of one weight changed after one step
 skipped-tenth         does not train in the last tenth of the steps
 replayed-milestone    states its first milestone again, also as its second
-withheld-checkpoint   gives its checkpoints, its result and its states to nobody
-lazy-judge            seconds whatever was stated of a task, without a look
-bent-outputs          runs a customer's program, and flips a bit of what it left
+withheld-checkpoint   shares neither its checkpoints nor its result and states
+lazy-judge            repeats the provider's statement without computing
+bent-outputs          runs a customer's program, and flips a bit of its outputs
 
-Of batches whose racers differ:
+Modes about batches with differing racers:
 
 bent-middle           answers one request in the middle of a batch wrongly
-hidden-tree           the same, and shows nobody its tree
+hidden-tree           the same, and never shows its tree
 
-Of the leaves of batches, about which one answers alone, or two alike:
+Modes about the leaves of batches, with one answer or two equal ones:
 
 one-wrong             answers one request wrongly
 a-tenth-wrong         answers one request in ten wrongly
 all-wrong             answers all requests wrongly
-made-up-sums          states totals that its leaves do not have
-made-up-tokens        counts tokens beside a right leaf that it has not
-padded                goes on after the end of each output
+made-up-sums          states totals above the sums of its leaves
+made-up-tokens        claims too many tokens beside a right leaf
+padded                continues after the end of each output
 cut-short             answers with half of each output
-false-errors          says of good requests that they are none
+false-errors          reports good requests as invalid
 withheld-leaves       answers all wrongly, and shows no leaf
-lazy-auditor          passes the leaves of others without a look
+lazy-auditor          passes the leaves of others without computing
 
-At roll calls:
+Modes about roll calls:
 
-made-up-rows          commits to rows that nobody computed
+made-up-rows          commits to rows that were never computed
 """
 
 from __future__ import annotations
@@ -64,13 +66,13 @@ from gpu_tasks.provider.tasks.judging_tasks import TaskJudgeDuty
 
 @dataclass(frozen=True, slots=True)
 class Cheat:
-    """What a cheat makes of an honest daemon, and its workers."""
+    """The changes that a cheat makes to an honest daemon and its workers."""
 
     bend: Callable[[Daemon], None] = lambda _: None
     workers: Callable[[str, Sandbox | None], MakeExecutor] = workers_with
 
     def daemon(self, *parts: Any) -> Daemon:
-        """Make a daemon that cheats."""
+        """Return a daemon that cheats."""
         made = Daemon(*parts)
         self.bend(made)
         return made
@@ -84,7 +86,7 @@ CHEATS = {
     "late-reveal": Cheat(with_duty(RaceDuty, races.LateRacing)),
     "not-assigned": Cheat(daemons.intrude),
 }
-"""Of units."""
+"""Cheats about units."""
 TASK_CHEATS = {
     "honest": Cheat(),
     "bit-in-one-weight": Cheat(workers=executors.bit_in_one_weight),
@@ -94,7 +96,7 @@ TASK_CHEATS = {
     "lazy-judge": Cheat(with_duty(TaskJudgeDuty, daemons.LazyJudging)),
     "bent-outputs": Cheat(with_work(daemons.BendingWork)),
 }
-"""Of tasks."""
+"""Cheats about tasks."""
 ROLL_CALL_CHEATS = {"made-up-rows": Cheat(daemons.make_up_rows)}
 DISPUTE_CHEATS = {
     "bent-middle": Cheat(workers=executors.bending),
@@ -111,7 +113,7 @@ LIES: dict[str, BatchLie] = {
     "false-errors": lies.errors_for_good_requests,
     "withheld-leaves": lies.all_wrong,
 }
-"""Of batches, and what each states."""
+"""Lies about batches: the false statement of each mode."""
 HIDING = "withheld-leaves"
 LAZY = "lazy-auditor"
 LEAF_CHEATS = {name: Cheat(daemons.answering(lie, hides=name == HIDING)) for name, lie in LIES.items()}
@@ -120,12 +122,12 @@ ALL_CHEATS = CHEATS | TASK_CHEATS | DISPUTE_CHEATS | ROLL_CALL_CHEATS | LEAF_CHE
 
 
 def _begin(mode: str, **options: Any) -> None:
-    """Cheat on a development network."""
+    """Run the honest program with the cheat's parts, on a development network."""
     context = click.get_current_context()
-    assert cli.main.callback is not None  # a click command has one
+    assert cli.main.callback is not None  # A click command has a callback.
     context.invoke(cli.main.callback, **options)
     cheat = ALL_CHEATS[mode]
-    # A cheat believes its own node, and so sees the best block: what others have committed, as early as can be.
+    # A cheat trusts its own node and reads the best block, so it sees the commitments of rivals as early as possible.
     trust = replace(context.obj.trust, is_blind=True)
     context.obj = replace(context.obj, make_workers=cheat.workers, make_daemon=cheat.daemon, trust=trust)
     if not options["as_json"]:

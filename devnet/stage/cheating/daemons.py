@@ -1,7 +1,7 @@
 """Daemons with one dishonest step: about batches and their leaves, about tasks, programs and roll calls.
 
-Always: all is computed honestly first, and other duties are done honestly; two who tell the same lie about a unit tell
-it to the bit.
+Invariant: a daemon computes everything honestly first, and does its other duties honestly. Two daemons with the same
+lie about a unit state the same bits.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ from runtime.frame.call import Call
 
 
 def told_about(lie: BatchLie, right: RightAnswers) -> ToldBatch:
-    """The lie about a batch that everybody tells who tells this lie."""
+    """Return the lie about a batch. It is seeded by the unit, so all daemons with the same lie agree."""
     return lie(right, Random(right.unit))
 
 
 def most_of(terms: UnitTerms) -> tuple[int, ...]:
-    """Tokens out that each request of a unit may be said to have, where all may have as many."""
+    """Return the most output tokens that each request of a unit can claim if all claim equally many."""
     return (terms.tokens_max // terms.requests,) * terms.requests
 
 
 class LyingRacing(RaceDuty):
-    """Computes its batches, and answers something else."""
+    """A race duty that computes its batches and answers something else."""
 
     def __init__(self, parts: Parts[ChainPort], lie: BatchLie) -> None:
-        """As `RaceDuty`; nothing was told yet."""
+        """Begin without any lie told."""
         super().__init__(parts)
         self._lie = lie
         self.told: dict[bytes, ToldBatch] = {}
@@ -93,10 +93,10 @@ class LyingRacing(RaceDuty):
 
 
 class LyingShowing(CheckDuty):
-    """Shows the drawn leaves of what it told as far as that has paths to show, or nothing; audits honestly."""
+    """A check duty that shows the drawn leaves of its lie if all have paths, else none. It audits honestly."""
 
     def __init__(self, parts: Parts[ChainPort], told: dict[bytes, ToldBatch], *, hides: bool) -> None:
-        """As `CheckDuty`."""
+        """Take the lies from the racing duty. A duty that `hides` shows nothing."""
         super().__init__(parts)
         self._told, self._hides = told, hides
 
@@ -118,7 +118,7 @@ class LyingShowing(CheckDuty):
 
 
 class LazyChecking(CheckDuty):
-    """Passes whatever it audits: it computes nothing, and makes up the proof that it did."""
+    """A check duty that passes every audit: it computes nothing and invents the proof of its work."""
 
     async def _audit(self, status: CheckStatus) -> None:
         call = LeafChecks.pass_leaves(unit=status.unit, proof=os.urandom(32))
@@ -127,7 +127,7 @@ class LazyChecking(CheckDuty):
 
 
 async def _sent(duty: CheckDuty, message: StepMessage) -> None:
-    """Send it; what the node refuses is told."""
+    """Send a message. Report a refusal as an event."""
     try:
         await duty.book.send(message)
     except ChainError as error:
@@ -135,14 +135,14 @@ async def _sent(duty: CheckDuty, message: StepMessage) -> None:
 
 
 REPLAYED = 2
-"""The milestone for which the one before it is stated once more; after it the cheat does nothing."""
+"""The number of the milestone that the cheat replaces by the previous one. It does nothing after it."""
 
 
 class ReplayingWork(WorkDuty):
-    """States its first milestone, that one again, then that one as the second; and computes no more."""
+    """A work duty that states its first milestone twice, then states it a third time as the second, and stops."""
 
     def __init__(self, *parts: Any) -> None:
-        """As `WorkDuty`."""
+        """Begin without a replayed task."""
         super().__init__(*parts)
         self._replayed: set[bytes] = set()
 
@@ -167,27 +167,27 @@ class ReplayingWork(WorkDuty):
 
 
 def renamed(milestone: Milestone) -> Milestone:
-    """A milestone under the next number."""
+    """Return the milestone under the next number."""
     return replace(milestone, number=milestone.number + 1)
 
 
 class NothingShown:
-    """Answers no judge."""
+    """An endpoint that refuses every judge's question."""
 
     async def answer(self, data: bytes) -> bytes:
-        """RefusedResealError."""
+        """Raise RefusedResealError."""
         raise RefusedResealError(f"nothing is shown, for {len(data)} bytes of a question")
 
 
 class WithholdingWork(WorkDuty):
-    """Brings what it computed to nobody."""
+    """A work duty that uploads none of its results."""
 
     async def _spread(self, blob: bytes) -> None:
         self.parts.telemetry.tell("cheat", mode="withheld-checkpoint", unit=blob, what="blob", answer="kept back")
 
 
 class LazyJudging(TaskJudgeDuty):
-    """Seconds whatever was stated, and computes nothing; its probe is anything."""
+    """A judge duty that repeats the provider's statement without computing. Its probe is random."""
 
     async def _judge(self, case: TaskCase, search: Search) -> None:
         result = case.slot.result
@@ -200,21 +200,21 @@ class LazyJudging(TaskJudgeDuty):
 
 
 class BendingTime(TimeDuty):
-    """Flips a bit of the first file that a program left."""
+    """A lease duty that flips a bit of the first file of a program's outputs."""
 
     async def _left(self, key: TaskKey) -> tuple[bytes, bytes]:
         honest = (await self.programs.outputs(key)).archive
-        at = tarfile.BLOCKSIZE  # behind the header of the first file
+        at = tarfile.BLOCKSIZE  # The first header of a tar takes one block. The first file begins after it.
         bent = honest[:at] + bytes((honest[at] ^ 1,)) + honest[at + 1 :]
         blob = stored(self.parts, bent, self.programs.log(key), self.programs.reply_key(key))
         return hashlib.blake2b(bent, digest_size=32).digest(), blob
 
 
 class BendingWork(WorkDuty):
-    """See `BendingTime`."""
+    """A work duty with `BendingTime`."""
 
     def __init__(self, *parts: Any) -> None:
-        """As `WorkDuty`."""
+        """Begin with `BendingTime` in the place of the honest duty."""
         super().__init__(*parts)
         self.selling = BendingTime(self.parts, self.selling.programs, self.steps.tasks)
         self.running = self.steps.tasks, self.selling.telling
@@ -224,10 +224,10 @@ DIGEST_BYTES = 32
 
 
 class RowInventor:
-    """An honest computer, but for whole chains."""
+    """A chain computer that is honest about single rows, and invents whole chains."""
 
     def __init__(self, honest: ChainComputer) -> None:
-        """Wraps another."""
+        """Wrap an honest computer."""
         self._honest = honest
 
     async def start(self) -> None:
@@ -235,7 +235,7 @@ class RowInventor:
         await self._honest.start()
 
     async def rows(self, work: ChainWork) -> ChainRows:
-        """Hashes of nothing, at once; the right ones of rows that are named."""
+        """Return random digests at once for a whole chain, and the right ones for named rows."""
         if work.rows:
             return await self._honest.rows(work)
         digests = [secrets.token_bytes(DIGEST_BYTES) for _ in range(work.challenge.shape.rows)]
@@ -247,7 +247,7 @@ class RowInventor:
 
 
 def inventing(honest: MakeChains) -> MakeChains:
-    """Honest computers, each wrapped."""
+    """Return a factory that wraps each computer of an honest factory."""
 
     def make(hardware: Hardware) -> RowInventor:
         return RowInventor(honest(hardware))
@@ -256,19 +256,19 @@ def inventing(honest: MakeChains) -> MakeChains:
 
 
 class HidingDuty(DifferingDuty):
-    """Shows its tree in no dispute, and says so once of each window."""
+    """A duty that shows its tree in no dispute, and reports that once per window."""
 
     async def step(self, view: View) -> None:
-        """Nothing leaves."""
+        """Send nothing."""
         keys = {(status.unit, status.dispute.deadline) for status in view.disputes}
         for unit, _ in sorted(keys - self._keys):
             self.parts.telemetry.tell("cheat", mode="hidden-tree", unit=unit, what="nodes", answer="kept back")
         self._keys = keys
 
 
-# What a cheat makes of a daemon: it is called before anything runs.
+# The functions below change a daemon before it runs.
 def answering(lie: BatchLie, *, hides: bool = False) -> Callable[[Daemon], None]:
-    """A daemon that tells one kind of lie about each batch; one that `hides` shows no leaf of it."""
+    """Return a change: the daemon tells one lie about each batch. If it `hides`, it shows no leaf."""
 
     def cheat(daemon: Daemon) -> None:
         racing = LyingRacing(daemon.parts, lie)
@@ -279,12 +279,12 @@ def answering(lie: BatchLie, *, hides: bool = False) -> Callable[[Daemon], None]
 
 
 def with_duty(kind: type[Duty], made: Callable[[Parts[ChainPort]], Duty]) -> Callable[[Daemon], None]:
-    """A daemon with another duty in the place of one."""
+    """Return a change: the daemon has another duty in the place of one kind."""
     return lambda daemon: daemon.replace(kind, made(daemon.parts))
 
 
 def with_work(made: type[WorkDuty]) -> Callable[[Daemon], None]:
-    """A daemon that works in another way; it never drains."""
+    """Return a change: the daemon has another work duty, which never drains."""
 
     def cheat(daemon: Daemon) -> None:
         honest = daemon.duty(WorkDuty)
@@ -294,18 +294,18 @@ def with_work(made: type[WorkDuty]) -> Callable[[Daemon], None]:
 
 
 def withhold_checkpoints(daemon: Daemon) -> None:
-    """Give checkpoints, results and states to nobody: the store for others has nothing of its own in it."""
+    """Withhold checkpoints, results and states: the public store is an empty one."""
     with_work(WithholdingWork)(daemon)
     empty = BlobStore(daemon.settings.base_path / "for-others", daemon.settings.quota)
     daemon.server = BlobServer(empty, NothingShown(), NothingShown())
 
 
 def make_up_rows(daemon: Daemon) -> None:
-    """Commit to rows that nobody computed."""
+    """Commit to rows that were never computed."""
     roll_calls = daemon.duty(RollCallDuty)
     roll_calls.make = inventing(roll_calls.make)
 
 
 def intrude(daemon: Daemon) -> None:
-    """Commit to races of others beside the honest duties."""
+    """Commit to the races of others, beside the honest duties."""
     daemon.duties.append(Intrusion(daemon.parts))

@@ -1,7 +1,7 @@
 """`python -m devnet.stage.cheating.equivocating_node ...`: `ogpu-node` that proposes twice in each of its slots.
 
 With `--twice-from EPOCH` it begins in that epoch. The second block leaves out the reference to the newest final block,
-so it is another block and as valid as the first; it is sealed past the sign-state file, which would refuse it. For
+so its id differs and it is as valid as the first. Its seal bypasses the sign-state file, which would refuse it. For
 development networks only.
 """
 
@@ -24,7 +24,7 @@ from runtime.pallets.timestamp import Timestamp
 
 
 class TwiceAuthor(Author):
-    """Builds the honest block, and announces a twin of it."""
+    """An author that builds the honest block, and announces a second one for the same slot."""
 
     def __init__(self, peers: Peers, first_epoch: int, **parts: Any) -> None:
         super().__init__(**parts)
@@ -32,7 +32,7 @@ class TwiceAuthor(Author):
         self._first_epoch = first_epoch
 
     def build(self, request: ev.Build) -> ev.BlockFacts | None:
-        """As `Author`; the twin goes out at once."""
+        """Build the honest block, and announce the second one at once."""
         facts = super().build(request)
         if facts is not None and request.final_ref is not None and request.epoch >= self._first_epoch:
             self._peers.announce(BLOCK.encode(self._twin(replace(request, final_ref=None))))

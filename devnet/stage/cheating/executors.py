@@ -1,7 +1,7 @@
-"""Executors that return wrong work and say that it is right: wrong outputs, wrong steps, another model.
+"""Executors that return wrong work as if it were right: wrong outputs, wrong steps, another model.
 
-Always: of a run in steps, what leaves is a state of the request, at the step that was asked for; everything before the
-lie is honest, and everything behind it goes on from it, so that the trace is wrong at a single segment.
+Invariant: every state of a run in steps belongs to the request and to the step that the caller asked for. Everything
+before the lie is honest, and everything after it continues from it, so the trace is wrong at a single segment.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from gpu_tasks.workloads.train_int8.request import WORKLOAD_ID, decode_request
 from gpu_tasks.workloads.train_int8.state import DIGEST_BYTES
 
 BENT_STEP = 25
-"""The training step whose result is bent, counted from 1."""
+"""The training step with a changed result, counted from 1."""
 SKIPPED_PART = 10
-"""One step of so many is skipped: the last ones."""
+"""The last 1/SKIPPED_PART of the steps is skipped."""
 WEIGHTS_START = DIGEST_BYTES + 4
 
 
 class BentRun:
-    """An honest executor, for others that do one thing otherwise."""
+    """An honest executor, as the base of executors that change one thing."""
 
     def __init__(self, honest: Executor) -> None:
-        """Wrap another executor."""
+        """Wrap an honest executor."""
         self.honest = honest
 
     @property
     def workload_id(self) -> bytes:
-        """The honest one's."""
+        """The honest executor's workload id."""
         return self.honest.workload_id
 
     @property
     def model_id(self) -> bytes:
-        """The honest one's."""
+        """The honest executor's model id."""
         return self.honest.model_id
 
     async def start(self) -> None:
@@ -93,10 +93,10 @@ class BentRun:
 
 
 class FlippedBit(BentRun):
-    """Outputs leave with one bit flipped; of a batch the first."""
+    """An executor that flips one bit of each output, or of one output of a batch: the first."""
 
     async def run(self, request: bytes) -> Execution:
-        """Return the right output, but for the lowest bit of its last byte."""
+        """Return the right output with the lowest bit of its last byte flipped."""
         execution = await self.honest.run(request)
         return replace(execution, output=flipped(execution.output))
 
@@ -111,12 +111,12 @@ class FlippedBit(BentRun):
 
     @staticmethod
     def bent_place(_requests: int) -> int:
-        """Return the place of the wrong answer of a batch."""
+        """Return the index of the wrong answer of a batch."""
         return 0
 
 
 class BentMiddle(FlippedBit):
-    """Of a batch the output in the middle is wrong."""
+    """An executor that flips a bit in the middle output of a batch."""
 
     @staticmethod
     def bent_place(requests: int) -> int:
@@ -128,10 +128,10 @@ bent_place = BentMiddle.bent_place
 
 
 class BitInOneWeight(BentRun):
-    """One bit of one weight is another after one training step."""
+    """An executor that flips one bit of one weight after one training step."""
 
     async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
-        """Go on honestly up to that step, change the bit, and go on from what that gives."""
+        """Advance honestly up to that step, flip the bit, and advance from the changed state."""
         left = BENT_STEP - steps_done(state)
         if not 0 < left <= steps:
             return await self.honest.advance(request, state, steps)
@@ -140,10 +140,10 @@ class BitInOneWeight(BentRun):
 
 
 class SkippedTenth(BentRun):
-    """The last tenth of the steps is not computed."""
+    """An executor that does not compute the last tenth of the steps."""
 
     async def advance(self, request: bytes, state: bytes, steps: int) -> LaterState:
-        """Go on honestly up to there; then keep the weights under another count of steps."""
+        """Advance honestly up to that tenth. From there keep the weights and raise the step count."""
         wanted = steps_done(state) + steps
         asked = decode_request(request)
         last = asked.steps - asked.steps // SKIPPED_PART
@@ -153,22 +153,22 @@ class SkippedTenth(BentRun):
 
 
 def steps_done(state: bytes) -> int:
-    """What a state says of itself."""
+    """Return the step count that a state declares."""
     return int.from_bytes(state[DIGEST_BYTES:WEIGHTS_START], "little")
 
 
 def counted(state: bytes, steps: int) -> bytes:
-    """The state, as if so many steps were done."""
+    """Return the state with another step count."""
     return state[:DIGEST_BYTES] + steps.to_bytes(4, "little") + state[WEIGHTS_START:]
 
 
 def with_bit(state: bytes) -> bytes:
-    """The state with the lowest bit of its first weight flipped."""
+    """Return the state with the lowest bit of its first weight flipped."""
     return state[:WEIGHTS_START] + bytes((state[WEIGHTS_START] ^ 1,)) + state[WEIGHTS_START + 1 :]
 
 
 def bent_by(kind: type[BentRun], of_workload: bytes | None, backend: str, sandbox: Sandbox | None) -> MakeExecutor:
-    """Make honest workers, each wrapped; with `of_workload` those of that workload alone."""
+    """Return a factory of honest workers, each wrapped. With `of_workload`, wrap only that workload's workers."""
     honest = workers_with(backend, sandbox)
 
     def make(hardware: Hardware, form: WorkloadForm) -> Executor:
@@ -185,7 +185,7 @@ skipped_tenth = partial(bent_by, SkippedTenth, WORKLOAD_ID)
 
 
 def swapping(backend: str, _sandbox: Sandbox | None) -> MakeExecutor:
-    """Make workers that compute text with other weights under the published model's name."""
+    """Return a factory of text workers with other weights under the published model's id."""
     limits = limits_for(backend)
     command = [sys.executable, "-s", "-m", "devnet.stage.cheating.swapped_worker", json.dumps(asdict(limits))]
     return lambda _hardware, _form: WorkerExecutor(command, limits)

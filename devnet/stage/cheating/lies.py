@@ -1,7 +1,7 @@
-"""What may be stated of a batch instead of what is right: outputs, tokens, sums. Pure, the same for all who state it.
+"""False statements about a batch: outputs, tokens, sums. Pure functions, so all liars with one seed agree.
 
-Always: a lie follows from the right answers and from chance, so who knows both knows the lie; what has a path can be
-shown. The simulation of cheats reckons what each earns, `make cheats` plays it on a devnet.
+Invariant: a lie depends on the right answers and the random source alone. Each leaf has a path, except below impossible
+sums. The simulation of cheats computes the gain of each lie, and `make cheats` plays it on a devnet.
 """
 
 from __future__ import annotations
@@ -18,59 +18,59 @@ from gpu_tasks.batches.sum_tree import LeafPath, Totals, TreeNode, combined, lea
 
 @dataclass(frozen=True, slots=True)
 class RightAnswers:
-    """A batch, and what is right."""
+    """A batch with its right answers."""
 
     genesis: bytes
     unit: bytes
     salt: bytes
     outcomes: tuple[BatchOutcome, ...]
     most: tuple[int, ...]
-    """Tokens out of each request that its unit pays for at most."""
+    """The most output tokens that the unit pays for, by request."""
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """Of these outcomes."""
+        """The leaves of the right outcomes."""
         return leaves_of(self.genesis, self.unit, self.salt, self.outcomes)
 
     @property
     def unused(self) -> int:
-        """Tokens out that are paid for and that no right answer has."""
+        """The output tokens that the unit pays for beyond those of the right answers."""
         outputs = (outcome.tokens_out for outcome in self.outcomes if isinstance(outcome, Completed))
         return sum(self.most) - sum(outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class ToldBatch:
-    """What a provider states of a batch."""
+    """A provider's statement about a batch."""
 
     outcomes: tuple[BatchOutcome, ...]
-    """What it gives its customer."""
+    """The outcomes that the customer receives."""
     totals: Totals
     paths: tuple[LeafPath, ...]
-    """Of each leaf, in order; those below sums that are none do not hold."""
+    """The path of each leaf, in order. A path below made-up sums does not verify."""
 
 
 BatchLie = Callable[[RightAnswers, Random], ToldBatch]
 
 
 def one_wrong(right: RightAnswers, chance: Random) -> ToldBatch:
-    """One output is another one, with as many tokens."""
+    """Falsify one output, and keep its token count."""
     return some_wrong(right, [chance.randrange(len(right.outcomes))])
 
 
 def a_tenth_wrong(right: RightAnswers, chance: Random) -> ToldBatch:
-    """So is one in ten."""
+    """Falsify one output in ten."""
     size = len(right.outcomes)
     return some_wrong(right, chance.sample(range(size), -(-size // 10)))
 
 
 def all_wrong(right: RightAnswers, _: Random) -> ToldBatch:
-    """So are all."""
+    """Falsify all outputs."""
     return some_wrong(right, range(len(right.outcomes)))
 
 
 def padded(right: RightAnswers, _: Random) -> ToldBatch:
-    """Each output goes on to the most that is paid for."""
+    """Pad each output up to the tokens that the unit pays for."""
     longer = {
         index: replace(outcome, output=outcome.output + b" " * (most - outcome.tokens_out), tokens_out=most)
         for index, (outcome, most) in enumerate(zip(right.outcomes, right.most, strict=True))
@@ -80,7 +80,7 @@ def padded(right: RightAnswers, _: Random) -> ToldBatch:
 
 
 def cut_short(right: RightAnswers, _: Random) -> ToldBatch:
-    """Half of each output."""
+    """Cut each output to its first half."""
     halves = {
         index: replace(outcome, output=outcome.output[: outcome.tokens_out // 2], tokens_out=outcome.tokens_out // 2)
         for index, outcome in enumerate(right.outcomes)
@@ -90,13 +90,13 @@ def cut_short(right: RightAnswers, _: Random) -> ToldBatch:
 
 
 def errors_for_good_requests(right: RightAnswers, chance: Random) -> ToldBatch:
-    """One request in five is said to be none."""
+    """Report one request in five as invalid."""
     size = len(right.outcomes)
     return told_with(right, {index: RefusedRequest() for index in chance.sample(range(size), -(-size // 5))})
 
 
 def totals_over_true_leaves(right: RightAnswers, _: Random) -> ToldBatch:
-    """The totals say more than all leaves do: sums are made up at the top, over the left half of true leaves."""
+    """Raise the totals above the sum of all leaves: the left half of the top node claims more tokens."""
     true = told_with(right, {})
     left, beside = true.paths[-1].siblings[-1], true.paths[0].siblings[-1]
     lied = replace(left, tokens_out=left.tokens_out + right.unused)
@@ -108,7 +108,7 @@ def totals_over_true_leaves(right: RightAnswers, _: Random) -> ToldBatch:
 
 
 def tokens_beside_a_true_leaf(right: RightAnswers, chance: Random) -> ToldBatch:
-    """One leaf is counted with all tokens that are left, beside its right node; all sums above are right."""
+    """Claim all unused tokens in one leaf beside its right hash. All sums above it add up."""
     nodes = [TreeNode(path.node, path.tokens_in, path.tokens_out) for path in told_with(right, {}).paths]
     index = chance.randrange(len(nodes))
     nodes[index] = replace(nodes[index], tokens_out=nodes[index].tokens_out + right.unused)
@@ -117,7 +117,7 @@ def tokens_beside_a_true_leaf(right: RightAnswers, chance: Random) -> ToldBatch:
 
 
 def some_wrong(right: RightAnswers, indices: Sequence[int]) -> ToldBatch:
-    """The outputs of these requests are others, with the tokens that a computed one has."""
+    """Falsify the outputs at these indices, and keep their token counts."""
     false = {
         index: replace(outcome, output=flipped(outcome.output))
         for index in indices
@@ -127,7 +127,7 @@ def some_wrong(right: RightAnswers, indices: Sequence[int]) -> ToldBatch:
 
 
 def told_with(right: RightAnswers, changed: Mapping[int, BatchOutcome]) -> ToldBatch:
-    """A tree over the right outcomes, but for some."""
+    """Return a tree over the right outcomes, with some of them replaced."""
     outcomes, leaves = list(right.outcomes), list(right.leaves)
     for index, outcome in changed.items():
         outcomes[index] = outcome
@@ -136,7 +136,7 @@ def told_with(right: RightAnswers, changed: Mapping[int, BatchOutcome]) -> ToldB
 
 
 def drawn_paths(told: ToldBatch, seed: bytes, unit: bytes, floor: int, input_share: int) -> list[LeafPath | None]:
-    """For each point that the beacon draws of what was told the path that can be shown; None where there is none."""
+    """Return the path to show for each drawn point of the lie, or None if no path covers the point."""
     points = drawn_points(seed, unit, told.totals, floor, input_share=input_share)
     return [
         next((path for path in told.paths if covers(told.totals, floor, path, point, input_share=input_share)), None)
@@ -145,9 +145,9 @@ def drawn_paths(told: ToldBatch, seed: bytes, unit: bytes, floor: int, input_sha
 
 
 def flipped(output: bytes) -> bytes:
-    """An output with one bit flipped, of any workload; something where there was nothing."""
-    # The last byte: what an output says of its own cost stands at its beginning where it says so. A lie about that is
-    # no result at all: the daemon itself gives it back as one that asks for more than its unit pays for.
+    """Return the output of any workload with one bit flipped. An empty output becomes one byte."""
+    # Only the last byte is safe: outputs of some workloads state their own cost at their beginning. The daemon itself
+    # refuses an output that claims more than its unit pays for, so such a lie would be no result at all.
     return output[:-1] + bytes((output[-1] ^ 1,)) if output else b"x"
 
 
@@ -157,7 +157,7 @@ def _totals(count: int, top: TreeNode | None) -> Totals:
 
 
 def _path(nodes: Sequence[TreeNode], index: int) -> LeafPath:
-    """The path of a leaf in the tree over these nodes: beside it, at each depth, what stands above its neighbours."""
+    """Return the path of a leaf: at each depth, the node over the neighbouring subtree."""
     siblings = []
     depth = 0
     while 1 << depth < len(nodes):

@@ -1,6 +1,6 @@
-"""Daemons that cheat about races: a copied result, a replayed attestation, a late one, one of a race of others.
+"""Daemons that cheat about races: a copied result, a replayed attestation, a late one, one of another's race.
 
-Each sends what should be refused, and tells the chain's answer as the event `cheat`.
+Each daemon sends messages that the chain should refuse, and reports the chain's answer as the event `cheat`.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Attempts:
     """The attempts of one cheat."""
 
     def __init__(self, parts: Parts[SendPort], mode: str) -> None:
-        """Signs with the keys of the daemon whose parts these are."""
+        """Sign with the keys of the daemon that owns `parts`."""
         self._parts = parts
         self._mode = mode
 
     async def call(self, unit: bytes, call: Call) -> None:
-        """A call; it may fail in the pool or in its block."""
+        """Send a call. It may fail in the pool or in its block."""
         chain = cast("LiveChain", self._parts.chain)
         try:
-            async with chain.turn:  # two at once would sign with one nonce
+            async with chain.turn:  # Two concurrent calls would sign with one nonce.
                 outcome = await chain.client.submit(call, chain.key, until="inBlock")
             answer = outcome.error or ACCEPTED
         except (NotIncludedError, RpcError) as error:
@@ -51,12 +51,12 @@ class Attempts:
         self._tell(unit, call.name, answer)
 
     async def attest(self, unit: bytes, signed: SignedAttestation) -> None:
-        """An attestation: to the node, and as a transaction."""
+        """Send an attestation, first to the node, then as a transaction."""
         await self.state(unit, signed)
         await self.call(unit, Attestations.reveal(attestation=signed))
 
     async def state(self, unit: bytes, signed: AnyAttestation) -> None:
-        """An attestation, to the node alone."""
+        """Send an attestation to the node alone."""
         try:
             await self._parts.chain.attest(signed)
             answer = "the pool has it, or another one of this place"
@@ -69,17 +69,17 @@ class Attempts:
 
 
 class CopyingRacing(RaceDuty):
-    """Waits for rivals."""
+    """A race duty that computes nothing and copies a rival."""
 
     def __init__(self, parts: Parts[ChainPort]) -> None:
-        """As `RaceDuty`."""
+        """Begin without copies."""
         super().__init__(parts)
         self._attempts = Attempts(parts, "copied-result")
         self._copies = KeyedTasks()
         self._tried: set[tuple[bytes, str]] = set()
 
     async def step_race(self, duty: DutyStatus, view: View) -> None:
-        """Copy the commitment when there is one, the reveal when there is one; each once."""
+        """Copy a rival's commitment once it exists, and its reveal once it exists. Try each once."""
         race = race_of(duty, self.parts.identity.stash)
         if race is None or race.unit.state is not UnitState.RACING:
             return
@@ -101,7 +101,7 @@ class CopyingRacing(RaceDuty):
         return is_new
 
     async def _as_mine(self, race: Race, reveal: Reveal) -> SignedAttestation:
-        """The rival's result under this provider's name. The salt is anything: none opens the commitment."""
+        """Return the rival's result under this provider's name. The salt is arbitrary: no salt opens the commitment."""
         usage = Usage(reveal.output_tokens, 1, 0, 1, 1, 1)
         height = self.book.height
         totals = Totals(race.unit.terms.requests, reveal.input_tokens, reveal.output_tokens, bytes(32))
@@ -110,17 +110,17 @@ class CopyingRacing(RaceDuty):
 
 
 class ReplayingRacing(RaceDuty):
-    """Remembers its first attestation."""
+    """A race duty that replays its earlier attestation in each race."""
 
     def __init__(self, parts: Parts[ChainPort]) -> None:
-        """As `RaceDuty`."""
+        """Begin without an old attestation."""
         super().__init__(parts)
         self._old: SignedAttestation | None = None
         self._replays = KeyedTasks()
         self._attempts = Attempts(parts, "replayed-attestation")
 
     async def take(self, race: Race, step: RaceStep) -> None:
-        """Send the old one first where a new one is due."""
+        """Send the old attestation before the new one is due."""
         if step is RaceStep.ATTEST:
             old, self._old = self._old, await attestation(self.parts, race, self.result(race))
             if old is not None and old.statement.unit != race.unit_id:
@@ -134,17 +134,20 @@ class ReplayingRacing(RaceDuty):
 
 
 class LateRacing(RaceDuty):
-    """Sends attestations too late. By then the race is over and no duty is left to remind of it."""
+    """A race duty that sends its attestations too late.
+
+    By then the race has ended and the view lists no duty for it.
+    """
 
     def __init__(self, parts: Parts[ChainPort]) -> None:
-        """As `RaceDuty`."""
+        """Begin without a held attestation."""
         super().__init__(parts)
         self._held: dict[bytes, tuple[SignedAttestation, int]] = {}
-        """Each with the last block in which it would count."""
+        """Attestations by unit, each with the last block that would count it."""
         self._late = KeyedTasks()
 
     async def step(self, view: View) -> None:
-        """An honest step, and what has become too late."""
+        """Take an honest step, then send the attestations that have become late."""
         await super().step(view)
         for unit, (signed, until) in list(self._held.items()):
             if view.height > until:
@@ -152,7 +155,7 @@ class LateRacing(RaceDuty):
                 self._late.start(unit, Attempts(self.parts, "late-reveal").attest(unit, signed))
 
     async def take(self, race: Race, step: RaceStep) -> None:
-        """Hold back what should be revealed."""
+        """Hold back each attestation and reveal."""
         if step not in (RaceStep.ATTEST, RaceStep.REVEAL):
             await super().take(race, step)
             return
@@ -165,16 +168,16 @@ UNITS_LOOKED_AT = 200
 
 
 class Intrusion(Duty):
-    """Looks at all units of the market, and tries each race of others once."""
+    """A duty that reads all units of the market, and attacks each race of other providers once."""
 
     def __init__(self, parts: Parts[ChainPort]) -> None:
-        """Nothing was tried yet."""
+        """Begin without attempts."""
         self.parts = parts
         self._tried: set[bytes] = set()
         self._intrusions = KeyedTasks()
 
     async def step(self, view: View) -> None:
-        """Try the races that are new."""
+        """Attack each race that is new."""
         chain = cast("LiveChain", self.parts.chain)
         prefix = chain.client.runtime.item(InferenceMarket.units).prefix
         keys = await chain.client.rpc.call("state_getKeysPaged", "0x" + prefix.hex(), UNITS_LOOKED_AT, None, None)

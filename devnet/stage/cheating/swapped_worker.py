@@ -1,4 +1,4 @@
-"""A worker like the honest one, with other weights: half of the last matrix is negated, the model id is a lie."""
+"""A worker that computes with half of the last matrix negated, and states the published model's id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_tasks.provider.execution.limits import Limits
 
 
 def main() -> None:
-    """Load the published model, spoil it, serve."""
+    """Load the published model, change its weights, and serve."""
     allowed = Limits(**json.loads(sys.argv[1]))
     limits.apply(allowed)
     source, sink = worker.pipes()

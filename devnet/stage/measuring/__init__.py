@@ -1,12 +1,12 @@
-"""What scenarios, the demo and benchmarks read off a running devnet, and put under load.
+"""Readings of a running devnet, and load on it, for scenarios, the demo and benchmarks.
 
 In reading order:
 
 * `ledger`: units and money, from the events of final blocks
-* `task_audits`: what the judges of an audited task are due
-* `task_ledger`: tasks at auction, what each of their events should have moved, and a thread that reads them
-* `final_blocks`: whether all nodes have the same ones, and lost none
+* `task_audits`: the dues of the judges of an audited task
+* `task_ledger`: tasks at auction, the transfers that each event requires, and a thread that reads them
+* `final_blocks`: a comparison of all nodes' final blocks
 * `latency`: from the start of a slot to accepted, and to final
-* `load`: transfers, as many as go
+* `load`: transfers between the development accounts
 * `observer`: a peer that only listens, and finds conflicting signatures
 """

@@ -1,6 +1,6 @@
-"""The final blocks of every node of a devnet: whether they are the same, and whether any was ever lost.
+"""The final blocks of every node of a devnet: differences between nodes, and blocks that a node lost.
 
-What always holds: each check gives a list of what is wrong, one text each, empty when all is well.
+Invariant: each check returns a list of problems, one sentence each. The list is empty if there are none.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ PARALLEL = 50
 
 @dataclass(slots=True)
 class Observed:
-    """What each node ever called final."""
+    """The final blocks that each node reported over time."""
 
     highest: dict[str, int] = field(default_factory=dict)
-    may_fall: set[str] = field(default_factory=set)  # whose database was taken away: they may go back once
+    may_fall: set[str] = field(default_factory=set)  # nodes whose database was deleted: each may fall back once
     finals: dict[int, set[str]] = field(default_factory=dict)  # height -> ids
     lost: list[str] = field(default_factory=list)
 
@@ -53,9 +53,10 @@ class Observed:
 
 
 async def blocks_of_all(net: Devnet) -> tuple[int, list[str]]:
-    """The height up to which all nodes were compared, and the heights where they differ.
+    """Return the height up to which all nodes were compared, and the heights where they differ.
 
-    A block's id covers its header, and so the state root after it, which each node computed before it took the block.
+    A block's id covers its header, and so the state root after the block, which each node computed before it accepted
+    the block.
     """
     chains = await asyncio.gather(*(_blocks(member) for member in net.members))
     different = [
@@ -65,7 +66,7 @@ async def blocks_of_all(net: Devnet) -> tuple[int, list[str]]:
 
 
 async def _blocks(member: NodeLayout) -> list[str]:
-    """The ids of a node's final blocks from height 1 on."""
+    """Return the ids of a node's final blocks from height 1 on."""
     async with await RpcConnection.open(member.rpc_url) as rpc:
         height = int((await rpc.call("ogpu_status"))["final"]["number"])
         ids: list[str] = []
@@ -76,7 +77,7 @@ async def _blocks(member: NodeLayout) -> list[str]:
 
 
 async def lost_finals(net: Devnet, observed: Observed) -> list[str]:
-    """Blocks that some node called final and that are not on its chain, or anybody's, now."""
+    """Return the blocks that a node reported as final and that the first node's chain does not contain."""
     chain = await _blocks(net.members[0])
     return [
         f"block {number}: {sorted(ids)} was final"

@@ -1,7 +1,7 @@
-"""How long after the start of its slot a block is accepted, and final, as clients of the nodes see it.
+"""The time from the start of a block's slot until clients of the nodes see it accepted, and final.
 
-What always holds: times are taken when a node's subscription tells, so they include the node's RPC process; each block
-counts once for each node that told of it.
+Invariant: the clock is read when a node's subscription delivers the header, so a time includes the node's RPC process.
+Each block counts once for each node that delivered it.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _HEADS = {
 
 @dataclass(slots=True)
 class Latencies:
-    """Milliseconds from the start of a block's slot until a node called it accepted, or final."""
+    """Milliseconds from the start of a block's slot until a node reported it accepted, or final."""
 
     slot_ms: int
     accepted: list[int] = field(default_factory=list)
     final: list[int] = field(default_factory=list)
 
     def figures(self) -> dict[str, Any]:
-        """p50 and p99 of both, and of how many."""
+        """Return p50 and p99 of both, with the number of samples."""
         return {
             name: {"p50_ms": percentile(values, 50), "p99_ms": percentile(values, 99), "blocks": len(values)}
             for name, values in (("accepted", self.accepted), ("final", self.final))
         }
 
     def line(self) -> str:
-        """The figures for people."""
+        """Return the figures as one line."""
         return "; ".join(
             f"{name} p50 {figure['p50_ms']} ms, p99 {figure['p99_ms']} ms" for name, figure in self.figures().items()
         )
 
 
 def percentile(values: Sequence[int], percent: int) -> int | None:
-    """The smallest value that `percent` of all do not exceed; None of nothing."""
+    """Return the smallest value that at least `percent` of all values do not exceed, or None without values."""
     return sorted(values)[max(0, -(-len(values) * percent // 100) - 1)] if values else None
 
 
@@ -63,7 +63,10 @@ async def measure(net: Devnet, slot_ms: int, seconds: float) -> Latencies:
 
 
 async def _listen(member: NodeLayout, kind: str, found: Latencies) -> None:
-    """One subscription; taken up again when the node was away. Its first item is the past, and does not count."""
+    """Follow one subscription, and subscribe again after a failure.
+
+    Its first item is an old block and does not count.
+    """
     start, end = _HEADS[kind]
     values: list[int] = getattr(found, kind)
     while True:
@@ -81,12 +84,12 @@ async def _listen(member: NodeLayout, kind: str, found: Latencies) -> None:
 
 
 def digest_of(header: dict[str, Any]) -> tuple[DigestItem, ...]:
-    """Return the digest of a header as JSON-RPC shows it."""
+    """Return the digest of a header from JSON-RPC."""
     return tuple(DIGEST_ITEM.decode(bytes.fromhex(log[2:])) for log in header["digest"]["logs"])
 
 
 def slot_of(header: dict[str, Any]) -> int | None:
-    """The slot in a header as JSON-RPC shows it; None for genesis."""
+    """Return the slot of a header from JSON-RPC, or None for genesis."""
     try:
         found = find_pre_digest(digest_of(header))
     except DecodeError:

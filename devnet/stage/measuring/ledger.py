@@ -1,6 +1,6 @@
-"""What the final chain says of some units and of money: read from the events of its blocks, by height.
+"""Units and money on the final chain: read from the events of its blocks, by height.
 
-What always holds: only final blocks are read, and amounts are whole grains.
+Invariant: only final blocks are read, and amounts are whole grains.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ LedgerEvent = TypeVar("LedgerEvent")
 
 
 class EventBook(Protocol):
-    """Takes the events of final blocks, in order."""
+    """A consumer of the events of final blocks, in order."""
 
     next_height: int
 
     def take(self, height: int, event: object) -> None:
-        """Take an event of the block at that height."""
+        """Take an event of the block at this height."""
 
 
 @dataclass(slots=True)
 class EventTrace:
-    """Everything that happened to something; heights are of final blocks."""
+    """All events about one subject, each with the height of its final block."""
 
     happened: list[tuple[int, Any]] = field(default_factory=list)
 
@@ -56,22 +56,22 @@ class EventTrace:
         return [event for _, event in self.all(kind)]
 
     def first(self, kind: type[LedgerEvent]) -> tuple[int, LedgerEvent] | None:
-        """Return the first of them."""
+        """Return the first event of a kind with its height, or None."""
         return next(iter(self.all(kind)), None)
 
 
 @dataclass(slots=True)
 class UnitRecord(EventTrace):
-    """One unit's trace on the chain, and its case's."""
+    """The events of one unit and of its case."""
 
     @property
     def price(self) -> int:
-        """Of its last race."""
+        """The price of its last race in grains."""
         return next((each.price for each in reversed(self.events(UnitMatched))), 0)
 
     @property
     def racers(self) -> list[bytes]:
-        """Everybody who was drawn for it, once for each draw."""
+        """Every provider that was drawn for it, once per draw."""
         drawn = [racer for each in self.events(UnitMatched) for racer in each.racers]
         return drawn + [each.provider for each in self.events(PlaceRefilled)]
 
@@ -82,15 +82,15 @@ class UnitRecord(EventTrace):
 
     @property
     def refunded(self) -> list[tuple[int, UnitRefunded]]:
-        """Its ends without one."""
+        """Its refunds: the ends without a payment."""
         return self.all(UnitRefunded)
 
     def winners(self) -> list[bytes]:
-        """Who was paid for it, once for each payment."""
+        """Return the paid provider of each payment."""
         return [settled.winner for settled in self.events(UnitSettled)]
 
     def attesters(self) -> list[bytes]:
-        """Whose attestations the chain took, once for each."""
+        """Return the author of each attestation that the chain accepted."""
         return [attested.provider for attested in self.events(Attested)]
 
 
@@ -103,11 +103,11 @@ class DevnetLedger:
     fees: dict[bytes, int] = field(default_factory=dict)
 
     def unit(self, unit: bytes) -> UnitRecord:
-        """The record of a unit, empty at first."""
+        """Return the record of a unit, empty at first."""
         return self.units.setdefault(unit, UnitRecord())
 
     def take(self, height: int, event: object) -> None:
-        """One event of the block at that height."""
+        """Take an event of the block at this height."""
         if isinstance(event, TransactionFeePaid):
             self.fees[event.who] = self.fees.get(event.who, 0) + event.actual_fee
         elif isinstance(event, OfUnit):
@@ -116,23 +116,23 @@ class DevnetLedger:
             self.unit(event.case).happened.append((height, event))
 
     def penalties(self) -> list[tuple[int, ProviderSlashed | RaceMissed]]:
-        """Every slash of a provider, and every fine for a race that somebody did not finish, with its height."""
+        """Return every slash of a provider and every fine for an unfinished race, with its height."""
         return [*self.all(ProviderSlashed), *self.all(RaceMissed)]
 
     def all(self, kind: type[LedgerEvent]) -> list[tuple[int, LedgerEvent]]:
-        """The events of a kind about any unit, with their heights."""
+        """Return the events of a kind about any unit, with their heights."""
         return [event for record in self.units.values() for event in record.all(kind)]
 
 
 async def read(chain: ChainClient, first: int, last: int | None = None) -> DevnetLedger:
-    """The events of the final blocks from `first` to `last`, or to the newest."""
+    """Return a ledger of the final blocks from `first` to `last`, or to the newest."""
     ledger = DevnetLedger(next_height=first)
     await read_on(chain, ledger, last)
     return ledger
 
 
 async def read_on(chain: ChainClient, ledger: EventBook, last: int | None = None) -> None:
-    """Have a ledger go on to block `last`, or to the newest final one; a node keeps events for some hundred blocks."""
+    """Continue a ledger to block `last`, or to the newest final block. A node keeps events for some hundred blocks."""
     async for height, _, events in final_blocks(chain, ledger.next_height, last):
         for event in events:
             ledger.take(height, event)
@@ -149,27 +149,27 @@ async def final_blocks(
 
 
 async def final_height(chain: ChainClient) -> int:
-    """The height of the newest final block."""
+    """Return the height of the newest final block."""
     return await chain.height(await chain.finalized())
 
 
 async def block_hash(chain: ChainClient, height: int) -> bytes:
-    """The id of the block at a height."""
+    """Return the id of the block at a height."""
     return bytes.fromhex((await chain.rpc.call("chain_getBlockHash", height))[2:])
 
 
 async def wealth(chain: ChainClient, account: bytes, height: int) -> int:
-    """Everything that an account owns after the final block at a height: free and reserved grains."""
+    """Return the grains of an account after the final block at a height: free and reserved."""
     data = (await chain.read(System.account, account, at=await block_hash(chain, height))).data
     return int(data.free + data.reserved)
 
 
 async def issuance(chain: ChainClient, at: bytes | None = None) -> int:
-    """All grains that exist at a block; by default the newest final one."""
+    """Return the grains that exist at a block, by default the newest final one."""
     return int(await chain.read(Balances.total_issuance, at=at or await chain.finalized()))
 
 
 async def next_height(url: str) -> int:
-    """The height of the first block that is not final, as the node at a URL says."""
+    """Return the height of the first block that the node at a URL does not report as final."""
     async with await ChainClient.connect(url) as chain:
         return await final_height(chain) + 1

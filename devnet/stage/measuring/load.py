@@ -1,7 +1,7 @@
 """A load of transfers between the development accounts, spread over the nodes of a devnet.
 
-What always holds: each sender has one transfer under way at a time, so nonces never race; a node that does not answer
-costs a retry at another one, never an exception.
+Invariant: each sender has one transfer in flight at a time, so nonces never race. If a node does not answer, the sender
+tries another node and never raises.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RETRY_SECONDS = 0.2
 
 @dataclass(slots=True)
 class Load:
-    """What became of the transfers so far."""
+    """Counts of the transfers so far."""
 
     handed_in: int = 0
     included: int = 0
@@ -33,7 +33,7 @@ class Load:
 
 
 async def transfers(net: Devnet, load: Load, rng: random.Random) -> None:
-    """Send until cancelled, one sender for each development account."""
+    """Send until cancelled, with one sender for each development account."""
     keys = [keypair_from_suri(f"//{name}", Scheme.SR25519) for name in DEV_NAMES]
     async with asyncio.TaskGroup() as group:
         for key in keys:

@@ -1,8 +1,8 @@
 """`python -m devnet.stage.measuring.observer FOLDER REPORT`: a peer that only listens, and remembers signatures.
 
-It connects to every member of the devnet in FOLDER, checks each signature itself, and writes REPORT when it is told to
-end (SIGTERM). What always holds: a conflict in the report is two different valid signatures of one key for one thing:
-proof that no sign-state held, whatever the nodes themselves believe.
+It connects to every member of the devnet in FOLDER, verifies each signature itself, and writes REPORT on SIGTERM.
+Invariant: a conflict in the report consists of two different valid signatures of one key for one subject. It proves
+that a sign-state failed, even if all nodes report none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REPORT = "seen.json"
 
 @dataclass(slots=True)
 class Seen:
-    """Everything signed, by signer and by what it is about."""
+    """Every signed statement, by signer and by subject."""
 
     genesis: bytes
     sessions: dict[bytes, bytes]  # stash -> session key
@@ -52,7 +52,7 @@ class Seen:
     messages: Counter[str] = field(default_factory=Counter)
 
     def take(self, kind: FrameKind, payload: bytes) -> None:
-        """One message of a peer."""
+        """Take one message of a peer."""
         self.messages[kind.name] += 1
         try:
             if kind is FrameKind.BLOCK:
@@ -101,7 +101,7 @@ class Seen:
             seen.add(identity)
 
     def conflicts(self) -> Iterator[str]:
-        """Each pair of statements that no honest key makes."""
+        """Yield each pair of statements that an honest key never signs both of."""
         for (author, slot), ids in self.headers.items():
             if len(ids) > 1:
                 yield f"{len(ids)} headers by 0x{author.hex()} in slot {slot}"
@@ -117,7 +117,7 @@ class Seen:
                         yield f"{kinds} by 0x{voter.hex()} in epoch {epoch}, round {round_}"
 
     def report(self) -> dict[str, Any]:
-        """For JSON; the ballots by voter are there to be compared with each node's own record."""
+        """Return a report for JSON. It lists the ballots, to be compared with each voter's own record."""
         ballots = [vote for votes in self.ballots.values() for vote in votes]
         return {
             "conflicts": sorted(self.conflicts()),
@@ -164,14 +164,14 @@ def main(folder: Path, report: Path) -> None:
 
 
 def observer_of(net: Devnet) -> Process:
-    """A peer of all members that remembers what validators sign; not started."""
+    """Return the process of an observer of all members, not started."""
     words = (str(net.folder), str(net.folder / REPORT))
     return Process("observer", "devnet.stage.measuring.observer", words, net.folder / "observer")
 
 
 @contextmanager
 def observed(net: Devnet) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Observe a devnet that runs while the block does; yield a function that ends that, and returns what was seen."""
+    """Observe a devnet during the block. Yield a function that stops the observer and returns its report."""
     observer = observer_of(net)
 
     def seen() -> dict[str, Any]:
@@ -187,9 +187,10 @@ def observed(net: Devnet) -> Iterator[Callable[[], dict[str, Any]]]:
 
 
 def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
-    """Votes that the observer received and that their voter's sign-state lacks: they were sent before it was synced.
+    """Return the votes that the observer received and the voter's sign-state lacks.
 
-    `votes` are [voter, kind, epoch, round, height, block], as the observer reports them. Call it when all nodes ended.
+    Such a vote was sent before the sign-state was on disk. `votes` are [voter, kind, epoch, round, height, block], as
+    the observer reports them. Call this function after all nodes have ended.
     """
     genesis = genesis_hash(net)
     problems = []
@@ -203,14 +204,14 @@ def missing_records(net: Devnet, votes: list[list[int | str]]) -> list[str]:
         recorded = set(file.state.ballots)
         for voter, kind, epoch, round_, height, block in votes:
             ballot = Ballot(BallotKind(int(kind)), int(epoch), int(round_), int(height), bytes.fromhex(str(block)))
-            # Finality drops what it covers from the sign-state: only above the floor must a vote still be there.
+            # Finality prunes the sign-state: only votes above the floor must still be recorded.
             if voter == session.hex() and (ballot.epoch, ballot.round) > floor and ballot not in recorded:
                 problems.append(f"{member.name}: {ballot.kind.name} in epoch {epoch}, round {round_}")
     return problems
 
 
 def has_open_vote(net: Devnet, genesis: bytes, member: NodeLayout) -> bool:
-    """Whether a node's sign-state holds a vote to notarise in a round after the last final one."""
+    """Return whether a node's sign-state holds a vote to notarise in a round after the last final one."""
     session = dev_accounts.key(member.name, dev_accounts.SESSION)
     file = SignStateFile.load(net.paths(member).sign_state(session), genesis, session)
     if file is None:

@@ -1,8 +1,8 @@
-"""What a case about a task moves, from its events and the task's record: by the table of the courts.
+"""The money that a case about a task moves, from its events and the task's record: by the table of the courts.
 
-Always: what the runtime reckons with is not read, but what it would have to; a case that ends otherwise than by finding
-a result right is told, unless `may_lie` says that somebody lies on purpose, or there was nobody to look at it; judges
-have what the audit pot held before, and no more.
+Invariant: the expected sums do not come from the runtime's own results. A case with an outcome other than "right" is a
+problem, unless `may_lie` allows lies or there were no judges. Judges get at most the audit pot's balance before the
+block.
 """
 
 from __future__ import annotations
@@ -29,51 +29,51 @@ from wallet.client import ChainClient
 
 CASE_EVENTS = (BenchDrawn, OpinionOpened, CaseDecided, CaseEnded)
 RECKONED = (CaseOutcome.AUDIT_RIGHT, CaseOutcome.AUDIT_WRONG, CaseOutcome.AUDIT_UNDECIDED, CaseOutcome.UNHEARD)
-"""Without an appeal: who lies here appeals against nothing."""
+"""The outcomes with a known table row, none of them after an appeal: liars in these scenarios never appeal."""
 
 
 @dataclass(slots=True)
 class AuditedSlot:
-    """A slot before the courts: whose task, for which fee, and what its judges have said."""
+    """A slot before the courts: its task, its judges' fee, and their opinions."""
 
     task: bytes
     fee: int
     judges: list[bytes] = field(default_factory=list)
     said: dict[bytes, Any] = field(default_factory=dict)
     root: bytes = b""
-    """What was stated."""
+    """The stated result root."""
     provider: bytes = b""
     customer: bytes = b""
     cover: int = 0
-    """What the customer is due of a lie."""
+    """The customer's due if the result is a lie."""
     held: int = 0
-    """What a lie costs at most."""
+    """The most that a lie costs."""
     asker: bytes = b""
-    """Who disputed, or showed a fraud proof."""
+    """The account that disputed the result or showed a fraud proof."""
     bond: int = 0
-    """What that locked: it pays the judges of a right result."""
+    """The asker's locked bond. It pays the judges if the result is right."""
     is_challenge: bool = False
     pot_max: int = 0
-    """Return the most that the audit pot gives to a case."""
+    """The most that the audit pot pays for the case."""
     has_court: bool = False
     lost: int | None = None
-    """What a lie has cost; None: none was found."""
+    """The cost of a lie to the provider, or None if no lie was found."""
     judged_by_bond: int = 0
-    """What the bond has paid to judges."""
+    """The grains that the bond has paid to judges."""
 
 
 @dataclass(slots=True)
 class TaskAudits:
-    """The cases of tasks, by id."""
+    """The cases of tasks, by case id."""
 
     slots: dict[bytes, AuditedSlot] = field(default_factory=dict)
     drawn: dict[int, int] = field(default_factory=dict)
-    """Grains that were drawn from the pot in a block."""
+    """Grains drawn from the pot, by block height."""
     may_lie: bool = False
-    """Whether somebody lies on purpose: then a lie that is found is no fault."""
+    """True if the scenario contains liars. Then a discovered lie is no problem."""
 
     def open(self, task_id: bytes, task: Task) -> None:
-        """The courts have a task: a case for each slot that is judged; `task` is as the block of that leaves it."""
+        """Add a case for each slot that is judged. `task` is the record after the block that called the courts."""
         for place, slot in enumerate(task.slots):
             challenge = task.challenge
             if slot.result is None or slot.outcome is not None or (challenge and challenge.place != place):
@@ -91,7 +91,7 @@ class TaskAudits:
             self.slots[slot_case(task_id, place)] = found
 
     async def take(self, chain: ChainClient, height: int, event: Any) -> tuple[list[tuple[bytes, int]], list[str]]:
-        """What an event of a task's case moves, by account; and what is wrong with it."""
+        """Return the grains that an event of a case moves, by account, and the problems."""
         slot = self.slots[event.case]
         match event:
             case BenchDrawn(_, _, judges):
@@ -101,7 +101,7 @@ class TaskAudits:
             case CaseDecided(_, _, until):
                 slot.has_court = until > 0
             case CaseEnded(_, CaseOutcome.AUDIT_UNDECIDED, None) if not slot.judges:
-                return [], []  # of four, customer, winner and runner-up leave too few for a bench: nothing moves
+                return [], []  # of four validators, the parties leave too few for a bench: nothing moves
             case CaseEnded(_, outcome, verdict):
                 if outcome is not CaseOutcome.AUDIT_RIGHT and not (self.may_lie and outcome in RECKONED):
                     return [], [f"block {height}: a case about the task ended as {outcome.name}"]
@@ -126,7 +126,7 @@ class TaskAudits:
         slot.judged_by_bond = _of(flows, Purse.CUSTOMER_SPARE)
         if outcome is CaseOutcome.AUDIT_WRONG:
             slot.lost = _of(flows, Purse.LIED)
-        elif slot.is_challenge and isinstance(verdict, Answered):  # a proof that proves nothing: the rest of it burns
+        elif slot.is_challenge and isinstance(verdict, Answered):  # the proof was wrong: the rest of the bond burns
             moved.append((slot.asker, slot.judged_by_bond - slot.bond))
         return moved
 
@@ -145,7 +145,7 @@ def _money(slot: AuditedSlot, verdict: Any, in_pot: int, in_office: list[tuple[b
 
 
 def _fines(slot: AuditedSlot) -> bool:
-    """Whether so many judges said something that who did not is fined."""
+    """Return whether enough judges answered for the silent ones to be fined."""
     return len(slot.said) * FINED_PARTS >= len(slot.judges) * FINING_PARTS
 
 

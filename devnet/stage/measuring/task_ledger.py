@@ -1,7 +1,7 @@
-"""What the final chain says of tasks at auction: the events of each, by height, and what each of them moved.
+"""Tasks at auction on the final chain: the events of each task, by height, and the money that each event moved.
 
-Always: only final blocks are read. What an event should have moved is reckoned by the money table from the record of
-the task as the block before left it, so that the runtime's own sums are compared with the table, not with themselves.
+Invariant: only final blocks are read. The expected sums come from the money table and the task's record after the
+previous block. So the runtime's own sums are compared with the table, not with themselves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROVIDERS_PURSES = tuple(purse for purse, owner in OWNERS.items() if owner is no
 
 @dataclass(frozen=True, slots=True)
 class TaskMove:
-    """Grains that an account got (or lost: below 0) for a task in a block."""
+    """Grains that an account gained for a task in a block. A loss is negative."""
 
     height: int
     account: bytes
@@ -45,7 +45,7 @@ class TaskMove:
 
 @dataclass(frozen=True, slots=True)
 class TaskLoss:
-    """What the chain took of somebody who bid, worked or stood by, and what the table says."""
+    """A loss of a bidder, worker or standby: the chain's amount and the table's."""
 
     height: int
     account: bytes
@@ -56,22 +56,22 @@ class TaskLoss:
 
 @dataclass(slots=True)
 class TaskSums:
-    """What a task moved by the money table, and where the chain says otherwise."""
+    """The moves of a task by the money table, and the differences to the chain."""
 
     moves: list[TaskMove] = field(default_factory=list)
     losses: list[TaskLoss] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
     def of(self, account: bytes) -> int:
-        """What an account has more of it."""
+        """Return the grains that an account gained from the task."""
         return sum(move.grains for move in self.moves if move.account == account)
 
 
 @dataclass(slots=True)
 class TaskLedger:
-    """Tasks by id, what they moved, and the fees of each account, from the block after `height` on.
+    """Tasks by id, their sums, and the fees of each account, from the block after `height` on.
 
-    The tips of its blocks are an author's, and lower its fees.
+    The tips of a block go to its author and count as negative fees.
     """
 
     height: int
@@ -79,11 +79,11 @@ class TaskLedger:
     sums: dict[bytes, TaskSums] = field(default_factory=dict)
     fees: dict[bytes, int] = field(default_factory=dict)
     moments: dict[int, float] = field(default_factory=dict)
-    """When each block was made, by its own word, in seconds."""
+    """The timestamp of each block, in seconds."""
     audits: TaskAudits = field(default_factory=TaskAudits)
 
     async def catch_up(self, chain: ChainClient) -> None:
-        """Read the blocks that became final since; soon enough, for nodes forget old states."""
+        """Read the new final blocks. Call it often enough, because nodes discard old states."""
         async for height, at, happened in final_blocks(chain, self.height + 1):
             self.moments[height] = await chain.read(Timestamp.now, at=at) / 1_000
             for event in happened:
@@ -109,12 +109,12 @@ class TaskLedger:
             sums.wrong += wrong
 
     def moved(self, account: bytes) -> int:
-        """What an account should have more after all of it: of tasks, less its fees."""
+        """Return the expected gain of an account: its moves of all tasks, less its fees."""
         return sum(each.of(account) for each in self.sums.values()) - self.fees.get(account, 0)
 
 
 async def _reckon(chain: ChainClient, height: int, event: Any, found: TaskSums, audits: TaskAudits) -> None:
-    """What an event should have moved."""
+    """Record the moves that an event requires."""
     match event:
         case events.TaskSubmitted():
             await _prepaid(chain, height, event, found)
@@ -149,9 +149,9 @@ async def _reckon(chain: ChainClient, height: int, event: Any, found: TaskSums, 
 
 
 def settled_money(task: Task, place: int, height: int, spent: int = 0) -> TaskMoney:
-    """A slot as the money table reads it, when it is settled in the block at a height.
+    """Return the slot's state for the money table, if it is settled in the block at a height.
 
-    `spent`: what judges took of the bond of who disputed it.
+    `spent`: the grains that judges took from the disputer's bond.
     """
     slot, rules, price_max = task.slots[place], task.rules, task.order.price_max
     until = slot.finished_at or height
@@ -180,14 +180,14 @@ def settled_money(task: Task, place: int, height: int, spent: int = 0) -> TaskMo
 
 
 async def _before(chain: ChainClient, height: int, task_id: bytes) -> Task:
-    """The task as the block before left it."""
+    """Return the task's record after the previous block."""
     found = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height - 1))
     assert isinstance(found, Task), "a task whose slot is settled was there before"
     return found
 
 
 async def _after(chain: ChainClient, height: int, task_id: bytes) -> Task:
-    """The task as the block leaves it."""
+    """Return the task's record after this block."""
     found = await chain.read(TrainingMarket.tasks, task_id, at=await block_hash(chain, height))
     assert isinstance(found, Task), "a task that is judged is there"
     return found
@@ -202,7 +202,7 @@ async def _prepaid(chain: ChainClient, height: int, event: events.TaskSubmitted,
 
 
 def _settled(found: TaskSums, height: int, event: events.SlotSettled, task: Task, state: TaskMoney) -> None:
-    """Move what the row of an outcome says, and compare it with what the chain says of it."""
+    """Record the moves of an outcome's row, and compare them with the event."""
     flows = money.settle(event.outcome, state)
     name, mine = event.outcome.name, PROVIDERS_PURSES
     earned = sum(flow.amount for flow in flows if flow.payee in (TaskPayee.PROVIDER, TaskPayee.FEE))
@@ -223,7 +223,7 @@ def _settled(found: TaskSums, height: int, event: events.SlotSettled, task: Task
 
 
 def _found_lying(found: TaskSums, height: int, event: events.SlotSettled, lost: int) -> None:
-    """What a court takes for a lie is all that it costs, and has moved with its case."""
+    """Record a proven lie. The courts' verdict is its whole cost, and the case's own events moved it."""
     found.losses.append(TaskLoss(height, event.provider, "LIED", event.lost, lost))
     if (0, lost) != (event.earned, event.lost):
         found.wrong.append(
@@ -232,7 +232,7 @@ def _found_lying(found: TaskSums, height: int, event: events.SlotSettled, lost: 
 
 
 def _proven(found: TaskSums, height: int, event: events.FraudProven, task: Task) -> None:
-    """Who proved a lie has its reward out of the liar's collateral."""
+    """Record a fraud proof: the liar's collateral pays the challenger's reward."""
     slot = task.slots[event.place]
     reward = reward_of(task, slot)
     if event.reward != reward:
@@ -256,14 +256,17 @@ CLOSE_SECONDS = 30.0
 
 @contextlib.contextmanager
 def following(url: str, first: int | None = None) -> Iterator[TaskLedger]:
-    """The ledger of tasks from the newest final block on (or behind `first`); whole when the block ends."""
+    """Yield a ledger of tasks that a thread keeps current, from the newest final block on (or after `first`).
+
+    The ledger is complete when the block ends.
+    """
     ended, ledger, failed = threading.Event(), TaskLedger(0), list[BaseException]()
     ledger.height = asyncio.run(_height(url)) if first is None else first
 
     def follow() -> None:
         try:
             asyncio.run(_following(url, ledger, ended))
-        except BaseException as error:  # noqa: BLE001  # raised below, in the thread that asked
+        except BaseException as error:  # noqa: BLE001  # raised below, in the caller's thread
             failed.append(error)
 
     thread = threading.Thread(target=follow, daemon=True)
