@@ -1,7 +1,11 @@
-"""`python -m devnet.simulation`: many seeds of many scenarios, judged; exit status 1 if a bar fails.
+"""`python -m devnet.simulation`: many seeds of many scenarios, judged; exit status 1 if a requirement fails.
 
-The bars: no two honest nodes finalise different blocks, no honest key in any evidence, at least
-six new final blocks after healing, and a repeated seed repeats bit for bit.
+The requirements:
+
+* No two honest nodes finalise different blocks.
+* No evidence names an honest key.
+* Every honest node finalises at least six new blocks after healing.
+* A repeated seed gives the same trace.
 """
 
 import argparse
@@ -33,13 +37,13 @@ from devnet.simulation.scenario import (
 )
 
 HANDOFFS_LEAST = 200
-"""Of who joins by them alone: epochs that it was not there."""
+"""The least handoffs that a joiner by handoffs follows: the epochs that it missed."""
 SAMPLED_ONE_IN = 3
-"""Seeds whose small networks poll a sample of the minimum size; the others poll all validators."""
+"""One seed in this many polls a sample of the minimum size in small networks. The others poll all validators."""
 
 
 SAMPLE = re.compile(r"-k\d+$")
-"""At the end of the name of a scenario that polls a sample."""
+"""The suffix of the name of a scenario that polls a sample."""
 FAILURES = {
     "conflicting_finals": "conflicting finals",
     "honest_accused": "honest node framed",
@@ -48,11 +52,11 @@ FAILURES = {
     "late_and_stuck": "blocks behind",
     "refused_handoffs": "a handoff was refused",
 }
-"""What may be wrong with a run, and the words by which its failures say so."""
+"""The kinds of failures, and a phrase that identifies each in a run's failure texts."""
 
 
 def summarise(outcomes: Sequence[ScenarioOutcome], failures: Sequence[str], wall_s: float) -> dict[str, object]:
-    """All figures of a set of runs."""
+    """Return all figures of a set of runs."""
     names = list(dict.fromkeys(outcome.scenario for outcome in outcomes))
     return {
         "runs": len(outcomes),
@@ -80,12 +84,12 @@ def _has(outcome: ScenarioOutcome, said: str) -> bool:
 
 
 def kind_of(scenario: str) -> str:
-    """A scenario's name without the size of its network and of its polls."""
+    """Return a scenario's name without the sizes of its network and of its sample."""
     return SAMPLE.sub("", scenario.partition("-")[2] or scenario)
 
 
 def _of_scenario(outcomes: Sequence[ScenarioOutcome]) -> dict[str, object]:
-    """Figures of the runs of one scenario."""
+    """Return the figures of one scenario's runs."""
     messages: Counter[str] = Counter()
     for outcome in outcomes:
         messages.update(outcome.messages)
@@ -113,10 +117,10 @@ def _percentiles(ordered: Sequence[int]) -> tuple[int, int] | None:
 
 
 def summary_line(report: dict[str, object]) -> str:
-    """The figures that decide, on one line."""
+    """Return the decisive figures on one line."""
     failures = report["failures"]
     kinds = report["runs_of_kind"]
-    assert isinstance(failures, list)  # made above
+    assert isinstance(failures, list)  # built above
     failed = report["failed_runs"]
     assert isinstance(kinds, dict)
     assert isinstance(failed, dict)
@@ -134,12 +138,13 @@ def summary_line(report: dict[str, object]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; 0 if every bar holds."""
+    """Run the jobs that the command line selects. Return 0 if every requirement holds."""
     options = parse(arguments)
     jobs: list[tuple[SimulatedScenario, int]] = []
     for place, size in enumerate(options.validators.split(",")):
         jobs += deal(list(plan(options, int(size))), options, place * options.seeds)
     repeats = list({kind_of(scenario.name): (scenario, seed) for scenario, seed in reversed(jobs)}.values())
+    # The last job of each kind wins in a dict, so the reversed order repeats the first one.
     started = time.monotonic()
     outcomes = list(simulate(jobs + repeats, options.jobs))
     failures = check_repeats(outcomes[: len(jobs)], outcomes[len(jobs) :])
@@ -154,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser("devnet.simulation", description="Simulate the consensus of a network.")
     add = parser.add_argument
     add("--seeds", type=int, default=20, help="networks of each size, dealt out to its scenarios")
@@ -170,7 +175,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def plan(options: argparse.Namespace, size: int) -> Iterator[SimulatedScenario]:
-    """The scenarios of one size that the options select."""
+    """Yield the scenarios of one network size that the options select."""
     wanted = [part for part in options.scenarios.split(",") if part]
     for scenario in catalogue(size):
         if options.changing and scenario.change is SetChange.NONE:
@@ -183,7 +188,10 @@ def plan(options: argparse.Namespace, size: int) -> Iterator[SimulatedScenario]:
 def deal(
     scenarios: Sequence[SimulatedScenario], options: argparse.Namespace, skip: int = 0
 ) -> Iterator[tuple[SimulatedScenario, int]]:
-    """Which scenario each seed runs: one after another, from another one on for each size, or every one."""
+    """Yield jobs: each seed runs the next scenario in turn, or every one with `--every`.
+
+    `skip` shifts the start, so that each network size begins at another scenario.
+    """
     for seed in range(options.first, options.first + options.seeds):
         if options.every:
             yield from ((sampled(scenario, seed, options.sample), seed) for scenario in scenarios)
@@ -192,7 +200,7 @@ def deal(
 
 
 def sampled(scenario: SimulatedScenario, seed: int, units: int | None) -> SimulatedScenario:
-    """The scenario with polls of so many units of stake; None: as the seed has it."""
+    """Return the scenario with polls of `units` units of stake. None lets the seed choose."""
     if units is None:
         is_sampled = seed % SAMPLED_ONE_IN == SAMPLED_ONE_IN - 1 and scenario.validators <= FULL_POLL_VALIDATORS_MAX
         units = SAMPLE_UNITS_MIN if is_sampled else 0
@@ -203,7 +211,7 @@ def sampled(scenario: SimulatedScenario, seed: int, units: int | None) -> Simula
 
 
 def catalogue(size: int) -> Iterator[SimulatedScenario]:
-    """Every scenario of a network of `size` validators: with one set for ever, and with sets that change."""
+    """Yield every scenario of a network of `size` validators: with a constant set, and with changing sets."""
     for scenario in steady(size):
         yield scenario
         yield changing(scenario)
@@ -211,7 +219,7 @@ def catalogue(size: int) -> Iterator[SimulatedScenario]:
 
 
 def steady(size: int) -> Iterator[SimulatedScenario]:
-    """Scenarios with one set; `bad` validators is the most that may misbehave."""
+    """Yield the scenarios with a constant set. `bad` is the most validators that may misbehave."""
     bad = (size - 1) // 3
     name = f"n{size}"
     if size > FULL_POLL_VALIDATORS_MAX:
@@ -242,7 +250,7 @@ def steady(size: int) -> Iterator[SimulatedScenario]:
 
 
 def changing(scenario: SimulatedScenario) -> SimulatedScenario:
-    """The same with sets that follow from each other as the chain's do, in short epochs, and trouble at their edges."""
+    """Return the scenario with sets that follow the chain's rules, in short epochs, and faults at their boundaries."""
     length = min(scenario.parameters.epoch_blocks, 6)
     return replace(
         scenario, name=f"{scenario.name}-sets", change=SetChange.CUT, spares=max(1, scenario.validators // 3),
@@ -253,7 +261,7 @@ def changing(scenario: SimulatedScenario) -> SimulatedScenario:
 
 
 def edges(size: int) -> Iterator[SimulatedScenario]:
-    """What only sets that change can show."""
+    """Yield the scenarios that need changing sets."""
     if size > FULL_POLL_VALIDATORS_MAX:
         return
     bad = (size - 1) // 3
@@ -276,7 +284,7 @@ def edges(size: int) -> Iterator[SimulatedScenario]:
 
 
 def simulate(jobs: Sequence[tuple[SimulatedScenario, int]], processes: int) -> Iterator[ScenarioOutcome]:
-    """Outcomes in the order of the jobs, from several processes; says how far it is."""
+    """Yield outcomes in the order of the jobs, computed by several processes. Print progress to stderr."""
     started = time.monotonic()
     with ProcessPoolExecutor(processes) as pool:
         for done, outcome in enumerate(pool.map(run_job, jobs, chunksize=1), 1):
@@ -290,12 +298,12 @@ def simulate(jobs: Sequence[tuple[SimulatedScenario, int]], processes: int) -> I
 
 
 def run_job(job: tuple[SimulatedScenario, int]) -> ScenarioOutcome:
-    """One run, in a worker process."""
+    """Return the outcome of one run, in a worker process."""
     return run(*job)
 
 
 def check_repeats(outcomes: Iterable[ScenarioOutcome], repeats: Iterable[ScenarioOutcome]) -> list[str]:
-    """Runs whose repetition differed."""
+    """Return a failure for each run with a different repetition."""
     traces = {(outcome.scenario, outcome.seed): outcome.trace for outcome in outcomes}
     return [
         f"{repeat.scenario} seed {repeat.seed} did not repeat"

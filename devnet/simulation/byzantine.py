@@ -9,23 +9,23 @@ from runtime.blocks.votes import Ballot, BallotKind, Proposal, SignedBallot, Sig
 
 
 class SilentNode(SimulatedNode):
-    """Runs and says nothing."""
+    """A node that runs and sends nothing."""
 
     is_honest = False
 
     def execute(self, effect: ev.Effect) -> None:
-        """Keep the state going, send nothing, build nothing."""
+        """Keep the disk current. Send and build nothing."""
         if isinstance(effect, ev.PersistPreference | ev.Finalise):
             super().execute(effect)
 
 
 class Equivocator(SimulatedNode):
-    """Different blocks to different peers, lying chits, double votes, finalise and skip at once."""
+    """A node with different blocks for different peers, false chits, double votes, and finalise beside skip votes."""
 
     is_honest = False
 
     def build(self, request: ev.Build) -> None:
-        """Up to three blocks for the slot; each peer sees a part of them."""
+        """Build up to three blocks for the slot, and send a random part of them to each peer."""
         chance = self.world.random
         made = [self.make_block(request, nonce) for nonce in range(chance.randint(1, 3))]
         for facts in made:
@@ -48,8 +48,8 @@ class Equivocator(SimulatedNode):
                 super().execute(effect)
 
     def sign(self, record: signstate.SignedRecord) -> None:
-        """Sign whatever is asked for and something that contradicts it, each to some peers."""
-        assert not isinstance(record, signstate.HeaderRecord)  # headers are sealed by build
+        """Sign the record and a contradiction of it. Send each to some peers."""
+        assert not isinstance(record, signstate.HeaderRecord)  # `build` seals headers
         chance = self.world.random
         for other in self.neighbours():
             for statement in (record, self._contradiction(record)):
@@ -86,12 +86,12 @@ class Twin(SimulatedNode):
 
 
 class SlowNode(SimulatedNode):
-    """Right in everything, and as late as a poll allows, so that each poll waits for it."""
+    """A node that is honest but answers polls as late as allowed, so each poll waits for it."""
 
     is_honest = False
 
     def execute(self, effect: ev.Effect) -> None:
-        """Answer a moment before the soft deadline."""
+        """Answer just before the soft deadline."""
         match effect:
             case ev.SendTo(peer, Chits() as chits):
                 late_ms = self.world.parameters.poll_soft_ms - 2 * self.world.weather.delay_max_ms
@@ -102,12 +102,12 @@ class SlowNode(SimulatedNode):
 
 
 class Withholder(SimulatedNode):
-    """Gives its votes and certificates to one victim at a time, and to nobody else."""
+    """A node that sends its votes to one victim at a time, and its certificates to no node."""
 
     is_honest = False
 
     def execute(self, effect: ev.Effect) -> None:
-        """Keep what others wait for."""
+        """Send votes and proposals to one victim, and drop answers with certificates or votes."""
         match effect:
             case ev.Broadcast(Vote() | Propose() as message):
                 neighbours = self.neighbours()

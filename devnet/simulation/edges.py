@@ -1,7 +1,7 @@
-"""Trouble where one set takes over from another: planned not by the clock, but by what becomes final.
+"""Faults at the boundary between two epochs, triggered by final blocks and not by the clock.
 
-Always: who is down at an edge weighs, with those who misbehave, less than a third of both sets, so that the network
-must go on without them.
+Invariant: the nodes that are down at a boundary and those that misbehave have together less than a third of the stake
+of both sets. The network must continue without them.
 """
 
 from random import Random
@@ -11,13 +11,13 @@ from devnet.simulation.elections import place_of
 from devnet.simulation.node import SimulatedNode
 from devnet.simulation.world import Weather, World
 
-BEFORE_MAX = 3  # blocks before the boundary's end at which it begins, at the most
+BEFORE_MAX = 3  # blocks before the boundary at which a fault begins, at the most
 DOWN_MS = (3_000, 14_000)
-EFFECTS_TO_LIVE_MAX = 12  # until a node dies in the middle of what it does
+EFFECTS_TO_LIVE_MAX = 12  # effects that a node executes before a cut kills it
 
 
 class EdgeTrouble:
-    """What happens at the edges of one run until `until_ms`."""
+    """Faults at the epoch boundaries of one run, until `until_ms`."""
 
     def __init__(self, world: World[SimulatedNode], kinds: tuple[str, ...], until_ms: int) -> None:
         """Watch the world's final blocks."""
@@ -30,7 +30,7 @@ class EdgeTrouble:
         world.watchers.append(self._see)
 
     def _see(self, height: int) -> None:
-        """A height is final somewhere for the first time."""
+        """Strike if this height is near the end of an epoch. The world reports each height once."""
         parameters = self._world.parameters
         epoch = parameters.epoch_of(height)
         if epoch < self._next_epoch or height < parameters.boundary(epoch) - self._before:
@@ -66,7 +66,7 @@ class EdgeTrouble:
                 raise ValueError(f"no trouble {kind!r}")
 
     def _a_third(self, epoch: int) -> list[SimulatedNode]:
-        """As many honest members of both sets as may be away."""
+        """Return honest members that may be down together, in both the old and the new set."""
         sets = [self._world.epochs(number).validators for number in (epoch, epoch + 1)]
         away = {node.number for node in self._world.nodes if not node.is_honest}
         victims = [node for node in self._world.nodes if node.is_honest]
@@ -85,13 +85,13 @@ def _is_bearable(members: ValidatorSet, away: set[int]) -> bool:
 
 
 def crash(node: SimulatedNode) -> None:
-    """Stop a node that runs."""
+    """Crash a running node."""
     if node.machine is not None:
         node.crash()
 
 
 def restart(node: SimulatedNode) -> None:
-    """Start a node again that has run; one that is yet to begin stays away."""
+    """Start a crashed node again. A node that never started stays down."""
     if node.machine is None and node.starts > 0:
         node.start()
 

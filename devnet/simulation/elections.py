@@ -1,7 +1,7 @@
-"""Who sits in which epoch of a simulated network: the first set for ever, or sets that follow from each other.
+"""The active set of each epoch of a simulated network: constant, or a sequence of sets.
 
-Always: a function of the scenario and its seed; nodes that misbehave weigh less than a third of each set; everybody's
-first epochs are the genesis set's.
+Invariant: the sets are a function of the scenario and its seed. Misbehaving nodes have less than a third of each set's
+stake. The first epochs have the genesis set.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,17 +20,17 @@ ABSENT_PERCENT = 15
 
 
 class SetChange(StrEnum):
-    """How one set follows from another."""
+    """The rule that derives one set from the last."""
 
     NONE = "none"
-    WINDOW = "window"  # some are left out, in turn
-    CUT = "cut"  # what the stake would elect, cut as the chain cuts it
-    ANY = "any"  # whoever, of any weight: half of the time nobody of the set before
+    WINDOW = "window"  # some nodes are left out, in turn
+    CUT = "cut"  # an election by stake, cut as the chain cuts it
+    ANY = "any"  # random nodes and weights, half of the time disjoint from the last set
 
 
 @dataclass(frozen=True)
 class Field:
-    """The nodes that may sit: their keys, what they are worth, and which of them misbehave."""
+    """The candidates: their keys, their stakes, and the misbehaving ones."""
 
     rings: Sequence[KeyRing]
     stakes: Sequence[int]
@@ -38,7 +38,7 @@ class Field:
     seats: int
 
     def member(self, place: int, weight: int, epoch: int) -> Validator:
-        """A node's seat, with the key that it has from this epoch on."""
+        """Return a node's seat, with its key of this epoch."""
         public = self.rings[place].at(epoch).public
         return Validator(stash_of(place), public, public, weight)
 
@@ -47,7 +47,7 @@ class Elections:
     """The epochs of one run."""
 
     def __init__(self, field: Field, change: SetChange, era_epochs: int, seed: str) -> None:
-        """The genesis set: the first nodes."""
+        """Begin with the genesis set: the first nodes."""
         self._field = field
         self._change = change
         self._era_epochs = era_epochs
@@ -56,7 +56,7 @@ class Elections:
         self.table = SetTable(ValidatorSet(0, self._members(weights, 0)))
 
     def __call__(self, number: int) -> Epoch:
-        """The set of an epoch, and a seed."""
+        """Return the set and the seed of an epoch."""
         while self.table.newest.epoch < number:
             self.table.write(self._following(self.table.newest))
         found = self.table.of(number)
@@ -72,7 +72,7 @@ class Elections:
             weights = self._elect(old, epoch, chance)
             if self._is_sound(weights):
                 return ValidatorSet(epoch, self._members(weights, epoch))
-        # An election that breaks a rule changes nothing: neither who sits nor with which keys.
+        # If no drawn set is sound, the election changes neither seats nor keys.
         return ValidatorSet(epoch, newest.members)
 
     def _elect(self, old: dict[int, int], epoch: int, chance: Random) -> dict[int, int]:
@@ -103,7 +103,7 @@ class Elections:
                 return {place_of(stash): weight for stash, weight in following.items()}
 
     def _is_sound(self, weights: dict[int, int]) -> bool:
-        """Whether those who misbehave may be withstood."""
+        """Return whether misbehaving nodes have less than a third of the stake."""
         bad = sum(weight for place, weight in weights.items() if place in self._field.bad)
         return 3 * bad < sum(weights.values())
 
@@ -112,15 +112,15 @@ class Elections:
 
 
 def seed_of(epoch: int) -> bytes:
-    """The seed of an epoch's slots and leaders."""
+    """Return the seed of an epoch's slots and leaders."""
     return epoch.to_bytes(32, "big")
 
 
 def stash_of(place: int) -> bytes:
-    """The stash of a node."""
+    """Return the stash of a node."""
     return place.to_bytes(32, "big")
 
 
 def place_of(stash: bytes) -> int:
-    """The node of a stash."""
+    """Return the node of a stash."""
     return int.from_bytes(stash, "big")

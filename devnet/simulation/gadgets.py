@@ -1,8 +1,8 @@
-"""Bare finality gadgets of two epochs, without Snowflake, polls and shells: what Twins are tried on.
+"""Bare finality gadgets of two epochs, without Snowflake, polls and node shells: the subjects of Twins.
 
-Always: each gadget is the real one over a real tree with forks; it votes for whatever its own rules let it vote for, so
-that nothing but those rules keeps two checkpoints from becoming final. A key may have two gadgets, which know nothing
-of each other: unmodified nodes that together do what no honest validator does.
+Invariant: each gadget is the real one over a real tree with forks, and votes for every block that its own rules allow.
+So only those rules keep two conflicting checkpoints from becoming final. A key may have two gadgets without a common
+state: unmodified nodes that together break the rules of a validator.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,61 +23,61 @@ from consensus.wire import Certified, Message, NeedCerts, Propose, Vote
 from devnet.simulation.keys import fake_signer, verify_fake
 from runtime.blocks.votes import Ballot, Proposal
 
-# A leader proposes what it prefers at once.
+# A leader proposes its preferred block without waiting.
 PARAMETERS = replace(DEVNET, epoch_blocks=3, soft_wait_ms=0)
 GENESIS = blake2b(b"twins", digest_size=32).digest()
 GENESIS_BLOCK = ev.BlockFacts(GENESIS, bytes(32), 0, 0, bytes(32), 0)
 LAST_HEIGHT = PARAMETERS.boundary(1)
 
 Utter = Callable[["BareNode", Message, "BareNode | None"], None]
-"""From whom, what, and to whom: None for everybody in reach."""
+"""Sender, message and recipient. None stands for every node in reach."""
 
 
 class LeaderSchedule(Leaders):
-    """Leaders as a scenario names them, by their place in the set; after the last named one, in turn."""
+    """Leaders named by a scenario, by their place in the set. Later rounds have the default leaders."""
 
     def __init__(self, epoch: Epoch, places: Sequence[int]) -> None:
-        """Rounds count from 1."""
+        """Take the places of the leaders, from round 1 on."""
         super().__init__(epoch)
         self._places = places
 
     def leader(self, round_: int) -> bytes:
-        """Session key of a round's leader."""
+        """Return the session key of a round's leader."""
         if round_ > len(self._places):
             return super().leader(round_)
         return self._members[self._places[round_ - 1]].session
 
 
 class BareGadget(Gadget):
-    """The gadget with a schedule of leaders, one for each epoch."""
+    """The gadget with a schedule of leaders for each epoch."""
 
     schedules: Sequence[Sequence[int]] = ((), ())
 
     def begin(self, epoch: Epoch, base: tuple[int, bytes], ended: Certificate | None = None) -> None:
-        """As ever, under other leaders."""
+        """Begin an epoch under its scheduled leaders."""
         super().begin(epoch, base, ended)
         self._heard.leaders = LeaderSchedule(epoch, self.schedules[self.members.epoch])
 
     def _is_wanted(self, block: bytes, now_ms: int) -> bool:
-        return True  # what Snowflake speaks for may be anything: only the lock is left
+        return True  # Snowflake's preference is absent here: only the lock limits the votes
 
     def leader(self, round_: int) -> bytes:
-        """Who leads a round of the epoch under way."""
+        """Return the leader of a round of the current epoch."""
         return self._heard.leaders.leader(round_)
 
     def proposed(self) -> bytes | None:
-        """The block of the current round's proposal."""
+        """Return the block of the current round's proposal, or None without a proposal."""
         signed = self._heard.proposals.get(self.rounds.current)
         return None if signed is None else signed.proposal.block
 
 
 class BareNode:
-    """One gadget, its chain, and what it made final."""
+    """One gadget, its chain, and its final blocks."""
 
     def __init__(
         self, key: int, epochs: Mapping[int, Epoch], schedules: Sequence[Sequence[int]], say: Utter, *, taste: int
     ) -> None:
-        """In epoch 0, with no block but the genesis; `taste` chooses between the two sides of each fork."""
+        """Begin in epoch 0 with the genesis block alone. `taste` chooses between the two sides of each fork."""
         self.key = key
         self.taste = taste
         self.finals: list[bytes] = []
@@ -100,7 +100,7 @@ class BareNode:
         self.gadget.begin(epochs[0], (0, GENESIS))
 
     def grow(self, height: int) -> None:
-        """Blocks up to a height: two on each block, one where the epoch ends."""
+        """Add blocks up to a height: two children per block, and one at the end of an epoch."""
         tree = self.chain.tree
         for block in [facts for facts in tree.blocks.values() if facts.height < height and not tree.children[facts.id]]:
             sides = 1 if PARAMETERS.is_boundary(block.height + 1) else 2
@@ -109,7 +109,7 @@ class BareNode:
                 self.chain.insert(ev.BlockFacts(name, block.id, block.height + 1, block.height + 1, bytes(32), 0))
 
     def advance(self, now_ms: int) -> None:
-        """Do what is due, and what follows from it at once."""
+        """Take all due steps and their immediate consequences."""
         while True:
             self._prefer()
             self.gadget.advance(now_ms)
@@ -121,7 +121,7 @@ class BareNode:
             self._change_epoch()
 
     def receive(self, sender: "BareNode", message: Message, now_ms: int) -> None:
-        """A message from one in reach: as in the machine, only news wakes the gadget."""
+        """Take a message of a node in reach. As in the machine, only new information wakes the gadget."""
         if self._hear(sender, message):
             self.advance(now_ms)
 
@@ -133,12 +133,13 @@ class BareNode:
                 is_proposed = proposal is not None and self.gadget.receive_proposal(proposal)
                 return self.gadget.receive_vote(vote, b"") or is_proposed
             case Certified(certificates):
+                # A list, because `any` over a generator would skip the certificates after the first success.
                 return any([self.gadget.receive_certificate(certificate) for certificate in certificates])  # noqa: C419
             case NeedCerts() as need:
                 self._help(sender, need)
                 return False
             case _:
-                return False  # polls are not tried here
+                return False  # this test has no polls
 
     def _help(self, sender: "BareNode", need: NeedCerts) -> None:
         if need.epoch == self.gadget.members.epoch:
@@ -149,7 +150,7 @@ class BareNode:
             self._say(self, Certified(held), sender)
 
     def _prefer(self) -> None:
-        """What is proposed, else one side of each fork: nothing but the gadget's own rules says no."""
+        """Prefer the proposed block, else one side of each fork: only the gadget's own rules can refuse it."""
         tree, block = self.chain.tree, self.gadget.proposed()
         if block is None or block not in tree:
             block = tree.final.id
@@ -174,7 +175,7 @@ class BareNode:
                 if not verify_votes(evidence, members, GENESIS, verify_fake):
                     self.evidence_failures.append(f"evidence of node {self.key} does not verify")
             case _:
-                pass  # disks are not tried here
+                pass  # this test has no disks
 
     def _change_epoch(self) -> None:
         number, final = self.gadget.members.epoch, self.chain.tree.final

@@ -1,6 +1,6 @@
-"""A node that joins by handoffs alone: no block but the newest boundary's and a few before it, and no state.
+"""A node that joins by handoffs alone: with the newest boundary block and a few blocks before it, and no state.
 
-Always: it believes no set that `follow` did not prove from the one before, back to the genesis.
+Invariant: it accepts a set only if `follow` proved it from the previous set, back to the genesis.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ ASK_AGAIN_MS = 500
 
 
 class Joiner(Follower):
-    """Knows the genesis set; asks for handoffs until nobody has more, and starts at the last one's block."""
+    """A node that knows the genesis set, follows all handoffs of its peers, and starts at the last one's block."""
 
     table: SetTable | None = None
     newest: ProvenHandoff | None = None
-    followed = 0  # handoffs, and their bytes
+    followed = 0  # number of handoffs; their bytes are below
     bytes_followed = 0
     is_joining = False
 
     def start(self) -> None:
-        """Join, the first time; then as any other."""
+        """Join at the first start. Later starts are those of any node."""
         if self.table is None:
             self.table = SetTable(self.world.epochs(0).validators)
             self.is_joining = True
@@ -37,32 +37,32 @@ class Joiner(Follower):
             super().start()
 
     def epochs(self, number: int) -> Epoch | None:
-        """What the handoffs tell."""
+        """Return an epoch that the handoffs have proven and that this node's final block has settled, else None."""
         found = None if self.table is None else self.table.of(number)
         if found is None or self.disk.final.height < self.world.parameters.settled_height(number):
             return None
         return Epoch(found, seed_of(number))
 
     def known_set(self, epoch: int) -> ValidatorSet | None:
-        """What the handoffs tell, however far ahead."""
+        """Return a proven set, even one of a far later epoch."""
         return None if self.table is None else self.table.of(epoch)
 
     def receive(self, sender: SimulatedNode, packet: Packet) -> None:
-        """Handoffs count before there is a machine."""
+        """Take handoffs before the machine exists. Pass other packets on."""
         if isinstance(packet, HandoffsSent):
             self._follow(packet)
         else:
             super().receive(sender, packet)
 
     def execute(self, effect: ev.Effect) -> None:
-        """An epoch that ends here is no proof of the next set: its seats must be learnt."""
+        """Ask for a handoff at each boundary: without state the node must learn the next set from it."""
         super().execute(effect)
         if isinstance(effect, ev.Finalise) and self.world.parameters.is_boundary(effect.certificate.ballot.height):
             self._ask()
 
     def _ask(self) -> None:
-        """Ask somebody for what follows the newest known set, until it is there."""
-        assert self.table is not None  # joined
+        """Ask a random peer for the handoffs after the newest known set, again and again until they arrive."""
+        assert self.table is not None  # set by `start`
         epoch = self.table.newest.epoch
         is_wanted = self.is_joining or self.disk.final.height >= self.world.parameters.boundary(epoch)
         if not is_wanted:
@@ -74,7 +74,7 @@ class Joiner(Follower):
 
     def _follow(self, sent: HandoffsSent) -> None:
         world = self.world
-        assert self.table is not None  # it asked
+        assert self.table is not None  # set by `start`
         for proven in sent.handoffs:
             handoff = proven.handoff
             if handoff.certificate.ballot.epoch != self.table.newest.epoch:
@@ -96,7 +96,7 @@ class Joiner(Follower):
             self._begin(self.newest, sent.tail)
 
     def _begin(self, newest: ProvenHandoff, tail: Sequence[ev.BlockFacts]) -> None:
-        """The last boundary is the final block; those before it are only there to be named."""
+        """Start with the last boundary as the final block. Later headers may name the blocks before it."""
         certificate = newest.handoff.certificate
         self.disk = Disk(
             newest.boundary,

@@ -1,7 +1,7 @@
-"""Keys of simulated validators, and the signatures they make: real ones, or a fast fake.
+"""Keys of simulated validators, and their signatures: real ones, or a fast fake.
 
-Always: the fake is for the simulator only. Anyone who knows a public key can make its signatures;
-no simulated node forges, so what it costs to verify is all that differs.
+Invariant: the fake serves the simulator only. Anyone with a public key can make its signatures. No simulated node
+forges, so the fake differs only in the cost of verification.
 """
 
 from collections.abc import Callable
@@ -15,36 +15,36 @@ Sign = Callable[[bytes], bytes]
 
 
 class Signer(NamedTuple):
-    """A session key: its public half, and what signs with its secret half."""
+    """A session key: its public half, and a function that signs with its secret half."""
 
     public: bytes
     sign: Sign
 
 
 class KeyRing(NamedTuple):
-    """The session keys of one node: each serves so many epochs, then the next, and the first again after the last."""
+    """The session keys of one node. Each serves `epochs` epochs, in turn, and then the first one again."""
 
     signers: tuple[Signer, ...]
     epochs: int = 1
 
     def at(self, epoch: int) -> Signer:
-        """The key of an epoch."""
+        """Return the key of an epoch."""
         return self.signers[epoch // self.epochs % len(self.signers)]
 
     @property
     def public(self) -> tuple[bytes, ...]:
-        """All of them: what a connection proves."""
+        """All public keys: those that a connection proves."""
         return tuple(signer.public for signer in self.signers)
 
 
 def fake_signer(number: int) -> Signer:
-    """The cheap stand-in for the ed25519 key of validator `number`."""
+    """Return the fast stand-in for the ed25519 key of validator `number`."""
     public = blake2b(b"fake session key %d" % number, digest_size=32).digest()
     return Signer(public, lambda message: _fake_signature(public, message))
 
 
 def verify_fake(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether a fake signature is the one."""
+    """Return whether a fake signature is valid."""
     return signature == _fake_signature(public, message)
 
 
@@ -53,7 +53,7 @@ def _fake_signature(public: bytes, message: bytes) -> bytes:
 
 
 def real_signer(number: int) -> Signer:
-    """A real ed25519 key from a seed that everybody knows."""
+    """Return a real ed25519 key from a public seed."""
     seed = blake2b(b"simulated session key %d" % number, digest_size=32).digest()
     public, secret = signatures.keypair_from_seed(signatures.Scheme.ED25519, seed)
     return Signer(public, lambda message: signatures.sign(signatures.Scheme.ED25519, public, secret, message))

@@ -1,8 +1,13 @@
 """A simulated honest node: the shell around the consensus machine, with a disk that survives crashes.
 
-Always: it does what `consensus.events` asks of every shell, in the order asked; a crash, which may come between any
-two effects and between the commit of a final block and its note in the sign-state, loses all but `Disk`; blocks are in
-memory alone until a vote or finality puts them there. Subclasses here and in `byzantine` override single deeds.
+Invariants:
+
+* It executes the effects of `consensus.events` in order, as every shell must.
+* A crash loses everything but `Disk`. It can happen between any two effects, and between the commit of a final block
+  and its note in the sign-state.
+* A block is in memory only until a vote or finality writes it to disk.
+
+Subclasses here and in `byzantine` override single methods.
 """
 
 from collections import deque
@@ -39,7 +44,7 @@ HANDOFFS_PER_ANSWER_MAX = 16
 
 @dataclass
 class Disk:
-    """What survives a crash."""
+    """The state that survives a crash."""
 
     final: BlockFacts
     certificate: Certificate | None = None
@@ -49,11 +54,11 @@ class Disk:
     sign_state: signstate.SignState = signstate.EMPTY
     preference: bytes | None = None
     certificates: dict[tuple[int, int, int], Certificate] = field(default_factory=dict)
-    noted: int = 0  # the sign-state's own word for the highest final block
+    noted: int = 0  # the highest final block that the sign-state has recorded
 
     @property
     def is_behind(self) -> bool:
-        """Whether the sign-state has seen a database that knew more: then nothing may be signed."""
+        """True if the database is older than the sign-state's record. The node then signs nothing."""
         return self.final.height < self.noted
 
 
@@ -63,7 +68,7 @@ class SimulatedNode:
     is_honest = True
 
     def __init__(self, world: "World[SimulatedNode]", number: int, keys: KeyRing, clock_offset_ms: int) -> None:
-        """A node that has not started yet."""
+        """Create a node that has not started yet."""
         genesis = world.genesis_block
         self.world = world
         self.number = number
@@ -82,18 +87,18 @@ class SimulatedNode:
         self._inbox: deque[ev.Event] = deque()
 
     def now_ms(self) -> int:
-        """This node's clock."""
-        self._clock_ms = max(self._clock_ms, self.world.now_ms + self.clock_offset_ms)  # set back, it stands
+        """Return this node's clock in ms."""
+        self._clock_ms = max(self._clock_ms, self.world.now_ms + self.clock_offset_ms)  # time never decreases
         return self._clock_ms
 
     def neighbours(self) -> list["SimulatedNode"]:
-        """Nodes that this one has a connection to when both are up."""
+        """Return the nodes that this one connects to when both are up."""
         return [other for other in self.world.nodes if self.world.is_linked(self.number, other.number)]
 
     # --- life
 
     def start(self) -> None:
-        """Start, or restart, from what is on disk."""
+        """Start, or restart, from the disk."""
         world = self.world
         disk = self.disk
         self.starts += 1
@@ -123,28 +128,28 @@ class SimulatedNode:
                 other.feed(ev.PeerConnected(self.address, self.proven()))
 
     def epochs(self, number: int) -> Epoch | None:
-        """What this node's final state tells of an epoch: nothing before the epoch is settled."""
+        """Return an epoch that this node's final state has settled, else None."""
         if self.disk.final.height < self.world.parameters.settled_height(number):
             return None
         return self.world.epochs(number)
 
     def session_of(self, epoch: int) -> bytes | None:
-        """The key that the machine votes with in an epoch."""
+        """Return the key that the machine votes with in an epoch."""
         return self.keys.at(epoch).public
 
     def proven(self) -> tuple[bytes, ...]:
-        """The keys that it proves to its peers."""
+        """Return the keys that it proves to its peers."""
         return self.keys.public
 
     def crash(self) -> None:
-        """Stop at once; the others notice that the connection ended."""
+        """Stop at once. The peers notice that the connection ended."""
         self.machine = None
         for other in self.neighbours():
             if other.machine is not None:
                 other.feed(ev.PeerLost(self.address))
 
     def lose_database(self) -> None:
-        """An older copy takes its place, at first an empty one; the sign-state and what lies beside it stay."""
+        """Replace the database by an older copy, at first an empty one. The sign-state and the files beside it stay."""
         disk, older = self.disk, self.copy
         self.copy = Disk(disk.final, disk.certificate, {**disk.boundaries}, {**disk.blocks}, {**disk.ancestors})
         self.disk = replace(
@@ -153,7 +158,7 @@ class SimulatedNode:
         )  # fmt: skip
 
     def is_cut_off(self) -> bool:
-        """Whether the node dies here, in the middle of what it does."""
+        """Return whether the node is down. Count down to a planned crash between two effects."""
         if self.effects_to_live is None or self.machine is None:
             return self.machine is None
         self.effects_to_live -= 1
@@ -164,7 +169,7 @@ class SimulatedNode:
     # --- events in
 
     def feed(self, event: ev.Event) -> None:
-        """Step the machine, and whatever follows at once."""
+        """Step the machine with an event, and execute the effects."""
         if self.machine is None:
             return
         self._run(self.machine.step(event, self.now_ms()))
@@ -182,7 +187,7 @@ class SimulatedNode:
             self.world.schedule_tick(self, self.machine.deadline_ms - self.clock_offset_ms)
 
     def receive(self, sender: "SimulatedNode", packet: Packet) -> None:
-        """A packet arrived."""
+        """Take a packet. A node that is down drops it."""
         if self.machine is None:
             return
         match packet:
@@ -193,7 +198,7 @@ class SimulatedNode:
             case HandoffsAsked(epoch):
                 self.world.send(self, sender, self._handoffs_from(epoch))
             case HandoffsSent():
-                pass  # a node that executes blocks knows the sets from their state
+                pass  # a node that executes blocks reads the sets from its state
             case BlocksSent(blocks):
                 for facts in blocks:
                     self._import(facts, sender)
@@ -202,7 +207,7 @@ class SimulatedNode:
                 self.feed(ev.MessageReceived(sender.address, packet))
 
     def _handoffs_from(self, epoch: int) -> HandoffsSent:
-        """What leads from an epoch to later ones, of those that are over."""
+        """Return handoffs from this epoch to later ones, as far as their epochs have ended."""
         proven: list[ProvenHandoff] = []
         while (certificate := self.disk.boundaries.get(epoch)) is not None and len(proven) < HANDOFFS_PER_ANSWER_MAX:
             block = certificate.ballot.block
@@ -221,7 +226,7 @@ class SimulatedNode:
         return tuple(reversed(tail))
 
     def known_set(self, epoch: int) -> ValidatorSet | None:
-        """The set of an epoch, as the state tells it an epoch ahead."""
+        """Return the set of an epoch. The state knows it one epoch ahead."""
         return self.world.epochs(epoch).validators
 
     def _chain_to(self, block: bytes, above: int) -> tuple[BlockFacts, ...]:
@@ -233,7 +238,7 @@ class SimulatedNode:
         return tuple(reversed(found[-BLOCKS_PER_ANSWER_MAX:]))
 
     def _import(self, facts: BlockFacts, sender: "SimulatedNode") -> None:
-        """Check, store, and tell the machine; children that waited follow."""
+        """Check and store a block, and report it to the machine. Its waiting children follow."""
         waiting = [facts]
         for block in waiting:
             if block.id in self.blocks:
@@ -247,7 +252,7 @@ class SimulatedNode:
             try:
                 self._check(block)
             except NotYetError:
-                continue  # somebody will speak of it again
+                continue  # a peer will announce it again
             except InvalidHeaderError:
                 self._inbox.append(ev.BlockRejected(block.id))
                 continue
@@ -280,7 +285,7 @@ class SimulatedNode:
     # --- effects out
 
     def execute(self, effect: ev.Effect) -> None:  # noqa: C901, PLR0912 - one case for each effect
-        """Carry out one effect."""
+        """Execute one effect."""
         world = self.world
         match effect:
             case ev.SendTo(peer, message):
@@ -320,13 +325,13 @@ class SimulatedNode:
                 assert_never(effect)
 
     def broadcast(self, packet: Packet) -> None:
-        """Send to every node that is up."""
+        """Send to every linked node that is up."""
         for other in self.neighbours():
             if other.machine is not None:
                 self.world.send(self, other, packet)
 
     def build(self, request: ev.Build) -> None:
-        """Seal a block, after recording its slot."""
+        """Seal a block after recording its slot in the sign-state."""
         if self.disk.is_behind:
             return
         facts = self.make_block(request, 0)
@@ -336,7 +341,7 @@ class SimulatedNode:
         self._inbox.append(ev.BlockBuilt(facts))
 
     def make_block(self, request: ev.Build, nonce: int) -> BlockFacts:
-        """A block as `request` asks; other nonces make other ids."""
+        """Return a block for `request`. Another nonce gives another id."""
         named = b"" if request.final_ref is None else request.final_ref.block
         author = self.keys.at(request.epoch).public
         parts = (request.parent, request.slot.to_bytes(8, "big"), author, named, bytes([nonce]))
@@ -349,7 +354,7 @@ class SimulatedNode:
         return self.world.seal(facts) if self.world.parameters.is_boundary(facts.height) else facts
 
     def sign(self, record: signstate.SignedRecord) -> None:
-        """Persist, then sign."""
+        """Persist the record in the sign-state, then sign it."""
         if self.disk.is_behind:
             return
         if isinstance(record, Ballot) and record.kind is BallotKind.NOTARISE:
@@ -357,13 +362,13 @@ class SimulatedNode:
             if self.is_cut_off():
                 return
         self.disk.sign_state = signstate.after(self.disk.sign_state, record)
-        assert not isinstance(record, signstate.HeaderRecord)  # headers are sealed by build
+        assert not isinstance(record, signstate.HeaderRecord)  # `build` seals headers
         signature = self.keys.at(record.epoch).sign(signstate.record_payload(self.world.genesis_hash, record))
         self.world.note_signed(self, record)
         self._inbox.append(ev.RecordSigned(record, signature))
 
     def _keep(self, block: bytes) -> None:
-        """What is voted for outlives a crash."""
+        """Write a block and its ancestors to disk, because a vote for it must survive a crash."""
         while block not in self.disk.blocks:
             self.disk.blocks[block] = self.blocks[block]
             block = self.blocks[block].parent
@@ -389,12 +394,12 @@ class SimulatedNode:
 
 
 class Follower(SimulatedNode):
-    """A full node: it votes for nothing, and passes on what others lack."""
+    """A full node without keys: it casts no votes, and relays for its peers."""
 
     def session_of(self, _epoch: int) -> bytes | None:
-        """It has no key."""
+        """Return None: it has no key."""
         return None
 
     def proven(self) -> tuple[bytes, ...]:
-        """It proves none."""
+        """Return no key."""
         return ()

@@ -1,6 +1,6 @@
 """Messages between simulated nodes: consensus messages, blocks as bare facts, and handoffs with real headers.
 
-Always: the id of a boundary block is its header's hash, so its certificate also proves the next seats.
+Invariant: the id of a boundary block is its header's hash, so its certificate also proves the next set.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from runtime.blocks.digest import consensus_item
 
 @dataclass(frozen=True, slots=True)
 class ProvenHandoff:
-    """A handoff, and what its header says to consensus (a real node reads that from the header itself)."""
+    """A handoff, and its header's facts for consensus, which a real node reads from the header itself."""
 
     handoff: Handoff
     boundary: BlockFacts
 
 
 def header_of(facts: BlockFacts, following: ValidatorSet) -> Header:
-    """The header of a boundary block; the id in `facts` stands for what is in it."""
+    """Return the header of a boundary block. The id in `facts` serves as the hash of its extrinsics."""
     digest = (consensus_item(seats_log(seats_of(following))),)
     return Header(facts.parent, facts.height, _summary(facts), facts.id, digest)
 
 
 def is_of(header: Header, facts: BlockFacts) -> bool:
-    """Whether these are the facts that a header commits to."""
+    """Return whether a header commits to these facts."""
     named = (block_id(header), header.parent_hash, header.number, header.state_root)
     return named == (facts.id, facts.parent, facts.height, _summary(facts))
 
@@ -38,7 +38,7 @@ def is_of(header: Header, facts: BlockFacts) -> bool:
 def proven_handoff(
     header: Header, facts: BlockFacts, certificate: Certificate, following: ValidatorSet
 ) -> ProvenHandoff:
-    """The handoff of an epoch whose last block is final."""
+    """Return the handoff of an epoch with a final last block."""
     return ProvenHandoff(Handoff(HEADER.encode(header), certificate, seats_of(following)), facts)
 
 
@@ -49,7 +49,7 @@ def _summary(facts: BlockFacts) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class BlocksAsked:
-    """Ask for a block and its ancestors above a height."""
+    """A request for a block and its ancestors above a height."""
 
     block: bytes
     above: int
@@ -64,16 +64,16 @@ class BlocksSent:
 
 @dataclass(frozen=True, slots=True)
 class HandoffsAsked:
-    """Ask for what leads from an epoch's set to the next ones."""
+    """A request for the handoffs from an epoch's set to the next ones."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class HandoffsSent:
-    """Handoffs of epochs that follow each other, a bounded number.
+    """Handoffs of consecutive epochs, a bounded number.
 
-    The last of all brings along the blocks up to its boundary, oldest first, that later headers may still name.
+    With the newest handoff of all come the blocks up to its boundary, oldest first, that later headers may still name.
     """
 
     handoffs: tuple[ProvenHandoff, ...]

@@ -1,4 +1,4 @@
-"""What a run is made of: who the validators are, which of them misbehave, and the storm they meet."""
+"""Scenarios: the validators, the misbehaving ones among them, and their storm. One run, and its judgement."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -35,7 +35,7 @@ BLACKOUT_MIX = ("blackout", "blackout", "blackout", "partition", "loss", "delay"
 
 @dataclass(frozen=True)
 class SimulatedScenario:
-    """A reproducible run, but for its seed. Times in seconds."""
+    """A run that is reproducible given its seed. Times are in seconds."""
 
     name: str
     validators: int = 4
@@ -55,13 +55,13 @@ class SimulatedScenario:
     delay_ms: tuple[int, int] = LAN
     clock_offset_max_ms: int = 100
     change: SetChange = SetChange.NONE
-    spares: int = 0  # nodes beyond the seats, who may be elected
+    spares: int = 0  # nodes beyond the seats that may be elected
     era_epochs: int = 1
     rekey: bool = False
     edges: tuple[str, ...] = ()
     joiners: int = 0
     handoffs_least: int = 0
-    """That each joiner has followed in the end."""
+    """The least handoffs that each joiner must follow."""
     real_signatures: bool = False
     encodes: bool = False
     parameters: Parameters = field(default=DEVNET)
@@ -69,7 +69,7 @@ class SimulatedScenario:
 
 @dataclass(frozen=True)
 class ScenarioOutcome:
-    """What one run showed."""
+    """The outcome of one run."""
 
     scenario: str
     seed: int
@@ -88,14 +88,14 @@ class ScenarioOutcome:
     set_changes: int
 
     def as_json(self) -> dict[str, object]:
-        """For the report, without the single latencies."""
+        """Return the outcome for the report, without the single latencies."""
         plain = asdict(self)
         del plain["accept_ms"], plain["final_ms"]
         return plain
 
 
 def run(scenario: SimulatedScenario, seed: int) -> ScenarioOutcome:
-    """Simulate one scenario with one seed: storm, healing, quiet; then judge."""
+    """Simulate one scenario with one seed: storm, healing, quiet. Then judge the run."""
     world = make_world(scenario, seed)
     for node in world.nodes[: len(world.nodes) - scenario.late - scenario.joiners]:
         node.start()
@@ -112,7 +112,7 @@ def run(scenario: SimulatedScenario, seed: int) -> ScenarioOutcome:
 
 
 def make_world(scenario: SimulatedScenario, seed: int) -> World[SimulatedNode]:
-    """Nodes with their roles, not started."""
+    """Return a world of nodes with their roles, not started."""
     rings = make_rings(scenario)
     verify = verify_real if scenario.real_signatures else verify_fake
     bad = scenario.silent + scenario.equivocators + scenario.twins + scenario.slow + scenario.withholders
@@ -144,7 +144,7 @@ def make_world(scenario: SimulatedScenario, seed: int) -> World[SimulatedNode]:
 
 
 def links_of(scenario: SimulatedScenario, count: int, random: Random) -> Links | None:
-    """Who is connected to whom; None: everybody to everybody."""
+    """Return the connections between nodes, or None for a full mesh."""
     match scenario.shape.split():
         case ["mesh"]:
             return None
@@ -161,35 +161,35 @@ def links_of(scenario: SimulatedScenario, count: int, random: Random) -> Links |
 
 
 def both_ways(pairs: Iterable[tuple[int, int]]) -> Links:
-    """Connections without a direction."""
+    """Return the connections in both directions."""
     return frozenset(link for first, second in pairs for link in ((first, second), (second, first)))
 
 
 def ring(count: int, peers: int) -> Links:
-    """Each node with its nearest ones on a circle, `peers` in all."""
+    """Connect each node with its `peers` nearest nodes on a circle."""
     steps = range(1, peers // 2 + 1)
     return both_ways((place, (place + step) % count) for place in range(count) for step in steps)
 
 
 def star(count: int) -> Links:
-    """Everybody with node 0 alone."""
+    """Connect every node with node 0 only."""
     return both_ways((0, place) for place in range(1, count))
 
 
 def line(count: int) -> Links:
-    """Each node with the next one."""
+    """Connect each node with the next one."""
     return both_ways((place, place + 1) for place in range(count - 1))
 
 
 def sparse(count: int, random: Random) -> Links:
-    """A random tree and half as many links again: connected, and by far no mesh."""
+    """Connect the nodes as a random tree and half as many links again: connected, and far from a mesh."""
     tree = [(place, random.randrange(place)) for place in range(1, count)]
     more = [(random.randrange(count), random.randrange(count)) for _ in range(count // 2)]
     return both_ways(pair for pair in tree + more if pair[0] != pair[1])
 
 
 def make_rings(scenario: SimulatedScenario) -> list[KeyRing]:
-    """The session keys of each node that may sit: one, or two in turn."""
+    """Return the session keys of each candidate: one key, or two in turn."""
     make = real_signer if scenario.real_signatures else fake_signer
     rings = []
     for number in range(scenario.validators + scenario.spares):
@@ -200,14 +200,17 @@ def make_rings(scenario: SimulatedScenario) -> list[KeyRing]:
 
 
 def stake_of(scenario: SimulatedScenario, number: int) -> int:
-    """Weight of a validator; unequal ones differ by up to a half, so that a third of the nodes is near a third."""
+    """Return a validator's weight.
+
+    Unequal weights differ by up to a half, so that a third of the nodes has about a third of the stake.
+    """
     if scenario.unequal:
         return 1_000 + 97 * number * number % 500
     return scenario.stakes[number] if scenario.stakes else 1_000
 
 
 def plan_storm(world: World[SimulatedNode], scenario: SimulatedScenario, heal_ms: int) -> None:
-    """Crashes, partitions, loss and delay at random times until `heal_ms`; then all is well."""
+    """Plan crashes, partitions, loss and delay at random times until `heal_ms`. Then all faults end."""
     chance = Random(f"storm/{world.seed}")
     now = START_MS + 2_000
     while now < heal_ms - 1_000:
@@ -223,7 +226,7 @@ def plan_storm(world: World[SimulatedNode], scenario: SimulatedScenario, heal_ms
 
 
 def plan_trouble(world: World[SimulatedNode], kind: str, chance: Random, now: int, end: int) -> None:
-    """What happens to nodes."""
+    """Plan a fault of nodes from `now` to `end`."""
     victim = chance.choice(world.nodes)
     match kind:
         case "crash":
@@ -245,7 +248,7 @@ def plan_trouble(world: World[SimulatedNode], kind: str, chance: Random, now: in
 
 
 def bad_weather(scenario: SimulatedScenario, kind: str, chance: Random, count: int) -> Weather:
-    """What happens to links."""
+    """Return the faulty weather of a kind."""
     match kind:
         case "partition" | "one-way":
             side = tuple(chance.randrange(chance.choice((2, 2, 3))) for _ in range(count))
@@ -270,7 +273,7 @@ def _set_clock(node: SimulatedNode, offset_ms: int) -> None:
 
 
 def _put_back(node: SimulatedNode) -> None:
-    """As operators are told: one at a time, and never the last copy of a final block."""
+    """Restore an old database as operators are told: one node at a time, never the last copy of a final block."""
     others = [other.disk for other in node.world.nodes if other.is_honest and other is not node]
     is_safe = not any(disk.is_behind for disk in others)
     if node.machine is None and is_safe and any(disk.final.height >= node.disk.noted for disk in others):
@@ -293,7 +296,7 @@ def _heal(world: World[SimulatedNode], scenario: SimulatedScenario) -> None:
 def judge(
     world: World[SimulatedNode], scenario: SimulatedScenario, seed: int, at_healing: dict[int, int]
 ) -> ScenarioOutcome:
-    """Compare what happened with what must hold."""
+    """Compare a run with the requirements."""
     findings = world.findings
     failures = [f"conflicting finals: {conflict}" for conflict in findings.conflicting_finals]
     failures += [f"honest node framed: {charge}" for charge in findings.framed]
@@ -319,7 +322,7 @@ def judge(
 
 
 def count_changes(world: World[SimulatedNode]) -> int:
-    """How many edges were passed at which another set, or the same with other keys or weights, took over."""
+    """Return the number of finished epochs after which the set, a key or a weight changed."""
     last = world.parameters.epoch_of(max(world.final_at) + 1)
     members = [world.epochs(number).validators.members for number in range(last + 1)]
     return sum(before != after for before, after in pairwise(members))

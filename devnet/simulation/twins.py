@@ -1,13 +1,16 @@
-"""`python -m devnet.simulation.twins`: one key of four has two gadgets; exit status 1 if a bar fails.
+"""`python -m devnet.simulation.twins`: one key of four has two gadgets; exit status 1 if a requirement fails.
 
-After Twins (Bano and others, OPODIS 2021). A scenario is, for each phase, who reaches whom, what is lost and whether
-time-outs come, who leads each round, and which set follows. Enumerated are the edges x the partitions of the first two
-phases x the leaders of the first two rounds; the rest is drawn by the scenario's number. At last all reach each other.
-Two unmodified gadgets never propose on a parent that nobody justified, nor vote for everything at once: in half of all
-scenarios the doubled key has a third hand, which does. In half of all phases whatever is on its way is lost as soon as
-somebody knows that a block is final, who then is alone for a phase: what that one knows, the lock has to keep.
+After Twins (Bano and others, OPODIS 2021). A scenario defines for each phase the reach of each node, the lost messages
+and the time-outs. It also defines the leader of each round, and the next set. The enumeration covers the edges x the
+partitions of the first two phases x the leaders of the first two rounds. The scenario's number seeds the rest. Finally
+all nodes reach each other.
 
-The bars: no two honest gadgets finalise different blocks, no honest key in any evidence, each epoch ends after healing.
+Two unmodified gadgets never propose on a parent without a justification, nor vote for everything at once. So in half of
+all scenarios the doubled key has a third hand that does. In half of all phases, all messages in flight are lost once a
+node knows that a block is final. That node is then isolated for a phase, so the lock has to preserve its knowledge.
+
+The requirements: no two honest gadgets finalise different blocks, no evidence names an honest key, and each epoch ends
+after healing.
 """
 
 import argparse
@@ -31,7 +34,7 @@ from devnet.simulation.gadgets import GENESIS, LAST_HEIGHT, PARAMETERS, BareNode
 from devnet.simulation.keys import Signer, fake_signer
 from runtime.blocks.votes import NO_BLOCK, Ballot, BallotKind, Proposal, SignedBallot, SignedProposal
 
-DOUBLED = (0, 4)  # keys with two gadgets; no set has both
+DOUBLED = (0, 4)  # keys with two gadgets; no set contains both
 EDGES = {
     "the same": (0, 1, 2, 3),
     "the doubled key leaves": (1, 2, 3, 5),
@@ -46,12 +49,12 @@ LEADERS_NAMED = 6
 HEALING_PHASES_MAX = 40
 PHASE_MS = 2 * PARAMETERS.resend_ms
 TIMEOUT_MS = PARAMETERS.round_timeout(PARAMETERS.timeout_doublings_max)
-STRIDE = 7_919  # coprime to the number of scenarios: any number in a row is spread over all of them
+STRIDE = 7_919  # coprime to the number of scenarios, so consecutive numbers spread over all of them
 
 
 @lru_cache(maxsize=1)
 def partitions() -> tuple[tuple[int, ...], ...]:
-    """The ways in which the five gadgets of the first set fall into groups."""
+    """Return the partitions of the first set's five gadgets into at most GROUPS_MAX groups."""
     found = []
     for groups in product(range(GROUPS_MAX), repeat=5):
         firsts = [groups.index(group) for group in sorted(set(groups))]
@@ -61,13 +64,13 @@ def partitions() -> tuple[tuple[int, ...], ...]:
 
 
 def count_scenarios() -> int:
-    """How many there are, whose later phases are drawn."""
+    """Return the number of enumerated scenarios. Each has randomly drawn later phases."""
     return len(EDGES) * len(partitions()) ** 2 * 4**2
 
 
 @dataclass(frozen=True)
 class TwinsOutcome:
-    """What one scenario showed."""
+    """The outcome of one scenario."""
 
     number: int
     failures: tuple[str, ...]
@@ -80,7 +83,7 @@ class TwinsRun:
     """One scenario."""
 
     def __init__(self, number: int) -> None:
-        """Take the number apart."""
+        """Decode the scenario's number into edge, partitions and leaders."""
         self.number = number
         count = len(partitions())
         number, edge = divmod(number, len(EDGES))
@@ -97,7 +100,7 @@ class TwinsRun:
         drawn = [[self._chance.randrange(4) for _ in range(LEADERS_NAMED)] for _ in epochs]
         drawn[0][:2] = led
         keys = [0, 0, 1, 2, 3, *(key for key in following if key > 3 for _ in range(1 + (key in DOUBLED)))]
-        # The two gadgets of a doubled key like different sides of each fork.
+        # The two gadgets of a doubled key prefer different sides of each fork.
         self.nodes = [
             BareNode(key, epochs, drawn, self._say, taste=place if key in DOUBLED else self._chance.randrange(2))
             for place, key in enumerate(keys)
@@ -105,11 +108,11 @@ class TwinsRun:
         self._groups: Sequence[int] = [0] * len(keys)
         self._loss_percent = 0
         self._is_cut_at_final = False
-        self._alone: set[int] = set()  # who knows what is final, and may not say it
+        self._alone: set[int] = set()  # nodes that know of a final block and are isolated
         self._has_third_hand = self._chance.random() < 0.5
 
     def play(self) -> TwinsOutcome:
-        """All phases, then healing."""
+        """Play all phases, then heal."""
         for phase in range(PHASES):
             self._groups = self._partition(phase)
             self._loss_percent = self._chance.choice(LOSS_PERCENT)
@@ -135,7 +138,7 @@ class TwinsRun:
         return [GROUPS_MAX + place if place in apart else group for place, group in enumerate([*groups, *more])]
 
     def _phase(self, height: int, *, is_long: bool) -> None:
-        """One more block may be there; votes are repeated; in a long one, rounds time out."""
+        """Play a phase: add at most one block, and resend votes. In a long phase, rounds time out."""
         for node in self.nodes:
             node.grow(min(height, LAST_HEIGHT, PARAMETERS.boundary(node.gadget.members.epoch)))
             if node.key not in DOUBLED:
@@ -149,7 +152,10 @@ class TwinsRun:
             self._deliver()
 
     def _forge(self) -> None:
-        """The doubled key says to each group what fits one of it: a proposal on any parent, votes for a block."""
+        """Send each group statements of the doubled key that suit one node of it.
+
+        They are a proposal on any parent, and votes for a block.
+        """
         for group in sorted(set(self._groups)):
             among = [node for place, node in enumerate(self.nodes) if self._groups[place] == group]
             node = self._chance.choice(among)
@@ -162,7 +168,7 @@ class TwinsRun:
             self._queue += [(self.nodes[0], other, statement) for statement in statements for other in among]
 
     def _statements(self, node: BareNode, hand: Signer, facts: BlockFacts) -> Iterator[Message]:
-        """What a key may say of a block that no gadget of its own would."""
+        """Yield statements about a block that the key's own gadgets would never sign together."""
         gadget = node.gadget
         epoch, round_ = gadget.members.epoch, gadget.rounds.current
         if gadget.leader(round_) == hand.public and gadget.proposed() is None:
@@ -182,9 +188,9 @@ class TwinsRun:
                 self._queue.append((sender, node, message))
 
     def _deliver(self) -> None:
-        """Everything that is on its way, in any order."""
+        """Deliver all messages in flight, in random order."""
         while self._queue:
-            # A quorum of which some do not know: where a phase loses nothing, all of a group know the same.
+            # Loss makes quorums that only some nodes know. Without loss, all nodes of a group know the same.
             is_lost = self._chance.randrange(100) < self._loss_percent
             place = self._chance.randrange(len(self._queue))
             self._queue[place], self._queue[-1] = self._queue[-1], self._queue[place]
@@ -194,7 +200,8 @@ class TwinsRun:
                 continue
             before = len(node.finals)
             node.receive(sender, message, self._now_ms)
-            # One knows that a block is final, and nobody hears of it: what the next rounds may not forget.
+            # One node knows that a block is final, and no other node hears of it. The next rounds must still respect
+            # it.
             if self._is_cut_at_final and len(node.finals) > before:
                 self._queue.clear()
                 self._alone.add(self.nodes.index(node))
@@ -221,18 +228,18 @@ def _epoch(number: int, keys: Sequence[int]) -> Epoch:
 
 
 def play(number: int) -> TwinsOutcome:
-    """One scenario, in a worker process."""
+    """Return the outcome of one scenario, in a worker process."""
     return TwinsRun(number).play()
 
 
 def choose(count: int, first: int = 0) -> list[int]:
-    """So many scenarios from one on, spread over all that there are."""
+    """Return the numbers of `count` scenarios from `first` on, spread over all of them."""
     total = count_scenarios()
     return [place * STRIDE % total for place in range(first, first + min(count, total))]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play what the command line asks for; 0 if every bar holds."""
+    """Play the scenarios that the command line selects. Return 0 if every requirement holds."""
     parser = argparse.ArgumentParser("devnet.simulation.twins", description="Twins on the bare finality gadget.")
     parser.add_argument("--count", type=int, default=100_000, help="scenarios")
     parser.add_argument("--first", type=int, default=0, help="first of them: another shard")
@@ -258,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def summarise_twins(outcomes: Sequence[TwinsOutcome], wall_s: float) -> dict[str, object]:
-    """The figures of a set of scenarios."""
+    """Return the figures of a set of scenarios."""
     said = [" ".join(outcome.failures) for outcome in outcomes]
     return {
         "scenarios": len(outcomes),

@@ -1,7 +1,7 @@
-"""The simulated world: virtual time, the nodes, and an observer that checks what they do.
+"""The simulated world: virtual time, the nodes, and an observer that checks them.
 
-Always: the run is a function of its scenario and seed. The trace hash covers every decision, its
-time and node, and the state of the random generator, so that two runs can be compared bit by bit.
+Invariant: a run is a function of its scenario and seed. The trace hash covers every decision with its time and node,
+and the state of the random generator. So two runs can be compared bit by bit.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ DUPLICATE_LATE_MAX_MS = 8_000
 
 @dataclass(slots=True)
 class Weather:
-    """How links behave now: one-way delay in ms, shares in percent, and who can reach whom."""
+    """The current behaviour of links: one-way delay in ms, shares in percent, and the reachable groups."""
 
     delay_min_ms: int
     delay_max_ms: int
@@ -42,7 +42,7 @@ class Weather:
     duplicate_percent: int = 0
 
     def travels_ms(self, sender: int, receiver: int, random: Random) -> list[int]:
-        """Delays of the copies that arrive of a message sent now; none if it is lost."""
+        """Return the delay of each arriving copy of a message that is sent now, or no delay if it is lost."""
         if self.side and self.side[sender] != self.side[receiver] and not (self.one_way and self.side[sender] == 0):
             return []
         if self.loss_percent and random.randrange(100) < self.loss_percent:
@@ -57,7 +57,7 @@ class Weather:
 
 @dataclass
 class Findings:
-    """What the observer saw. The first three must stay empty or zero."""
+    """The observer's findings. The first three must stay empty or zero."""
 
     conflicting_finals: list[str] = field(default_factory=list)
     framed: list[str] = field(default_factory=list)
@@ -76,24 +76,24 @@ TICK = Tick()
 
 
 class Resident(Protocol):
-    """What the world knows of a node, honest or not: whom it may accuse, and how it is reached."""
+    """The observer's view of a node: its honesty, its keys, and its entry points."""
 
     number: int
     keys: KeyRing
     is_honest: bool
 
     def feed(self, event: Event) -> None:
-        """Something happened to it."""
+        """Take an event."""
 
     def receive(self, sender: Self, packet: Packet) -> None:
-        """A packet arrived."""
+        """Take a packet."""
 
 
 R = TypeVar("R", bound=Resident)
 
 
 class World(Generic[R]):
-    """Time, links and the shared facts of one run. Add nodes, then `run_until`."""
+    """Time, links and the shared facts of one run. Add nodes, then call `run_until`."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class World(Generic[R]):
         weather: Weather,
         start_ms: int,
     ) -> None:
-        """An empty world whose clocks begin at `start_ms`."""
+        """Create an empty world with clocks that begin at `start_ms`."""
         self.seed = seed
         self.parameters = parameters
         self.epochs = epochs
@@ -116,8 +116,8 @@ class World(Generic[R]):
         self.genesis_hash = blake2b(seed.encode(), digest_size=32).digest()
         self.genesis_block = BlockFacts(self.genesis_hash, bytes(32), 0, 0, bytes(32), 0)
         self.nodes: Sequence[R] = ()
-        self.headers: dict[bytes, Header] = {}  # of boundary blocks: content by its hash
-        self.watchers: list[Callable[[int], None]] = []  # told of each height that is final somewhere
+        self.headers: dict[bytes, Header] = {}  # headers of boundary blocks, by id
+        self.watchers: list[Callable[[int], None]] = []  # called with each height that becomes final for the first time
         self.links: frozenset[tuple[int, int]] | None = None
         self.findings = Findings()
         self.final_at: dict[int, bytes] = {0: self.genesis_hash}
@@ -131,14 +131,14 @@ class World(Generic[R]):
     # --- time
 
     def at(self, when_ms: int, action: Callable[..., None], *arguments: Any) -> None:
-        """Do something at a time; equal times keep the order in which they were asked for."""
+        """Schedule an action. Equal times keep the order of their scheduling."""
         heappush(self._queue, (when_ms, next(self._order), action, arguments))
 
     def schedule_tick(self, node: R, when_ms: int) -> None:
-        """Wake a node then, instead of when it was to be woken before."""
+        """Wake a node at a time, unless an earlier wake-up is planned."""
         planned = self._ticks.get(node.number)
         if planned is not None and self.now_ms < planned <= when_ms:
-            return  # it will ask again when it wakes
+            return  # it schedules again when it wakes
         self._ticks[node.number] = when_ms
         self.at(when_ms, self._tick, node, when_ms)
 
@@ -148,7 +148,7 @@ class World(Generic[R]):
             node.feed(TICK)
 
     def run_until(self, end_ms: int) -> None:
-        """Let time pass."""
+        """Run all actions up to a time."""
         queue = self._queue
         while queue and queue[0][0] <= end_ms:
             self.now_ms, _, action, arguments = heappop(queue)
@@ -158,11 +158,11 @@ class World(Generic[R]):
     # --- links
 
     def is_linked(self, first: int, second: int) -> bool:
-        """Whether two nodes ever have a connection."""
+        """Return whether two nodes can connect."""
         return first != second and (self.links is None or (first, second) in self.links)
 
     def send(self, sender: R, receiver: R, packet: Packet) -> None:
-        """Send a packet through the weather, and through its encoding if the run is that exact."""
+        """Send a packet through the weather. Runs with `encodes` also encode and decode consensus messages."""
         if self.encodes and isinstance(packet, Message):
             encoded = MESSAGE.encode(packet)
             self.findings.bytes_sent += len(encoded)
@@ -174,7 +174,10 @@ class World(Generic[R]):
     # --- the last blocks of epochs
 
     def seal(self, facts: BlockFacts, following: ValidatorSet | None = None) -> BlockFacts:
-        """Give a boundary block a header, which names the next set unless its author says otherwise; its true id."""
+        """Return a boundary block with its true id, and keep its header, which names the next set.
+
+        A dishonest author may pass another set as `following`.
+        """
         if following is None:
             following = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
         header = header_of(facts, following)
@@ -183,7 +186,10 @@ class World(Generic[R]):
         return sealed
 
     def names_next_set(self, facts: BlockFacts) -> bool:
-        """What execution checks: whether a boundary block's header says what the state says. True of all others."""
+        """Return whether a boundary block's header names the state's next set, as execution checks.
+
+        True for other blocks.
+        """
         if not self.parameters.is_boundary(facts.height):
             return True
         following = self.epochs(self.parameters.epoch_of(facts.height) + 1).validators
@@ -193,11 +199,11 @@ class World(Generic[R]):
     # --- the observer
 
     def note_block(self, facts: BlockFacts) -> None:
-        """A block exists."""
+        """Record the time of a new block."""
         self._built_ms.setdefault(facts.id, self.now_ms)
 
     def note_final(self, node: R, blocks: Sequence[BlockFacts]) -> None:
-        """A node finalised blocks: no two honest nodes may differ at a height."""
+        """Record final blocks of a node. Two honest nodes with different blocks at a height are a conflict."""
         if not node.is_honest:
             return
         for block in blocks:
@@ -210,7 +216,7 @@ class World(Generic[R]):
                 watch(block.height)
 
     def note_accepted(self, node: R, block: bytes, height: int) -> None:
-        """A node accepted a block, softly."""
+        """Record an accepted block. Acceptance is soft: it may be reverted."""
         if not node.is_honest:
             return
         if self._accepted_at.setdefault(height, block) != block:
@@ -219,15 +225,15 @@ class World(Generic[R]):
         self._note(node, b"accept", block)
 
     def note_reverted(self, node: R) -> None:
-        """A node's acceptance was overruled."""
+        """Record a reverted acceptance."""
         self.findings.soft_reverts += node.is_honest
 
     def note_signed(self, node: R, record: SignedRecord) -> None:
-        """A node signed a vote."""
+        """Record a signed vote."""
         self._note(node, b"sign", repr(record).encode())
 
     def note_evidence(self, node: R, evidence: DoubleProposal | DoubleBallot) -> None:
-        """A node reports an offence, which must verify and must not name an honest key."""
+        """Record reported evidence. It must verify, and must not name an honest key."""
         if node.is_honest:
             members = self.epochs(evidence.first.epoch).validators
             if not verify_votes(evidence, members, self.genesis_hash, self.verify):
@@ -235,12 +241,12 @@ class World(Generic[R]):
             self._accuse(evidence.accused, type(evidence).__name__)
 
     def note_double_header(self, node: R, author: bytes, first: bytes, second: bytes) -> None:
-        """A node saw two blocks of one author in one slot."""
+        """Record two blocks of one author in one slot."""
         if node.is_honest and first != second:
             self._accuse(author, "DoubleHeader")
 
     def note_other(self, node: R, effect: Effect) -> None:
-        """An effect that needs nothing done."""
+        """Record an effect that needs no action."""
         self._note(node, type(effect).__name__.encode(), b"")
 
     def _accuse(self, key: bytes, what: str) -> None:
@@ -253,7 +259,7 @@ class World(Generic[R]):
         self._trace.update(b"%d %d %s " % (self.now_ms, node.number, what) + detail)
 
     def trace(self) -> str:
-        """Hash of everything that was decided so far."""
+        """Return the hash of all decisions so far."""
         trace = self._trace.copy()
         trace.update(b"%d" % self.random.getstate()[1][0])
         trace.update(repr(sorted(self.findings.messages.items())).encode())
