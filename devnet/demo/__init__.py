@@ -4,6 +4,6 @@ In reading order:
 
 * `steps`: the steps beside the units: a training task, a batch, a poll, an election
 * `container`: a program in a container beside both
-* `summary`: tables, and whether every bar held
-* `__main__`: the order of all this
+* `summary`: tables, and the failed requirements
+* `__main__`: the sequence of the steps
 """

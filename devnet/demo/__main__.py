@@ -1,12 +1,16 @@
 """`python -m devnet.demo`: a network that mines real inference, sells a training task, elects, and catches a cheat.
 
-Exit status 1 if a bar fails.
+Exit status 1 if a requirement fails. The requirements:
 
-The bars: every unit is settled and paid exactly once, with a completion that opens and matches its hash and with its
-payee's attestation in a block; the customer lost exactly what the units say; the cheat is slashed, is never paid, and
-nobody else is slashed; the training task is done, paid by the money table, and confirmed by `ogpu verify`; a program in
-a container, where there is an engine, left what it should; a batch of requests is answered whole, in one unit; the
-fifth candidate is elected and proposes a block; every node has the same blocks.
+* Every unit is settled and paid exactly once. Its completion decrypts and matches its hash, and its payee's attestation
+  is in a block.
+* The customer lost exactly the cost of the units.
+* The cheat is slashed and never paid, and no other provider is slashed.
+* The training task is done, paid by the money table, and confirmed by `ogpu verify`.
+* If there is an engine, a program in a container leaves the right outputs.
+* A batch of requests is answered completely, in one unit.
+* The fifth candidate is elected and proposes a block.
+* Every node has the same blocks.
 """
 
 from __future__ import annotations
@@ -26,17 +30,20 @@ from devnet.stage.report import Narrator, Report, write
 from wallet.amounts import format_amount
 
 UNITS = 12
-"""Of four seats three judge a unit, so one of its two racers has no seat: one unit is raced for after the other."""
+"""Three of the four seats judge a unit, so one of its two racers must have no seat.
+
+Units therefore race in sequence.
+"""
 MODE = "flip-bit"
 STEPS = 10
 SEATS = 4
-"""Of five validators: the last one waits for the election."""
+"""The first four of the five validators. The last one waits for the election."""
 SAMPLE = 3
-"""Units of stake in each poll: at least one validator is not asked."""
+"""Units of stake in each poll. With three, each poll skips at least one validator."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Set up, show, take down (or leave running with --stay); 0 if every bar held."""
+    """Run the demo and stop the network (or keep it with --stay). Return 0 if every requirement held."""
     options = _parse(arguments)
     tell = Narrator(STEPS)
     prompts = purchase.read_prompts(options.prompts, options.units)
@@ -66,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(stage: Stage, prompts: list[str], engine: DemoEngine, stay: bool) -> Report:
-    """Everything after the network stands; the report."""
+    """Run every step after the network's start, and return the report."""
     tell = stage.tell
     tell.step(f"Auction: {steps.CUSTOMER} submits a training task; {' and '.join(steps.BIDDERS)} bid, sealed")
     task = steps.DemoTask(stage)
@@ -124,7 +131,7 @@ def _finish(report: Report, options: argparse.Namespace, tell: Narrator) -> None
 
 
 def _batch(report: Report) -> str:
-    """The batch in a few words; nothing of one that failed."""
+    """Return the batch in a few words, or nothing if it failed."""
     bought = report["batch"]
     if "tokens" not in bought:
         return ""
@@ -132,7 +139,7 @@ def _batch(report: Report) -> str:
 
 
 def _trained(report: Report) -> str:
-    """The training task in a few words; nothing of one that has not ended."""
+    """Return the training task in a few words, or nothing if it has not ended."""
     earned = report["training"].get("earned_grains")
     if not earned:
         return ""
@@ -142,7 +149,7 @@ def _trained(report: Report) -> str:
 
 
 def _ran(report: Report) -> str:
-    """The container in a few words."""
+    """Return the container in a few words."""
     ran = report["container"]
     if "provider" not in ran:
         return "no container; "
@@ -150,7 +157,7 @@ def _ran(report: Report) -> str:
 
 
 def _seated(report: Report) -> str:
-    """The election in a few words; nothing of one that failed."""
+    """Return the election in a few words, or nothing if it failed."""
     seated = report["election"]
     if "block" not in seated:
         return ""

@@ -1,7 +1,7 @@
-"""The demo's container: a customer sends a program with its image, and a provider runs it, beside everything else.
+"""The demo's container: a customer sends a program with its image, and a provider runs it beside the other steps.
 
-Always: where no engine can be used, the demo says why and goes on without; what the thread fails at is a failure of the
-demo; an engine that the demo starts ends with it, and one that was there keeps nothing of it.
+Invariant: if no engine is usable, the demo says why and continues. An error in the thread is a failure of the demo. An
+engine that the demo starts ends with it, and an existing engine keeps none of the demo's objects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wallet.amounts import format_amount
 
 CUSTOMER = "Bob"
 PROVIDER = "Charlie"
-"""Neither bids for the training task nor buys units."""
+"""Neither of the two bids for the training task or buys units."""
 ASKS = "0.2 oGPU/h"
 DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 WORDS = "some words that\nnobody has counted yet\n"
@@ -59,7 +59,7 @@ spec:
 
 @dataclass(frozen=True, slots=True)
 class DemoEngine:
-    """Where containers run, or why none do."""
+    """The address of a container engine, or the reason why there is none."""
 
     address: str
     why_not: str = ""
@@ -67,9 +67,9 @@ class DemoEngine:
 
 @contextlib.contextmanager
 def engine_for(*, stay: bool) -> Iterator[DemoEngine]:
-    """An engine that runs already, or one of the demo's own while the block does; daemons find it as operators' would.
+    """Yield a running engine, or the demo's own during the block. Daemons find it as operators' daemons do.
 
-    Called before any thread is made. With `stay` an engine must outlive the demo, which its own does not.
+    Call it before any thread exists. With `stay` the engine must outlive the demo, so the demo starts none of its own.
     """
     with contextlib.ExitStack() as exits:
         there = os.environ.get("DOCKER_HOST", DEFAULT_ENGINE)
@@ -93,7 +93,7 @@ def engine_for(*, stay: bool) -> Iterator[DemoEngine]:
 
 
 def why_no_program() -> str:
-    """Why there is nothing to put into an image; empty if there is."""
+    """Return the reason why there is no program for an image, or an empty text."""
     try:
         busybox_files()
     except DevnetError as error:
@@ -102,7 +102,10 @@ def why_no_program() -> str:
 
 
 def offer(net: Devnet, engine: DemoEngine, tell: Narrator) -> None:
-    """Have a provider offer containers; before its daemon starts, which goes by that from then on."""
+    """Make a provider offer containers.
+
+    Its daemon reads the policy and the environment at its start, so call this before.
+    """
     if engine.why_not:
         return
     os.environ["DOCKER_HOST"] = engine.address
@@ -112,10 +115,10 @@ def offer(net: Devnet, engine: DemoEngine, tell: Narrator) -> None:
 
 
 class DemoProgram:
-    """A job that is sold, run and fetched while something else goes on."""
+    """A job that is sold, run and fetched beside other steps."""
 
     def __init__(self, stage: Stage, engine: DemoEngine) -> None:
-        """Submit it, where there is an engine; from here on it is followed in a thread."""
+        """Submit the job if there is an engine, and follow it in a thread."""
         self._stage = stage
         self._engine = engine
         self._sale: TaskSale | None = None
@@ -129,11 +132,11 @@ class DemoProgram:
     def _run(self) -> None:
         try:
             self._sale = task_sale.sell(self._stage, write_task(self._stage.net.folder / "job"), f"//{CUSTOMER}")
-        except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
+        except Exception as error:  # noqa: BLE001  # `end` reports it as a failure of the demo
             self._problem = str(error) or repr(error)
 
     def end(self) -> dict[str, Any]:
-        """Wait for its end, fetch what it left, and show what was paid; for the report."""
+        """Wait for the job's end, fetch its outputs, show the payment, and return the report."""
         if self._engine.why_not:
             return {"left_out": self._engine.why_not, "failures": []}
         self._thread.join(PATIENCE_SECONDS)
@@ -153,7 +156,7 @@ class DemoProgram:
         return {"task": self._sale.name, "provider": who, "earned_grains": str(paid), "failures": failures}
 
     def _paid(self, sale: TaskSale) -> int:
-        """What its provider had of it, by `ogpu describe`."""
+        """Return the provider's payment in grains, from `ogpu describe`."""
         rows = json.loads(task_sale.ask(self._stage, sale, "describe"))["payments"]
         return sum(int(row["paid"]["grains"]) for row in rows if row["party"] == "provider" and row["paid"])
 
@@ -165,7 +168,7 @@ class DemoProgram:
 
 
 def write_task(folder: Path) -> Path:
-    """The task file, with its input and the image beside it."""
+    """Write the task file, its input and its image, and return the file's path."""
     folder.mkdir()
     image = MadeImage(busybox_files()).archive()
     assert isinstance(image.content, bytes), "made in memory"
@@ -177,7 +180,7 @@ def write_task(folder: Path) -> Path:
 
 
 def _answers(address: str) -> bool:
-    """Whether an engine listens there that this user may use."""
+    """Return whether this user may use an engine at this address."""
     if not address.startswith("unix:///") or not os.access(address.removeprefix("unix://"), os.R_OK | os.W_OK):
         return False
     try:

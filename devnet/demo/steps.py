@@ -1,7 +1,7 @@
 """The demo's steps beside its units: a training task, a batch of requests, a poll and an election.
 
-Providers run the training task, sold to sealed bids, beside the units, in a thread of its own. Always: what the thread
-fails at is a failure of the demo; what was paid is compared with the money table.
+A thread follows the training task, sold by sealed bids, while providers also compute units. Invariant: an error in the
+thread is a failure of the demo. The payments are compared with the money table.
 """
 
 from __future__ import annotations
@@ -34,28 +34,27 @@ from wallet.rpc import RpcConnection
 
 CUSTOMER = "Dave"
 BIDDERS = ("Alice", "Bob")
-"""Two, so that enough others are left to race for units."""
+"""Two of the providers, so that enough others can race for units."""
 DONE = ("ON_TIME", "LATE")
 PATIENCE_SECONDS = 120.0
 
 
-# The same customer once more: many requests in one unit, decoded side by side and paid by their tokens.
-#
-# Always: every answer is shown by `ogpu`, which opens and checks it against the root that was paid for; the tokens are
-# those that the winner's attestation states and its root commits to.
+# A second purchase of the same customer: many requests in one unit, decoded together and paid by their tokens.
+# Invariant: `ogpu` decrypts every answer and verifies it against the root of the paid result. The tokens are those of
+# the winner's attestation, and its root commits to them.
 REQUESTS = 24
 
 
 SEATED_SECONDS = 90.0
 LIFT = "6000"
-"""oGPU, as people type it: more than what the candidate lacks to the least of those who sit."""
+"""oGPU as users type it: more than the difference between the candidate and the last validator with a seat."""
 
 
 class DemoElection:
-    """From the delegation on; `end` waits for the block."""
+    """An election, from the delegation on; `end` waits for the block."""
 
     def __init__(self, stage: Stage) -> None:
-        """Put the stake behind whoever of the members waits."""
+        """Delegate stake to the member without a seat."""
         self._stage = stage
         self.candidate = stage.net.members[-1].name
         self._stash = dev_accounts.stash(self.candidate)
@@ -92,11 +91,11 @@ class DemoElection:
 
 
 def show(stage: Stage) -> dict[str, Any] | None:
-    """The newest poll that every asked validator answered; None if there is none."""
+    """Show and return the newest poll that every asked validator answered, or None."""
     node, tell = stage.net.members[0], stage.tell
     polls = asyncio.run(_inspect(node.rpc_url))
     whole = [poll for poll in polls if poll["answered"] and poll["answered"] == poll["asked"]]
-    whole.sort(key=lambda poll: not poll["confidence"])  # those that led to an acceptance first
+    whole.sort(key=lambda poll: not poll["confidence"])  # polls that led to an acceptance first
     if not whole:
         tell.line(f"{node.name} has no answered poll to show: {json.dumps(polls)[:200]}")
         return None
@@ -120,7 +119,7 @@ def show(stage: Stage) -> dict[str, Any] | None:
 
 
 def _table(poll: dict[str, Any], asker: str) -> Table:
-    """The drawn validators by stake, with their answers."""
+    """Return a table of the drawn validators by stake, with their answers."""
     table = Table("drawn", "of the stake", "votes", "prefers", "at that height", "after")
     answers = {answer["validator"]: answer for answer in poll["answers"]}
     for drawn in poll["drawn"]:
@@ -143,7 +142,7 @@ async def _inspect(url: str) -> list[dict[str, Any]]:
 
 
 def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
-    """Post the prompts as one unit, follow it, and fetch what each gave; with what failed."""
+    """Post the prompts as one unit, follow it, fetch the answers, and return them with the failures."""
     file, answers = write_prompts(stage, "batch", prompts), stage.net.folder / "batch.jsonl"
     words = post_words(file, batch=len(prompts), max_tokens=MAX_TOKENS, service=SERVICE)
     ended = list(stage.ogpu_lines("post", *words, "--watch"))[-1]
@@ -162,7 +161,7 @@ def buy_batch(stage: Stage, prompts: list[str]) -> dict[str, Any]:
 
 
 async def _told(chain: ChainClient, unit_id: str) -> dict[str, int]:
-    """Return what the chain says of the unit: its tokens, and how many blocks it took."""
+    """Return the unit's tokens, and the blocks from its post to its end, from the chain."""
     status = await market_reads.unit(chain, bytes.fromhex(unit_id[2:]))
     assert status is not None, "its record is kept for hours"
     winner = winner_of(status.unit)
@@ -172,10 +171,10 @@ async def _told(chain: ChainClient, unit_id: str) -> dict[str, int]:
 
 
 class DemoTask:
-    """A task that is sold while something else goes on."""
+    """A task that is sold beside other steps."""
 
     def __init__(self, stage: Stage) -> None:
-        """Let some bid, and submit it; from here on it is followed in a thread."""
+        """Make providers bid, submit the task, and follow it in a thread."""
         self._stage = stage
         self._sale: TaskSale | None = None
         self._book = TaskLedger(0)
@@ -188,11 +187,11 @@ class DemoTask:
         try:
             with following(self._stage.url) as self._book:
                 self._sale = task_sale.sell(self._stage, task_sale.RELAY, f"//{CUSTOMER}")
-        except Exception as error:  # noqa: BLE001  # it is told as a failure of the demo, in the thread that shows it
+        except Exception as error:  # noqa: BLE001  # `end` reports it as a failure of the demo
             self._problem = str(error) or repr(error)
 
     def end(self) -> dict[str, Any]:
-        """Wait for its end, and show what was paid; for the report."""
+        """Wait for the task's end, show the payments, and return the report."""
         self._thread.join(PATIENCE_SECONDS)
         sale = self._sale
         if self._thread.is_alive() or sale is None:
@@ -222,7 +221,7 @@ def _outcomes(trace: EventTrace) -> list[str]:
 
 
 def _unverified(stage: Stage, sale: TaskSale) -> list[str]:
-    """Return what `ogpu verify` does not find to be by the rules."""
+    """Return a failure for each statement that `ogpu verify` does not confirm."""
     rows = task_sale.verified(stage, sale)
     stage.tell.line(f"{sum(row['is_right'] is True for row in rows)} of {len(rows)} checks of `ogpu verify` hold")
     return [f"`ogpu verify` does not confirm {row['what']}" for row in rows if row["is_right"] is not True]

@@ -1,4 +1,4 @@
-"""The end of the demo: every unit in one table, what happened to the cheat, and whether every bar held."""
+"""The end of the demo: a table of all units, the slashes of the cheat, and the failed requirements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wallet.amounts import format_amount
 
 
 def slashes(book: DevnetLedger) -> list[dict[str, Any]]:
-    """Every slash of a provider, for the report."""
+    """Return every slash of a provider, for the report."""
     return [
         {
             "block": height,
@@ -30,7 +30,7 @@ def slashes(book: DevnetLedger) -> list[dict[str, Any]]:
 
 
 def failures(units: list[UnitView], slashed: list[dict[str, Any]], wanted: int, wrong_sums: list[str]) -> list[str]:
-    """Every bar that does not hold, in words."""
+    """Return a sentence for each failed requirement."""
     found = list(wrong_sums)
     if len(units) != wanted:
         found.append(f"{len(units)} units instead of {wanted}")
@@ -48,7 +48,7 @@ def failures(units: list[UnitView], slashed: list[dict[str, Any]], wanted: int, 
 
 
 def show_units(units: list[UnitView], tell: Narrator) -> None:
-    """The table of all units."""
+    """Print the table of all units."""
     table = Table("#", "unit", "block", "attestation", "payee", "witness", "cost", "judged", "prompt → completion")
     for number, unit in enumerate(units, 1):
         line = "".join(letter if letter.isprintable() else " " for letter in f"{unit['prompt']} → {unit['completion']}")
@@ -67,7 +67,7 @@ def show_units(units: list[UnitView], tell: Narrator) -> None:
 
 
 def show_slashes(found: list[dict[str, Any]], book: DevnetLedger, tell: Narrator) -> None:
-    """What happened to the cheat."""
+    """Print the slashes of the cheat."""
     for slash in found:
         verdicts = book.unit(bytes.fromhex(slash["unit"][2:])).all(CaseDecided)
         judged = ", after a committee had executed the unit again" if verdicts else ""

@@ -2,14 +2,14 @@
 
 In reading order:
 
-* `folder`, `free_ports`: what goes wrong, in words; where a devnet lies; ports that stay free
+* `folder`, `free_ports`: the folder of a devnet, and its errors; ports that stay free
 * `broker`: Mosquitto, where it is installed
-* `layout`: which nodes there are, their ports, files and commands; `devnet.json`
+* `layout`: the nodes, their ports, files and commands; `devnet.json`
 * `processes`: start, watch, kill and end real processes
-* `dockerd`: a container engine of one's own
+* `dockerd`: a private container engine
 * `made_images`: images of a few files for it
-* `status`: where the nodes stand
+* `status`: the heights, peers and stake of the nodes
 * `lifecycle`: the devnet up, ready and down as a whole
-* `programs`: `ogpu-wallet`, `ogpu-provider` and `ogpu`, run as people run them
+* `programs`: `ogpu-wallet`, `ogpu-provider` and `ogpu`, run as users run them
 * `commands`, `cli`: the command line
 """

@@ -1,8 +1,8 @@
-"""A devnet's MQTT broker: Mosquitto, where it is installed, open to everybody on loopback, forgetting all at its end.
+"""A devnet's MQTT broker: Mosquitto on loopback, open to all clients, without persistence.
 
     python -m devnet.launcher.broker PORT FOLDER
 
-Becomes Mosquitto in the folder where it is started.
+The process becomes Mosquitto, in the folder where it is started.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ QUEUED_MAX = 1_000
 
 
 def broker_program() -> str | None:
-    """Mosquitto's path; None where it is not installed."""
+    """Return Mosquitto's path, or None if it is not installed."""
     return shutil.which(PROGRAM, path=f"{os.environ.get('PATH', '')}:{USUAL_PLACES}")
 
 
 def configuration(port: int) -> str:
-    """What Mosquitto goes by."""
+    """Return Mosquitto's configuration."""
     return (
         f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\n"
         f"message_size_limit {MESSAGE_BYTES_MAX}\nmax_queued_messages {QUEUED_MAX}\nlog_dest stderr\n"
@@ -32,7 +32,7 @@ def configuration(port: int) -> str:
 
 
 def main() -> None:
-    """Write the configuration into a folder and become Mosquitto; arguments: its port, the folder."""
+    """Write the configuration and become Mosquitto. The arguments are its port and the folder."""
     program = broker_program()
     if program is None:
         sys.exit(f"{PROGRAM} is not installed: apt-get install mosquitto")

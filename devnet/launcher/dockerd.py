@@ -1,7 +1,7 @@
-"""A container engine of one's own: a `dockerd` in a folder, on a socket there, beside whatever engine the machine has.
+"""A private container engine: a `dockerd` in a folder, on a socket there, beside any engine of the machine.
 
-Always: it ends with the program that started it. Without a network it changes nothing of the machine's; with one it
-sets bridges and rules of the kernel, so it wants a network namespace of its own (`unshare --net`).
+Invariant: it ends with the program that started it. Without a network it does not change the machine's network. With
+one it creates bridges and firewall rules in the kernel, so it needs a network namespace of its own (`unshare --net`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 _NEEDED = ("dockerd", "containerd", "runc")
 FOLDER_LETTERS_MAX = 70
-"""The kernel lets a socket's path have 107, and containerd's lies deep."""
+"""The kernel limits a socket's path to 107 characters, and containerd's socket is in a nested folder."""
 ADDRESS_POOL = "base=10.213.0.0/16,size=24"
 
 
 def why_no_engine() -> str:
-    """Why no engine can be started here; empty if one can."""
+    """Return the reason why no engine can be started here, or an empty text."""
     if os.geteuid() != 0:
         return "only root can start a container engine"
     missing = [name for name in _NEEDED if shutil.which(name) is None]
@@ -37,7 +37,7 @@ def why_no_engine() -> str:
 
 @contextlib.contextmanager
 def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
-    """The address of an engine that runs while the block does; its folder is emptied before and removed after."""
+    """Yield the address of an engine that runs during the block. Its folder is emptied before and removed after."""
     if why := why_no_engine():
         raise DevnetError(f"no container engine: {why}")
     if len(str(folder)) > FOLDER_LETTERS_MAX:
@@ -47,7 +47,7 @@ def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
     address = f"unix://{folder / 'engine.sock'}"
     closed = ["--ip-forward=false", "--iptables=false", "--ip6tables=false", "--ip-masq=false"]
     with (folder / "engine.log").open("ab") as log:
-        engine = subprocess.Popen(  # this machine's own program, found by the system
+        engine = subprocess.Popen(  # the machine's own program, from PATH
             [  # noqa: S607
                 "dockerd",
                 f"--data-root={folder / 'data'}",
@@ -63,7 +63,7 @@ def own_engine(folder: Path, *, has_network: bool = False) -> Iterator[str]:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            preexec_fn=dying_with(os.getpid(), signal.SIGTERM),  # noqa: PLW1509  # before any thread is made
+            preexec_fn=dying_with(os.getpid(), signal.SIGTERM),  # noqa: PLW1509  # no thread exists yet
         )
     try:
         _wait_for(engine, folder)
@@ -92,7 +92,7 @@ def _end(engine: subprocess.Popen[bytes]) -> None:
 
 
 def _unmount(folder: Path) -> None:
-    """What an engine that was killed leaves mounted; the deepest first."""
+    """Unmount the leftovers of a killed engine, the deepest mount first."""
     mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     for place in sorted((place for place in mounted if place.startswith(f"{folder.resolve()}/")), reverse=True):
         subprocess.run(["umount", "--lazy", place], check=False, capture_output=True)  # noqa: S607 as above

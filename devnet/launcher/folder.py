@@ -1,4 +1,4 @@
-"""Where a devnet's files are; apart from the layout, so that the help of the command line needs nothing else."""
+"""The folder of a devnet, apart from the layout, so that the command line's help imports nothing else."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ FOLDER_VARIABLE = "OGPU_DEVNET"
 
 
 class DevnetError(CodedError):
-    """Something that the person at the terminal can put right; the message says how."""
+    """An error that the user can correct. The message says how."""
 
 
 def chosen_folder(given: Path | None) -> Path:
-    """The devnet's folder: what was asked for, else what the environment names, else out/devnet."""
+    """Return the devnet's folder: the given one, else the environment's, else out/devnet."""
     return given or Path(os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER)
 
 
 def named_command(folder: Path) -> str:
-    """How a person calls `ogpu-devnet` for this folder, in the shell and place in which this one was called."""
+    """Return the `ogpu-devnet` command for this folder, as the user would type it in the current shell."""
     return "ogpu-devnet" if folder == chosen_folder(None) else f"ogpu-devnet --folder {shlex.quote(str(folder))}"

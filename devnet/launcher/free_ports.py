@@ -1,8 +1,8 @@
-"""TCP ports on loopback that nobody uses, and that nobody comes to use before who asked for them listens.
+"""TCP ports on loopback that are free, and stay free until the caller listens on them.
 
-A port that the system picks for a probe lies among those that it gives to outgoing connections: between the probe and
-the start of a node some connection may take it.  These lie below that range, each is given once by a process, and two
-processes begin to look at places far apart.
+If the system picks a port for a probe, it takes one from its range for outgoing connections. Some connection could then
+take the port between the probe and the start of a node. These ports lie below that range. A process yields each port
+once, and two processes begin far apart.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Iterable, Iterator
 
 FIRST_PORT = 10_000  # to 29,999: Linux gives 32,768 and more to outgoing connections, others 49,152 and more
 PORTS = 20_000
-APART = 1_009  # between the first choices of two processes that were started one after the other
+APART = 1_009  # between the first choices of two processes with consecutive pids
 
 
 def one_free_port() -> int:
-    """A port that nobody uses now, another at each call."""
+    """Return a free port, another one at each call."""
     return next(_unused)
 
 
 def free_ports(preferred: Iterable[int] = ()) -> Iterator[int]:
-    """Those of the preferred ports that are free, then others without an end."""
+    """Yield the free ones of the preferred ports, then other free ports without an end."""
     yield from filter(_is_free, preferred)
-    while True:  # not `yield from`: who ends with this generator would end the one that all share
+    while True:  # not `yield from`: closing this generator would close the shared one
         yield next(_unused)
 
 

@@ -1,7 +1,7 @@
-"""Which members a devnet has, where their files lie and which ports they use.
+"""The members of a devnet, their files and their ports.
 
-What always holds: a `Devnet` is described by one file, `devnet.json`, in its folder, and everything that it ever writes
-lies in that folder; each member has a folder, a log and a node key of its own; no two members share a port.
+Invariant: one file, `devnet.json`, describes a `Devnet`. All its files are in its folder. Each member has its own
+folder, log and node key, and no two members share a port.
 """
 
 from __future__ import annotations
@@ -39,11 +39,10 @@ FAST = "devnet-fast"
 PORT_TRIES = 200
 
 
-# The services and policies of a devnet: a service of every workload, and bids for every kind of task.
-#
-# Always: every form of the package has a service; service 0 is the preset's, and stays what it is.
+# The services and policies of a devnet: a service of every workload, and bids for every kind of task. Invariant: every
+# form of the package has a service. Service 0 is the preset's, unchanged.
 SELLERS = 3
-"""Providers of each further service: each starts a worker for it, and two race while others judge."""
+"""Providers of each further service. Each starts a worker for it: two race, and the others judge."""
 RAMP_BLOCKS, COMMIT_WINDOW_BLOCKS = 10, 60
 LEAST_PRICE = "0.1 oGPU/h"
 IMAGES = tuple(
@@ -51,11 +50,11 @@ IMAGES = tuple(
     for name in ("library/alpine", "library/busybox", "library/debian", "library/python", "library/ubuntu",
                  "pytorch/pytorch")
 )  # fmt: skip
-"""Repositories with permitted images; every image sent as an archive is permitted too."""
+"""Repositories with permitted images. Every image that a customer sends as an archive is permitted too."""
 
 
 def add_services(patch: dict[str, Any], owner: str) -> None:
-    """Put a service of each other workload into a preset, offered by its first devices."""
+    """Add a service of each other workload to a preset, offered by its first devices."""
     market = patch["inferenceMarket"]
     devices = [offer["device"] for offer in market["offers"]][:SELLERS]
     for form in _others():
@@ -65,7 +64,7 @@ def add_services(patch: dict[str, Any], owner: str) -> None:
 
 
 def write_policies(homes: Sequence[Path]) -> None:
-    """Have the providers of these base paths bid for every kind of task, as far as their machine can do it."""
+    """Make the providers with these base paths bid for every kind of task that their machine can run."""
     kinds = (*(form.name for form in FORMS if form.is_stepwise), CONTAINER_KIND)
     containers = ProgramMeans(images=IMAGES, any_archive=True)
     policy = BidPolicy(kinds=kinds, least_price=price_of(LEAST_PRICE), gangs=True, containers=containers)
@@ -75,7 +74,7 @@ def write_policies(homes: Sequence[Path]) -> None:
 
 
 def _others() -> tuple[WorkloadForm, ...]:
-    """Return the workloads that no preset sells."""
+    """Return the workloads without a service in the presets."""
     return tuple(form for form in FORMS if form.workload_id != TEXTGEN_WORKLOAD)
 
 
@@ -95,7 +94,7 @@ def _service(form: WorkloadForm, owner: str, terms: SaleTerms) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where one member listens, all on loopback."""
+    """The ports of one member, all on loopback."""
 
     peers: int
     rpc: int
@@ -105,69 +104,69 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class NodeLayout:
-    """One node, and the provider beside it if there is one."""
+    """A node, and the provider beside it if there is one."""
 
     name: str
     is_validator: bool
     ports: Ports
-    address: str  # where peers reach it: /ip4/../tcp/../p2p/..
+    address: str  # its address for peers: /ip4/../tcp/../p2p/..
 
     @property
     def rpc_url(self) -> str:
-        """Its JSON-RPC."""
+        """The URL of its JSON-RPC."""
         return f"ws://127.0.0.1:{self.ports.rpc}"
 
     @property
     def blob_url(self) -> str:
-        """The blob store of its provider."""
+        """The URL of its provider's blob store."""
         return f"http://127.0.0.1:{self.ports.blobs}"
 
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A provider without a node of its own: it joins live."""
+    """A provider without a node of its own that joins the running devnet."""
 
     name: str
-    rpc_url: str  # of the node that it asks
+    rpc_url: str  # of the node that it queries
     blob_port: int
-    program: str  # the module that runs
+    program: str  # its Python module
     options: tuple[str, ...]  # its own, before those that every provider has
 
     @property
     def blob_url(self) -> str:
-        """Its blob store."""
+        """The URL of its blob store."""
         return f"http://127.0.0.1:{self.blob_port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Devnet:
-    """The members of one devnet, in the order they were made."""
+    """The members of one devnet, in the order of their creation."""
 
     folder: Path
     members: tuple[NodeLayout, ...]
-    has_providers: bool = False  # whether each validator has a provider beside it
+    has_providers: bool = False  # true if each validator has a provider
     guests: tuple[Guest, ...] = ()
-    broker_port: int | None = None  # of the MQTT broker, if there is one
-    relay_port: int | None = None  # where everybody reaches it instead, if something stands before it
-    sample: int | None = None  # units of stake in each poll of its nodes; None: they poll everybody
+    broker_port: int | None = None  # the MQTT broker's, if there is one
+    relay_port: int | None = None  # the port of a relay before the broker, if clients connect there instead
+    sample: int | None = None  # units of stake in each poll of its nodes; None: they poll all validators
 
     @property
     def chain_spec(self) -> Path:
-        """The file that says which chain it is."""
+        """The chain specification's path."""
         return self.folder / "chain.json"
 
     @property
     def broker_url(self) -> str | None:
-        """Where providers tell of their tasks."""
+        """The broker's URL, on which providers publish the progress of their tasks."""
         return None if self.broker_port is None else f"mqtt://127.0.0.1:{self.relay_port or self.broker_port}"
 
     @property
     def keyring(self) -> Path:
-        """The folder of keys, and of what is known of the chain, for programs of people who use this devnet."""
+        """The folder of keys and cached chain data for the programs of this devnet's users."""
         return self.folder / "keyring"
 
     def member(self, name: str) -> NodeLayout:
-        """The member of that name, whatever the case of its letters.  Raises `DevnetError`."""
+        """Return the member with this name, in any case. Raise DevnetError if there is none."""
         for member in self.members:
             if member.name.lower() == name.lower():
                 return member
@@ -175,15 +174,15 @@ class Devnet:
         raise DevnetError(f"no node is called {name!r} in {self.folder}: there are {known}")
 
     def home(self, member: NodeLayout | Guest) -> Path:
-        """The folder of a member; its node's base path."""
+        """Return the folder of a member, which is its node's base path."""
         return self.folder / member.name.lower()
 
     def paths(self, member: NodeLayout) -> Paths:
-        """The files of a member's node."""
+        """Return the files of a member's node."""
         return Paths(self.home(member), CHAIN_ID)
 
     def node_command(self, member: NodeLayout) -> list[str]:
-        """Arguments of `ogpu-node` for a member."""
+        """Return the arguments of `ogpu-node` for a member."""
         words = ["--chain", str(self.chain_spec), "--base-path", str(self.home(member)), "--listen-host", "127.0.0.1"]
         words += ["--port", str(member.ports.peers), "--rpc-port", str(member.ports.rpc)]
         words += ["--prometheus-port", str(member.ports.metrics)]
@@ -210,12 +209,12 @@ def create(
     sample: int | None = None,
     sells_all: bool = False,
 ) -> Devnet:
-    """A devnet of that many validators in an empty folder.  Raises `DevnetError` where there is one already.
+    """Create a devnet of `validators` validators in an empty folder. Raise DevnetError if the folder holds one already.
 
-    With `any_ports` any free ports are used, else the well-known ones where they are free. Who is named in `apart` is
-    no validator. Where there are fewer `seats` the first ones sit and the others wait; `is_fast` is for short epochs.
-    With `sample` each node polls that many units of stake. Where it `sells_all`, its providers sell every workload and
-    bid for tasks from the beginning.
+    With `any_ports` it uses any free ports, else the well-known ones where they are free. The names in `apart` become
+    no validators. With fewer `seats` than validators, the first ones are in the active set and the others wait.
+    `is_fast` selects short epochs. With `sample`, each node polls that many units of stake. With `sells_all`, the
+    providers sell every workload and bid for tasks from the beginning.
     """
     if (folder / "devnet.json").exists():
         raise DevnetError(
@@ -242,7 +241,7 @@ def create(
         net = _with(net, name, next(ports), is_validator=True)
     spec = _spec(net, numbers or {}, seats, is_fast=is_fast)
     if sells_all:
-        assert spec.patch is not None  # presets are for people
+        assert spec.patch is not None  # presets have the patch form, not the raw one
         add_services(spec.patch, names[0])
         write_policies([net.home(member) / "provider" for member in net.members])
     net.chain_spec.write_text(to_json(spec), encoding="utf-8")
@@ -251,11 +250,11 @@ def create(
 
 
 def _spec(net: Devnet, numbers: Mapping[str, int], seats: int | None, *, is_fast: bool) -> ChainSpec:
-    """The preset of these validators, with the ports that their blob stores have here."""
+    """Return the preset of these validators, with the devnet's ports of their blob stores."""
     parameters = FAST if is_fast else "devnet"
     names = tuple(member.name for member in net.members)
     spec = preset("Devnet", CHAIN_ID, "Local", names, seats=seats, parameters=parameters)
-    assert spec.patch is not None  # presets are for people
+    assert spec.patch is not None  # presets have the patch form, not the raw one
     by_stash = {ss58.encode(dev_accounts.stash(member.name)): member.blob_url for member in net.members}
     for provider in spec.patch["devices"]["providers"]:
         provider["endpoint"] = by_stash[provider["stash"]]
@@ -265,7 +264,7 @@ def _spec(net: Devnet, numbers: Mapping[str, int], seats: int | None, *, is_fast
 
 
 def add_full_node(net: Devnet, name: str, *, any_ports: bool = False) -> tuple[Devnet, NodeLayout]:
-    """The devnet with one more node, that follows the chain and does not vote."""
+    """Add a node that follows the chain and does not vote. Return the new devnet and the node."""
     if not name.isidentifier() or any(member.name.lower() == name.lower() for member in net.members):
         raise DevnetError(f"{name!r} is no free name for a node: use letters and digits, and a name that is not taken")
     taken = {port for member in net.members for port in asdict(member.ports).values()}
@@ -276,7 +275,7 @@ def add_full_node(net: Devnet, name: str, *, any_ports: bool = False) -> tuple[D
 
 
 def add_guest(net: Devnet, name: str, program: str, options: tuple[str, ...] = ()) -> tuple[Devnet, Guest]:
-    """The devnet with one more provider, which asks the first node."""
+    """Add a provider that queries the first node. Return the new devnet and the provider."""
     guest = Guest(name, net.members[0].rpc_url, one_free_port(), program, options)
     net = replace(net, guests=(*net.guests, guest))
     save(net)
@@ -284,26 +283,26 @@ def add_guest(net: Devnet, name: str, program: str, options: tuple[str, ...] = (
 
 
 def before_broker(net: Devnet, relay_port: int) -> Devnet:
-    """The devnet whose broker is reached at another port."""
+    """Return the devnet with a relay's port in front of its broker."""
     net = replace(net, relay_port=relay_port)
     save(net)
     return net
 
 
 def replace_guest(net: Devnet, guest: Guest) -> Devnet:
-    """The devnet where the guest of that name is this one."""
+    """Return the devnet with this guest in the place of the guest with its name."""
     net = replace(net, guests=tuple(guest if present.name == guest.name else present for present in net.guests))
     save(net)
     return net
 
 
 def genesis_hash(net: Devnet) -> bytes:
-    """The id of block 0 of the devnet's chain."""
+    """Return the id of block 0 of the devnet's chain."""
     return block_id(genesis_block_header(genesis_state(load_spec(net.chain_spec.read_bytes()))))
 
 
 def save(net: Devnet) -> None:
-    """Write the description."""
+    """Write `devnet.json`."""
     content = {
         "has_providers": net.has_providers,
         "members": [asdict(member) for member in net.members],
@@ -316,7 +315,7 @@ def save(net: Devnet) -> None:
 
 
 def load(folder: Path) -> Devnet:
-    """The devnet in a folder.  Raises `DevnetError` when there is none."""
+    """Return the devnet in a folder. Raise DevnetError if there is none or its file is damaged."""
     path = folder / "devnet.json"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -350,7 +349,7 @@ def _with(net: Devnet, name: str, ports: Ports, *, is_validator: bool) -> Devnet
 
 
 def _ports(*, any_ports: bool) -> Iterator[Ports]:
-    """Sets of ports that are free now; each port is given once."""
+    """Yield sets of free ports, each port once."""
     firsts = (DEFAULT_PORT, DEFAULT_RPC_PORT, DEFAULT_PROMETHEUS_PORT, BLOB_PORT_FIRST)
     choices = [free_ports(() if any_ports else range(first, first + PORT_TRIES)) for first in firsts]
     while True:

@@ -1,7 +1,7 @@
-"""A devnet as a whole: which processes it has, bring them up, wait until they work, take them down.
+"""A devnet as a whole: list its processes, start them, wait until they work, and stop them.
 
-What always holds: `up` returns only when every node answers and the chain makes final blocks; whatever goes wrong
-before that ends all processes again and shows the last lines of the log that says why.
+Invariant: `up` returns only when every node answers and the chain makes final blocks. After an earlier failure it stops
+the processes that it started, and the error shows the last lines of the failed process's log.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ BROKER_LABEL = "broker"
 
 
 def node_process(net: Devnet, member: NodeLayout) -> Process:
-    """A member's node."""
+    """Return the process of a member's node."""
     return Process(member.name, processes.NODE, tuple(net.node_command(member)), net.home(member))
 
 
 def provider_process(net: Devnet, who: NodeLayout | Guest) -> Process:
-    """The provider beside a member's node, or a guest."""
+    """Return the process of a guest, or of the provider beside a member's node."""
     home = net.home(who) / "provider"
     told = () if net.broker_url is None else ("--mqtt", net.broker_url)
     words = ("--url", who.rpc_url, "--key", f"//{who.name}//provider", "--base-path", str(home), "run", *told)
@@ -45,7 +45,7 @@ def provider_process(net: Devnet, who: NodeLayout | Guest) -> Process:
 
 
 def brokers(net: Devnet) -> tuple[Process, ...]:
-    """The MQTT broker, if the devnet has one."""
+    """Return the process of the MQTT broker, or none if the devnet has no broker."""
     if net.broker_port is None:
         return ()
     home = net.folder / "broker"
@@ -53,27 +53,27 @@ def brokers(net: Devnet) -> tuple[Process, ...]:
 
 
 def providers(net: Devnet) -> tuple[Process, ...]:
-    """Every provider of the devnet."""
+    """Return the processes of all providers."""
     return tuple(provider_process(net, provider) for provider in offering(net))
 
 
 def offering(net: Devnet) -> tuple[NodeLayout | Guest, ...]:
-    """Who has a provider."""
+    """Return the members and guests with a provider."""
     return (*(net.members if net.has_providers else ()), *net.guests)
 
 
 def all_processes(net: Devnet) -> tuple[Process, ...]:
-    """Every process that the devnet may have, running or not; those that others depend on come last."""
+    """Return every process of the devnet, running or not. Those that others depend on come last."""
     return providers(net) + brokers(net) + tuple(node_process(net, member) for member in net.members)
 
 
 def runs(net: Devnet) -> bool:
-    """Whether any process of the devnet does."""
+    """Return whether any process of the devnet runs."""
     return any(processes.running(process) is not None for process in all_processes(net))
 
 
 def process_named(net: Devnet, label: str) -> Process:
-    """A node by its name, or the provider beside it (`Bob/provider`); DevnetError for a name that is none."""
+    """Return a node by its name, or its provider (`Bob/provider`). Raise DevnetError if the name is unknown."""
     known = {process.label.lower(): process for process in all_processes(net)}
     found = known.get(label.lower())
     if found is None:
@@ -82,7 +82,7 @@ def process_named(net: Devnet, label: str) -> Process:
 
 
 def wait_for(net: Devnet, process: Process) -> None:
-    """Wait until a node answers, or a provider serves; DevnetError as `wait_for_node`."""
+    """Wait until a node answers or a provider serves. Raise DevnetError as `wait_for_node` does."""
     who = {provider_process(net, who).label: who for who in offering(net)}.get(process.label)
     if process.label == BROKER_LABEL:
         wait_for_broker(net)
@@ -93,7 +93,7 @@ def wait_for(net: Devnet, process: Process) -> None:
 
 
 def up(net: Devnet, *, detach: bool = False, seconds: float = READY_SECONDS) -> list[MemberStatus]:
-    """Start what does not run, and wait until the chain works; gives where the nodes stand."""
+    """Start the processes that do not run, wait until the chain works, and return the status of the nodes."""
     started: list[Process] = []
     try:
         _start([node_process(net, member) for member in net.members], started, detach=detach)
@@ -116,7 +116,7 @@ def _start(wanted: list[Process], started: list[Process], *, detach: bool) -> No
 
 
 def wait_for_node(net: Devnet, member: NodeLayout, seconds: float = READY_SECONDS) -> None:
-    """Wait until a node that was started answers its clients.  Raises `DevnetError` when it ended or does not come."""
+    """Wait until a started node answers its clients. Raise DevnetError if it ends or takes too long."""
     wait_until(node_process(net, member), lambda: answers(member.ports.rpc), seconds)
 
 
@@ -127,13 +127,13 @@ def wait_for_provider(net: Devnet, who: NodeLayout | Guest, seconds: float = REA
 
 
 def wait_for_broker(net: Devnet, seconds: float = READY_SECONDS) -> None:
-    """Wait until the broker, if there is one, takes connections."""
+    """Wait until the broker, if there is one, accepts connections."""
     for process in brokers(net):
         wait_until(process, lambda: net.broker_port is not None and processes.listens(net.broker_port), seconds)
 
 
 def wait_until(process: Process, is_ready: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
-    """Wait until a process works.  Raises `DevnetError` when it ended or does not come."""
+    """Wait until a process is ready. Raise DevnetError if it ends or takes too long."""
     if not processes.until(lambda: is_ready() or processes.running(process) is None, seconds, ASK_SECONDS):
         raise DevnetError(f"{process.label} is not ready after {seconds:.0f} s; its log ends:\n{tail(process.log)}")
     if processes.running(process) is None:
@@ -141,15 +141,15 @@ def wait_until(process: Process, is_ready: Callable[[], bool], seconds: float = 
 
 
 def down(net: Devnet) -> list[str]:
-    """End every process; gives the names of those that did not end by themselves."""
+    """Stop every process. Return the labels of those that had to be killed."""
     return processes.stop(*all_processes(net))
 
 
 async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = READY_FINAL_BLOCKS) -> list[MemberStatus]:
-    """Wait until every node answers and has seen that final height.
+    """Wait until every node answers and has seen this final height.
 
-    Raises `DevnetError` when one has ended, or when for `seconds` none that is late came any nearer: how long a node
-    takes to catch up is a matter of how long the chain is.
+    Raise DevnetError if one has ended, or if no late node gains a final block for `seconds`. The limit is not on the
+    whole wait, because the time to catch up grows with the chain.
     """
     end, nearest = time.monotonic() + seconds, -len(net.members)
     while True:
@@ -172,7 +172,7 @@ async def ready(net: Devnet, seconds: float = READY_SECONDS, *, final: int = REA
 
 
 def tail(path: Path, lines: int = LOG_LINES) -> str:
-    """The last lines of a log, for people."""
+    """Return the last lines of a log."""
     try:
         with path.open(encoding="utf-8", errors="replace") as log:
             return "".join(deque(log, lines)).rstrip()
@@ -182,7 +182,7 @@ def tail(path: Path, lines: int = LOG_LINES) -> str:
 
 @contextmanager
 def running(net: Devnet) -> Iterator[Devnet]:
-    """A devnet that is up inside of the `with` and gone after it, however it ends."""
+    """Yield a devnet that runs during the block, and stop it however the block ends."""
     with ending_on_signals():
         try:
             up(net)
@@ -193,7 +193,7 @@ def running(net: Devnet) -> Iterator[Devnet]:
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """SIGTERM ends the program as Ctrl-C does, so that what has to be taken down is taken down."""
+    """Turn SIGTERM into an exit, as Ctrl-C, so that `finally` blocks stop the devnet."""
 
     def leave(number: int, _: FrameType | None) -> None:
         sys.exit(128 + number)

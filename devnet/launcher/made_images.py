@@ -1,4 +1,4 @@
-"""Images of a few files, made here, as the archives that a customer may hand over, right or wrong."""
+"""Images of a few files, made in memory, as the archives that a customer may send, valid or not."""
 
 from __future__ import annotations
 
@@ -22,26 +22,29 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """A file of an image; a folder without content, a device with `device`."""
+    """A file of an image: a folder without content, a link with `link`, a device with `device`."""
 
     name: str
     content: bytes | None = None
     mode: int = 0o755
     link: str = ""
     device: tuple[bytes, int, int] | None = None
-    """`tarfile`'s type, major, minor."""
+    """The type in `tarfile`, major and minor number."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeImage:
-    """An image that is made here."""
+    """An image made of these files."""
 
     files: tuple[ImageFile, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
 
     def archive(self, *, is_packed: bool = False, layer: bytes | None = None) -> ImageArchive:
-        """As `docker save` writes it; `is_packed` has its layer compressed, `layer` is another than the files'."""
+        """Return the image as `docker save` writes it.
+
+        `is_packed` compresses its layer. `layer` replaces the files' layer by other bytes.
+        """
         plain = layer_of(self.files) if layer is None else layer
         image = {
             "architecture": _MACHINES.get(platform.machine(), platform.machine()),
@@ -58,7 +61,7 @@ class MadeImage:
 
 
 def layer_of(files: Iterable[ImageFile]) -> bytes:
-    """A plain tar."""
+    """Return a plain tar of the files."""
     sink = io.BytesIO()
     with tarfile.open(fileobj=sink, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for file in files:
@@ -77,7 +80,7 @@ def layer_of(files: Iterable[ImageFile]) -> bytes:
 
 
 def busybox_files() -> tuple[ImageFile, ...]:
-    """A shell and what goes with it; DevnetError where busybox is not installed."""
+    """Return a shell with its applets. Raise DevnetError if busybox is not installed."""
     path = next((place for place in map(Path, ("/bin/busybox", "/usr/bin/busybox")) if place.exists()), None)
     if path is None:
         raise DevnetError("there is no busybox: apt-get install busybox-static")

@@ -1,8 +1,10 @@
 """Real processes of a devnet: start, watch, kill, restart, with pid files and logs.
 
-What always holds: a process is known by its pid file, which names the pid and when that process began, so that a number
-that the system gave to somebody else is never signalled; each process leads a session of its own, and ending it ends
-its children; a process that is not detached dies with the program that started it, even by kill -9.
+Invariants:
+
+* A pid file names the pid and the start time of its process. So a reused pid is never signalled.
+* Each process leads its own session, and ending it ends its children.
+* A process that is not detached dies with the program that started it, even after SIGKILL.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from wallet.private_file import FOLDER_OWNER_ONLY, own_opener
 STOP_SECONDS = 20.0
 POLL_SECONDS = 0.05
 CONNECT_SECONDS = 1.0
-_PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
+_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 NODE = "node.cli"
 PROVIDER = "gpu_tasks.provider.cli"
@@ -35,27 +37,27 @@ BROKER = "devnet.launcher.broker"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One program of a devnet; `folder` holds its log and its pid file, and is where it runs."""
+    """One program of a devnet. `folder` is its working directory, with its log and its pid file."""
 
-    label: str  # what people call it: Alice, Alice/provider
+    label: str  # its name for users: Alice, Alice/provider
     module: str
     arguments: tuple[str, ...]
     folder: Path
-    kind: str = "node"  # names its log
+    kind: str = "node"  # the name of its log
 
     @property
     def log(self) -> Path:
-        """What it prints, over all its lives."""
+        """The file of its output, over all its restarts."""
         return self.folder / f"{self.kind}.log"
 
     @property
     def pid_file(self) -> Path:
-        """Which process it is now."""
+        """The file with its current pid."""
         return self.log.with_suffix(".pid")
 
 
 def start(process: Process, *, detach: bool = False) -> int:
-    """Start it; gives its pid.  Raises `DevnetError` when it runs already."""
+    """Start a process and return its pid. Raise DevnetError if it runs already."""
     pid = running(process)
     if pid is not None:
         raise DevnetError(f"{process.label} runs already, as process {pid}: stop it first with `ogpu-devnet down`")
@@ -69,7 +71,7 @@ def start(process: Process, *, detach: bool = False) -> int:
             stderr=log,
             start_new_session=True,
             env=source_path(),
-            preexec_fn=None if detach else dying_with(os.getpid()),  # noqa: PLW1509  # before any thread is made
+            preexec_fn=None if detach else dying_with(os.getpid()),  # noqa: PLW1509  # no thread exists yet
         )
     _CHILDREN[child.pid] = child
     starts = _record(process).get("starts", 0) + 1
@@ -79,23 +81,23 @@ def start(process: Process, *, detach: bool = False) -> int:
 
 
 def running(process: Process) -> int | None:
-    """Its pid while it runs."""
+    """Return its pid, or None if it does not run."""
     record = _record(process)
     pid = record.get("pid")
     if pid is None:
         return None
     if pid in _CHILDREN:
-        _CHILDREN[pid].poll()  # lets the system forget one that ended
+        _CHILDREN[pid].poll()  # reap it if it has ended
     return pid if record.get("began") is not None and _began(pid) == record["began"] else None
 
 
 def restarts(process: Process) -> int:
-    """How often it was started again."""
+    """Return the number of its restarts."""
     return max(0, int(_record(process).get("starts", 0)) - 1)
 
 
 def kill(process: Process) -> int:
-    """End it with kill -9, as a power cut would.  Raises `DevnetError` when it does not run."""
+    """Kill a process with SIGKILL, as a power cut would, and return its pid. Raise DevnetError if it does not run."""
     pid = running(process)
     if pid is None:
         raise DevnetError(f"{process.label} does not run: start it with `ogpu-devnet restart {process.label}`")
@@ -105,7 +107,7 @@ def kill(process: Process) -> int:
 
 
 def stop(*processes: Process, seconds: float = STOP_SECONDS) -> list[str]:
-    """Ask all to end and wait, then make them; gives the names of those that had to be made to."""
+    """Stop processes with SIGTERM, and with SIGKILL after `seconds`. Return the labels of the killed ones."""
     alive = [process for process in processes if running(process) is not None]
     for process in alive:
         _signal_group(process, signal.SIGTERM)
@@ -117,14 +119,14 @@ def stop(*processes: Process, seconds: float = STOP_SECONDS) -> list[str]:
 
 
 def listens(port: int) -> bool:
-    """Whether anybody accepts connections on that port of this machine."""
+    """Return whether a process accepts connections on this port of loopback."""
     with socket.socket() as probe:
         probe.settimeout(CONNECT_SECONDS)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _clear(process: Process) -> None:
-    """End what is left of its session: children that outlived it would keep its ports."""
+    """Kill the rest of its session: surviving children would keep its ports."""
     _signal_group(process, signal.SIGKILL)
     until(lambda: not _group_exists(process), STOP_SECONDS)
     child = _CHILDREN.pop(_record(process).get("pid", 0), None)
@@ -138,7 +140,7 @@ def _signal_group(process: Process, number: int) -> None:
 
 
 def _group_exists(process: Process) -> bool:
-    """Whether anything of the session that it led still runs; a later process with the same number does not count."""
+    """Return whether any process of its session still runs. A later process with the same pid does not count."""
     record = _record(process)
     pid = record.get("pid")
     began = record.get("began")
@@ -159,13 +161,13 @@ def _record(process: Process) -> dict[str, int]:
 
 
 def _began(pid: int) -> int | None:
-    """When the process began, in clock ticks since the machine did; None when it is no more."""
+    """Return the start time of a process in clock ticks since boot, or None if it has ended."""
     fields = stat_fields(pid)
     return None if fields is None or fields[0] in "ZX" else int(fields[19])
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the program's name, which may hold anything."""
+    """Return the fields of /proc/PID/stat after the program's name, which may contain spaces and parentheses."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -180,7 +182,7 @@ def every_process() -> Iterator[tuple[int, list[str]]]:
 
 
 def until(holds: Callable[[], bool], seconds: float, look: float = POLL_SECONDS) -> bool:
-    """Whether something comes to hold within some seconds, looked at that often."""
+    """Return whether a condition holds within some seconds, tested every `look` seconds."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -190,11 +192,12 @@ def until(holds: Callable[[], bool], seconds: float, look: float = POLL_SECONDS)
 
 
 def dying_with(parent: int, number: int = signal.SIGKILL) -> Callable[[], None]:
-    """What a child does first: ask the system for a signal when its parent dies, by whatever cause."""
+    """Return a function for a child to call first: it requests a signal at its parent's death, by any cause."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def ask() -> None:
         libc.prctl(_PARENT_DEATH_SIGNAL, number)
+        # The parent may have died before prctl, and then no signal ever comes.
         if os.getppid() != parent:
             os._exit(1)
 
@@ -202,7 +205,7 @@ def dying_with(parent: int, number: int = signal.SIGKILL) -> Callable[[], None]:
 
 
 def source_path() -> dict[str, str]:
-    """An environment in which Python finds these packages from any folder, installed or not."""
+    """Return an environment in which Python finds these packages from any folder, installed or not."""
     source = str(Path(devnet.__file__).resolve().parent.parent)
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}
 

@@ -1,7 +1,7 @@
-"""The command-line programs that people use, run as people run them, and shown as people would type them.
+"""The command-line programs, run as users run them, and shown as users would type them.
 
-What always holds: a program that fails is a `DevnetError` with what it said; what it keeps lies in a folder of the
-devnet, since one that knows another chain refuses this one.
+Invariant: a failed program raises a DevnetError with its error text. The programs keep their files in a folder of the
+devnet, because files of another chain would make them refuse this one.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MODULES = {
     "ogpu": "gpu_tasks.client.cli",
 }
 SECONDS_MAX = 900.0
-"""That a program may take: a unit of 4,096 requests on a quarter of one core takes nine minutes."""
+"""The time limit of a program: a unit of 4,096 requests on a quarter of one core takes nine minutes."""
 ERROR_CHARACTERS = 1500
 
 Shown = Callable[[str], None]
 
 
 def run(program: str, *words: str, keyring: Path, show: Shown | None = None) -> str:
-    """Run `program` with --json; gives what it printed.  Raises `DevnetError`."""
+    """Run `program` with --json and return its output. Raise DevnetError if it fails."""
     if show is not None:
         show("$ " + as_typed(program, *words))
     with _output(program, words, keyring) as output:
@@ -41,7 +41,7 @@ def run(program: str, *words: str, keyring: Path, show: Shown | None = None) -> 
 
 
 def lines(program: str, *words: str, keyring: Path, show: Shown | None = None) -> Iterator[Any]:
-    """Run `program` with --json; gives each line that it prints, read, as it comes.  Raises `DevnetError`."""
+    """Run `program` with --json and yield each printed line, parsed. Raise DevnetError if it fails."""
     if show is not None:
         show("$ " + as_typed(program, *words))
     with _output(program, words, keyring) as output:
@@ -50,7 +50,10 @@ def lines(program: str, *words: str, keyring: Path, show: Shown | None = None) -
 
 
 def tried(program: str, *words: str, keyring: Path, show: Shown | None = None) -> tuple[int, str]:
-    """Run `program` with --json, however it ends: its exit code, and what it printed; 1 where it hangs."""
+    """Run `program` with --json, and return its exit code and its output.
+
+    If it exceeds the time limit, the code is 1.
+    """
     if show is not None:
         show("$ " + as_typed(program, *words))
     process = started(program, *words, keyring=keyring, errors=subprocess.DEVNULL)
@@ -79,13 +82,13 @@ def started(
 
 
 def as_typed(program: str, *words: str) -> str:
-    """The command as somebody would type it."""
+    """Return the command as a user would type it."""
     return " ".join((program, *map(shlex.quote, words)))
 
 
 @contextmanager
 def _output(program: str, words: tuple[str, ...], keyring: Path) -> Iterator[IO[str]]:
-    """The program's output; when the block ends, so has the program."""
+    """Yield the program's output. The program has ended when the block ends."""
     with TemporaryFile("w+") as errors:
         process = started(program, *words, keyring=keyring, errors=errors)
         assert process.stdout is not None  # a pipe

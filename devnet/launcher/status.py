@@ -1,6 +1,6 @@
-"""Where the nodes of a devnet stand: asked from their metrics, shown as a table or as JSON.
+"""The status of a devnet's nodes: read from their metrics, shown as a table or as JSON.
 
-What always holds: asking never changes a node; a node that does not answer is shown as such within `ASK_SECONDS_MAX`.
+Invariant: a query never changes a node. A node without an answer within `ASK_SECONDS_MAX` is shown as down.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ FIGURES = {
     "seat": "seat",
     "next": "next_seat",
 }
-"""Columns of the table, and what of a node's status they show."""
+"""Columns of the table, and the fields of `MemberStatus` that they show."""
 PROCESS_COLUMNS, LAST_COLUMNS = ("node", "state", "provider"), ("restarts", "rpc")
 FIRST_FIGURES = ("accepted", "final", "peers")
-"""Beside a node's state where the table is three."""
+"""The columns beside the state in the first of three tables."""
 CHECK_FIGURES = ("checks", "wrong", "disputes")
-"""In the last of these."""
+"""The columns of the last of three tables."""
 WIDTH_MEASURED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """One node; heights are -1 while it does not answer."""
+    """The status of one node. Heights are -1 without an answer."""
 
     name: str
     is_validator: bool
@@ -58,58 +58,58 @@ class MemberStatus:
     final: int
     peers: int
     ready: int
-    units: int  # in work
+    units: int  # open units
     attested: int  # attestations in the final chain
-    stash: str  # the account that bonds, of a validator
-    stake: int  # bonded by it and behind it, in oGPU
-    seat: int  # what its seat weighs, in oGPU; 0 without one
+    stash: str  # a validator's bonded account
+    stake: int  # its own and its delegators' stake, in oGPU
+    seat: int  # the weight of its seat, in oGPU; 0 without a seat
     next_seat: int  # the same in the next epoch
     is_jailed: bool
-    queue: int  # its place among those that have no seat and none in the next epoch, by stake; 0: it does not wait
-    starts_at: int  # Unix time of the process's start; 0 while it does not answer
+    queue: int  # rank by stake among those without a seat in this and the next epoch; 0: not waiting
+    starts_at: int  # Unix time of the process's start; 0 without an answer
     rpc: str
     checks: dict[str, int] = field(default_factory=dict)
-    """Of batches by their leaves, that go on: how many, by what they wait for."""
+    """Open leaf checks of batches, by status."""
     checks_ended: dict[str, int] = field(default_factory=dict)
-    """Since the start of the process, by how."""
+    """Ended leaf checks since the start of the process, by outcome."""
     disputes: dict[str, int] = field(default_factory=dict)
-    """Of racers who differ: the same."""
+    """Open disputes between racers, by status."""
     disputes_ended: dict[str, int] = field(default_factory=dict)
 
     @property
     def open_checks(self) -> int:
-        """All that go on."""
+        """The number of open leaf checks."""
         return sum(self.checks.values())
 
     @property
     def found_wrong(self) -> int:
-        """Batches whose leaves were found wrong, or were not shown, since the start of the process."""
+        """Batches with wrong or withheld leaves since the start of the process."""
         return self.checks_ended.get("refuted", 0) + self.checks_ended.get("withheld", 0)
 
     @property
     def open_disputes(self) -> int:
-        """All that go on."""
+        """The number of open disputes."""
         return sum(self.disputes.values())
 
 
 @dataclass(frozen=True, slots=True)
 class MemberProcesses:
-    """What the processes of a member say: how often its node was started again, and how its provider is."""
+    """The processes of a member: the restarts of its node, and the state of its provider."""
 
     restarts: int
     provider: str | None
-    """`runs` or `down`; None: it has none."""
+    """`runs` or `down`; None without a provider."""
 
 
 async def ask_all(net: Devnet) -> list[MemberStatus]:
-    """Where each node stands, in the order of the members."""
+    """Return the status of each node, in the order of the members."""
     timeout = aiohttp.ClientTimeout(total=ASK_SECONDS_MAX)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         return _queued(list(await asyncio.gather(*(_ask(session, member) for member in net.members))))
 
 
 def answers(port: int) -> bool:
-    """Whether a node's JSON-RPC answers on that port."""
+    """Return whether a node's JSON-RPC answers on this port."""
 
     async def ask() -> bool:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_SECONDS_MAX)) as session:
@@ -147,12 +147,12 @@ async def _ask(session: aiohttp.ClientSession, member: NodeLayout) -> MemberStat
 
 
 def _by_label(figures: dict[str, int], name: str) -> dict[str, int]:
-    """A figure that has one value for each status, or outcome."""
+    """Return the values of a metric by its label."""
     return {key.partition("/")[2]: value for key, value in figures.items() if key.startswith(f"{name}/")}
 
 
 def _queued(standing: list[MemberStatus]) -> list[MemberStatus]:
-    """With the places of those who wait: an election that has room takes the one with the most stake first."""
+    """Return the statuses with the queue ranks. An election takes the waiting validator with the most stake first."""
     waiting = [each for each in standing if each.is_up and each.stake and not each.is_jailed]
     waiting = [each for each in waiting if not each.seat and not each.next_seat]
     places = {each.name: place for place, each in enumerate(sorted(waiting, key=lambda each: -each.stake), 1)}
@@ -160,7 +160,7 @@ def _queued(standing: list[MemberStatus]) -> list[MemberStatus]:
 
 
 async def _metrics(session: aiohttp.ClientSession, member: NodeLayout) -> dict[str, int]:
-    """The figures of a node by name, `name/status` where there is a status or an outcome; empty without an answer."""
+    """Return the metrics of a node by name, or by `name/label` where a metric has labels. Empty without an answer."""
     try:
         async with session.get(f"http://127.0.0.1:{member.ports.metrics}/metrics") as answer:
             text = await answer.text()
@@ -175,7 +175,7 @@ async def _metrics(session: aiohttp.ClientSession, member: NodeLayout) -> dict[s
 
 
 async def _rpc(session: aiohttp.ClientSession, port: int) -> bool:
-    """Whether the RPC process answers."""
+    """Return whether the RPC process answers."""
     question: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "system_health", "params": []}
     try:
         async with session.post(f"http://127.0.0.1:{port}", json=question) as answer:
@@ -185,20 +185,23 @@ async def _rpc(session: aiohttp.ClientSession, port: int) -> bool:
 
 
 def as_json(standing: list[MemberStatus], beside: dict[str, MemberProcesses]) -> list[dict[str, Any]]:
-    """For programs."""
+    """Return the statuses for JSON."""
     return [asdict(status) | asdict(beside[status.name]) for status in standing]
 
 
 @dataclass(frozen=True, slots=True)
 class StatusTable:
-    """For people: the first that the console is wide enough for, of one table, three, and records; no cell is cut."""
+    """The statuses for people: one table, three tables, or records.
+
+    The first that fits the console, never with cut cells.
+    """
 
     standing: list[MemberStatus]
     beside: dict[str, MemberProcesses]
     title: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """As `rich` asks for it."""
+        """Yield the tables, as `rich` requires."""
         every = (*PROCESS_COLUMNS, *FIGURES, *LAST_COLUMNS)
         elsewhere = (*FIRST_FIGURES, *CHECK_FIGURES)
         parts = (
@@ -227,7 +230,7 @@ class StatusTable:
 
 
 def _cells(status: MemberStatus, processes: MemberProcesses) -> dict[str, str]:
-    """What stands of a node in each column."""
+    """Return a node's cell of each column."""
     return {
         "node": status.name,
         "state": _state(status),
