@@ -3,11 +3,11 @@
 In reading order:
 
 * `units`: cheats about units, one mode after the other; findings
-* `batch_judgement`: lies about batches, what final blocks say of them, and what must have come of each
+* `batch_judgement`: lies about batches, their traces in final blocks, and the required outcomes
 * `batches`: all these lies on one devnet
-* `differing`: batches that two answer differently
+* `differing`: batches with two different answers
 * `task_strangers`: cheats about tasks by transactions alone
-* `task_judgement`: cheats about tasks, and what must have come of each
+* `task_judgement`: cheats about tasks, and the required outcomes
 * `tasks`: these cheats one after the other; many honest tasks
 * `__main__`: all of them, and the line of figures
 """

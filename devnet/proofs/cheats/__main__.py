@@ -1,7 +1,7 @@
-"""`python -m devnet.proofs.cheats`: every known way to cheat the market, on real devnets; exit 1 if a bar fails.
+"""`python -m devnet.proofs.cheats`: every known way to cheat the market, on real devnets; exit 1 on a failure.
 
-First about units, then about batches, batches that two answer differently, and tasks, with bars of their own; each on a
-devnet of its own. The cheat is a provider beside those of the validators.
+The order is: units, batches, batches with two different answers, tasks. Each group has its own requirements and its own
+devnet. The cheat is a provider beside the validators' providers.
 """
 
 from __future__ import annotations

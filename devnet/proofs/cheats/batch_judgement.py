@@ -1,8 +1,8 @@
-"""What is tried about batches, what final blocks say of one, and what must have come of it, grain by grain.
+"""The scenes about batches, the trace of a batch in final blocks, and its required outcome, to the grain.
 
-Always: a drawn leaf that is a lie ends the check against the answerer; a lie that nobody drew is paid, and its chance
-is said; the honest pay nothing. What a hold was filled with is what left it; of a check nothing moves but what the
-money table lists. Heights are of final blocks.
+Invariant: a drawn leaf that is a lie ends the check against the answerer. A lie that no draw hits is paid, and the
+report states its chance. Honest parties pay nothing. Everything that was locked in a hold leaves it, and a check moves
+only the sums of the money table. Heights are of final blocks.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ from runtime.pallets.staking.trust_lock import Locked, Paid, Unlocked
 
 
 class BatchCustomer(Enum):
-    """What the customer does when it may dispute a leaf."""
+    """The customer's behaviour when it may dispute a leaf."""
 
     SILENT = auto()
     LOOKS = auto()
-    """Disputes a leaf that is wrong, with `ogpu dispute`."""
+    """Disputes a wrong leaf with `ogpu dispute`."""
     LIES = auto()
-    """Calls a right leaf wrong."""
+    """Disputes a right leaf."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchScene:
-    """One batch, and who does what about it."""
+    """One batch, and the behaviour of its parties."""
 
     name: str
     title: str
     mode: str | None
-    """Of the daemons that answer; None where they are honest."""
+    """The mode of the answering daemons; None: honest."""
     customer: BatchCustomer = BatchCustomer.SILENT
     racers: int = 1
     others: str | None = None
@@ -81,12 +81,12 @@ class BatchScene:
 
     @property
     def hides(self) -> bool:
-        """Whether who answers shows no leaf."""
+        """True if the answerers show no leaf."""
         return self.mode == HIDING
 
     @property
     def are_lazy(self) -> bool:
-        """Whether auditors pass without a look."""
+        """True if the auditors pass without computing."""
         return self.others == LAZY
 
 
@@ -109,15 +109,15 @@ SCENES = (
 
 
 CASES_MAX = 8
-"""Of a check: of three auditors each may pass and be looked at, or doubt; then the customer."""
+"""The most cases of a check: each of three auditors may pass and be inspected, or doubt; then the customer."""
 HoldEvent = Locked | Unlocked | Paid
 UNEXPECTED = RaceMissed | UnitRequeued | UnitRefunded | UnitDisputed | AuditorSilent | JudgeCharged
-"""No scene has these."""
+"""Events that no scene contains."""
 
 
 @dataclass(slots=True)
 class CheckCase:
-    """One case about a leaf, or about the proof of an auditor that passed."""
+    """A case about a leaf, or about the proof of an auditor that passed."""
 
     opinions: list[OpinionOpened] = field(default_factory=list)
     ended: CaseEnded | None = None
@@ -129,14 +129,14 @@ class CheckTrace(EventTrace):
 
     unit: bytes = field(kw_only=True)
     terms: CheckTerms | None = None
-    """Of the check, as the chain has them when leaves are drawn."""
+    """The terms of the check, read from the chain when leaves are drawn."""
     shown: tuple[ShownLeaf, ...] = ()
-    """The drawn leaves, as the chain took them."""
+    """The drawn leaves, as the chain accepted them."""
     refused: list[str] = field(default_factory=list)
-    """Why the chain refused a call that a scene has."""
+    """The chain's reasons for refusing calls of the scene."""
 
     def take(self, height: int, event: object) -> None:
-        """Take an event of any unit in the block at that height."""
+        """Take an event of any unit in the block at this height."""
         about = getattr(event, "unit", None) or getattr(event, "case", None)
         if about == self.unit or about in [check_case(self.unit, number) for number in range(CASES_MAX)]:
             self.happened.append((height, event))
@@ -149,7 +149,7 @@ class CheckTrace(EventTrace):
 
     @property
     def drawn(self) -> LeavesDrawn | None:
-        """The draw of leaves."""
+        """The draw of leaves, or None."""
         return next(iter(self.events(LeavesDrawn)), None)
 
     @property
@@ -159,30 +159,30 @@ class CheckTrace(EventTrace):
 
     @property
     def ended(self) -> LeafCheckEnded | None:
-        """The end of its check."""
+        """The end of its check, or None."""
         return next(iter(self.events(LeafCheckEnded)), None)
 
     @property
     def ended_at(self) -> int:
-        """The block of that."""
+        """The block at the end of its check, or 0."""
         return next((height for height, _ in self.all(LeafCheckEnded)), 0)
 
     def unexpected(self) -> list[str]:
-        """Return each event that no scene has, and each refusal."""
+        """Return each event that no scene contains, and each refusal."""
         found = [(height, event) for height, event in self.happened if isinstance(event, UNEXPECTED)]
         return [*(f"{type(event).__name__} in block {height}" for height, event in found), *self.refused]
 
     def doubt_of(self, who: bytes) -> LeafDoubted | None:
-        """Return the doubt of an auditor or of the customer."""
+        """Return the doubt of an auditor or of the customer, or None."""
         return next((each for each in self.events(LeafDoubted) if each.doubt.doubter == who), None)
 
     def case(self, case_id: bytes) -> CheckCase:
-        """Return a case about it."""
+        """Return a case of the batch."""
         opinions = [event for event in self.events(OpinionOpened) if event.case == case_id]
         return CheckCase(opinions, next((event for event in self.events(CaseEnded) if event.case == case_id), None))
 
     def watched_case(self, auditor: bytes) -> CheckCase | None:
-        """Return the case about an auditor's proof, where the courts looked at it."""
+        """Return the case about an auditor's proof, or None if the courts did not inspect it."""
         doubted, newest = {event.case for event in self.events(LeafDoubted)}, b""
         for _, event in self.happened:
             if isinstance(event, AuditorDrawn):
@@ -200,22 +200,22 @@ class BatchFacts:
     right: RightAnswers
     trace: CheckTrace
     lazy: frozenset[bytes] = frozenset()
-    """Who passes without a look."""
+    """The auditors that pass without computing."""
 
     @property
     def told(self) -> ToldBatch:
-        """What its racers state in this scene: it follows from what is right."""
+        """The racers' statement in this scene, computed from the right answers."""
         lie = LIES.get(self.scene.mode or "")
         return told_with(self.right, {}) if lie is None else told_about(lie, self.right)
 
     def drawn(self) -> list[LeafPath | None]:
-        """Of each point that the beacon drew the path that there is for it."""
+        """Return the path to show for each point that the beacon drew, or None if there is no path."""
         drawn, terms = self.trace.drawn, self.terms
         assert drawn is not None, "a batch that is settled has leaves drawn"
         return drawn_paths(self.told, drawn.seed, self.trace.unit, _floor(terms), terms.input_share)
 
     def shown(self) -> tuple[ShownLeaf, ...]:
-        """Each drawn leaf once, as it can be shown; none where a point has no path, or all are kept back."""
+        """Return each drawn leaf once. Return none if a point has no path or the answerer withholds all."""
         drawn = self.drawn()
         paths = [path for path in drawn if path is not None]
         if self.scene.hides or len(paths) < len(drawn):
@@ -223,26 +223,26 @@ class BatchFacts:
         return tuple(dict.fromkeys(ShownLeaf(path.index, path_claim(path)) for path in paths))
 
     def is_right(self, leaf: ShownLeaf) -> bool:
-        """Whether who computes that leaf finds what was shown."""
+        """Return whether recomputing the leaf confirms its claim."""
         return leaf.claim == self.right_claim(leaf.index)
 
     def right_claim(self, index: int) -> bytes:
-        """What must be said of a leaf."""
+        """Return the right claim about a leaf."""
         return leaf_claim(index, self.right.leaves[index])
 
     def wrong_outputs(self) -> list[int]:
-        """The leaves whose outputs are others, as the customer finds."""
+        """Return the leaves with false outputs, which the customer can find."""
         pairs = enumerate(zip(self.told.outcomes, self.right.outcomes, strict=True))
         return [index for index, (said, true) in pairs if said != true]
 
     def right_proof(self, auditor: bytes) -> bytes:
-        """With what an auditor passes that has computed the drawn leaves, and found them right."""
+        """Return the proof of an auditor that has computed the drawn leaves and found them right."""
         right, leaves = self.right, self.right.leaves
         digests = [leaves[leaf.index].digest for leaf in self.shown()]
         return leaves_proof(right.genesis, right.unit, auditor, right.salt, digests)
 
     def chance(self) -> Fraction:
-        """With what chance a point of the draw falls on a lie, or on something that cannot be shown."""
+        """Return the chance that some drawn point hits a lie or a leaf that cannot be shown."""
         if self.scene.hides:
             return Fraction(1)
         terms, totals, told = self.terms, self.told.totals, self.told
@@ -258,7 +258,7 @@ class BatchFacts:
 
     @property
     def terms(self) -> CheckTerms:
-        """Of the check."""
+        """The terms of the check."""
         assert self.trace.terms is not None, "a batch that is settled has a check"
         return self.trace.terms
 
@@ -268,48 +268,49 @@ def _floor(terms: CheckTerms) -> int:
 
 
 def _before(told: ToldBatch, path: LeafPath, floor: int) -> tuple[int, int]:
-    """Tokens in, and tokens out with the floor of each, of all leaves before that of a path."""
+    """Return the tokens in, and the tokens out with each leaf's floor, of all leaves before a path's leaf."""
     tokens_in, tokens_out = before(told.totals, path)
     return tokens_in, tokens_out + path.index * floor
 
 
 IN_OFFICE = 6
-"""All of the same stake."""
+"""The validators of the devnet. All have the same stake."""
 REASONS = (COLLATERAL, LEAF_SEAT, LEAF_BOND, LEAF_FEE, JUDGE_SEAT)
 CheckPurse = tuple[bytes, str]
-"""Whose, and what for."""
+"""An account, and its hold reason."""
 CheckPayee = bytes | None
-"""None: it burns."""
+"""An account; None: burned."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckPayment:
-    """Of what some hold together so much goes to each; what is left stays with them."""
+    """Shares of a common sum that several accounts hold. The rest stays with them."""
 
     purses: tuple[CheckPurse, ...]
     dues: Counter[CheckPayee]
 
     def to_others(self) -> Counter[CheckPayee]:
-        """Without what one of them would pay to itself, and keeps."""
+        """Return the shares without those that a payer would pay to itself, and keeps."""
         own = {who for who, _ in self.purses}
         return Counter({payee: due for payee, due in self.dues.items() if payee not in own})
 
     def lost(self) -> int:
-        """What they have less."""
+        """Return the payers' total loss."""
         return sum(self.to_others().values())
 
 
 def purse(who: bytes, reason: HoldReason) -> CheckPurse:
-    """What an account holds for the batch, or a case of it."""
+    """Return an account's hold for the batch or for a case of it."""
     return who, reason.name
 
 
 def lies_paid(
     case: CheckCase, liars: Sequence[tuple[CheckPurse, int]], customer: bytes, price: int, fee: int
 ) -> CheckPayment:
-    """Who lied pays the judges who said what stands, then the customer its price; the rest burns.
+    """Return the liars' payment: to the judges of the verdict, then the price to the customer. The rest burns.
 
-    Whole, where these judges are more than a third of those in office; else price, fees and a fourth of the price.
+    If these judges are more than a third of the validators, the liars lose their whole holds. Otherwise they lose at
+    most price, fees and a fourth of the price.
     """
     assert case.ended is not None, "the case is over"
     right = [said.judge for said in case.opinions if said.statement.opinion == case.ended.verdict]
@@ -325,24 +326,24 @@ def lies_paid(
 
 
 def withheld_paid(terms: CheckTerms) -> CheckPayment:
-    """Who showed nothing pays the customer its price; the rest burns."""
+    """Return the payment of an answerer that showed nothing: the price to the customer. The rest burns."""
     held = sum(each.held for each in terms.answerers)
     dues: Counter[CheckPayee] = Counter({terms.customer: min(held, terms.price), None: max(0, held - terms.price)})
     return CheckPayment(answerers(terms), +dues)
 
 
 def fee_paid(terms: CheckTerms, earner: bytes | None) -> CheckPayment:
-    """The auditor whose word stands has its fee; else it is for audits."""
+    """Return the payment of the audit fee: to the auditor with the upheld opinion, else to the audit pot."""
     return CheckPayment((purse(terms.customer, LEAF_FEE),), Counter({earner or AUDIT_POT: terms.fee}))
 
 
 def answerers(terms: CheckTerms) -> tuple[CheckPurse, ...]:
-    """What stands for the result."""
+    """Return the holds that secure the result."""
     return tuple(purse(each.account, COLLATERAL) for each in terms.answerers)
 
 
 def wrong_sums(trace: CheckTrace, payments: Sequence[CheckPayment]) -> Iterator[str]:
-    """What did not move as these payments say, and what moved beside them."""
+    """Yield each difference between the batch's payments and the required ones, and each payment beside them."""
     paid = paid_of(trace)
     for payment in payments:
         found: Counter[CheckPayee] = Counter()
@@ -359,7 +360,7 @@ def wrong_sums(trace: CheckTrace, payments: Sequence[CheckPayment]) -> Iterator[
 
 
 def paid_of(trace: CheckTrace) -> dict[CheckPurse, Counter[CheckPayee]]:
-    """What each paid of what it held for the batch or its cases, to whom."""
+    """Return the payments from holds of the batch and its cases, by payer and payee."""
     paid: dict[CheckPurse, Counter[CheckPayee]] = {}
     names = {reason.name for reason in REASONS}
     for event in trace.events(Paid):
@@ -369,13 +370,13 @@ def paid_of(trace: CheckTrace) -> dict[CheckPurse, Counter[CheckPayee]]:
 
 
 def lost_by(trace: CheckTrace, who: Iterable[CheckPurse]) -> int:
-    """What these paid in all."""
+    """Return the total payments from these holds."""
     paid = paid_of(trace)
     return sum(sum(paid.get(each, Counter()).values()) for each in who)
 
 
 def _left_behind(trace: CheckTrace) -> Iterator[str]:
-    """What was locked of seats and bonds has been unlocked or paid."""
+    """Yield each seat or bond that is still locked."""
     balances: Counter[CheckPurse] = Counter()
     for _, event in trace.happened:
         if isinstance(event, HoldEvent) and event.reason.name in (LEAF_SEAT.name, LEAF_BOND.name, JUDGE_SEAT.name):
@@ -398,40 +399,40 @@ PPM = 1_000_000
 
 @dataclass(slots=True)
 class Expected:
-    """How the check of a batch must end, and what that costs whom."""
+    """The required end of a batch's check, and its costs."""
 
     outcome: CheckOutcome = CheckOutcome.UNLOOKED
     earner: bytes | None = None
-    """Whose word stands."""
+    """The auditor with the upheld opinion."""
     guilty: list[tuple[CheckPurse, int]] = field(default_factory=list)
-    """Who is found to have cheated, and what stood for it."""
+    """The cheats that are found, and the holds that secured them."""
     payments: list[CheckPayment] = field(default_factory=list)
     found_by: str = ""
     wrong_words: list[str] = field(default_factory=list)
-    """Of auditors and customer, who said something else than follows from what they saw."""
+    """Opinions of auditors and customer that contradict their knowledge."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeafFigures:
-    """Of one batch: blocks, grains."""
+    """The figures of one batch: blocks, grains."""
 
     found_by: str
-    """Who found the cheat; empty where nobody did."""
+    """The party that found the cheat, or an empty text."""
     chance_ppm: int
-    """That the draw finds a lie about this batch."""
+    """The chance that the draw finds a lie about this batch."""
     blocks: int
     """From settlement to the end of the check."""
     price: int
     lost: int
-    """By who cheated, to others and to the fire."""
+    """The cheats' loss, paid to others or burned."""
     due: int
-    """What the table says of that."""
+    """The money table's sum for it."""
     held: int
-    """What stood for it."""
+    """The holds that secured it."""
 
 
 def expected_of(facts: BatchFacts) -> Expected:
-    """By the rules of checks, and by what chance has given: who was drawn, which proofs were looked at."""
+    """Return the required end of the check, given the draws of auditors and of inspected proofs."""
     made = Expected()
     terms, trace, shown = facts.terms, facts.trace, facts.shown()
     if not shown:
@@ -448,7 +449,7 @@ def expected_of(facts: BatchFacts) -> Expected:
 
 
 def figures_of(facts: BatchFacts) -> LeafFigures:
-    """What it came to."""
+    """Return the figures of one batch."""
     made, trace = expected_of(facts), facts.trace
     guilty = [who for who, _ in made.guilty]
     settled_at = next((height for height, _ in trace.all(UnitSettled)), trace.ended_at)
@@ -464,7 +465,7 @@ def figures_of(facts: BatchFacts) -> LeafFigures:
 
 
 def failures_of(facts: BatchFacts) -> list[str]:
-    """What is not as it should be, as sentences."""
+    """Return a sentence for each failed requirement."""
     trace = facts.trace
     if trace.ended is None or trace.terms is None:
         return [f"its check has not ended: {', '.join(trace.unexpected())}"]
@@ -475,7 +476,7 @@ def failures_of(facts: BatchFacts) -> list[str]:
 
 
 def _audit(made: Expected, facts: BatchFacts, auditor: bytes) -> None:
-    """What one auditor says, and what becomes of its word."""
+    """Add the required opinion of one auditor, and its consequence."""
     trace, terms = facts.trace, facts.terms
     wrong = [leaf for leaf in facts.shown() if not facts.is_right(leaf)]
     is_lazy = auditor in facts.lazy
@@ -501,7 +502,7 @@ def _audit(made: Expected, facts: BatchFacts, auditor: bytes) -> None:
 
 
 def _customer(made: Expected, facts: BatchFacts) -> None:
-    """What the customer says when nobody else doubts any more, and what becomes of it."""
+    """Add the required dispute of the customer, after all auditors, and its consequence."""
     trace, terms, scene = facts.trace, facts.terms, facts.scene
     doubted = trace.doubt_of(terms.customer)
     doubt = None if doubted is None else doubted.doubt
@@ -534,7 +535,7 @@ def _refute(made: Expected, facts: BatchFacts, case: CheckCase, liars: list[tupl
 
 
 def _of_answers(facts: BatchFacts) -> Iterator[str]:
-    """Whether what was settled and shown is what this scene states."""
+    """Yield each difference between the scene's statement and the settled result or the shown leaves."""
     trace, told = facts.trace, facts.told
     settled = trace.events(UnitSettled)
     if len(settled) != 1:

@@ -1,10 +1,11 @@
-"""Every lie about a whole batch, once each: the drawn leaves find it, and the liar loses as the money table says.
+"""Every lie about a whole batch, once each: the drawn leaves find it, and the liar loses the money table's sum.
 
-All scenes on one devnet, as many at once as there are daemons to answer; a cheat that nobody found is tried again. The
-devnet has as few validators as there may be where batches are checked by their leaves; the racers are some of them, and
-the others audit and judge. Always: customer and honest providers use the programs that people run, or what these are
-made of; what is judged was read from final blocks. The customer allows four times what its requests ask for, so there
-is something to be made up; requests are the same in each batch, and so are right answers.
+All scenes run on one devnet, as many at once as there are answering daemons. A scene is repeated until its cheat is
+found. The devnet has the fewest validators that leaf checks allow: some are racers, and the others audit and judge.
+Invariant: customer and honest providers use the production programs, or their parts. The judgement reads final blocks.
+
+The customer allows four times the tokens of its requests, so liars can claim more. All batches have the same requests,
+and so the same right answers.
 """
 
 from __future__ import annotations
@@ -60,33 +61,33 @@ from wallet.suri import keypair_from_suri
 
 VALIDATORS = 6
 NUMBERS = {"Courts.audit_rate_ppm": 1_000_000, "LeafChecks.show_blocks": 40, "LeafChecks.dispute_blocks": 40}
-"""A proof is looked at two times in three; a customer has time, however busy the machine is."""
+"""Two of three proofs are inspected. Long windows give the customer time even on a busy machine."""
 AT_ONCE = 5
-"""Scenes: a daemon for each, and one that only judges."""
+"""Concurrent scenes: each needs a daemon, and one more daemon only judges."""
 TRIES = 5
-"""Of a scene whose cheat nobody found."""
+"""The tries of a scene whose cheat is not found."""
 BLOCKS_MAX = 400
 """From post to the end of a check."""
 RESUME_SECONDS = 90.0
 WORKLOAD = "textgen-int8"
 REQUESTS, TOKENS = 96, 6
-"""Three leaves are drawn of each batch."""
+"""Three leaves of each batch are drawn."""
 ALLOWED = 4 * TOKENS
-"""Of each request, on the chain."""
+"""The tokens of each request that the unit allows."""
 RATE = GRAINS_PER_OGPU // 20
 """For a thousand tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedBatch:
-    """What every batch asks, and what is right."""
+    """The requests of every batch, and the right outcomes."""
 
     requests: tuple[bytes, ...]
     outcomes: tuple[BatchOutcome, ...]
 
 
 def asked() -> AskedBatch:
-    """Computed here, on the processor."""
+    """Return the requests with the outcomes, computed locally on the CPU."""
     form, workload = form_named(WORKLOAD), open_workload(WORKLOAD)
     lines = enumerate(read_prompts(DEFAULT_PROMPTS, REQUESTS))
     requests = tuple(form.encode(line, TOKENS, {}, number.to_bytes(32, "little")) for number, line in lines)
@@ -97,7 +98,7 @@ def asked() -> AskedBatch:
 
 
 async def post(chain: ChainClient, batch: AskedBatch, count: int, racers: int) -> list[RightAnswers]:
-    """So many units that ask the same, in one transaction; each with what is right of it."""
+    """Post `count` identical units in one transaction. Return the right answers of each."""
     service = await market_reads.service(chain, SERVICE)
     if service is None:
         raise DevnetError(f"there is no service {SERVICE}")
@@ -119,14 +120,14 @@ async def post(chain: ChainClient, batch: AskedBatch, count: int, racers: int) -
 
 
 async def _salt(chain: ChainClient, blobs: BlobClient, terms: UnitTerms) -> bytes:
-    """That is in each leaf of the unit: out of its sealed input."""
+    """Return the salt of the unit's leaves, from its sealed input."""
     endpoints = endpoints_of(await market_reads.providers(chain))
     sealed = await blobs.get(terms.input_root, stores_for(terms.input_root, endpoints))
     return decode_input(SealKey.of(keypair_from_suri(CUSTOMER_KEY)).open(sealed)).salt
 
 
 async def dispute_falsely(chain: ChainClient, right: RightAnswers, leaf: int) -> str | None:
-    """Call a right leaf wrong, with a claim that is made up; why the chain refuses, if it does."""
+    """Dispute a right leaf with an invented claim. Return the chain's reason if it refuses."""
     leaves: Sequence[Leaf] = right.leaves
     true = leaves[leaf]
     call = WrongLeaf(leaf, tuple(leaves), Leaf(true.tokens_in, true.tokens_out, bytes(32))).dispute(right.unit)
@@ -135,27 +136,27 @@ async def dispute_falsely(chain: ChainClient, right: RightAnswers, leaf: int) ->
 
 @dataclass(slots=True)
 class CheckedBatch:
-    """One batch on its way."""
+    """One batch in progress."""
 
     right: RightAnswers
     trace: CheckTrace
     is_asked: bool = False
-    """Whether its customer has said what it says."""
+    """True if its customer has acted."""
 
 
 @dataclass(slots=True)
 class SceneRound:
-    """Some scenes at once: for each a batch, and daemons that answer it."""
+    """Concurrent scenes: each has a batch and its answering daemons."""
 
     stage: Stage
     scenes: list[BatchScene]
     batch: AskedBatch
     batches: list[CheckedBatch] = field(default_factory=list)
     scene_of: dict[bytes, BatchScene] = field(default_factory=dict)
-    """By who answers in it."""
+    """The scene of each answering stash."""
 
     def play(self) -> list[BatchFacts]:
-        """Cast the daemons, post, follow all to the ends of their checks; what there is to say of each."""
+        """Assign the daemons, post, and follow all batches to the ends of their checks. Return the facts of each."""
         modes: dict[str, str | None] = {}
         names = iter(member.name for member in self.stage.net.members)
         for scene in self.scenes:
@@ -175,7 +176,7 @@ class SceneRound:
         return all(each.trace.ended is not None for each in self.batches)
 
     def _scene(self, batch: CheckedBatch) -> BatchScene:
-        """Devices are drawn: which scene a batch came to, its racers say."""
+        """Return the batch's scene. Racers are drawn, so only they identify it."""
         return self.scene_of[batch.trace.racers[0]]
 
     async def _post(self, chain: ChainClient) -> None:
@@ -192,7 +193,7 @@ class SceneRound:
             self.stage.ask(partial(self._let_ask, batch=each))
 
     async def _let_ask(self, chain: ChainClient, batch: CheckedBatch) -> None:
-        """When only the customer may doubt any more, it does once what its scene says."""
+        """Let the customer act once, as its scene says, when only it may still doubt."""
         if batch.is_asked or batch.trace.drawn is None or batch.trace.ended is not None:
             return
         check = await market_reads.check(chain, batch.right.unit, await chain.finalized())
@@ -210,7 +211,7 @@ class SceneRound:
 
 
 async def _look(chain: ChainClient, block: bytes, trace: CheckTrace, event: object) -> None:
-    """What no event says: the terms of the check, and what was shown."""
+    """Record the terms of the check and the shown leaves, which no event contains."""
     if isinstance(event, LeavesDrawn | LeavesShown) and event.unit == trace.unit:
         check = await market_reads.check(chain, trace.unit, block)
         assert check is not None, "it goes on"
@@ -230,7 +231,7 @@ def lied_about(stage: Stage) -> CheatFindings:
 
 
 def _play(stage: Stage, scenes: list[BatchScene], batch: AskedBatch, findings: dict[str, Finding]) -> None:
-    """Play each scene until its cheat is found once, some tries at most."""
+    """Play each scene until its cheat is found once, at most TRIES times."""
     tried = dict.fromkeys(scenes, 0)
     while pending := [scene for scene in scenes if tried[scene] < TRIES and not findings[scene.name].slashed]:
         now = pending[:AT_ONCE]
@@ -244,7 +245,7 @@ def _play(stage: Stage, scenes: list[BatchScene], batch: AskedBatch, findings: d
 
 
 def _note(finding: Finding, facts: BatchFacts, tell: Narrator) -> None:
-    """Note what one batch came to."""
+    """Record one batch in its finding."""
     failures, trace = failures_of(facts), facts.trace
     finding.units += 1
     finding.drawn += 1
@@ -266,7 +267,7 @@ def _note(finding: Finding, facts: BatchFacts, tell: Narrator) -> None:
 
 
 async def _wrong_issuance(chain: ChainClient) -> list[str]:
-    """Return whether all accounts together have what there is."""
+    """Return a failure unless all accounts together hold the issuance."""
     final = await chain.finalized()
     accounts = await chain.entries(System.account, at=final)
     owned = sum(info.data.free + info.data.reserved for info in accounts.values())
@@ -275,7 +276,7 @@ async def _wrong_issuance(chain: ChainClient) -> list[str]:
 
 
 def cast(stage: Stage, racers: Mapping[str, str | None], others: str | None) -> None:
-    """Let these race from now on, in their modes, and nobody else; the others audit and judge in theirs."""
+    """Let exactly these daemons race, in their modes. The others audit and judge in theirs."""
     apart = [member.name for member in stage.net.members if member.name not in racers]
     modes = {**racers, **({} if others is None else dict.fromkeys(apart, others))}
     stage.restart(modes)
@@ -290,7 +291,7 @@ def cast(stage: Stage, racers: Mapping[str, str | None], others: str | None) -> 
 
 
 def _offered(stage: Stage) -> set[str]:
-    """Return whose devices take work, as the final chain knows."""
+    """Return the names with devices that accept work, in the newest final block."""
 
     async def found(chain: ChainClient) -> set[bytes]:
         devices = await market_reads.devices(chain, await chain.finalized())

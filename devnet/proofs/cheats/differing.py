@@ -1,8 +1,7 @@
-"""Two answer a batch, one of them wrongly in one place: each shows its tree, a court computes one leaf, the liar loses.
+"""Two different answers to a batch, one wrong: both racers show trees, a court computes one leaf, and the liar loses.
 
-Always: customer, validators and the honest provider use the programs that people run; what is judged was read from
-final blocks and from what daemons told. A batch that only one of the two answered in time tells nothing, and is posted
-once more.
+Invariant: customer, validators and the honest provider use the production programs. The judgement reads final blocks
+and the daemons' events. If only one racer answers in time, there is no dispute, and the batch is posted again.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ from wallet.client import ChainClient
 
 @dataclass(frozen=True, slots=True)
 class DifferingScene:
-    """One batch, and what its liar does."""
+    """One batch, and its liar's behaviour."""
 
     name: str
     title: str
     mode: str
-    """Of the cheating daemon."""
+    """The mode of the cheating daemon."""
     requests: int
     is_judged: bool = True
-    """Whether a court computes the leaf; else nobody does, since there is but one tree."""
+    """True if a court computes the leaf. With a single tree no court does."""
     away_blocks: int = 0
-    """For so many blocks the honest daemon is away, killed with -9 when trees are asked for; 0 if it is not."""
+    """The blocks for which the honest daemon is down, killed with SIGKILL when trees are requested; 0: not killed."""
 
     @property
     def waits(self) -> bool:
-        """Whether a side stays away long enough to ask programs what they say meanwhile."""
+        """True if a side is silent long enough to query the programs meanwhile."""
         return bool(self.away_blocks) or not self.is_judged
 
 
@@ -66,7 +65,7 @@ SCENES = (
 
 
 JUDGED = ("verified", "refuted", "recomputed")
-"""What a judge's daemon tells when it has computed something of a unit."""
+"""The events of a judge's daemon after a computation of a unit."""
 
 
 @dataclass(slots=True)
@@ -75,66 +74,66 @@ class DisputeTrace(EventTrace):
 
     unit: bytes = field(kw_only=True)
     closed_at: int = 0
-    """The last block in which a commit counted."""
+    """The last block that counted a commit."""
     collaterals: dict[bytes, int] = field(default_factory=dict)
-    """By racer, for the batch when it was disputed."""
+    """The collateral of each racer when the batch was disputed."""
     leaf_tokens: int = 0
-    """Of the leaf that was judged, as the winner has it."""
+    """The tokens of the judged leaf, as the winner stated them."""
     batch_tokens: int = 0
-    """Of all leaves."""
+    """The tokens of all leaves."""
     returned_at: int = 0
-    """The block after which the honest daemon was started again; 0 if it was not killed."""
+    """The block after which the honest daemon was restarted; 0: not killed."""
     why: str | None = None
     """The words of `ogpu show` to its customer while a side has not shown its tree."""
     to_show: list[dict[str, Any]] | None = None
-    """The disputes that `ogpu-provider status` lists for the honest provider then; None where nobody asked."""
+    """The disputes in the honest provider's `ogpu-provider status` at that time; None: not queried."""
     computed: list[dict[str, Any]] = field(default_factory=list)
-    """Computations of its judges, as daemons told them."""
+    """Computations of its judges, from the daemons' events."""
 
     def take(self, height: int, event: object) -> None:
-        """Take an event of any unit in the block at that height."""
+        """Take an event of any unit in the block at this height."""
         about = event.case if isinstance(event, CaseOpened | OpinionOpened) else getattr(event, "unit", None)
         if about == self.unit:
             self.happened.append((height, event))
 
     @property
     def ended_at(self) -> int:
-        """The block in which it was settled, refunded, or went back to the queue; 0 while it goes on."""
+        """The block that settled, refunded or requeued it; 0 while it is open."""
         ends = (height for kind in (UnitSettled, UnitRefunded, UnitRequeued) for height, _ in self.all(kind))
         return max(ends, default=0)
 
 
 def computed_of(unit: bytes, lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a daemon told of computing as a judge of a unit."""
+    """Return a daemon's events about computing a unit as a judge."""
     return [line for line in lines if line["event"] in JUDGED and line.get("unit") == unit.hex()]
 
 
 @dataclass(frozen=True, slots=True)
 class DisputeFigures:
-    """Blocks since commits closed, tokens, grains."""
+    """The figures of one batch: blocks since the end of commits, tokens, grains."""
 
     scene: str
     requests: int
     disputed: int
-    """Blocks from the close of commits to the first that asks for trees."""
+    """Blocks until the first request for trees."""
     shown: int
-    """To the last tree that was shown."""
+    """Blocks until the last shown tree."""
     paid: int
-    """To payment."""
+    """Blocks until payment."""
     judges: int
     judged_tokens: int
-    """That all judges together computed."""
+    """Tokens that all judges together computed."""
     whole_tokens: int
-    """That they compute at least where each has to compute the batch."""
+    """Tokens that they would compute if each computed the whole batch."""
     lost: int
-    """By the liar, of its collateral."""
+    """The liar's loss, from its collateral."""
     collateral: int
     price: int
-    """Of the winner, before the fee."""
+    """The winner's payment before the fee."""
 
 
 def figures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes) -> DisputeFigures:
-    """What it took; zeros where it did not come so far."""
+    """Return the figures of a batch, with zeros for stages that it did not reach."""
 
     def since(kind: type[Any]) -> int:
         heights = [height for height, _ in trace.all(kind)]
@@ -157,7 +156,7 @@ def figures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes) -> Dispu
 
 
 def failures_of(scene: DifferingScene, trace: DisputeTrace, liar: bytes, honest: bytes) -> list[str]:
-    """What is not as it should be, as sentences."""
+    """Return a sentence for each failed requirement."""
     found = [*_of_dispute_money(trace, liar, honest), *_of_trees(scene, trace, liar, honest)]
     found += _of_words(scene, trace)
     return [*found, *(_of_judges(scene, trace) if scene.is_judged else _of_silence(trace))]
@@ -225,18 +224,18 @@ def _of_silence(trace: DisputeTrace) -> Iterator[str]:
 
 
 VALIDATORS = 6
-"""As few as there may be where batches are checked by their leaves."""
+"""The fewest validators that leaf checks allow."""
 HONEST = "Alice"
 MAX_TOKENS, PRICE = 24, "0.05"
 TRIES = 3
 BLOCKS_MAX = 400
 ASK_AFTER = 4
-"""Blocks after trees were asked for; by then who is there has shown its own."""
+"""Blocks after the request for trees. By then every present racer has shown its tree."""
 
 
 @dataclass(slots=True)
 class DisputedBatch:
-    """One batch on its way."""
+    """One batch in progress."""
 
     stage: Stage
     scene: DifferingScene
@@ -267,7 +266,7 @@ class DisputedBatch:
             self._ask_programs()
 
     def _let_be_away(self, height: int) -> None:
-        """Kill the honest daemon once, and start it again so many blocks later."""
+        """Kill the honest daemon once, and restart it after the scene's number of blocks."""
         tell = self.stage.tell
         if not self.killed_at:
             pid, self.killed_at = self.stage.kill(HONEST), height
@@ -278,14 +277,14 @@ class DisputedBatch:
             tell.line(f"block {height}: started it again")
 
     def _ask_programs(self) -> None:
-        """Note what customer and operator are told while a side has not shown its tree."""
+        """Record the words to customer and operator while a side has not shown its tree."""
         trace = self.trace
         trace.why = json.loads(self.stage.ogpu("show", "0x" + trace.unit.hex(), is_shown=False))["why"] or ""
         trace.to_show = json.loads(self.stage.provider(HONEST, "status", is_shown=False))["disputes"]
         self.stage.tell.line(f"the customer is told: {trace.why}; {HONEST} has to show: {trace.to_show or 'nothing'}")
 
     async def _take(self, chain: ChainClient, height: int, block: bytes, event: object) -> None:
-        """Take an event; note the rest from the state: racers' collaterals, and the size of the leaf."""
+        """Take an event. Record from the state the racers' collaterals and the size of the leaf."""
         self.trace.take(height, event)
         trace = self.trace
         if isinstance(event, UnitDisputed) and event.unit == trace.unit:
@@ -328,7 +327,7 @@ def _played(stage: Stage, scene: DifferingScene) -> Finding:
 
 
 def _tried(stage: Stage, scene: DifferingScene) -> DisputedBatch:
-    """Start the cheat anew, resume its device, and sell one batch."""
+    """Restart the cheat, resume its device, and sell one batch."""
     stage.cheat_in(scene.mode)
     file = purchase.write_prompts(stage, scene.name, purchase.read_prompts(purchase.DEFAULT_PROMPTS, scene.requests))
     first = stage.next_height()

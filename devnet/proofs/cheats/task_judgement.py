@@ -1,8 +1,12 @@
-"""Cheats about training tasks: what is tried, by whom, and what has to come of it, judged from the final chain.
+"""Cheats about training tasks: the scenes, and their required outcomes, judged from the final chain.
 
-The bars, in each scene: the slots ended as the scene says; what was taken of anybody was taken of a cheat, and is what
-the money table says, to the grain; everybody has what tasks, judges and fees leave; what was tried was refused; a cheat
-has less in the end than before, or than it would have by honest work.
+The requirements in each scene:
+
+* The slots end as the scene says.
+* Only cheats lose money, and exactly the money table's sums.
+* Every account has the balance that tasks, judges and fees leave.
+* The chain refused the forbidden calls.
+* A cheat ends with less than before, or less than honest work would pay.
 """
 
 from __future__ import annotations
@@ -47,17 +51,17 @@ spec:
 
 @dataclass(frozen=True, slots=True)
 class TaskSize:
-    """How much is computed, and in which parts."""
+    """The size of a task, and its parts."""
 
     steps: int = 40
     segment: int = 10
     milestones: int = 2
     blocks: int = 40
-    """Judges who wait for states wait by it."""
+    """The deadline in blocks. It also bounds the judges' wait for states."""
 
 
 def write(folder: Path, name: str, size: TaskSize) -> Path:
-    """The file of a task, with its input beside it."""
+    """Write a task file with its input beside it, and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / TEXT).write_bytes((EXAMPLES / TEXT).read_bytes())
     path, seed = folder / f"{name}.yaml", blake2_256(name.encode()).hex()
@@ -66,58 +70,58 @@ def write(folder: Path, name: str, size: TaskSize) -> Path:
 
 
 class TaskCustomer(Enum):
-    """What the customer does with its task."""
+    """The customer's behaviour with its task."""
 
     ACCEPTS = auto()
-    """It holds each checkpoint, and accepts what it could fetch and check."""
+    """It signs each checkpoint, and accepts the result if it could fetch and check it."""
     DISPUTES = auto()
-    """It holds each checkpoint, and disputes the result."""
+    """It signs each checkpoint, and disputes the result."""
     COMPUTES = auto()
-    """It holds each checkpoint, computes the run itself, and disputes the segment that is wrong."""
+    """It signs each checkpoint, computes the run itself, and disputes the wrong segment."""
     SILENT = auto()
-    """It submits, and signs nothing any more."""
+    """It submits, and then signs nothing."""
     LEAVES_IT = auto()
-    """It holds each checkpoint; whether the result is right it leaves to others."""
+    """It signs each checkpoint, and leaves the result to others."""
 
 
 class Stranger(Enum):
-    """What is tried by transactions alone."""
+    """An attack by transactions alone."""
 
     NOBODY = auto()
     COPIES_BID = auto()
     NEVER_OPENS = auto()
     PROVES = auto()
-    """No cheat: somebody computes the run, and shows where it is wrong (`ogpu-provider prove`)."""
+    """No cheat: an observer computes the run, and shows its first wrong step (`ogpu-provider prove`)."""
     STEALS_PROOF = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class CheatScene:
-    """A task and who cheats about it."""
+    """A task and its cheats."""
 
     name: str
     title: str
     slots: tuple[tuple[str, TaskOutcome], ...]
-    """Who has each slot that was ever awarded, and how it ends, in the order of the blocks."""
+    """The provider of each awarded slot and the slot's outcome, in the order of the blocks."""
     mode: str = "honest"
-    """Of the provider that cheats."""
+    """The mode of the cheating provider."""
     bidders: tuple[str, ...] = ()
-    """The honest ones."""
+    """The honest bidders."""
     customer: TaskCustomer = TaskCustomer.ACCEPTS
     stranger: Stranger = Stranger.NOBODY
     lazy_judge: str = ""
     cheats: tuple[str, ...] = ("Eve",)
-    """Who may lose something."""
+    """The names that may lose money."""
     taken: tuple[str, ...] = ()
-    """What is taken of a cheat, in the order of the blocks."""
+    """The reasons of the cheats' losses, in the order of the blocks."""
     size: TaskSize = field(default_factory=TaskSize)
 
     is_refused: bool = False
-    """Whether something is sent that the chain has to refuse."""
+    """True if the scene sends a call that the chain must refuse."""
 
     @property
     def cheat_bids(self) -> bool:
-        """Whether the cheat wants the task."""
+        """True if the cheat bids for the task."""
         return self.mode != "honest"
 
 
@@ -219,13 +223,13 @@ SCENES = (
 
 
 JUDGES = "its judges"
-"""What a judge that looked is paid, as the ledger calls it."""
+"""The ledger's reason for the payment of a judge that computed."""
 LIED = ("LIED", "a fraud proof")
 NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie", "Node7")
 
 
 def judge(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People, attempts: list[Attempt]) -> Finding:
-    """One scene, when its task has ended."""
+    """Judge one scene after its task has ended."""
     trace, sums = ledger.tasks.get(task_id, EventTrace()), ledger.sums.get(task_id, TaskSums())
     unit = "0x" + task_id.hex()
     finding = Finding(scene.name, units=0, tasks=1)
@@ -247,18 +251,18 @@ def judge(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People,
 
 
 def of_the_honest(scene: CheatScene, task_id: bytes, ledger: TaskLedger, people: People) -> list[str]:
-    """Bars that hold whatever course a scene takes: everybody has what the tables say, and who is honest all of it."""
+    """Yield failures of the requirements on honest parties, which hold for every course of a scene."""
     sums = ledger.sums.get(task_id, TaskSums())
     return [*_of_losses(scene, sums), *people.wrong(ledger), *_of_judges(scene, ledger, task_id)]
 
 
 def is_forestalled(trace: EventTrace) -> bool:
-    """Whether the beacon asked for an audit by itself, so that nobody could do what a scene wants."""
+    """Return whether the beacon itself ordered an audit, which prevents the scene's attack."""
     return any(event.why is JudgedFor.AUDIT for _, event in trace.all(TaskJudged))
 
 
 def _count_attempts(finding: Finding, attempts: list[Attempt], trace: EventTrace) -> None:
-    """An attestation that the pool took is refused where no author could put it into a block."""
+    """Count the attempts. An attestation in the pool is refused if no author could include it in a block."""
     stated = [event.milestone for _, event in trace.all(MilestoneReported)]
     twice = len(stated) - len(set(stated))
     for attempt in attempts:
@@ -302,14 +306,17 @@ def _of_attempts(scene: CheatScene, finding: Finding, trace: EventTrace) -> Iter
 
 
 def _harmless(finding: Finding) -> int:
-    """Claims are taken of anybody who locks their bond; they prove nothing, and give it back."""
+    """Return the accepted claims.
+
+    The chain accepts a bonded claim of any account: it proves nothing, and the bond returns.
+    """
     return sum(
         count for answer, count in finding.answers.items() if answer == f"TrainingMarket.claim_fraud: {ACCEPTED}"
     )
 
 
 def _of_judges(scene: CheatScene, ledger: TaskLedger, task_id: bytes) -> Iterator[str]:
-    """Who judges honestly is heard and never charged; who does not look is outvoted."""
+    """Yield failures of judges: honest ones must answer and agree, and a lazy one must be outvoted."""
     cases = [slot for slot in ledger.audits.slots.values() if slot.task == task_id]
     for case in cases:
         silent = {name_of(judge) for judge in case.judges if judge not in case.said} - set(scene.cheats)
@@ -329,9 +336,9 @@ def _of_the_lazy(scene: CheatScene, ledger: TaskLedger, task_id: bytes) -> Itera
 
 
 def _of_the_cheat(scene: CheatScene, sums: TaskSums) -> Iterator[str]:
-    """Nobody gains by cheating: neither of the task, nor as the judge that it was not.
+    """Yield a failure for each cheat that gained by the task. A judge's pay counts, except for the lazy judge.
 
-    Who died is paid for milestones that the customer has signed for, and those it has computed.
+    A provider that died keeps the pay for milestones that the customer has signed, because it computed them.
     """
     ends: Mapping[str, TaskOutcome] = dict(scene.slots)
     for name in scene.cheats:

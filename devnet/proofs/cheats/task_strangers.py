@@ -1,7 +1,7 @@
-"""What cheats try by transactions alone: a copied bid, a bid that is never opened, a fraud proof that somebody steals.
+"""Attacks by transactions alone: a copied bid, a bid that is never revealed, a stolen fraud proof.
 
-Each is told as an attempt: what was sent, and the chain's answer. Always: only what everybody sees is copied, out of
-blocks and out of the pool of a node; who cheats pays for its transactions like everybody.
+Each is recorded as an attempt: the call, and the chain's answer. Invariant: the attacks copy only public data, from
+blocks and from a node's pool. Cheats pay for their transactions as all accounts do.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from wallet.rpc import RpcError
 from wallet.suri import keypair_from_suri
 
 PROVER, COPIER, RACER = "Bob", "Charlie", "Dave"
-"""Who shows the proof; who copies its commitment; who claims it for itself when the proof is in the pool."""
+"""The account that shows the proof, one that copies its commitment, and one that claims the proof from the pool."""
 PATIENCE_SECONDS = 120.0
 LOOK_SECONDS = 0.5
 POOL_SECONDS = 0.05
-"""Between looks at the pool: what lies there is gone with the next block."""
+"""Between looks at the pool, which the next block empties."""
 TRIES = 3
 TIP = 100_000_000
-"""A stolen transaction wants to be the first of its block."""
+"""A stolen transaction must be the first of its block."""
 
 Attempt = dict[str, Any]
 T = TypeVar("T")
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Tries:
-    """One task, one node, and what was tried."""
+    """One task, one node, and the attempts."""
 
     chain: ChainClient
     task: bytes
@@ -59,12 +59,12 @@ class Tries:
     made: list[Attempt] = field(default_factory=list)
 
     async def send(self, name: str, call: Call, *, tip: int = 0) -> None:
-        """An attempt: sign with a stash, send, wait for the block, note the chain's answer."""
+        """Make an attempt: sign with a stash, send, wait for the block, and record the chain's answer."""
         answer = await self._answer(name, call, "inBlock", tip)
         self.made.append({"unit": "0x" + self.task.hex(), "what": call.name, "answer": answer, "who": name})
 
     async def have(self, name: str, call: Call) -> None:
-        """Something that has to get into the final chain; tried again, for a block may be given up for another."""
+        """Send a call that must reach the final chain, and repeat it, because a block may be reverted."""
         answers = []
         for _ in range(TRIES):
             answers.append(await self._answer(name, call, "finalized", 0))
@@ -80,13 +80,13 @@ class Tries:
         return outcome.error or ACCEPTED
 
     async def now(self) -> Task:
-        """The task in the newest block."""
+        """Return the task in the newest block."""
         found = await training_reads.task(self.chain, self.task, await self.chain.block_id())
         assert found is not None, "it was submitted"
         return found
 
     async def until(self, *states: TaskState) -> Task:
-        """The task when it is in one of these states."""
+        """Return the task once it is in one of these states."""
         return await awaited(lambda: self._in(states))
 
     async def _in(self, states: tuple[TaskState, ...]) -> Task | None:
@@ -94,7 +94,7 @@ class Tries:
         return task if task.state in states else None
 
     async def seen(self, name: str) -> dict[str, Any]:
-        """The arguments of the first call of this name about the task in the pool, or in the newest block."""
+        """Return the arguments of the first call of this name about the task, from the pool or the newest block."""
         return await awaited(lambda: self._seen(name), POOL_SECONDS)
 
     async def _seen(self, name: str) -> dict[str, Any] | None:
@@ -108,7 +108,7 @@ class Tries:
 
 
 async def awaited(look: Callable[[], Awaitable[T | None]], seconds: float = LOOK_SECONDS) -> T:
-    """What a look gives, as soon as it gives something."""
+    """Return the first result of `look` that is not None. Raise TimeoutError after PATIENCE_SECONDS."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         found = await look()
@@ -119,25 +119,25 @@ async def awaited(look: Callable[[], Awaitable[T | None]], seconds: float = LOOK
 
 
 async def copy_bid(tries: Tries) -> None:
-    """Commit to what a rival has committed to, and open it with what the rival opened."""
+    """Commit to a rival's commitment, and reveal it with the rival's revealed values."""
     device = await own_device(tries.chain, CHEAT)
     rival = await tries.seen("TrainingMarket.commit_bid")
     copied = TrainingMarket.commit_bid(task=tries.task, device=device, commitment=rival["commitment"])
-    await tries.have(CHEAT, copied)  # nobody can see what is in it: it is taken
+    await tries.have(CHEAT, copied)  # a copied commitment is opaque, so the chain accepts it
     opened = await tries.seen("TrainingMarket.reveal_bid")
     offer, salt = opened["offer"], opened["salt"]
     await tries.send(CHEAT, TrainingMarket.reveal_bid(task=tries.task, device=device, offer=offer, salt=salt))
 
 
 async def never_open(tries: Tries) -> None:
-    """Commit to a bid, and open nothing."""
+    """Commit to a bid, and never reveal it."""
     device = await own_device(tries.chain, CHEAT)
     call = TrainingMarket.commit_bid(task=tries.task, device=device, commitment=os.urandom(32))
     await tries.have(CHEAT, call)
 
 
 async def steal_proof(tries: Tries) -> None:
-    """An honest watcher proves a lie; one thief copies its commitment, another the proof when it sees that."""
+    """Let an honest observer prove a lie, one thief copy its commitment, and another copy the shown proof."""
     proof, salt, sealed = await _sealed_proof(tries)
     claim = TrainingMarket.claim_fraud(task=tries.task, commitment=sealed)
     await asyncio.gather(tries.have(PROVER, claim), tries.have(COPIER, claim))
@@ -148,14 +148,14 @@ async def steal_proof(tries: Tries) -> None:
 
 
 async def _sealed_proof(tries: Tries) -> tuple[TraceFraudProof, bytes, bytes]:
-    """The proof, its salt, and what is committed to."""
+    """Return the proof, its salt, and its commitment."""
     proof, salt = await proof_of(tries), os.urandom(32)
     sealed = claim_commitment(tries.chain.genesis_hash, tries.task, dev_accounts.stash(PROVER), 0, proof, salt)
     return proof, salt, sealed
 
 
 async def _open_copied(tries: Tries) -> None:
-    """Open a commitment that was copied with a proof that was."""
+    """Open a copied commitment with a copied proof."""
     seen = await tries.seen("TrainingMarket.show_fraud")
     await tries.send(COPIER, TrainingMarket.show_fraud(**seen), tip=TIP)
 
@@ -171,7 +171,7 @@ async def _claim_seen(tries: Tries) -> None:
 
 
 async def proof_of(tries: Tries) -> TraceFraudProof:
-    """Where the stated trace first goes wrong, found by computing the run while it is worked on."""
+    """Return a proof of the first wrong step of the stated trace, by computing the run meanwhile."""
     computing = asyncio.create_task(asyncio.to_thread(_right_digests, tries.file))
     task, chain = await tries.until(TaskState.SUBMITTED), tries.chain
     key = Keypair.from_seed(Scheme.ED25519, dev_accounts.key_seed(PROVER, dev_accounts.PROVIDER))
@@ -187,7 +187,7 @@ def _right_digests(path: Path) -> list[bytes]:
 
 
 async def own_device(chain: ChainClient, name: str) -> bytes:
-    """The device of a provider that has one."""
+    """Return the first device of a provider."""
     stash, final = dev_accounts.stash(name), await chain.finalized()
     found = await market_reads.entries(chain, Devices.devices, at=final)
     devices: list[bytes] = [device_id for (device_id,), device in found if device.owner == stash]

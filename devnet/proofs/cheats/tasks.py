@@ -1,10 +1,11 @@
-"""Everything that somebody may try about a training task, and many honest tasks at once: nobody honest loses a grain.
+"""Every attack about a training task, and many concurrent honest tasks: no honest party loses a grain.
 
-A devnet of five, with one more provider that cheats. The chain's rules are those of every chain, but for windows, which
-are as short as a network of this size bears. Always: honest providers and customers use the programs that people run; a
-scene that the beacon's own audit forestalled is played once more. Of the honest tasks each provider has a customer of
-its own: the provider is told to bid when that submits a task, and the others are not until its bids are closed, so that
-each task has its bid and its device.
+A devnet of five, with one more provider that cheats. The chain has the usual rules, except for windows as short as a
+network of this size allows. Invariant: honest providers and customers use the production programs. A scene that the
+beacon's own audit prevents is played again.
+
+Each honest task belongs to one provider and to that provider's own customer. The provider's policy bids when this
+customer submits, and the other policies do not until the bids are closed. So each task has its bid and its device.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from wallet.keypair import Keypair
 from wallet.suri import keypair_from_suri
 
 VALIDATORS = 5
-"""A pair and a committee beside a liar that stands alone."""
+"""Enough for a pair of judges and a committee beside a single liar."""
 WINDOWS = {
     "TrainingMarket.commit_blocks": 8,
     "TrainingMarket.reveal_blocks": 6,
@@ -62,18 +63,18 @@ WINDOWS = {
 HOUR_MS = 3_600_000
 CHEATS_ASK = 1
 HONEST_ASK = 2
-"""In oGPU an hour: the cheat is the cheaper one; among the honest each name asks for one more than the one before."""
+"""In oGPU per hour. The cheat asks least. Each honest bidder asks 1 more than the previous one."""
 
 
 PATIENCE_SECONDS = 240.0
 LOOK_SECONDS = 0.25
 TRIES = 6
-"""Of a scene: one task in four is audited."""
+"""The tries of a scene: the beacon audits one task in four."""
 DISPUTERS: dict[TaskCustomer, tuple[str, ...]] = {
     TaskCustomer.DISPUTES: (),
     TaskCustomer.COMPUTES: ("--compute",),
 }
-"""Who disputes a result, and how."""
+"""The options of the customers that dispute a result."""
 PLAYS: dict[Stranger, Callable[[Tries], Awaitable[None]]] = {
     Stranger.COPIES_BID: task_strangers.copy_bid,
     Stranger.NEVER_OPENS: task_strangers.never_open,
@@ -85,7 +86,7 @@ class CheatCourse:
     """One scene on the devnet."""
 
     def __init__(self, stage: Stage, scene: CheatScene) -> None:
-        """Submit nothing yet."""
+        """Write the task file. Submit nothing yet."""
         self.stage, self.scene = stage, scene
         self.file = write(stage.net.folder / "orders", scene.name, scene.size)
         self.task_id = b""
@@ -95,7 +96,7 @@ class CheatCourse:
         self._is_disputed = False
 
     def play(self, book: TaskLedger) -> None:
-        """Submit the task, do what the scene says, and wait until the final chain has its end."""
+        """Submit the task, act as the scene says, and wait for the task's end on the final chain."""
         if self.scene.customer is TaskCustomer.SILENT:
             self._began(json.loads(self._ogpu("submit", str(self.file), "--yes", *submit_options(self.stage)))["task"])
         else:
@@ -120,7 +121,7 @@ class CheatCourse:
         def noted() -> None:
             try:
                 work()
-            except Exception as error:  # noqa: BLE001  # it is a failure of the scene, told with the others
+            except Exception as error:  # noqa: BLE001  # recorded as a failure of the scene
                 self.problems.append(f"{work.__name__.strip('_')}: {str(error) or repr(error)}")
 
         thread = threading.Thread(target=noted, daemon=True)
@@ -128,7 +129,7 @@ class CheatCourse:
         thread.start()
 
     def _follow(self) -> None:
-        """Submit, hold checkpoints, and decide about the result as the scene's customer does."""
+        """Submit, sign checkpoints, and decide about the result as the scene's customer does."""
         words = [str(self.file), "--key", CUSTOMER_KEY, "--yes", "--watch", *submit_options(self.stage)]
         words += ["--accept"] if self.scene.customer is TaskCustomer.ACCEPTS else []
         try:
@@ -150,7 +151,7 @@ class CheatCourse:
         return self.stage.ogpu(command, *words, "--key", CUSTOMER_KEY)
 
     def _prove(self) -> None:
-        """Let somebody without a part in the task compute it, beside its own daemon, and show where it is wrong."""
+        """Let an account outside the task compute it, beside its own daemon, and show its first wrong step."""
         key, base = f"//{task_strangers.PROVER}//provider", str(self.stage.net.folder / "prover")
         words = (
             "--url",
@@ -177,7 +178,7 @@ class CheatCourse:
 
 
 def let_bid(stage: Stage, names: Iterable[str], *, cheat_bids: bool = False) -> None:
-    """Let these bid from the next block on, and nobody else; the cheat asks for less than anybody."""
+    """Make exactly these providers bid from the next block on. The cheat asks for less than the others."""
     asks = {name: HONEST_ASK + number for number, name in enumerate(names)}
     for who in lifecycle.offering(stage.net):
         ask = asks.get(who.name, CHEATS_ASK if cheat_bids and isinstance(who, Guest) else 0)
@@ -187,13 +188,13 @@ def let_bid(stage: Stage, names: Iterable[str], *, cheat_bids: bool = False) -> 
 
 
 def accounts(stage: Stage) -> dict[str, tuple[bytes, ...]]:
-    """Return everybody by name, with the key that signs for it."""
+    """Return the accounts by name: a provider's stash and provider key, and the customer."""
     providers = {who.name: keyed(who.name) for who in lifecycle.offering(stage.net)}
     return {**providers, CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
 
 
 def cheated(scene: CheatScene, stage: Stage) -> Finding:
-    """Play a scene; once more where the beacon asked for an audit before the cheat, and nobody honest lost by that."""
+    """Play a scene. Repeat it if the beacon ordered an audit before the cheat and no honest party lost by that."""
     stage.cheat_in(scene.mode, anew=False)
     for _ in range(TRIES - 1):
         finding, is_over = play(stage, scene)
@@ -204,7 +205,7 @@ def cheated(scene: CheatScene, stage: Stage) -> Finding:
 
 
 def play(stage: Stage, scene: CheatScene) -> tuple[Finding, bool]:
-    """Return what came of a scene, and whether that says all of it."""
+    """Return the finding of a scene, and whether it is conclusive."""
     let_bid(stage, scene.bidders, cheat_bids=scene.cheat_bids)
     if scene.lazy_judge:
         stage.restart({scene.lazy_judge: "lazy-judge"})
@@ -228,14 +229,14 @@ def play(stage: Stage, scene: CheatScene) -> tuple[Finding, bool]:
 
 HONEST = "honest-tasks"
 PURSE = 200 * GRAINS_PER_OGPU
-"""What a customer starts with."""
+"""A customer's initial balance."""
 BID_SECONDS = 40.0
 END_SECONDS = 240.0
 
 
 @dataclass(slots=True)
 class HonestSale:
-    """A task on its way, from a customer to the provider that was told to bid for it."""
+    """A task in progress, from a customer to the provider with the bidding policy."""
 
     number: int
     provider: str
@@ -244,20 +245,20 @@ class HonestSale:
     thread: threading.Thread | None = None
 
     def has(self, book: TaskLedger, kind: type[BidsClosed | TaskEnded]) -> bool:
-        """Whether something has happened to it, in the final chain."""
+        """Return whether the final chain has an event of this kind about it."""
         return bool(self.task_id in book.tasks and book.tasks[self.task_id].all(kind))
 
 
 @dataclass(slots=True)
 class HonestSales:
-    """All of them; a provider has one at a time."""
+    """All honest tasks. A provider has one at a time."""
 
     stage: Stage
     book: TaskLedger
     sales: list[HonestSale] = field(default_factory=list)
 
     def sell(self, count: int) -> None:
-        """Submit so many, each as soon as its provider is free, and wait until all have ended."""
+        """Submit `count` tasks, each as soon as its provider is free, and wait until all have ended."""
         names = [member.name for member in self.stage.net.members]
         newest: dict[str, HonestSale] = {}
         for number in range(count):
@@ -294,7 +295,7 @@ class HonestSales:
 
 
 def sold_honestly(stage: Stage) -> Finding:
-    """Sell so many tasks, and judge what became of everybody."""
+    """Sell the tasks, and judge every account."""
     stage.cheat_in("honest", anew=False)
     customers = {f"{each.name}'s customer": (_customer(each.name).account,) for each in stage.net.members}
     people = People({**accounts(stage), **customers})
@@ -308,7 +309,7 @@ def sold_honestly(stage: Stage) -> Finding:
 
 
 def judged(sales: list[HonestSale], book: TaskLedger, people: People) -> Finding:
-    """Everybody was paid what the table says, and nothing was taken of anybody."""
+    """Judge that every account has the money table's sum and no honest party lost money."""
     finding = Finding(HONEST, units=0, tasks=len(sales))
     traces = {sale.number: book.tasks.get(sale.task_id, EventTrace()) for sale in sales}
     sums = [book.sums.get(sale.task_id, TaskSums()) for sale in sales]
@@ -345,7 +346,7 @@ def _customer(provider: str) -> Keypair:
 
 
 async def _endow(chain: ChainClient, net: Devnet) -> None:
-    """Give each customer something to spend."""
+    """Transfer an initial balance to each customer."""
     for member in net.members:
         call = Balances.transfer_keep_alive(dest=_customer(member.name).account, value=PURSE)
         outcome = await chain.submit(call, keypair_from_suri(CUSTOMER_KEY))

@@ -1,9 +1,15 @@
-"""Cheats about units, one mode after the other: what must have become of the cheat, and of everybody else.
+"""Cheats about units, one mode after the other: the required outcomes for the cheat, and for the other parties.
 
-The bars, in each mode: the cheat was drawn or tried something at least once; what it sent was refused, or it was
-slashed or fined by exactly the table's amounts; it was never paid for wrong work; no honest provider lost a grain;
-every unit was settled and paid once, all the same. Always: each amount is recomputed here from the unit's price, with
-the formulas of the money tables, and compared to the grain.
+The requirements in each mode:
+
+* The cheat was drawn or made an attempt at least once.
+* Its messages were refused, or it was slashed or fined by exactly the table's amounts.
+* It was never paid for wrong work.
+* No honest provider lost a grain.
+* Every unit was settled and paid once.
+
+Invariant: each amount is computed again here from the unit's price, with the formulas of the money tables, and compared
+to the grain.
 """
 
 from __future__ import annotations
@@ -30,15 +36,15 @@ from gpu_tasks.market.inference.rules import DEFAULT_RULES
 from runtime.pallets.staking.slashing import part
 
 COMMIT = "InferenceMarket.commit_result"
-WRONG_WORK = ("flip-bit", "swapped-model")  # caught by a committee
-NO_REVEAL = ("copied-result", "late-reveal")  # fined for the miss, or slashed where somebody else was right
-LATE = "late-reveal"  # while a case is open the chain takes it, and pays nothing for it
-MAY_EARN = ("replayed-attestation", "not-assigned")  # their own races they run honestly
+WRONG_WORK = ("flip-bit", "swapped-model")  # a committee finds it
+NO_REVEAL = ("copied-result", "late-reveal")  # fined for the miss, or slashed if another racer was right
+LATE = "late-reveal"  # while a case is open the chain accepts it, without pay
+MAY_EARN = ("replayed-attestation", "not-assigned")  # modes that run their own races honestly
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One amount: what was taken, and what the table says."""
+    """One amount: the chain's and the table's."""
 
     what: str
     unit: str
@@ -49,38 +55,38 @@ class Check:
 
 @dataclass(slots=True)
 class Finding:
-    """What one mode came to."""
+    """The findings of one mode."""
 
     mode: str
     units: int
     drawn: int = 0  # races that the cheat was drawn for
-    tried: int = 0  # things that it sent and that it should not have
+    tried: int = 0  # forbidden messages that it sent
     refused: int = 0
     slashed: int = 0
     fined: int = 0
     checks: list[Check] = field(default_factory=list)
-    answers: dict[str, int] = field(default_factory=dict)  # of the chain, to what was tried
+    answers: dict[str, int] = field(default_factory=dict)  # the chain's answers to the attempts, counted
     figures: dict[str, int] = field(default_factory=dict)  # of a batch: blocks, judges, tokens
     failures: list[str] = field(default_factory=list)
     tasks: int = 0
-    grains: dict[str, int] = field(default_factory=dict)  # what everybody had more after a task, fees paid
-    gained: int | None = None  # grains that the cheats of a task have more; of units the money is in the checks
+    grains: dict[str, int] = field(default_factory=dict)  # the gain of each name after a task, less fees
+    gained: int | None = None  # the gain of a task's cheats; for units the checks have the amounts
 
 
 @dataclass(slots=True)
 class CheatFindings:
-    """What several modes came to, judged together."""
+    """The findings of several modes, judged together."""
 
     found: list[Finding]
 
     @property
     def failures(self) -> list[str]:
-        """Of all of them."""
+        """The failures of all modes."""
         return [f"{each.mode}: {failure}" for each in self.found for failure in each.failures]
 
 
 def cheated(mode: str, stage: Stage) -> Finding:
-    """Let the cheat run in one mode while a customer buys its share of the units, then judge what the chain did."""
+    """Let the cheat run in one mode while a customer buys the mode's share of the units. Then judge the chain."""
     modes = sum(scenario.name in CHEATS for scenario in stage.options.only)
     stage.cheat_in(mode)
     first, before = stage.next_height(), len(stage.telemetry(CHEAT))
@@ -92,7 +98,7 @@ def cheated(mode: str, stage: Stage) -> Finding:
 
 
 def judge(mode: str, units: list[str], book: DevnetLedger, in_office: int, attempts: list[dict[str, Any]]) -> Finding:
-    """Judge whether every bar of this mode held for these units, on a network of so many validators."""
+    """Judge every requirement of this mode for these units. `in_office` is the number of validators."""
     records = {unit: book.unit(bytes.fromhex(unit[2:])) for unit in units}
     cheat = dev_accounts.stash(CHEAT)
     finding = Finding(mode, len(units))
@@ -106,9 +112,10 @@ def judge(mode: str, units: list[str], book: DevnetLedger, in_office: int, attem
 
 
 def _count_attempts(finding: Finding, attempts: list[dict[str, Any]], records: dict[str, UnitRecord]) -> None:
-    """A call is refused by the pool or in its block. An attestation is refused by the node, or by every author.
+    """Count attempts and refusals.
 
-    A copied commitment is taken, because nobody can see what is in it; it is the reveal that must fail.
+    The pool or a block refuses a call. The node or every author refuses an attestation. The chain accepts a copied
+    commitment, because it is opaque, so only its reveal must fail.
     """
     for attempt in attempts:
         answer = f"{attempt['what']}: {attempt['answer']}"
@@ -125,14 +132,14 @@ def _is_copy(finding: Finding) -> bool:
 
 
 def _undue(finding: Finding, record: UnitRecord) -> int:
-    """Attestations of the cheat in the chain beyond the one that an honest racer attaches."""
+    """Return the cheat's attestations in the chain beyond the one that an honest racer attaches."""
     cheat = dev_accounts.stash(CHEAT)
     attached = record.attesters().count(cheat)
     return max(0, attached - (0 if finding.mode in NO_REVEAL else record.racers.count(cheat)))
 
 
 def _amounts(book: DevnetLedger, in_office: int) -> list[Check]:
-    """Every slash and every fine, on a network of so many validators with the same stake."""
+    """Return a check of every slash and every fine. All validators have the same stake."""
     return [
         _check(event, height, book.unit(event.unit), in_office)
         for height, event in sorted(book.penalties(), key=itemgetter(0))
@@ -140,11 +147,11 @@ def _amounts(book: DevnetLedger, in_office: int) -> list[Check]:
 
 
 def _check(event: ProviderSlashed | RaceMissed, height: int, record: UnitRecord, in_office: int) -> Check:
-    """One amount, by the formulas of the money tables."""
+    """Return a check of one amount, by the formulas of the money tables."""
     unit, price, rules = "0x" + event.unit.hex(), record.price, DEFAULT_RULES
     collateral = money.collateral(rules, price)
     if isinstance(event, RaceMissed):
-        # who did not open pays of the price, where no case comes of it; who did not commit, of the collateral
+        # without a case, a missing reveal costs a part of the price, a missing commit a part of the collateral
         idle = part(collateral, rules.idle_penalty)
         expected = idle if event.amount == idle else part(price, rules.withheld_penalty)
         return Check("a miss", unit, height, event.amount, expected)
@@ -153,19 +160,19 @@ def _check(event: ProviderSlashed | RaceMissed, height: int, record: UnitRecord,
     if event.fault is not PartyFault.LIED:
         return Check("a miss that a case found", unit, height, event.amount, share + min(paid, FIRST_JUDGES) * fee)
     has_court = any(decided.appealable_until for decided in record.events(CaseDecided))
-    takes_whole = has_court or 3 * paid > in_office  # more than a third of the stake said so
+    takes_whole = has_court or 3 * paid > in_office  # the judges had more than a third of the stake
     expected = collateral if takes_whole else min(collateral, price + paid * fee + share)
     return Check("the unit's collateral", unit, height, event.amount, expected)
 
 
 def _judges_paid(record: UnitRecord) -> int:
-    """How many judges said what was decided."""
+    """Return the number of judges with the opinion of the verdict."""
     decided = [decided.verdict for decided in record.events(CaseDecided)]
     return sum(opened.statement.opinion in decided for opened in record.events(OpinionOpened))
 
 
 def _of_everybody(records: dict[str, UnitRecord], book: DevnetLedger, cheat: bytes) -> Iterator[str]:
-    """Bars that hold in every mode."""
+    """Yield failures of the requirements of every mode."""
     for unit, record in records.items():
         if len(record.settled) != 1 or record.refunded:
             yield f"unit {unit} was settled {len(record.settled)} times and refunded {len(record.refunded)} times"
@@ -178,7 +185,7 @@ def _of_everybody(records: dict[str, UnitRecord], book: DevnetLedger, cheat: byt
 
 
 def _of_the_cheat(finding: Finding, records: dict[str, UnitRecord], cheat: bytes) -> Iterator[str]:
-    """Bars of the mode."""
+    """Yield failures of the mode's requirements."""
     wrong = [check for check in finding.checks if check.taken != check.expected]
     yield from (f"{check.what} of {check.unit}: {check.taken} taken, {check.expected} expected" for check in wrong)
     if not finding.drawn and finding.mode != "not-assigned":
