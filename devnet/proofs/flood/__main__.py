@@ -1,7 +1,8 @@
-"""`python -m devnet.proofs.flood --seconds 30`: floods by one stranger at a time on a live devnet; 1 if a bar fails.
+"""`python -m devnet.proofs.flood --seconds 30`: floods by one stranger at a time on a live devnet; 1 on a failure.
 
-The bars, each against a quiet stretch of the same run: the interval between final blocks, how long an honest client
-waits, memory that comes back, an attacker that is gone in time where it broke a rule, bounded logs, no node that ends.
+The requirements, each relative to a quiet stretch of the same run: the interval between final blocks, the latency of an
+honest client, and memory that is freed again. A node must also disconnect a rule breaker in time, bound its logs, and
+never end.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ LOOK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class FloodStage:
-    """A course that goes on in a thread of its own, which starts whatever attacks need."""
+    """A course that runs in a thread of its own, which starts the processes that attacks need."""
 
     course: Course
     going: Future[None]
     token: trio.lowlevel.TrioToken
 
     def try_out(self, attack: Attack) -> BarResult:
-        """Run an attack, and judge it; raise what ended the course."""
+        """Run an attack, and judge it. Raise the course's exception if the course has ended."""
         try:
             return trio.from_thread.run(self.course.judged, attack, trio_token=self.token)
         except trio.RunFinishedError:
@@ -45,7 +46,7 @@ class FloodStage:
 
 @contextmanager
 def watched_nodes(run: ProofRun) -> Iterator[FloodStage]:
-    """Run a fresh devnet, and watch it in a quiet stretch and from then on."""
+    """Run a fresh devnet. Measure it in a quiet stretch and from then on."""
     run.tell.step(f"Network: {network.VALIDATORS} validators, and a quiet stretch")
     net = network.fresh(run.folder)
     try:
@@ -66,7 +67,7 @@ def watched_nodes(run: ProofRun) -> Iterator[FloodStage]:
 
 
 def _ready(ready: queue.Queue[trio.lowlevel.TrioToken], going: Future[None]) -> trio.lowlevel.TrioToken:
-    """Wait for the end of the quiet stretch; raise what ended the course before."""
+    """Wait for the end of the quiet stretch. Raise the course's exception if the course has ended."""
     while not going.done():
         try:
             return ready.get(timeout=LOOK_SECONDS)

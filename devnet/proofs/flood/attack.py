@@ -1,8 +1,8 @@
-"""What an attack is, what an attacker works with, and clients that it keeps connected.
+"""The definition of an attack, the attacker's tools, and its open connections.
 
-Always: an attack speaks to nodes of its own devnet on loopback only; it ends with the scene's time, and `paced` gives
-out no more than the allowance, to all tasks of the attack together. The clock starts when `begin` returns, so what is
-prepared before costs no time of the attack.
+Invariant: an attack connects only to nodes of its own devnet, on loopback. It ends after the scene's time, and all its
+tasks together send at most the allowance of `paced`. The clock starts when `begin` returns, so preparation does not
+shorten the attack.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from devnet.launcher.layout import Devnet, NodeLayout, genesis_hash
 from devnet.proofs.flood.clients import LOOPBACK, WebSocket, WebSocketError, open_socket
 
 SOURCE_ADDRESS = "127.0.0.66"
-"""Where attackers come from: limits for each address must not hit honest clients, who come from 127.0.0.1."""
+"""The attackers' source address. Honest clients use 127.0.0.1, so limits by address do not affect them."""
 PACE_SECONDS = 0.01
 YOUNG_SECONDS = 5.0
-"""A node may take so long to end a connection that broke a rule."""
+"""The time that a node may take to end a connection that broke a rule."""
 READY = "ready"
 
 
@@ -35,16 +35,16 @@ class Cut(Protocol):
 
     @property
     def open_seconds(self) -> float | None:
-        """Since its first message, if there was one."""
+        """The seconds since its first message; None before it."""
 
     @property
     def cut_seconds(self) -> float | None:
-        """From the first message to the end of the connection; None while it is open."""
+        """The seconds from the first message to the end of the connection; None while it is open."""
 
 
 @dataclass(slots=True)
 class AttackAccount:
-    """What the attacker did and what became of it."""
+    """The attacker's messages and their outcomes."""
 
     messages: int = 0
     sent_bytes: int = 0
@@ -54,21 +54,21 @@ class AttackAccount:
     cpu_seconds: float = 0.0
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the account as one line of JSON."""
         return json.dumps({part.name: getattr(self, part.name) for part in fields(self)})
 
     @staticmethod
     def from_json(line: str) -> AttackAccount:
-        """What `to_json` wrote."""
+        """Return the account from a line of `to_json`."""
         content: dict[str, Any] = json.loads(line)
         return AttackAccount(**{**content, "outcomes": Counter(content["outcomes"])})
 
 
 class Scene:
-    """One attack under way."""
+    """One attack in progress."""
 
     def __init__(self, net: Devnet, seconds: float, messages_max: int, rng: random.Random) -> None:
-        """Nothing was sent yet."""
+        """Begin without any message sent."""
         self.net, self.seconds, self.rng = net, seconds, rng
         self.account = AttackAccount()
         self.connections: list[Cut] = []
@@ -83,19 +83,19 @@ class Scene:
 
     @property
     def victim(self) -> NodeLayout:
-        """Whose RPC, metrics and sockets are attacked; honest clients ask the same node."""
+        """The member whose RPC, metrics and sockets are attacked. Honest clients query the same node."""
         return victim_of(self.net)
 
     async def begin(self) -> None:
-        """All is prepared: tell the program that started this one, and wait for its word."""
+        """Report to the parent process that all is prepared, and wait for its signal to start."""
         print(READY, flush=True)
         await trio.to_thread.run_sync(sys.stdin.readline)
         self.time.deadline = trio.current_time() + self.seconds
 
     async def paced(self, per_second: float, at_once: int = 1000) -> AsyncGenerator[int, None]:
-        """How many messages are due now, again and again; ends when the allowance is used up.
+        """Yield the number of messages that are due, repeatedly, until the allowance is used up.
 
-        What could not be sent in time is not made up for beyond `at_once`.
+        A backlog above `at_once` is dropped.
         """
         began, given = trio.current_time(), 0
         while self._allowance > 0:
@@ -109,16 +109,19 @@ class Scene:
                 await trio.sleep(PACE_SECONDS)
 
     def sent(self, messages: int, size: int) -> None:
-        """Count what has left."""
+        """Count sent messages and bytes."""
         self.account.messages += messages
         self.account.sent_bytes += size
 
     def note(self, outcome: str) -> None:
-        """Count an answer, or another thing that happened."""
+        """Count an answer or another outcome."""
         self.account.outcomes[outcome] += 1
 
     def close(self) -> AttackAccount:
-        """The account, with when each connection was cut; one that was young at the end shows nothing."""
+        """Return the account, with the time of each disconnection.
+
+        A connection that was young at the end of the attack proves nothing, and is left out.
+        """
         self.account.cut_seconds = [
             connection.cut_seconds
             for connection in self.connections
@@ -128,29 +131,29 @@ class Scene:
 
 
 def victim_of(net: Devnet) -> NodeLayout:
-    """The second validator: not the one that all others begin with."""
+    """Return the second validator. The first one is the bootnode of all others."""
     return net.members[1]
 
 
 Act = Callable[[Scene], Awaitable[None]]
 Aftermath = Callable[[Devnet], Awaitable[list[str]]]
-"""What is tried when the attacker has left; what was found wrong, one text each."""
+"""A check after the attack. It returns the problems, one sentence each."""
 
 
 class Door(StrEnum):
-    """A way in that honest clients use; each is tried all the time, from an address of its own."""
+    """An interface for honest clients. Each is tried continuously, from an address of its own."""
 
-    RPC = "rpc"  # one call by HTTP POST, each on a connection of its own
-    WEBSOCKET = "websocket"  # connect, one call, leave
+    RPC = "rpc"  # one call by HTTP POST, each on its own connection
+    WEBSOCKET = "websocket"  # connect, one call, disconnect
     METRICS = "metrics"  # GET /metrics
     PEERS = "peers"  # a full node's handshake
-    BLOBS = "blobs"  # GET of a blob that was stored before
+    BLOBS = "blobs"  # GET of an earlier blob
     PROOFS = "proofs"  # a proof of one key by HTTP POST
-    SLOTS = "slots"  # the handshake of a validator of this epoch, where strangers want its slot
+    SLOTS = "slots"  # the handshake of a validator of this epoch, while strangers compete for its slot
 
 
 class Needs(StrEnum):
-    """What an attack needs beside the four validators."""
+    """The processes that an attack needs beside the four validators."""
 
     NOTHING = "nothing"
     PROVIDER = "a provider"
@@ -167,24 +170,24 @@ class Attack:
     act: Act
     messages_max: int
     rule: str = ""
-    """The rule that it breaks; empty if the network may only slow it down."""
+    """The rule that it breaks. Empty if the attack is legal and may only slow the network down."""
     beside: tuple[Door, ...] = ()
-    """Doors that are judged beside JSON-RPC, which always is."""
+    """The interfaces that are judged beside JSON-RPC, which always is."""
     needs: Needs = Needs.NOTHING
     aftermath: Aftermath | None = None
     hogged: bool = False
-    """It runs beside busy processors, and is compared with a quiet stretch beside them."""
+    """True if it runs beside busy processors, and is compared with a quiet stretch beside them."""
 
     @property
     def doors(self) -> tuple[Door, ...]:
-        """All doors that are judged."""
+        """All interfaces that are judged."""
         return (Door.RPC, *self.beside)
 
 
 HeldOpen = TypeVar("HeldOpen", bound=trio.abc.AsyncResource)
 OPENED_PER_SECOND = 2.0
 OPENING_AT_ONCE = 64
-"""A listener with a short queue forgets those that come together, and then they wait for seconds."""
+"""A listener with a short backlog drops simultaneous connections, which then wait seconds for a retry."""
 DRIP_SECONDS = 1.0
 BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, WebSocketError)
 
@@ -195,7 +198,7 @@ async def each_socket(
     serve: Callable[[Scene, WebSocket], Awaitable[None]],
     sources: Sequence[str] = (SOURCE_ADDRESS,),
 ) -> None:
-    """Keep so many WebSockets to JSON-RPC open from each address."""
+    """Keep `clients` WebSockets to JSON-RPC open from each address."""
 
     async def connect(source: str) -> WebSocket:
         return await open_socket(scene.victim.ports.rpc, source)
@@ -206,7 +209,7 @@ async def each_socket(
 async def each_stream(
     scene: Scene, port: int, clients: int, serve: Callable[[Scene, trio.SocketStream], Awaitable[None]]
 ) -> None:
-    """Keep so many connections of one address to a port."""
+    """Keep `clients` connections of one address to a port."""
     turn = trio.Semaphore(OPENING_AT_ONCE)
 
     async def connect(source: str) -> trio.SocketStream:
@@ -217,7 +220,7 @@ async def each_stream(
 
 
 async def each_dripping(scene: Scene, port: int, clients: int, opening: bytes) -> None:
-    """Keep so many half requests to a port, each fed a byte a second."""
+    """Keep `clients` incomplete requests to a port, each continued by a byte a second."""
 
     async def serve(scene: Scene, stream: trio.SocketStream) -> None:
         await stream.send_all(opening)

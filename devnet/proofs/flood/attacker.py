@@ -1,8 +1,8 @@
-"""`python -m devnet.proofs.flood.attacker FOLDER ATTACK SECONDS NICE`: one attack in a process of its own; all attacks.
+"""`python -m devnet.proofs.flood.attacker FOLDER ATTACK SECONDS NICE`: one attack in a process of its own.
 
-It prints `ready` when all is prepared, begins when it is told to by a line, and prints its account as one line of JSON.
-Always: it gives way to the nodes by `NICE`, because a real attacker's processor is not the nodes'; beside
-programs that want every processor it does not, since it would get nothing at all.
+It prints `ready` when all is prepared, begins after a line on stdin, and prints its account as one line of JSON.
+Invariant: it runs at the priority `NICE`, because a real attacker does not use the nodes' processors. Beside processes
+that use every processor, NICE is 0, since the attack would otherwise get no CPU time.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ATTACKS: Final = {
         *rpc_attacks.ATTACKS, peer_messages.FALSE_ADDRESSES,
     )
 }  # fmt: skip
-"""In the order in which they are tried: attacks that may cost a node its life, or its peers, come last."""
+"""All attacks in order. Those that may kill a node, or cost it its peers, come last."""
 
 
 def main(folder: Path, name: str, seconds: float, nice: int) -> None:
-    """Prepare, attack, tell."""
+    """Prepare, attack, and print the account."""
     os.nice(nice)
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))

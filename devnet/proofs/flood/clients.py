@@ -1,7 +1,7 @@
-"""HTTP by hand, for clients that must be able to do it badly, and a WebSocket over trio.
+"""HTTP by hand, for clients that must be able to break its rules, and a WebSocket over trio.
 
-Always: an answer is read to the end of the connection, and no more than `ANSWER_BYTES_MAX` of it. The WebSocket stands
-on the protocol of the library `websockets`, which has no trio client.
+Invariant: an answer is read to the end of the connection, up to `ANSWER_BYTES_MAX` bytes. The WebSocket uses the
+sans-I/O protocol of the library `websockets`, which has no trio client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ READ_BYTES = 256 * 1024
 
 
 class BadAnswerError(Exception):
-    """What came back is no answer."""
+    """The received bytes are no HTTP answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class HttpAnswer:
 
 
 def request_head(method: str, path: str, port: int, length: int, headers: Mapping[str, str]) -> bytes:
-    """The lines before the body."""
+    """Return the head of an HTTP request."""
     fixed = {"Host": f"{LOOPBACK}:{port}", "Connection": "close", "Content-Length": str(length)}
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in {**fixed, **headers}.items())]
     return "\r\n".join([*lines, "", ""]).encode()
@@ -46,7 +46,10 @@ def request_head(method: str, path: str, port: int, length: int, headers: Mappin
 async def ask(
     port: int, method: str, path: str, body: bytes, source: str, headers: Mapping[str, str] | None = None
 ) -> HttpAnswer:
-    """One request and its answer.  Raises `OSError`, `BadAnswerError`, and trio's errors of broken streams."""
+    """Send one request and return its answer.
+
+    Raise OSError, BadAnswerError, or trio's errors of broken streams.
+    """
     stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
     try:
         await stream.send_all(request_head(method, path, port, len(body), headers or {}) + body)
@@ -56,7 +59,7 @@ async def ask(
 
 
 async def read_all(stream: trio.SocketStream) -> bytes:
-    """What comes until the other end closes."""
+    """Return the received bytes, up to the other end's close."""
     received = bytearray()
     while len(received) < ANSWER_BYTES_MAX and (data := await stream.receive_some(READ_BYTES)):
         received += data
@@ -64,7 +67,7 @@ async def read_all(stream: trio.SocketStream) -> bytes:
 
 
 def parse(received: bytes) -> HttpAnswer:
-    """The status and the body, chunked or not.  Raises `BadAnswerError`."""
+    """Return the status and the body, chunked or not. Raise BadAnswerError if the bytes are no answer."""
     head, mark, body = received.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if not mark or len(words) < 2 or not words[1].isdigit():
@@ -85,17 +88,17 @@ def _unchunked(body: bytes) -> bytes:
 
 
 def call(method: str, *params: Any, number: int = 1) -> dict[str, Any]:
-    """A JSON-RPC request as a value."""
+    """Return a JSON-RPC request as a value."""
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": list(params)}
 
 
 def call_body(method: str, *params: Any) -> bytes:
-    """A JSON-RPC request as bytes."""
+    """Return a JSON-RPC request as bytes."""
     return json.dumps(call(method, *params)).encode()
 
 
 def batch_body(calls: list[dict[str, Any]]) -> bytes:
-    """A batch as bytes."""
+    """Return a batch of JSON-RPC requests as bytes."""
     return json.dumps(calls, separators=(",", ":")).encode()
 
 
@@ -107,10 +110,10 @@ class WebSocketError(Exception):
 
 
 class WebSocket(trio.abc.AsyncResource):
-    """One connection; `receive` must be called for anything to be read, pings included."""
+    """One connection. It reads data, pings included, only during `receive`."""
 
     def __init__(self, stream: trio.SocketStream, protocol: ClientProtocol) -> None:
-        """Use `open_socket`."""
+        """Wrap a stream; use `open_socket`."""
         self.stream = stream
         self._protocol = protocol
         self._texts: list[bytes] = []
@@ -121,13 +124,13 @@ class WebSocket(trio.abc.AsyncResource):
         await self._flush()
 
     async def receive(self) -> Any:
-        """The next message, as a value.  Raises `WebSocketError` when the connection is over."""
+        """Return the next message, as a value. Raise WebSocketError after the end of the connection."""
         while not self._texts:
             await self._pump()
         return json.loads(self._texts.pop(0))
 
     async def call(self, method: str, *params: Any) -> Any:
-        """The answer to one call; what is told meanwhile is left out."""
+        """Return the answer to one call. Notifications in between are dropped."""
         await self.send(json.dumps(call(method, *params)).encode())
         while True:
             message = await self.receive()
@@ -135,12 +138,12 @@ class WebSocket(trio.abc.AsyncResource):
                 return message
 
     async def ping(self) -> None:
-        """Ask for a pong."""
+        """Send a ping."""
         self._protocol.send_ping(b"")
         await self._flush()
 
     async def aclose(self) -> None:
-        """End it, without ceremony."""
+        """Close the connection without a closing handshake."""
         await trio.aclose_forcefully(self.stream)
 
     async def _pump(self) -> None:
@@ -174,11 +177,11 @@ class WebSocket(trio.abc.AsyncResource):
 
 
 async def open_socket(port: int, source: str) -> WebSocket:
-    """A connection that is open.  Raises `WebSocketError`, `OSError`, and trio's errors of broken streams."""
+    """Return an open connection. Raise WebSocketError, OSError, or trio's errors of broken streams."""
     stream = await trio.open_tcp_stream(LOOPBACK, port, local_address=source)
     opened = WebSocket(stream, ClientProtocol(parse_uri(f"ws://{LOOPBACK}:{port}"), max_size=MESSAGE_BYTES_MAX))
     try:
-        await opened._open()  # noqa: SLF001  # one idea, a class and its maker
+        await opened._open()  # noqa: SLF001  # the class and its only factory
     except InvalidHandshake as error:
         await trio.aclose_forcefully(stream)
         raise WebSocketError(str(error)) from error

@@ -1,7 +1,7 @@
 """The course of a run: a quiet stretch, then one attack after the other, each with its recovery.
 
-What always holds: honest clients, finals and processes are watched from the first to the last moment, by the same
-tasks; an attack begins when the network is well again, or when waiting for that was given up.
+Invariant: the same tasks measure honest clients, final blocks and processes from start to end. An attack begins when
+the network has recovered, or after a limit on that wait.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BLOB = b"a blob of an honest customer"
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What an attack is compared with."""
+    """The figures that an attack is compared with."""
 
     intervals: AttackFigures
     doors: dict[str, AttackFigures]
@@ -57,19 +57,19 @@ class Baseline:
 
 @dataclass(slots=True)
 class Course:
-    """A run under way."""
+    """A run in progress."""
 
     net: Devnet
     seconds: float
     tell: Narrator
     is_hogged: bool = False
-    """Every attack, not only those that ask for it, beside programs that want every processor."""
+    """True if every attack runs beside processes that use all processors."""
     records: Records = field(default_factory=Records)
     quiet: Stretch = field(default_factory=lambda: Stretch(0.0, 0.0))
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
     async def live(self, ready: Callable[[trio.lowlevel.TrioToken], None]) -> None:
-        """Watch until cancelled; be ready for attacks when a quiet stretch is over."""
+        """Measure until cancelled. Call `ready` after the quiet stretch."""
         with self.scope:
             async with trio.open_nursery() as nursery:
                 for door, attempt in measures.doors_of(self.net, genesis_hash(self.net)).items():
@@ -86,7 +86,10 @@ class Course:
                 await trio.sleep_forever()
 
     async def judged(self, attack: Attack) -> BarResult:
-        """Try it; again where all that it missed is time while the disk stood still, which no node can help."""
+        """Run an attack and judge it.
+
+        Repeat it if it failed only in time and the disk stalled, which no node can prevent.
+        """
         finding = await self._try(attack)
         finding.misses = misses(finding)
         while is_to_be_tried_again(finding):
@@ -95,7 +98,7 @@ class Course:
         return finding
 
     async def _try(self, attack: Attack) -> BarResult:
-        """Prepare what it needs, attack, wait until all is well, work out the figures."""
+        """Prepare the attack's needs, attack, wait for the recovery, and compute the figures."""
         async with self._with_needs(attack):
             with network.beside_hogs() if self._hogged(attack) else nullcontext():
                 baseline = await self._baseline(attack)
@@ -104,7 +107,7 @@ class Course:
             logs_then = measures.log_sizes(self.net)
             violations = [*account.violations, *await self._revived(starts), *await self._rpc_back()]
             recovered = await self._well_again(stretch)
-            working = Stretch(stretch.start, time.monotonic())  # what waits in queues is worked off after the attack
+            working = Stretch(stretch.start, time.monotonic())  # a node works off its queues after the attack
             memory = await self._memory(stretch)
             tracebacks = measures.tracebacks(logs, measures.log_sizes(self.net))
             finding = self._finding(attack, account, stretch, baseline, self._extra_cpu(working), memory)
@@ -120,9 +123,10 @@ class Course:
         return finding
 
     async def _baseline(self, attack: Attack) -> Baseline:
-        """The quiet stretch of the beginning, and the seconds now unless a block is late: that is an attack's work.
+        """Return the quiet figures: those of the first stretch, and those before the attack if blocks came in time.
 
-        Of a hogged attack only what is seen now, beside the same hogs.
+        Late blocks there are an effect of an earlier attack. For a hogged attack, measure only now, beside the same
+        hogs.
         """
         if self._hogged(attack):
             await trio.sleep(BEFORE_SECONDS)
@@ -142,7 +146,7 @@ class Course:
         return attack.hogged or self.is_hogged
 
     def _doors(self, attack: Attack) -> tuple[Door, ...]:
-        """Those that are judged; a hogged attack always has to let proofs through."""
+        """Return the judged interfaces. A hogged attack must always let proofs through."""
         return (
             (*attack.doors, Door.PROOFS) if self._hogged(attack) and Door.PROOFS not in attack.doors else attack.doors
         )
@@ -155,7 +159,10 @@ class Course:
     # --- the attack
 
     async def _attacked(self, attack: Attack) -> tuple[Stretch, AttackAccount]:
-        """Run it in a process of its own; the stretch is as long as it was meant to be, however soon it ended."""
+        """Run the attack in a process of its own.
+
+        The stretch has the intended length, even if the attack ended early.
+        """
         words = [sys.executable, "-m", "devnet.proofs.flood.attacker", str(self.net.folder), attack.name]
         log = self.net.folder / "attacker.log"
         with log.open("ab") as errors:
@@ -176,7 +183,7 @@ class Course:
             process.kill()
 
     async def _led(self, process: trio.Process) -> tuple[Stretch, AttackAccount]:
-        assert process.stdin is not None  # pipes, as asked for
+        assert process.stdin is not None  # both are pipes
         assert process.stdout is not None
         with trio.fail_after(PREPARE_SECONDS):
             line, rest = await _line(process.stdout, b"")
@@ -196,7 +203,7 @@ class Course:
         return {member.name: processes.running(lifecycle.node_process(self.net, member)) for member in self.net.members}
 
     async def _revived(self, before: dict[str, int | None]) -> list[str]:
-        """Which nodes have ended; they are started again."""
+        """Return a problem for each node that has ended, and start it again."""
         dead = [name for name, pid in self._running().items() if pid is None and before[name] is not None]
         found = []
         for name in dead:
@@ -208,7 +215,7 @@ class Course:
         return found
 
     async def _rpc_back(self) -> list[str]:
-        """A process that answers nobody any more is killed, so that the next attack meets one that does."""
+        """Kill an RPC process that no longer answers, so that the next attack meets a working one."""
         since = time.monotonic()
         if await self._answers_within(RPC_BACK_SECONDS, since):
             return []
@@ -220,7 +227,7 @@ class Course:
         return [f"JSON-RPC answered nobody for another {RPC_BACK_SECONDS:.0f} s: its process was killed"]
 
     async def _answers_within(self, seconds: float, since: float) -> bool:
-        """Whether an honest call that began after `since` is answered so soon."""
+        """Return whether an honest call that began after `since` is answered within `seconds`."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             await trio.sleep(STEP_SECONDS)
@@ -229,7 +236,7 @@ class Course:
         return False
 
     async def _well_again(self, stretch: Stretch) -> float | None:
-        """Seconds until blocks were final as regularly as before; None if they were not in a minute."""
+        """Return the seconds until final blocks were regular again, or None after the limit."""
         figures, _ = self._quiet_figures([self.quiet])
         limit_ms = (figures.p50_ms or 1000) * WELL_RATIO
         while (now := time.monotonic()) < stretch.end + MEMORY_SECONDS:
@@ -242,7 +249,7 @@ class Course:
         return None
 
     async def _memory(self, stretch: Stretch) -> dict[str, MemoryUse]:
-        """Each role's memory, when all have given it back or a minute is over."""
+        """Return each role's memory after all roles freed it, or after the limit."""
         before, peak = self.records.resident_at(stretch.start), self.records.resident_peak(stretch)
         while True:
             now = time.monotonic()
@@ -293,12 +300,12 @@ class Course:
         )
 
     def _others_cpu(self, stretch: Stretch, account: AttackAccount) -> float:
-        """CPU seconds a second of what has nothing to do with the run; the attacker's include its preparation."""
+        """Return the CPU seconds per second of other programs. The attacker's CPU time includes its preparation."""
         others = self.records.others_seconds(stretch) - account.cpu_seconds
         return round(max(0.0, others) / stretch.seconds, 2)
 
     def _extra_cpu(self, stretch: Stretch) -> dict[str, float]:
-        """CPU seconds beyond the quiet share, by kind of role, over all nodes."""
+        """Return the CPU seconds beyond the quiet share, by role, over all nodes."""
         first = self.quiet
         quiet = {role: used / first.seconds for role, used in self.records.cpu_seconds(first).items()}
         extra: dict[str, float] = {}
@@ -307,11 +314,11 @@ class Course:
             extra[kind] = extra.get(kind, 0.0) + used - quiet.get(role, 0.0) * stretch.seconds
         return extra
 
-    # --- what some attacks need
+    # --- the needs of some attacks
 
     @asynccontextmanager
     async def _with_needs(self, attack: Attack) -> AsyncIterator[None]:
-        """The processes that this attack needs, and an honest client at their doors."""
+        """Run the processes that this attack needs, with an honest client of each."""
         match attack.needs:
             case Needs.NOTHING:
                 yield
@@ -337,7 +344,7 @@ class Course:
 
     @asynccontextmanager
     async def _strict_node(self) -> AsyncIterator[None]:
-        """A fifth node, which the attacker finds as the last member of the devnet's description."""
+        """Run a fifth node. The attacker finds it as the last member in the devnet's description."""
         wider, member, process = network.with_strict_node(self.net)
         processes.start(process)  # in this thread: a child dies with the thread that started it
         try:
@@ -357,7 +364,7 @@ class Course:
 
 
 async def _line(stream: trio.abc.ReceiveStream, rest: bytes) -> tuple[str, bytes]:
-    """The next line of a process, and what came after it.  Raises `EOFError`."""
+    """Return the next line of a process, and the bytes after it. Raise EOFError at the end."""
     while b"\n" not in rest:
         data = await stream.receive_some()
         if not data:

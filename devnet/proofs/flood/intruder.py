@@ -1,7 +1,9 @@
-"""A stranger that has passed the handshake: the node's own client side, so that frames are valid where they should be.
+"""A stranger after the handshake.
 
-What always holds: it answers pings, so silence is never why it is cut off; it hears where the node stands, so that what
-it forges is near the truth; when the connection ended, and by whom, is known.
+It uses the node's own client side, so its frames are valid unless an attack says else.
+
+Invariant: it answers pings, so no node disconnects it for silence. It knows the node's height and round, so its
+forgeries are plausible. It records when, and by which side, the connection ended.
 """
 
 from __future__ import annotations
@@ -40,10 +42,10 @@ class HostilePeer:
     """One connection to one node."""
 
     def __init__(self, scene: Scene, member: NodeLayout, connection: Connection) -> None:
-        """Use `dial`."""
+        """Wrap a connection; use `dial`."""
         self.member = member
         self.standing: PeerStatus | None = None
-        self.position: tuple[int, int] | None = None  # epoch and round that the node votes in
+        self.position: tuple[int, int] | None = None  # epoch and round of the node's votes
         self._scene, self._connection = scene, connection
         self._began: float | None = None
         self._ended: float | None = None
@@ -51,21 +53,21 @@ class HostilePeer:
         self._writing = trio.Lock()
         self._pongs: list[FloodMessage] = []
         self.answers: dict[FrameKind, Callable[[bytes], list[FloodMessage]]] = {}
-        """What to say when the node asks."""
+        """The answers to the node's requests, by kind."""
 
     @property
     def is_gone(self) -> bool:
-        """Whether the node ended the connection."""
+        """True if the node ended the connection."""
         return self.gone.is_set()
 
     @property
     def open_seconds(self) -> float | None:
-        """Since the first message."""
+        """The seconds since the first message."""
         return None if self._began is None else trio.current_time() - self._began
 
     @property
     def cut_seconds(self) -> float | None:
-        """From the first message to the end."""
+        """The seconds from the first message to the end."""
         if self._began is None or self._ended is None:
             return None
         return self._ended - self._began
@@ -81,7 +83,7 @@ class HostilePeer:
             self.gone.set()
 
     async def send(self, messages: Iterable[FloodMessage]) -> bool:
-        """Send in as few frames as fit; False when the connection is over."""
+        """Send messages in as few frames as possible. Return False after the end of the connection."""
         waiting: list[FloodMessage] = []
         size = 0
         for message in messages:
@@ -95,12 +97,12 @@ class HostilePeer:
         return not self.is_gone
 
     async def write_record(self, muxed: bytes) -> bool:
-        """Send frames of the muxer as they are; False when the connection is over."""
+        """Send raw frames of the muxer. Return False after the end of the connection."""
         if self._began is None:
             self._began = trio.current_time()
         try:
             async with self._writing:
-                await self._connection._channel.write(muxed)  # noqa: SLF001 - below what a node of ours ever sends
+                await self._connection._channel.write(muxed)  # noqa: SLF001 - bypasses the node's send path
         except (ChannelClosed, YamuxError) as error:
             self._scene.note(f"sending ended: {error}")
             await self.gone.wait()
@@ -123,7 +125,7 @@ class HostilePeer:
                 await self._connection.send(encode_frame([*pongs, *messages]))
         except (ChannelClosed, YamuxError) as error:
             self._scene.note(f"sending ended: {error}")
-            await self.gone.wait()  # a node that does not read us may still end the connection: `listen` will tell
+            await self.gone.wait()  # the node may still end a connection that it does not read: `listen` reports that
         else:
             self._scene.sent(len(messages), size)
 
@@ -132,7 +134,7 @@ class HostilePeer:
             if kind is FrameKind.PING:
                 await self._answer_ping(payload)
             elif kind in self.answers:
-                with trio.move_on_after(ANSWER_SECONDS):  # a send that failed waits for `listen`, which is here
+                with trio.move_on_after(ANSWER_SECONDS):  # a failed send waits for `listen`, which runs this code
                     await self.send(self.answers[kind](payload))
             elif kind is FrameKind.STATUS:
                 self.standing = STATUS.decode(payload)
@@ -146,7 +148,7 @@ class HostilePeer:
             self.heard.set()
 
     async def _answer_ping(self, nonce: bytes) -> None:
-        """At once, or with the next messages: a pong in the middle of a long frame is garbage, and that ends it."""
+        """Answer at once, or with the next messages: a pong inside a long frame would break the framing."""
         if self._writing.locked():
             self._pongs.append((FrameKind.PONG, nonce))
             return
@@ -164,7 +166,7 @@ class HostilePeer:
 
 
 def fresh_identity() -> NodeIdentity:
-    """A name on the network that nobody knows."""
+    """Return an identity that no node knows."""
     return identity_from_seed(secrets.token_bytes(32))
 
 
@@ -175,7 +177,7 @@ async def dial(
     role: Role = Role.FULL,
     proof: bytes = b"",
 ) -> HostilePeer:
-    """An intruder at a node.  Raises `HandshakeFailed`, `OSError`, `trio.TooSlowError`."""
+    """Connect an intruder to a node. Raise HandshakeFailed, OSError or trio.TooSlowError."""
     with trio.fail_after(DIAL_SECONDS):
         connection = await connect(member.address, scene.genesis, identity, role, proof, SOURCE_ADDRESS)
     intruder = HostilePeer(scene, member, connection)
@@ -186,7 +188,7 @@ async def dial(
 async def connect(
     address: str, genesis: bytes, identity: NodeIdentity, role: Role, proof: bytes, source: str
 ) -> Connection:
-    """A connection that said hello and was accepted.  Raises `HandshakeFailed`, `OSError`."""
+    """Return a connection after a successful handshake. Raise HandshakeFailed or OSError."""
     target = parse_address(address)
     hello = Hello(genesis, role, 0, proof)
     accounts = ReadingAccounts(lambda _: True, 0.0)
@@ -201,9 +203,9 @@ async def connect(
 
 
 async def assail(scene: Scene, members: Sequence[NodeLayout], serve: ServeConnection, identities: int = 1) -> None:
-    """Connect to each of these nodes, with one identity or several, wait until they told where they stand, and begin.
+    """Connect to each of these nodes, with one or several identities, wait for their status, and begin.
 
-    An intruder whose node cut it off stays away.
+    An intruder does not return after a disconnection.
     """
     async with trio.open_nursery() as nursery:
         intruders = []
@@ -221,7 +223,7 @@ async def assail(scene: Scene, members: Sequence[NodeLayout], serve: ServeConnec
 
 
 async def _serve(intruder: HostilePeer, serve: ServeConnection) -> None:
-    """Attack until the connection ends: no task waits to send on a connection that is gone."""
+    """Attack until the connection ends. Then cancel the tasks that wait to send on it."""
     async with trio.open_nursery() as nursery:
 
         async def watch() -> None:
@@ -234,7 +236,7 @@ async def _serve(intruder: HostilePeer, serve: ServeConnection) -> None:
 
 
 def floods(per_second: float, make: Make, at_once: int = 1000, identities: int = 1) -> Act:
-    """Return an act: send `make(intruder, number)` so many times a second on a connection to each validator."""
+    """Return an act that sends `make(intruder, number)` at this rate on a connection to each validator."""
     return prepared_floods(per_second, lambda _: make, at_once, identities)
 
 
@@ -245,7 +247,7 @@ def prepared_floods(
     identities: int = 1,
     members_of: Callable[[Scene], Sequence[NodeLayout]] = lambda scene: scene.validators,
 ) -> Act:
-    """Return the same act for messages that need a preparation, to some members."""
+    """Return an act as `floods` does, for messages with a preparation, to chosen members."""
 
     async def act(scene: Scene) -> None:
         make = await trio.to_thread.run_sync(prepare, scene)
@@ -255,7 +257,7 @@ def prepared_floods(
 
 
 def flooding(scene: Scene, per_second: float, make: Make, at_once: int = 1000) -> ServeConnection:
-    """Send `make(intruder, number)` so many times a second on each connection."""
+    """Return a server of connections that sends `make(intruder, number)` at this rate on each."""
 
     async def serve(intruder: HostilePeer) -> None:
         number = 0
@@ -269,5 +271,5 @@ def flooding(scene: Scene, per_second: float, make: Make, at_once: int = 1000) -
 
 
 def cycled(items: Sequence[bytes]) -> Callable[[int], bytes]:
-    """The items in turn: variety that costs nothing to send."""
+    """Return a function from a number to an item, in turn: variety without any cost per message."""
     return lambda number: items[number % len(items)]

@@ -1,8 +1,8 @@
-"""What was seen, with times; the figures of a stretch of time; the bars, and which of them an attack missed.
+"""The measurements with their times, the figures of a stretch of time, the requirements, and the failed ones.
 
-Pure: times are arguments, in seconds of the monotonic clock. Always: what was still waiting when a stretch ended counts
-with the time it had waited by then or, if known, until it came, so that a standstill never looks quiet. The floors are
-what two busy processors make of nothing: below them a ratio says more of the machine than of the node.
+Pure: times are arguments, in seconds of the monotonic clock. Invariant: a wait that is open at the end of a stretch
+counts with its length so far or, if known, in full. So a standstill never looks quiet. The floors are the noise on two
+busy processors. Below them, a ratio measures the machine and not the node.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from devnet.proofs.flood.attack import YOUNG_SECONDS, AttackAccount
 from devnet.stage.measuring.latency import percentile
 
 FAILED_MS = 10_000
-"""What an honest call that was refused counts as: as long as the longest that one waits for."""
+"""The latency that a refused honest call counts as: the longest wait of a client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """From one time to another."""
+    """A time interval."""
 
     start: float
     end: float
 
     @property
     def seconds(self) -> float:
-        """How long."""
+        """Its length in seconds."""
         return self.end - self.start
 
 
 @dataclass(slots=True)
 class HonestCall:
-    """One try of an honest client at a door."""
+    """One call of an honest client to an interface."""
 
     door: str
     began: float
@@ -41,7 +41,7 @@ class HonestCall:
     is_answered: bool = False
 
     def latency_ms(self, now: float) -> int:
-        """How long it took, or has taken."""
+        """Return its latency, or its age while it is open."""
         if self.ended is not None and not self.is_answered:
             return FAILED_MS
         return round(((now if self.ended is None else self.ended) - self.began) * 1000)
@@ -49,7 +49,7 @@ class HonestCall:
 
 @dataclass(frozen=True, slots=True)
 class ProcessUsage:
-    """One role of one node: the CPU seconds of its processes since their starts, by pid, and their resident bytes."""
+    """One role of one node: CPU seconds of its processes since their starts, by pid, and their resident bytes."""
 
     cpu_seconds: dict[int, float]
     resident_bytes: int
@@ -62,12 +62,12 @@ class Sample:
     at: float
     usages: dict[str, ProcessUsage]
     machine_seconds: float = 0.0
-    """CPU seconds of the whole machine, this program's excepted."""
+    """CPU seconds of the whole machine, without this program."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskWrite:
-    """A small write of this program's, and how long it took until it was on the disk."""
+    """A small write of this program, and the seconds until it was on disk."""
 
     began: float
     seconds: float
@@ -75,7 +75,7 @@ class DiskWrite:
 
 @dataclass(frozen=True, slots=True)
 class AttackFigures:
-    """Percentiles of some milliseconds; None of nothing."""
+    """Percentiles in milliseconds; None without samples."""
 
     count: int
     p50_ms: int | None
@@ -86,17 +86,18 @@ class AttackFigures:
 
 @dataclass(slots=True)
 class Records:
-    """Everything since the run began."""
+    """All measurements since the start of the run."""
 
-    finals: dict[str, list[float]] = field(default_factory=dict)  # by node: when it told of a final block
+    finals: dict[str, list[float]] = field(default_factory=dict)  # by node: when it announced a final block
     calls: list[HonestCall] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     writes: list[DiskWrite] = field(default_factory=list)
 
     def intervals(self, stretch: Stretch, now: float, *, is_whole: bool) -> list[int]:
-        """Milliseconds between final blocks, of all nodes that are watched.
+        """Return the milliseconds between final blocks, over all watched nodes.
 
-        With `is_whole` only those that began and ended inside; else each that touches the stretch, as far as it went.
+        With `is_whole`, return only intervals inside the stretch, else every interval that touches it, at its length so
+        far.
         """
         found = []
         for times in self.finals.values():
@@ -111,12 +112,12 @@ class Records:
         return found
 
     def interval_figures(self, stretches: Sequence[Stretch], now: float, *, is_whole: bool) -> AttackFigures:
-        """The same as figures, over some stretches."""
+        """Return the percentiles of these intervals over some stretches."""
         found = [value for stretch in stretches for value in self.intervals(stretch, now, is_whole=is_whole)]
         return AttackFigures(len(found), percentile(found, 50), percentile(found, 99), p95_ms=percentile(found, 95))
 
     def door_figures(self, door: str, stretches: Sequence[Stretch], now: float) -> AttackFigures:
-        """What honest clients at a door saw, of the calls that they began in those stretches."""
+        """Return the latency figures of an interface, for the honest calls that began in those stretches."""
         calls = [
             call
             for call in self.calls
@@ -130,7 +131,7 @@ class Records:
         )
 
     def cpu_seconds(self, stretch: Stretch) -> dict[str, float]:
-        """CPU seconds that each role used in a stretch; a process that is new counts from its start."""
+        """Return the CPU seconds of each role in a stretch. A new process counts from its start."""
         used: dict[str, float] = {}
         inside = [sample for sample in self.samples if stretch.start <= sample.at <= stretch.end]
         for before, after in pairwise(inside):
@@ -141,24 +142,24 @@ class Records:
         return used
 
     def others_seconds(self, stretch: Stretch) -> float:
-        """CPU seconds in a stretch of what is neither of the network nor this program."""
+        """Return the CPU seconds in a stretch of programs outside the network and this program."""
         inside = [sample.machine_seconds for sample in self.samples if stretch.start <= sample.at <= stretch.end]
         whole = inside[-1] - inside[0] if inside else 0.0
         return max(0.0, whole - sum(self.cpu_seconds(stretch).values()))
 
     def slowest_write_ms(self, stretch: Stretch) -> int:
-        """The longest that the disk took for a small write, of those that a stretch touches."""
+        """Return the longest small write to disk that overlaps a stretch, in milliseconds."""
         writes = (write for write in self.writes if write.began < stretch.end)
         touching = (write.seconds for write in writes if write.began + write.seconds > stretch.start)
         return round(1000 * max(touching, default=0.0))
 
     def resident_at(self, at: float) -> dict[str, int]:
-        """Resident bytes of each role, as of the last sample up to then."""
+        """Return the resident bytes of each role in the last sample at or before a time."""
         earlier = [sample for sample in self.samples if sample.at <= at]
         return {role: usage.resident_bytes for role, usage in earlier[-1].usages.items()} if earlier else {}
 
     def resident_peak(self, stretch: Stretch) -> dict[str, int]:
-        """The most that each role had in a stretch."""
+        """Return the largest resident bytes of each role in a stretch."""
         peak: dict[str, int] = {}
         for sample in self.samples:
             if stretch.start <= sample.at <= stretch.end:
@@ -169,23 +170,23 @@ class Records:
 
 INTERVAL_RATIO = 1.2
 HOGGED_INTERVAL_RATIO = 2.0
-"""Beside programs that want every processor; the quiet stretch is measured beside them too."""
+"""Beside processes that use all processors, as its quiet stretch is."""
 DOOR_RATIO = 5.0
 DOOR_FLOOR_MS = 100
 MEMORY_RATIO, MEMORY_FLOOR_BYTES = 1.2, 30_000_000
 CUT_SECONDS = YOUNG_SECONDS
 LOG_BYTES_PER_SECOND = 20_000
 OTHERS_TOLD = 0.1
-"""CPU seconds a second of other programs from which on a miss that is measured in time names them."""
+"""CPU seconds per second of other programs above which a failure in time mentions them."""
 DISK_STILL_MS = 100
-"""A small write that took longer held all nodes up: what is missed in time beside it is tried again."""
+"""A longer small write stalled all nodes, so a failure in time beside it is tried again."""
 TRIES_MAX = 3
-"""An attack that makes the disk stand still itself does so each time."""
+"""The limit is for attacks that stall the disk themselves, every time."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Resident bytes of one role before, at most, and after the attack."""
+    """The resident bytes of one role before, at most during, and after the attack."""
 
     before: int
     peak: int
@@ -193,13 +194,13 @@ class MemoryUse:
 
     @property
     def limit(self) -> int:
-        """What it may be afterwards."""
+        """The limit on `after`."""
         return round(self.before * MEMORY_RATIO) + MEMORY_FLOOR_BYTES
 
 
 @dataclass(slots=True)
 class BarResult:
-    """Everything measured of one attack."""
+    """All measurements of one attack."""
 
     attack: str
     finding: str
@@ -210,8 +211,8 @@ class BarResult:
     quiet_doors: Mapping[str, AttackFigures]
     doors: Mapping[str, AttackFigures]
     cpu_per_second: Mapping[str, float]  # beyond the quiet share, by role over all nodes
-    others_cpu_per_second: float  # of programs that have nothing to do with the run
-    slowest_write_ms: int  # of the machine's disk, while the attack lasted
+    others_cpu_per_second: float  # of programs outside the run
+    slowest_write_ms: int  # of the machine's disk, during the attack
     memory: Mapping[str, MemoryUse]
     account: AttackAccount
     recovered_seconds: float | None
@@ -219,20 +220,20 @@ class BarResult:
     tracebacks: int
     violations: Sequence[str]
     hogged: bool = False
-    """Beside programs that want every processor; so were the quiet figures."""
+    """True if it ran beside processes that use all processors, as its quiet figures did."""
     misses: list[str] = field(default_factory=list)
     earlier_misses: list[list[str]] = field(default_factory=list)
-    """Of earlier tries beside a disk that stood still; empty if there were none."""
+    """The failures of earlier tries with a stalled disk."""
 
     @property
     def last_cut(self) -> float | None:
-        """When the last of its connections was ended; None if one was not, or none was made."""
+        """The time of the last disconnection; None if a connection stayed open, or if there was none."""
         cuts = [cut for cut in self.account.cut_seconds if cut is not None]
         return max(cuts) if cuts and len(cuts) == len(self.account.cut_seconds) else None
 
 
 def misses(finding: BarResult) -> list[str]:
-    """Each bar that does not hold, as a line with its figures."""
+    """Return a line with figures for each failed requirement."""
     return [
         *_finality(finding),
         *_doors(finding),
@@ -244,7 +245,7 @@ def misses(finding: BarResult) -> list[str]:
 
 
 def is_to_be_tried_again(finding: BarResult) -> bool:
-    """Whether all that was missed is time, while the machine's disk stood still, and it was not tried often enough."""
+    """Return whether only times were missed, the disk stalled, and tries are left."""
     late = [*_finality(finding), *_doors(finding)]
     is_of_the_disk = finding.misses == late and finding.slowest_write_ms >= DISK_STILL_MS
     return bool(finding.misses) and is_of_the_disk and len(finding.earlier_misses) + 1 < TRIES_MAX
@@ -275,12 +276,12 @@ def _doors(finding: BarResult) -> list[str]:
 
 
 def _judged(finding: BarResult, figures: AttackFigures) -> tuple[str, int | None]:
-    """Return the percentile that a bar judges: beside busy processors the last percent is the system's own."""
+    """Return the judged percentile. Beside busy processors the slowest percent measures the system's scheduler."""
     return ("p95", figures.p95_ms) if finding.hogged else ("p99", figures.p99_ms)
 
 
 def _busy(finding: BarResult) -> str:
-    """What else the machine did meanwhile: it explains a late answer; a disk that stood still brings another try."""
+    """Return the machine's other load during the attack, which may explain a late answer."""
     told = []
     if finding.others_cpu_per_second >= OTHERS_TOLD:
         told.append(f"other programs used {finding.others_cpu_per_second:.1f} processors")
@@ -299,7 +300,7 @@ def _memory(finding: BarResult) -> list[str]:
 
 
 def _cut(finding: BarResult) -> list[str]:
-    """Who breaks a rule is to be gone in time, from every node."""
+    """Return a failure unless every node disconnected a rule breaker in time."""
     if not finding.rule:
         return []
     late = [cut for cut in finding.account.cut_seconds if cut is None or cut > CUT_SECONDS]

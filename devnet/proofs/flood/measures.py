@@ -1,7 +1,7 @@
-"""What honest clients see, and what the processes cost, while the attacks run.
+"""The latency of honest clients, and the resources of the processes, during the attacks.
 
-Always: honest clients come from another address than attackers; each try is a new connection, as a wallet's is; none
-waits longer than `PATIENCE_SECONDS`. Where the machine's disk stands still, all nodes do.
+Invariant: honest clients have another address than attackers. Each try is a new connection, as a wallet's is, and waits
+at most `PATIENCE_SECONDS`. A stall of the machine's disk stalls all nodes, so it is measured too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WRITTEN = bytes(512)
 
 
 async def watch_disk(folder: Path, records: Records) -> None:
-    """Write to a file of its own beside the nodes', and wait until it is there, again and again, until cancelled."""
+    """Write to a file beside the nodes' files and sync it, repeatedly, until cancelled."""
     path = folder / "disk.probe"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
@@ -66,7 +66,7 @@ async def watch_processes(net: Devnet, records: Records) -> None:
 
 
 def machine_seconds() -> float:
-    """CPU seconds of all processors since the machine's start, with what its host took away."""
+    """Return the CPU seconds of all processors since boot, including time stolen by the host."""
     with Path("/proc/stat").open(encoding="ascii") as lines:
         times = [int(word) for word in lines.readline().split()[1:]]
     user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen = times[:8]
@@ -74,7 +74,7 @@ def machine_seconds() -> float:
 
 
 def usages(net: Devnet) -> dict[str, ProcessUsage]:
-    """What each role of each node uses now; a provider counts while it runs."""
+    """Return the resource usage of each role of each node. A provider counts while it runs."""
     leaders = {processes.running(process): process.label for process in watched(net)}
     leaders.pop(None, None)
     found: dict[str, tuple[dict[int, float], int]] = {}
@@ -89,28 +89,28 @@ def usages(net: Devnet) -> dict[str, ProcessUsage]:
 
 
 def watched(net: Devnet) -> list[Process]:
-    """Every node and provider that may run."""
+    """Return every node and provider that may run."""
     return [make(net, member) for member in net.members for make in (node_process, provider_process)]
 
 
 def rpc_pid(net: Devnet, name: str) -> int | None:
-    """The process that answers JSON-RPC for a node."""
+    """Return the process that serves a node's JSON-RPC."""
     usage = usages(net).get(f"{name}/rpc")
     return next(iter(usage.cpu_seconds), None) if usage is not None else None
 
 
 def log_sizes(net: Devnet) -> dict[Path, int]:
-    """The length of each log."""
+    """Return the length of each log."""
     return {process.log: process.log.stat().st_size for process in watched(net) if process.log.exists()}
 
 
 def growth(before: dict[Path, int], after: dict[Path, int]) -> int:
-    """Bytes that were added to the logs between."""
+    """Return the bytes that were added to the logs in between."""
     return sum(size - before.get(path, 0) for path, size in after.items())
 
 
 def tracebacks(before: dict[Path, int], after: dict[Path, int]) -> int:
-    """Stack traces among what was added to the logs between."""
+    """Return the number of stack traces that were added to the logs in between."""
     return sum(_part(path, before.get(path, 0), size).count(TRACEBACK) for path, size in after.items())
 
 
@@ -121,7 +121,7 @@ def _part(path: Path, start: int, end: int) -> bytes:
 
 
 def _role(entry: Path) -> str:
-    """What a child of a node is, by the module that it runs."""
+    """Return the role of a node's child process, by its Python module."""
     try:
         words: Iterable[bytes] = (entry / "cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
@@ -146,7 +146,7 @@ EVERY_SECONDS = {
 
 
 async def keep_trying(door: str, attempt: Try, records: Records) -> None:
-    """Try a door until cancelled."""
+    """Call an interface until cancelled."""
     while True:
         call = HonestCall(door, time.monotonic())
         records.calls.append(call)
@@ -160,7 +160,7 @@ async def keep_trying(door: str, attempt: Try, records: Records) -> None:
 
 
 def doors_of(net: Devnet, genesis: bytes) -> dict[str, Try]:
-    """The doors that are always open: the victim's."""
+    """Return the victim's interfaces that need no further process."""
     victim = victim_of(net)
 
     async def rpc() -> bool:
@@ -189,7 +189,7 @@ def doors_of(net: Devnet, genesis: bytes) -> dict[str, Try]:
 
 
 def slots_of(member: NodeLayout, genesis: bytes) -> Try:
-    """A validator of this epoch wants a connection to that node."""
+    """Return a call: a validator of this epoch connects to that node."""
     session = KeyPair.from_seed(dev_accounts.key_seed("Bob", dev_accounts.SESSION))
 
     async def slots() -> bool:
@@ -199,7 +199,7 @@ def slots_of(member: NodeLayout, genesis: bytes) -> Try:
 
 
 def blobs_of(member: NodeLayout, address: str) -> Try:
-    """Somebody wants a blob that a provider has."""
+    """Return a call: a client fetches a blob of a provider."""
 
     async def blobs() -> bool:
         return (await ask(member.ports.blobs, "GET", f"/blobs/{address}", b"", LOOPBACK)).status == 200
@@ -208,7 +208,7 @@ def blobs_of(member: NodeLayout, address: str) -> Try:
 
 
 async def shakes_hands(member: NodeLayout, genesis: bytes, role: Role, session: KeyPair | None) -> bool:
-    """Whether a newcomer is accepted by a node."""
+    """Connect to a node with a new identity, and return True. A refusal raises."""
     identity = fresh_identity()
     proof = b"" if session is None else prove([(session.public, session.secret)], genesis, identity.peer_id)
     connection = await connect(member.address, genesis, identity, role, proof, LOOPBACK)
@@ -217,7 +217,7 @@ async def shakes_hands(member: NodeLayout, genesis: bytes, role: Role, session: 
 
 
 async def watch_finals(net: Devnet, records: Records) -> None:
-    """Note when each node but the victim tells of a final block, until cancelled."""
+    """Record the time of each final block that each node but the victim announces, until cancelled."""
     async with trio.open_nursery() as nursery:
         for member in net.members:
             if member != victim_of(net):
@@ -235,7 +235,7 @@ async def _watch_finals(member: NodeLayout, times: list[float]) -> None:
 
 
 async def _note_finals(socket: WebSocket, times: list[float]) -> None:
-    """One subscription; its first item is the past."""
+    """Follow one subscription. Its first item is an old block."""
     try:
         await socket.call("chain_subscribeFinalizedHeads")
         await socket.receive()

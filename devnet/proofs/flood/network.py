@@ -1,8 +1,8 @@
-"""The devnet that is attacked: four validators that began with one address, and the company of some attacks.
+"""The attacked devnet: four validators with one bootnode, and the extra processes of some attacks.
 
-Always: every node but the first was told one peer and learned the others from it, as on a network of many hosts; each
-may open as many files as a system usually allows. Hogs are processes that want a whole processor each, at the nodes'
-own priority, as on a small or shared machine; all end with their context, or with this program if it is killed.
+Invariant: every node but the first was given one peer and learned the others from it, as on a network of many hosts.
+Each may open the usual number of files. Hogs are processes that each use a whole processor, at the nodes' priority, as
+on a small or shared machine. They end with their context, and with this program if it is killed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ STRICT_MODULE = "devnet.proofs.flood.strict_node"
 
 
 def fresh(folder: Path) -> Devnet:
-    """Four validators in an emptied folder, not started."""
+    """Lay out four validators in an emptied folder. Start nothing."""
     shutil.rmtree(folder, ignore_errors=True)
     return layout.create(folder, VALIDATORS, any_ports=True)
 
 
 def start(net: Devnet) -> None:
-    """Start all, and wait until blocks are final."""
+    """Start all nodes, and wait until blocks are final."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(FILES_OF_A_NODE, hard), hard))
     for member in net.members:
@@ -45,7 +45,7 @@ def start(net: Devnet) -> None:
 
 
 def node_of(net: Devnet, member: NodeLayout) -> Process:
-    """A member's node, told of the first member only."""
+    """Return a member's node, with the first member as its only bootnode."""
     process = lifecycle.node_process(net, member)
     words = list(process.arguments)
     while words.count("--bootnodes") > (member != net.members[0]):
@@ -55,7 +55,7 @@ def node_of(net: Devnet, member: NodeLayout) -> Process:
 
 
 def with_strict_node(net: Devnet) -> tuple[Devnet, NodeLayout, Process]:
-    """One more full node, with as few slots as a node of a public network has; not started."""
+    """Add a full node with as few slots as a public network's node has. Return it, not started."""
     net, member = layout.add_full_node(net, STRICT_NAME, any_ports=True)
     return net, member, replace(node_of(net, member), module=STRICT_MODULE)
 
@@ -67,11 +67,11 @@ def beside_hogs() -> Iterator[int]:
     hogs: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(count):
-            hogs.append(  # noqa: PERF401  # those that started are ended if the next one cannot
+            hogs.append(  # noqa: PERF401  # a comprehension would lose the started ones if a later start failed
                 subprocess.Popen(
                     [sys.executable, "-S", "-c", BUSY],
                     stdin=subprocess.DEVNULL,
-                    preexec_fn=processes.dying_with(os.getpid()),  # noqa: PLW1509  # before any thread is made
+                    preexec_fn=processes.dying_with(os.getpid()),  # noqa: PLW1509  # no thread exists yet
                 )
             )
         yield count

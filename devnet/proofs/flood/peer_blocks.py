@@ -42,7 +42,7 @@ UNKNOWN_PARENT_RULE = "blocks with unknown parents that nobody ever has"
 
 
 def header(parent: bytes, number: int, root: bytes, author: str) -> Header:
-    """A header of now that names `author`, with a seal of nobody."""
+    """Return a header of the current slot that names `author`, with a random seal."""
     slot = time.time_ns() // 1_000_000 // CONSENSUS["devnet"].slot_ms
     vrf_output, vrf_proof = os.urandom(32), os.urandom(80)
     items = (
@@ -54,7 +54,7 @@ def header(parent: bytes, number: int, root: bytes, author: str) -> Header:
 
 
 def tiny_body() -> tuple[bytes, bytes]:
-    """The largest number of the smallest extrinsics: the encoded body, and its root."""
+    """Return the encoded body with the largest number of the smallest extrinsics, and its root."""
     extrinsics = (TINY,) * TINY_COUNT
     root = extrinsics_root(extrinsics)
     some_header = header(bytes(32), 1, root, "Alice")
@@ -107,13 +107,16 @@ class FloodSigner:
 
     @staticmethod
     def of(scene: Scene) -> FloodSigner:
-        """For the chain of this scene."""
+        """Return a signer for the chain of this scene."""
         return FloodSigner(scene.genesis, runtime_for("devnet", is_development=True))
 
     def signed(
         self, call: Call, key: Keypair, nonce: int, tip: int = 0, era: Era = IMMORTAL, birth: bytes = b""
     ) -> bytes:
-        """A signed extrinsic; `birth` is the hash of the block that `era` begins with, genesis for the immortal."""
+        """Return a signed extrinsic.
+
+        `birth` is the hash of the block that `era` begins with, genesis for the immortal.
+        """
         extra = Extra(era, nonce, tip)
         version = self.runtime.version
         additional = Additional(version.spec_version, version.transaction_version, self.genesis, birth or self.genesis)
@@ -122,7 +125,7 @@ class FloodSigner:
         return encode_signed(self.runtime, call, extra, key.account, signature)
 
     def unsigned(self, call: Call, account: bytes) -> bytes:
-        """A signed extrinsic whose signature is `MARK`."""
+        """Return a signed extrinsic with `MARK` as its signature."""
         return encode_signed(self.runtime, call, Extra(), account, MultiSignature(Scheme.SR25519, MARK))
 
 
@@ -162,7 +165,7 @@ def _replacements(scene: Scene) -> Make:
 
 
 async def _honest_one_early(net: Devnet) -> list[str]:
-    """An honest extrinsic that arrives one nonce early, and pays well, still finds a place; then the one before it."""
+    """Check that the pool still accepts a well-paying honest extrinsic one nonce early, and then its predecessor."""
     return await with_client(net, _try_early)
 
 
@@ -201,7 +204,7 @@ async def _fill_with_futures(scene: Scene) -> None:
 
 
 async def _endow(client: ChainClient, keys: list[Keypair]) -> tuple[int, bytes]:
-    """Each key gets one oGPU; gives a final block's height and hash."""
+    """Give each key one oGPU. Return the height and hash of a final block."""
     transfers = tuple(Balances.transfer_keep_alive(dest=key.account, value=GRAINS_PER_OGPU) for key in keys)
     await client.submit(Utility.batch(calls=transfers), keypair_from_suri(PAYER))
     final = await client.finalized()
@@ -209,7 +212,7 @@ async def _endow(client: ChainClient, keys: list[Keypair]) -> tuple[int, bytes]:
 
 
 async def with_client(net: Devnet, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
-    """Ask the victim's node as a wallet does, which is asyncio's."""
+    """Query the victim's node as a wallet does, which uses asyncio."""
     return await trio.to_thread.run_sync(lambda: asyncio.run(_asked(net, ask)))
 
 

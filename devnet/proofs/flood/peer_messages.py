@@ -47,18 +47,18 @@ from runtime.blocks.votes import Ballot, BallotKind, SignedBallot
 from runtime.pallets.im_online import Heartbeat, SeenFinal
 
 UPDATE = struct.pack(">BBHII", 0, 1, 0, 1, 0)
-"""yamux: the window of the stream that carries the frames is larger by nothing."""
+"""A yamux window update: it enlarges the window of the stream that carries the frames by 0."""
 FULL = UPDATE * (MAX_RECORD_PLAINTEXT_BYTES // len(UPDATE))
 POLL_IDENTITIES, GOSSIP_IDENTITIES = 8, 2
 VARIETY = 2_000
 FAR_ROUND = 1_000_000
 NEAR_ROUNDS = 20
-"""Ahead of the node's round: within what it takes, and not over before the attack is."""
+"""Rounds ahead of the node's: near enough to be accepted, and far enough to last for the whole attack."""
 FORGERIES_PER_VISIT = 50
 BACK_SECONDS, VISIT_SECONDS = 0.2, 5.0
 GOSSIP_PER_SECOND = 1_500
 GOSSIP_AHEAD = 60
-"""Blocks above the final one that heartbeats name: nodes take so many, and cannot know their hashes."""
+"""Blocks above the final one that forged heartbeats name. Nodes accept this range, and cannot know the hashes yet."""
 AHEAD, STATUSES_PER_SECOND = 30, 5
 BLOCKS_IN_ANSWER = 8
 CLAIMANTS = 96
@@ -87,7 +87,7 @@ def _certificate_request(intruder: HostilePeer, number: int) -> FloodMessage:
 
 
 def _records(record: bytes, per_second: float, at_once: int) -> Act:
-    """Return an act: write one record of the muxer again and again."""
+    """Return an act that writes one record of the muxer repeatedly."""
 
     async def act(scene: Scene) -> None:
         async def serve(intruder: HostilePeer) -> None:
@@ -125,13 +125,13 @@ def _wanted_id(intruder: HostilePeer, number: int) -> FloodMessage:
 
 
 def ballot(epoch: int, round_: int, voter: bytes, kind: BallotKind = BallotKind.NOTARISE) -> bytes:
-    """Return an encoded vote whose signature is random."""
+    """Return an encoded vote with a random signature."""
     said = Ballot(kind, epoch, round_, 5, os.urandom(32))
     return MESSAGE.encode(Vote(SignedBallot(said, voter, os.urandom(64)), None))
 
 
 def near(intruder: HostilePeer) -> tuple[int, int]:
-    """Return an epoch and a round that the node will be in soon."""
+    """Return an epoch and a round that the node will reach soon."""
     epoch, round_ = intruder.position or (0, 1)
     return epoch, round_ + NEAR_ROUNDS
 
@@ -177,7 +177,7 @@ async def _forge_with_new_names(scene: Scene) -> None:
 
 
 async def _let_in(scene: Scene, member: NodeLayout) -> HostilePeer | None:
-    """Dial under a new name; None where the node refuses."""
+    """Connect with a new identity. Return None if the node refuses."""
     try:
         return await dial(scene, member, fresh_identity())
     except (HandshakeFailed, OSError, trio.TooSlowError):
@@ -254,7 +254,7 @@ async def _claim_slots(scene: Scene) -> None:
 
 
 async def _claim(scene: Scene, member: NodeLayout) -> None:
-    """Stay if taken, come again if not."""
+    """Claim a slot once a second, and keep it if accepted."""
     async for _ in scene.paced(1.0, at_once=1):
         identity = fresh_identity()
         made = KeyPair.from_seed(os.urandom(32))
@@ -287,7 +287,7 @@ def _false_addresses(scene: Scene) -> Make:
 
 
 async def _without_the_first(net: Devnet) -> list[str]:
-    """Kill the node that all others began with, and restart another one: the others must find it by themselves."""
+    """Kill the bootnode of all others and restart a second node: the rest must find each other without the bootnode."""
     first, second, third = (node_of(net, member) for member in net.members[:3])
     before = (await _finals(net))[third.label]
     for process in (first, second):

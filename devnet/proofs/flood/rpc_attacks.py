@@ -1,4 +1,4 @@
-"""Attacks of clients on JSON-RPC, on sockets that are held and not used, and on a provider's blob store."""
+"""Attacks of clients on JSON-RPC, on idle sockets, and on a provider's blob store."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ MANY = 1_200
 """More than the 1,024 files that a process may usually open."""
 PROVING_CLIENTS, CRUMBLING_CLIENTS = 300, 20
 SUBSCRIBERS_OF_ADDRESS = 25
-"""A fourth of the WebSockets of a node, which is what one address may have."""
+"""A quarter of a node's WebSockets, the limit for one address."""
 ADDRESSES = tuple(f"127.0.0.{number}" for number in range(66, 70))
 WEBSOCKETS = 150
-"""More than the 100 that the RPC process takes by default."""
+"""More than the 100 that the RPC process accepts by default."""
 SLOW_UPLOADS = 48
 """More than the 32 requests that the store serves at once."""
 UPLOADERS = 8
@@ -77,11 +77,11 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 CRUMBS = b"1\r\na\r\n" * 10_000
 HEIGHTS, CALLS = 1_000, 100
 BACK_MOST = 256
-"""At most so many blocks back the RPC process remembers states."""
+"""The most blocks back for which the RPC process keeps states."""
 SUBMIT, HEADS = "author_submitExtrinsic", "chain_subscribeNewHeads"
 FORGED, FORGED_CLIENTS = 4, 4
 LONG_FUTURES, FUTURES_AT_ONCE = 400, 3
-LONG_REMARK_BYTES = 60_000  # of two in each
+LONG_REMARK_BYTES = 60_000  # of each of two in an extrinsic
 WATCHING_CLIENTS, WATCHED_SETS = 25, 20
 PROOFS = 20
 CLIENTS, SUBSCRIPTIONS, PER_BATCH = 40, 1_024, 128
@@ -93,15 +93,15 @@ QUOTES = b'"' + b'\\"' * (MAX_REQUEST_BYTES // 2 - 1)
 UNANSWERED = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, BadAnswerError, WebSocketError)
 
 PostBodies = Callable[[int], bytes]
-"""From the number of a request to its body."""
+"""A function from a request's number to its body."""
 Prepare = Callable[[Scene], Awaitable[PostBodies]]
 
 
-# --- clients that post, drip, crumble, and talk over WebSockets
+# --- clients that post, drip, crumble, and use WebSockets
 
 
 def posts(*bodies: bytes, clients: int = 1) -> Act:
-    """Return an act: so many clients post these in turn, each when its last was answered."""
+    """Return an act: `clients` clients post these bodies in turn, each after its last answer."""
 
     async def prepare(_: Scene) -> PostBodies:
         return cycled(bodies)
@@ -110,7 +110,7 @@ def posts(*bodies: bytes, clients: int = 1) -> Act:
 
 
 def prepared_posts(prepare: Prepare, clients: int = 1, headers: Mapping[str, str] = JSON) -> Act:
-    """Return the same act for bodies that need a preparation."""
+    """Return an act as `posts` does, for bodies with a preparation."""
 
     async def act(scene: Scene) -> None:
         body = await prepare(scene)
@@ -131,7 +131,7 @@ async def _post(scene: Scene, body: PostBodies, number: int, headers: Mapping[st
 async def _answered(
     scene: Scene, port: int, method: str, path: str, body: bytes, headers: Mapping[str, str] | None = None
 ) -> None:
-    """Send a request, and note its answer."""
+    """Send a request, and count its outcome."""
     scene.sent(1, len(body))
     try:
         answer = await ask(port, method, path, body, SOURCE_ADDRESS, headers)
@@ -141,7 +141,7 @@ async def _answered(
 
 
 def drips(port: str, clients: int, opening: bytes) -> Act:
-    """Return an act: half requests to one of the victim's ports, each fed a byte a second."""
+    """Return an act: incomplete requests to one of the victim's ports, each continued by a byte a second."""
     return lambda scene: each_dripping(scene, getattr(scene.victim.ports, port), clients, opening)
 
 
@@ -158,7 +158,7 @@ def crumbles(port: str, head: bytes) -> Act:
 
 
 def talks(clients: int, *bodies: bytes, reads: bool = True, sources: Sequence[str] = (SOURCE_ADDRESS,)) -> Act:
-    """Return an act: so many WebSockets from each address send these, and read all that comes, or nothing."""
+    """Return an act: `clients` WebSockets from each address send these bodies, and read all answers or none."""
 
     async def serve(scene: Scene, socket: WebSocket) -> None:
         for body in bodies:
@@ -173,7 +173,7 @@ def talks(clients: int, *bodies: bytes, reads: bool = True, sources: Sequence[st
 
 
 def batch(method: str, count: int, *params: Any) -> bytes:
-    """Return a batch of the same call."""
+    """Return a batch of `count` equal calls."""
     return batch_body([call(method, *params, number=number) for number in range(count)])
 
 
@@ -203,7 +203,7 @@ def _is_whole(answer: bytes) -> bool:
 
 
 async def _was_submitted(net: Devnet) -> list[str]:
-    """Look whether the extrinsic with a foreign origin was taken: its signer's nonce then moved."""
+    """Return a problem if the node executed the call with a foreign origin: its signer's nonce then moved."""
     body = call_body("system_accountNextIndex", ss58.encode(keypair_from_suri(USER).account))
     answer = await ask(victim_of(net).ports.rpc, "POST", "/", body, SOURCE_ADDRESS, JSON)
     moved = json.loads(answer.body)["result"]
@@ -219,7 +219,7 @@ async def _from_a_page(scene: Scene) -> PostBodies:
 
 
 async def result_of(scene: Scene, method: str, *params: Any) -> Any:
-    """Return the answer to one call; None when it was refused."""
+    """Return the result of one call, or None if it was refused."""
     answer = await ask(scene.victim.ports.rpc, "POST", "/", call_body(method, *params), SOURCE_ADDRESS, JSON)
     return json.loads(answer.body).get("result")
 
@@ -247,12 +247,12 @@ async def _of_keys(scene: Scene) -> PostBodies:
 async def _of_proofs(scene: Scene) -> PostBodies:
     keys = await result_of(scene, "state_getKeysPaged", "0x", MAX_KEYS_PER_QUERY, None)
     body = batch("state_getReadProof", PROOFS, keys)
-    is_too_long = len(body) > RequestLimits().request_bytes  # it would be refused unread
+    is_too_long = len(body) > RequestLimits().request_bytes  # the node would refuse it unread
     return cycled([batch("state_getReadProof", PROOFS // 4, keys) if is_too_long else body])
 
 
 def nested_batch(scene: Scene) -> bytes:
-    """Return an extrinsic as long as one may be signed, a thousand batches, whose signature is `MARK`."""
+    """Return an extrinsic of the longest signed length, a thousand batches, with `MARK` as its signature."""
     inner = Utility.batch(calls=(System.remark(remark=b""),) * (2 * REMARKS_PER_BATCH))
     raw = FloodSigner.of(scene).unsigned(Utility.batch(calls=(inner,) * BATCHES), dev_accounts.stash("Alice"))
     assert len(raw) <= SIGNED_LENGTH_MAX_BYTES
@@ -260,7 +260,7 @@ def nested_batch(scene: Scene) -> bytes:
 
 
 def forged(raw_of: Callable[[Scene], bytes], count: int) -> Prepare:
-    """Prepare batches of so many submissions of an extrinsic, each with another random signature."""
+    """Prepare batches of `count` submissions of an extrinsic, each with another random signature."""
 
     async def prepare(scene: Scene) -> PostBodies:
         head, _, tail = raw_of(scene).partition(MARK)
@@ -319,7 +319,7 @@ async def _abort_again_and_again(scene: Scene, by_post: bool) -> None:
             stream = await (_posted if by_post else _sent)(scene.victim.ports.rpc, body)
             scene.sent(1, len(body))
             await stream.receive_some(FIRST_BYTES)
-            # Close so that the other end's writes fail.
+            # A reset instead of a close makes the other end's writes fail.
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             await trio.aclose_forcefully(stream)
         except UNANSWERED as error:

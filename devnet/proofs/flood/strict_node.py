@@ -1,7 +1,7 @@
 """`python -m devnet.proofs.flood.strict_node ...`: `ogpu-node` with the slots of a public network on a devnet.
 
-A devnet's nodes take 256 connections and reserve none, because there all nodes share one address. Here the number of
-slots, and how many are kept for validators, are what a public network has; limits for each address stay a devnet's.
+A devnet's nodes accept 256 connections and reserve none, because all its nodes share one address. This node has the
+slots of a public network, and its reserve for validators. Limits by address remain a devnet's.
 """
 
 from __future__ import annotations
@@ -22,5 +22,5 @@ def _few_slots() -> AdmissionLimits:
 _of_a_devnet = AdmissionLimits.devnet
 
 if __name__ == "__main__":
-    AdmissionLimits.devnet = staticmethod(_few_slots)  # type: ignore[method-assign]  # what a devnet's transport asks for
+    AdmissionLimits.devnet = staticmethod(_few_slots)  # type: ignore[method-assign]  # of a devnet
     cli.main()
