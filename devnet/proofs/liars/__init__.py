@@ -2,15 +2,15 @@
 
 In reading order:
 
-* `lie`: a lie: its name, its words, the programs that hear it, and what these must say of it
-* `node_lies`: about the chain and its final blocks; proofs that prove nothing; answers that are none or badly delivered
-* `state_lies`: about values, validators, readers, and the fate of an extrinsic
+* `lie`: a lie: its name, its false statement, its target programs, and the words that name it
+* `node_lies`: lies about the chain and its final blocks; invalid proofs; malformed answers; faulty delivery
+* `state_lies`: lies about values, validators, readers, and the fate of an extrinsic
 * `catalogue`: lies of blob stores, and every lie by name
-* `proxies`: between a program and its node, and before a provider's blob store
+* `proxies`: proxies between a program and its node, and in front of a provider's blob store
 * `people`: an account for each lie and program, and its commands
 * `money`: the true chain's account of their money, and of bonds
-* `judging`: the bars, and those that a lie missed
-* `scenes`: the tellings: a wallet sends, a customer posts, a provider works, a store is used
+* `judging`: the requirements, and the failed ones of a lie
+* `scenes`: the scenes of a lie: a wallet sends, a customer posts, a provider works, a client uses a store
 * `course`: the devnet behind proxies; all lies under load; many units beside bad stores
 * `__main__`: a scenario for each lie
 """

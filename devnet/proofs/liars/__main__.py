@@ -1,7 +1,7 @@
-"""`python -m devnet.proofs.liars`: nodes and blob stores lie to every program on a live devnet; exit 1 if a bar fails.
+"""`python -m devnet.proofs.liars`: nodes and blob stores lie to every program on a live devnet; exit 1 on a failure.
 
-The bars: 0 grains moved that no command said, 0 honest bonds touched, 0 units posted twice, 0 programs dead, and each
-lie that matters named, but for those about what is not final: no proof of that exists.
+The requirements: no grain moves without a command, no honest bond changes, no unit is posted twice, and no program
+dies. Every lie that matters is named, except lies about non-final state, which no proof can refute.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def all_told(run: ProofRun) -> Iterator[LiarsRun]:
 
 @contextmanager
 def with_bad_stores(run: ProofRun) -> Iterator[tuple[LiarsNet, int]]:
-    """Run a devnet, and count the units to be posted."""
+    """Run a devnet, and yield it with the number of units to post."""
     run.tell.step("Network: one store drips, one is full, one is gone")
     with behind_proxies(run) as stage:
         yield stage, run.options.units
@@ -42,7 +42,7 @@ def with_bad_stores(run: ProofRun) -> Iterator[tuple[LiarsNet, int]]:
 
 @dataclass(frozen=True, slots=True)
 class HeardLie:
-    """The tellings of a lie."""
+    """The hearings of one lie."""
 
     says: str
     must_be: str
@@ -50,7 +50,7 @@ class HeardLie:
 
 
 def heard(name: str, run: LiarsRun) -> HeardLie:
-    """Return the tellings of a lie."""
+    """Return the hearings of a lie."""
     lie = LIES[name]
     return HeardLie(lie.says, lie.noticed.value, [_row(each) for each in run.hearings if each.lie == name])
 
@@ -63,13 +63,13 @@ def _row(hearing: Hearing) -> dict[str, Any]:
 
 
 def missed(lie: HeardLie) -> Iterator[str]:
-    """Yield every bar that a program missed."""
+    """Yield every failed requirement of a program."""
     for each in lie.hearings:
         yield from (f"{each['program']} ({each['who']}): {miss}" for miss in each["misses"])
 
 
 def harmed(run: LiarsRun) -> list[str]:
-    """Return the harm to the honest."""
+    """Return the harm to honest parties."""
     return [*run.bonds_touched, *run.failures]
 
 

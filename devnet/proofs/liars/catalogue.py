@@ -82,9 +82,11 @@ _OF_STORES = (
 _ALL: Final[tuple[Lie, ...]] = (*state_lies.LIES, *node_lies.LIES, *_OF_STORES)
 LIES: Final[dict[str, Lie]] = {lie.name: lie for lie in _ALL}
 BAD_STORES: Final = dict(zip(("Bob", "Charlie", "Dave"), _OF_STORES, strict=False))
-"""Of a long run with bad stores, by their providers: one drips, one is full, one is gone."""
+"""The bad stores of the long run, by provider: one drips, one is full, one is gone."""
 UNPROVABLE: Final = tuple(name for name, lie in LIES.items() if lie.noticed is Noticed.UNPROVABLE)
-"""Lies about what is not final: the pool, a status on the way. No proof of these exists: they count as unnoticed and
-not as missed; their cost is judged like every other lie's."""
+"""Lies about non-final state: the pool, a status before finality.
+
+No proof exists, so they count as unnoticed and not as missed. Their cost is judged like every other lie's.
+"""
 PROOF_WORDS: Final = ("do not believe", "is another chain", "old: what it shows")
 """Words of programs about a lie that a proof refutes."""

@@ -1,8 +1,8 @@
-"""The devnet behind proxies; every lie told under load; and many units beside bad stores.
+"""The devnet behind proxies, every lie under load, and many units beside bad stores.
 
-Always: the chain's own record says where a store answers, so everybody goes through the proxy in front of it; the nodes
-themselves are honest, and the judges ask them directly. Each provider and each store hears one lie at a time; the first
-provider hears none; the chain is read from an honest node, until all units have ended.
+Invariant: the chain's own record has the address of a store's proxy, so every client passes through it. The nodes are
+honest, and the judges query them directly. Each provider and each store hears one lie at a time, and the first provider
+hears none. An honest node serves the chain's events until all units have ended.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ VALIDATORS = 4
 COMMANDS_AT_ONCE = 5
 HONEST_UNITS_AT_ONCE = 3
 LAST_UNITS = 12
-FUNDS_OF_THE_HONEST = 40  # times what the others have: it posts all the time
+FUNDS_OF_THE_HONEST = 40  # times those of the others: this customer posts all the time
 FUNDS_OF_A_UNIT = GRAINS_PER_OGPU // 5
 SECONDS_OF_A_UNIT, SECONDS_AT_LEAST = 6.0, 120.0
 LOAD_SEED = 7
@@ -50,7 +50,7 @@ PRICE_MAX, RACERS, SERVICE = 5_000_000, 2, 0  # the defaults of `ogpu post`
 
 @dataclass(frozen=True, slots=True)
 class LiarsNet:
-    """A devnet whose nodes run, and the port at which each store is asked."""
+    """A devnet with running nodes, and the port of each store's proxy."""
 
     net: Devnet
     doors: dict[str, int]
@@ -62,12 +62,12 @@ class LiarsNet:
         return self.net.members[0].rpc_url
 
     def person(self, name: str, program: Program = Program.CUSTOMER) -> Person:
-        """Return somebody with an account of that name."""
+        """Return a person with an account of that name."""
         return Person(name, program, self.net.folder / "people" / f"{name.replace(' ', '-')}-{program}")
 
     @contextlib.asynccontextmanager
     async def providers(self) -> AsyncIterator[list[ProviderAtWork]]:
-        """Start every provider behind its proxies; the proxies end with the block."""
+        """Start every provider behind its proxies. The proxies end with the block."""
         async with contextlib.AsyncExitStack() as exits:
             started = []
             for member in self.net.members:
@@ -83,11 +83,11 @@ class LiarsNet:
 
 @contextlib.contextmanager
 def behind_proxies(run: ProofRun) -> Iterator[LiarsNet]:
-    """Run the nodes of four validators; providers are to be started behind proxies."""
+    """Run the nodes of four validators. Providers start later, behind proxies."""
     shutil.rmtree(run.folder, ignore_errors=True)
-    net = layout.create(run.folder, VALIDATORS, providers=True, any_ports=True, is_fast=True)  # sets to hand on
+    net = layout.create(run.folder, VALIDATORS, providers=True, any_ports=True, is_fast=True)  # for handoffs
     spec = load_spec(net.chain_spec.read_bytes())
-    assert spec.patch is not None  # presets are for people
+    assert spec.patch is not None  # presets have the patch form, not the raw one
     doors = {member.name: one_free_port() for member in net.members}
     by_stash = {ss58.encode(dev_accounts.stash(name)): port for name, port in doors.items()}
     for provider in spec.patch["devices"]["providers"]:
@@ -103,7 +103,7 @@ def behind_proxies(run: ProofRun) -> Iterator[LiarsNet]:
 
 
 def provider_behind(net: Devnet, member: NodeLayout, node_url: str) -> Process:
-    """Return a member's provider that asks its node at `node_url`, with its store where it would be without a proxy."""
+    """Return a member's provider behind the proxy `node_url` of its node. Its store keeps its own port."""
     process = lifecycle.provider_process(net, member)
     words = list(process.arguments)
     words[words.index("--url") + 1] = node_url
@@ -121,7 +121,7 @@ class LiarsRun:
     ended: dict[str, int] = field(default_factory=dict)
 
     def read(self, books: Books) -> None:
-        """Note how units ended, and the bonds of the honest."""
+        """Record the ends of the units, and the changes to honest bonds."""
         self.ended = books.count_units()
         self.failures += books.ended_wrongly()
         self.bonds_touched = books.bonds_touched()
@@ -131,7 +131,7 @@ class LyingCourse:
     """One run over some lies."""
 
     def __init__(self, stage: LiarsNet, lies: Sequence[Lie]) -> None:
-        """Tell nothing yet."""
+        """Prepare the accounts. Tell no lie yet."""
         self._stage, self._lies = stage, lies
         self._commands = asyncio.Semaphore(COMMANDS_AT_ONCE)
         self._providers: list[ProviderAtWork] = []
@@ -172,7 +172,7 @@ class LyingCourse:
         self.run.transfers = counted.included
 
     def _lanes(self) -> list[Awaitable[None]]:
-        """Return the tellings that go on side by side."""
+        """Return the concurrent sequences of scenes."""
         nodes = [lie for lie in self._lies if isinstance(lie, NodeLie)]
         for_providers = [lie for lie in nodes if Program.PROVIDER in lie.told]
         liable = self._providers[1:]
@@ -206,7 +206,7 @@ class LyingCourse:
         self._stage.tell.line(told)
 
     async def _honest_work(self) -> None:
-        """Post units for an honest customer until the last lie was told; a store's lies may make a try fail."""
+        """Post units of an honest customer until the last lie ends. A store's lies may make a try fail."""
         number = 0
         while not self._end.is_set():
             prompts = [f"The weather of day {number + place}" for place in range(HONEST_UNITS_AT_ONCE)]
@@ -215,7 +215,7 @@ class LyingCourse:
             number += HONEST_UNITS_AT_ONCE
 
     async def _market_goes_on(self) -> None:
-        """Note a failure unless units settle once nobody lies any more."""
+        """Record a failure unless units settle after the last lie."""
         prompts = [f"And the day after {place}" for place in range(LAST_UNITS)]
         words = people.post_words(self._honest, prompts, "--watch")
         said = await people.command(self._honest, self._stage.url, *words)
@@ -246,7 +246,7 @@ class LyingCourse:
         return scenes.UNITS_UNDER_STORE_LIE if is_store else 1
 
     def _judge_providers(self, books: Books) -> None:
-        """Note each daemon that is dead, or earns nothing any more."""
+        """Record each daemon that has ended or earns nothing after the last lie."""
         last_units = books.moves[self._honest.account].units[-LAST_UNITS:]
         earning = {who for unit in last_units for who in books.market.unit(unit).attesters()}
         self.run.failures += dead(self._providers)
@@ -256,7 +256,7 @@ class LyingCourse:
 
 
 def commanding(lie: Lie) -> tuple[Program, ...]:
-    """Return the programs that hear a lie when they are given a command."""
+    """Return the programs that hear the lie during a command."""
     told = (Program.CUSTOMER,) if isinstance(lie, StoreLie) else lie.told
     return tuple(program for program in told if program is not Program.PROVIDER)
 
@@ -267,10 +267,10 @@ def dead(providers: Sequence[ProviderAtWork]) -> list[str]:
 
 
 async def beside_bad_stores(stage: LiarsNet, units: int) -> LiarsRun:
-    """Post many units while one store drips, one is full and one is gone: all end, and nobody honest pays.
+    """Post many units while one store drips, one is full and one is gone. All must end, without cost to honest parties.
 
-    The stores are bad from before the first unit until all have ended; then they are good again, and the market must
-    go on.
+    The stores are bad from before the first unit until all have ended. Then they are good again, and the market must
+    continue.
     """
     run, customer = LiarsRun(), stage.person("honest")
     async with stage.providers() as providers:
@@ -296,7 +296,7 @@ async def beside_bad_stores(stage: LiarsNet, units: int) -> LiarsRun:
 
 
 async def _post(stage: LiarsNet, customer: Person, units: int, run: LiarsRun) -> None:
-    """Post units and follow them; a unit that ended without a result is status 1, and may be."""
+    """Post units and follow them. Status 1, a unit that ended without a result, is allowed."""
     prompts = [f"The tale of {units} days, day {number}" for number in range(units)]
     patience = SECONDS_AT_LEAST + units * SECONDS_OF_A_UNIT
     words = people.post_words(customer, prompts, "--watch")

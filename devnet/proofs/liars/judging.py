@@ -1,7 +1,7 @@
-"""The bars, and those that a lie missed. Pure.
+"""The requirements on a program that hears a lie, and the failed ones. Pure.
 
-A program that hears a lie may fail, wait, or show wrong things. It may not move money that no command named, do a thing
-twice, die, hang, print terminal commands, or pass over a lie that it could have known.
+The program may fail, wait, or show wrong data. It must not move money without a command, act twice, die, hang, print
+terminal commands, or overlook a lie that a proof refutes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TEXT_SHOWN = 300
 
 @dataclass(slots=True)
 class Hearing:
-    """One program that was told one lie: what it said, and what the chain says that it did."""
+    """One program under one lie: its output, and its actions on the chain."""
 
     lie: str
     program: Program
@@ -30,24 +30,24 @@ class Hearing:
     told: int
     under_lie: list[Said]
     repeats: list[Said] = field(default_factory=list)  # the same command again, at an honest node
-    wanted: int = 0  # transfers, or units, that the command asked for
-    done: int = 0  # that the chain has
+    wanted: int = 0  # transfers, or units, of the command
+    done: int = 0  # those on the chain
     is_named: bool = False
     misses: list[str] = field(default_factory=list)
 
     @property
     def is_deceived(self) -> bool:
-        """Whether the program called done what the chain does not have."""
+        """True if the program reported success for something that the chain does not have."""
         return bool(self.wanted) and self.under_lie[-1].status == 0 and self.done < self.wanted
 
     @property
     def text(self) -> str:
-        """All that it said while it was lied to."""
+        """All output of the program during the lie."""
         return "\n".join(said.text for said in self.under_lie)
 
     @property
     def verdict(self) -> str:
-        """In a word."""
+        """The result in one word."""
         if self.misses:
             return "missed"
         if self.is_named:
@@ -56,7 +56,7 @@ class Hearing:
 
 
 def judge_telling(hearing: Hearing) -> None:
-    """The bars on what a program said."""
+    """Judge the requirements on a program's output."""
     lie = LIES[hearing.lie]
     words = (*lie.words, *PROOF_WORDS) if lie.noticed is not Noticed.HARMLESS else PROOF_WORDS
     hearing.is_named = any(word in hearing.text for word in words)
@@ -76,9 +76,9 @@ def judge_telling(hearing: Hearing) -> None:
 
 
 def judge_doing(hearing: Hearing, moves: Moves, expected_transfers: Sequence[tuple[bytes, int]], units: int) -> None:
-    """The bars on what the chain has: each thing once, and nothing else.
+    """Judge the requirements on the chain: each commanded action once, and no other.
 
-    `expected_transfers` and `units` are what was commanded.
+    `expected_transfers` and `units` are those of the command.
     """
     lie = LIES[hearing.lie]
     is_customer = hearing.program is Program.CUSTOMER
@@ -102,12 +102,12 @@ def judge_doing(hearing: Hearing, moves: Moves, expected_transfers: Sequence[tup
 
 
 def judge_money(hearing: Hearing, moves: Moves, cost_of_units: int) -> None:
-    """Every grain that is gone is explained."""
+    """Judge that commands and fees explain every lost grain."""
     explained = sum(amount for _, amount in moves.transfers) + moves.fees + cost_of_units
     if moves.gone != explained:
         hearing.misses.append(f"moved: {moves.gone} grains are gone, commands and fees come to {explained}")
 
 
 def shown(text: str) -> str:
-    """The end of a text, in one line."""
+    """Return the end of a text on one line."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[-TEXT_SHOWN:]

@@ -1,7 +1,7 @@
-"""Lies: a name, the words instead of the truth, the programs that hear it, and what they must say of it.
+"""Lies: a name, the false statement, the programs that hear it, and the words that must name it.
 
 A node's lie takes one message on its way to a program, and returns its replacement, or `TRUTH`. A blob store's lie
-takes one request. Always: a lie changes what programs hear, never what a node or a store holds.
+takes one request. Invariant: a lie changes the answers to programs, never the data of a node or a store.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from aiohttp import web
 from wallet.rpc import RpcJson
 
 Replies = Sequence[RpcJson | bytes]
-"""What arrives instead of a message, in this order: JSON values, or bytes as they are. Nothing, if it is lost."""
+"""The replacement of a message, in order: JSON values, or raw bytes. Empty if the message is lost."""
 TRUTH = None
-"""The message arrives as it was."""
+"""The message arrives unchanged."""
 LIE_SECONDS = 8.0
 
 
@@ -34,14 +34,14 @@ class Program(StrEnum):
 class Noticed(StrEnum):
     """The duty of a program that hears a lie."""
 
-    NAMED = "named"  # every program names it in its message
-    UNPROVABLE = "unprovable"  # nobody can prove anything about what is not final
+    NAMED = "named"  # every program names it in its output
+    UNPROVABLE = "unprovable"  # no proof exists about non-final state
     HARMLESS = "harmless"  # it cannot matter, so no program has to mention it
 
 
 @dataclass(frozen=True, slots=True)
 class NodeQuestion:
-    """What a program asked."""
+    """A program's JSON-RPC request."""
 
     method: str
     params: Sequence[RpcJson]
@@ -50,7 +50,7 @@ class NodeQuestion:
 
 @dataclass(frozen=True, slots=True)
 class NodeMessage:
-    """One message of the node: the answer to a question, or an item of the subscription that it began."""
+    """One message of the node: the answer to a request, or an item of a subscription."""
 
     question: NodeQuestion
     content: dict[str, RpcJson]
@@ -58,7 +58,7 @@ class NodeMessage:
 
     @property
     def method(self) -> str:
-        """What was asked."""
+        """The request's method."""
         return self.question.method
 
     @property
@@ -67,28 +67,28 @@ class NodeMessage:
         return self.content["params"]["result"] if self.is_item else self.content.get("result")
 
     def saying(self, value: RpcJson) -> dict[str, RpcJson]:
-        """The same message with another result."""
+        """Return the message with another result."""
         if self.is_item:
             return {**self.content, "params": {**self.content["params"], "result": value}}
         return {"jsonrpc": "2.0", "id": self.question.number, "result": value}
 
     def failing(self, error: RpcJson) -> dict[str, RpcJson]:
-        """The same answer as an error."""
+        """Return the answer as an error."""
         return {"jsonrpc": "2.0", "id": self.question.number, "error": error}
 
 
 class Mouth(Protocol):
-    """One connection of a program, as the one who lies to it holds it."""
+    """A liar's view of a program's connection."""
 
     memory: dict[str, RpcJson]
-    """What was said before on it."""
+    """The liar's notes on this connection."""
 
     async def ask(self, method: str, *params: RpcJson) -> RpcJson:
-        """The true answer of the node, which the program never sees."""
+        """Return the node's true answer, which the program never sees."""
         ...
 
     def say(self, reply: RpcJson | bytes, after_seconds: float = 0.0) -> None:
-        """Something that arrives beside the answers, later."""
+        """Send a message later, beside the answers."""
         ...
 
     def hang_up(self) -> None:
@@ -103,7 +103,7 @@ class Store(Protocol):
     """The true store behind a request."""
 
     async def answer(self, request: web.Request) -> web.Response:
-        """What it answers."""
+        """Return the store's answer."""
         ...
 
 
@@ -113,25 +113,25 @@ ANY_METHOD = ("GET", "HEAD", "PUT", "POST")
 
 @dataclass(frozen=True, slots=True)
 class NodeLie:
-    """A lie of a node, told by exactly one of `value`, `replies` and `instead`."""
+    """A lie of a node. Exactly one of `value`, `replies` and `instead` tells it."""
 
     name: str
     says: str
     told: tuple[Program, ...]
     words: tuple[str, ...] = ()
-    """Each program that hears the lie prints one of these; without any, nobody has to notice."""
+    """Each program that hears the lie prints one of these. Without words, no program has to notice it."""
     when: Callable[[NodeMessage], bool] = lambda _: True
-    """Other messages arrive as they were."""
+    """Selects the messages to change. Others arrive unchanged."""
     value: Callable[[NodeMessage, Mouth], Any] | None = None
-    """Returns another result for the message, or awaits it."""
+    """Returns another result for the message, or an awaitable of it."""
     replies: Callable[[NodeMessage, Mouth], Replied] | None = None
     instead: Callable[[NodeQuestion, Mouth], Replied] | None = None
-    """Answers in the node's place: the node never hears the question."""
+    """Answers in the node's place. The node never receives the request."""
     is_unprovable: bool = False
     is_met_anew: bool = False
-    """Programs that know the chain hear it, on a new connection."""
+    """True if programs that know the chain hear it on a new connection."""
     seconds: float = LIE_SECONDS
-    """A provider hears it for so long."""
+    """The time for which a provider hears it."""
 
     @property
     def noticed(self) -> Noticed:
@@ -139,7 +139,7 @@ class NodeLie:
         return Noticed.UNPROVABLE if self.is_unprovable else noticed_by(self.words)
 
     async def of_message(self, message: NodeMessage, mouth: Mouth) -> Replies | None:
-        """Return what arrives in place of a message."""
+        """Return the replacement of a message."""
         if self.instead is not None or not self.when(message):
             return TRUTH
         if self.value is not None:
@@ -149,7 +149,7 @@ class NodeLie:
         return replies
 
     async def of_question(self, question: NodeQuestion, mouth: Mouth) -> Replies | None:
-        """Return the answer to a question that the node is not to hear."""
+        """Return the answer to a request that the node must not receive."""
         replies: Replies | None = None if self.instead is None else await _settled(self.instead(question, mouth))
         return replies
 
@@ -162,7 +162,7 @@ class StoreLie:
     says: str
     of_request: OfRequest
     of_methods: tuple[str, ...] = ANY_METHOD
-    """Requests of other methods are answered truly."""
+    """The HTTP methods that get the lie. Others get the true answer."""
     words: tuple[str, ...] = ()
     """The customer prints one of these."""
     everywhere: bool = False
@@ -177,7 +177,7 @@ Lie = NodeLie | StoreLie
 
 
 def noticed_by(words: tuple[str, ...]) -> Noticed:
-    """Return the duty of programs that have such words for a lie."""
+    """Return the duty of programs, given the words for a lie."""
     return Noticed.NAMED if words else Noticed.HARMLESS
 
 

@@ -1,6 +1,6 @@
-"""What the true chain says of people's money and of providers' bonds, read from its final blocks.
+"""The money of people and the bonds of providers on the true chain, read from its final blocks.
 
-Always: an honest node is asked, directly; amounts are whole grains.
+Invariant: the source is an honest node, without a proxy. Amounts are whole grains.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ POLL_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Moves:
-    """What an account did on the chain, and what it owned when that began and in the end."""
+    """An account's actions on the chain, and its grains at the start and at the end."""
 
     transfers: list[tuple[bytes, int]] = field(default_factory=list)
     units: list[bytes] = field(default_factory=list)
@@ -36,20 +36,20 @@ class Moves:
 
     @property
     def gone(self) -> int:
-        """Grains that it has no more."""
+        """The grains that it lost."""
         return self.before - self.after
 
 
 @dataclass(slots=True)
 class Books:
-    """All of it, in the final blocks below `next_height`."""
+    """The moves of all accounts, in the final blocks below `next_height`."""
 
     moves: dict[bytes, Moves]
     next_height: int = 1
     market: DevnetLedger = field(default_factory=DevnetLedger)
 
     def take(self, height: int, event: object) -> None:
-        """One event of the block at that height."""
+        """Take an event of the block at this height."""
         self.market.take(height, event)
         match event:
             case Transfer(sender, to, amount) if sender in self.moves:
@@ -63,7 +63,7 @@ class Books:
                 pass
 
     def cost_of_units(self, account: bytes, prepaid: int) -> int:
-        """What the units of an account cost it: payments, what burned, and what each pays in advance for duties."""
+        """Return the cost of an account's units: payments, burned grains, and each unit's prepaid duty calls."""
         cost = 0
         for unit in self.moves[account].units:
             record = self.market.unit(unit)
@@ -72,12 +72,12 @@ class Books:
         return cost
 
     def open_units(self, account: bytes) -> list[bytes]:
-        """Those that have not ended."""
+        """Return the units of an account that have not ended."""
         records = ((unit, self.market.unit(unit)) for unit in self.moves[account].units)
         return [unit for unit, record in records if not record.settled and not record.refunded]
 
     def count_units(self) -> dict[str, int]:
-        """How many there were, and how they ended."""
+        """Return the number of units, and of each kind of end."""
         records = [self.market.unit(unit) for moves in self.moves.values() for unit in moves.units]
         return {
             "units": len(records),
@@ -86,7 +86,7 @@ class Books:
         }
 
     def ended_wrongly(self) -> list[str]:
-        """Each unit that did not end, or more than once."""
+        """Return a sentence for each unit that did not end exactly once."""
         found = []
         for unit in (unit for moves in self.moves.values() for unit in moves.units):
             record = self.market.unit(unit)
@@ -96,7 +96,7 @@ class Books:
         return found
 
     def bonds_touched(self) -> list[str]:
-        """Every slash and every fine: here all providers are honest."""
+        """Return a sentence for each slash and each fine. All providers here are honest."""
         return [
             f"block {height}: {_name_of(event.provider)} is honest and lost {type(event).__name__} {_amount(event)} "
             f"grains for unit 0x{event.unit.hex()}"
@@ -113,7 +113,7 @@ def _amount(event: ProviderSlashed | RaceMissed) -> int:
 
 
 async def opened(chain: ChainClient, accounts: Sequence[bytes]) -> Books:
-    """Books that begin after the newest final block."""
+    """Return books that begin after the newest final block."""
     height = await ledger.final_height(chain)
     books = Books({account: Moves() for account in accounts}, height + 1)
     for account, moves in books.moves.items():
@@ -122,7 +122,7 @@ async def opened(chain: ChainClient, accounts: Sequence[bytes]) -> Books:
 
 
 async def _follow(chain: ChainClient, books: Books) -> None:
-    """Read all blocks while they are young, until cancelled: nodes forget old states."""
+    """Read all blocks soon, until cancelled, because nodes discard old states."""
     while True:
         await ledger.read_on(chain, books)
         await asyncio.sleep(POLL_SECONDS)
@@ -130,7 +130,7 @@ async def _follow(chain: ChainClient, books: Books) -> None:
 
 @contextlib.asynccontextmanager
 async def kept(chain: ChainClient, books: Books) -> AsyncIterator[None]:
-    """Follow the chain meanwhile, and close the books afterwards."""
+    """Follow the chain during the block, then close the books."""
     following = asyncio.create_task(_follow(chain, books))
     try:
         yield
@@ -141,7 +141,7 @@ async def kept(chain: ChainClient, books: Books) -> AsyncIterator[None]:
 
 
 async def _close(chain: ChainClient, books: Books) -> None:
-    """Read on until all units of these accounts have ended, or for `END_SECONDS`; then see what everybody owns."""
+    """Read on until all units of these accounts have ended, at most `END_SECONDS`. Then record the final balances."""
     end = asyncio.get_running_loop().time() + END_SECONDS
     await ledger.read_on(chain, books)
     while any(map(books.open_units, books.moves)) and asyncio.get_running_loop().time() < end:

@@ -1,4 +1,4 @@
-"""Lies about the chain and its final blocks, proofs that prove nothing, answers that are none or badly delivered."""
+"""Lies about the chain and its final blocks, invalid proofs, malformed answers, and faulty delivery."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HUGE_BYTES = 17 * 1024 * 1024
 DEPTH, DIGITS = 200_000, 6_000
 ODD_VALUES: Final[tuple[Any, ...]] = (7, -1, 2.5, True, "no", [], {}, [None], {"number": []}, "0x", "0xzz")
 SLOW_SECONDS, OUT_OF_ORDER_SECONDS, SILENT_SECONDS = 0.3, 0.4, 5.0
-"""Half of a reveal's window is silent: a provider that asks again soon enough misses nothing."""
+"""The silence covers half of a reveal's window, so a provider that asks again soon enough misses nothing."""
 DROPPED_EVERY, ANSWERS_BEFORE_THE_CUT = 4, 6
 STRANGERS = tuple(Keypair.from_seed(Scheme.ED25519, bytes([number]) * 32) for number in range(ACTIVE_VALIDATORS_MAX))
 
@@ -43,48 +43,48 @@ ValueOfLie = Callable[[NodeMessage, Mouth], Any]
 
 
 def of(*methods: str, is_item: bool | None = None) -> Callable[[NodeMessage], bool]:
-    """Choose answers of some methods; with `is_item` those that are items of a subscription, or those that are not."""
+    """Select answers of some methods. `is_item` selects only items of subscriptions, or only other answers."""
     return lambda message: message.method in methods and is_item in (None, message.is_item)
 
 
 def is_answer(message: NodeMessage) -> bool:
-    """Choose messages that are no items."""
+    """Select messages that are no subscription items."""
     return not message.is_item
 
 
 def shows_certified(message: NodeMessage) -> bool:
-    """Choose messages with a final header."""
+    """Select messages with a final header."""
     return message.method == CERTIFIED and isinstance(message.value, dict)
 
 
 def proves(message: NodeMessage) -> bool:
-    """Choose proofs, be it the one of the first validators."""
+    """Select proofs, including the proof of the first validators."""
     return message.method in PROVING and isinstance(message.value, dict)
 
 
 def odd_value(_: NodeMessage, mouth: Mouth) -> Any:
-    """Return each value of a wrong type in turn."""
+    """Return a value of a wrong type, the next one at each call."""
     mouth.memory["odd"] = number = mouth.memory.get("odd", -1) + 1
     return ODD_VALUES[number % len(ODD_VALUES)]
 
 
 def first_value(message: NodeMessage, mouth: Mouth) -> RpcJson:
-    """Return the first answer of a runtime API on the connection."""
+    """Return the first answer of a runtime API on this connection."""
     return mouth.memory.setdefault(f"first {message.question.params[0]}", message.value)
 
 
 def huge_answer(*_: object) -> Replies:
-    """Reply with more than a program reads."""
+    """Reply with more bytes than a program reads."""
     return [b'{"id":1,"result":"' + b"a" * HUGE_BYTES + b'"}']
 
 
 def with_nodes(message: NodeMessage, nodes: list[str]) -> Replies:
-    """Reply with another proof."""
+    """Reply with other nodes of a proof."""
     return [message.saying({**message.value, "proof": nodes})]
 
 
 async def signed_by_strangers(certificate: Certificate, mouth: Mouth) -> Certificate:
-    """Return a certificate with signatures of people who are no validators."""
+    """Return the certificate with signatures of keys that are no validators'."""
     genesis = bytes.fromhex((await mouth.ask("chain_getBlockHash", 0))[2:])
     payload = ballot_payload(genesis, certificate.ballot)
     forged = tuple(key.sign(payload) for key, _ in zip(STRANGERS, certificate.signatures, strict=False))
@@ -102,7 +102,7 @@ def _one_lower(message: NodeMessage, mouth: Mouth) -> RpcJson:
 
 
 def _with(**changed: Any) -> ValueOfLie:
-    """Say the same, but for some entries."""
+    """Return a lie that changes some entries of the result."""
     return lambda message, _: {**message.value, **changed}
 
 
@@ -144,7 +144,7 @@ def _every_signature(certificate: Certificate) -> Certificate:
 
 
 def _older(blocks: int) -> ValueOfLie:
-    """Say what was certified so many blocks before."""
+    """Return a lie that tells the certified header of some blocks earlier."""
 
     async def value(message: NodeMessage, mouth: Mouth) -> RpcJson:
         return await mouth.ask(CERTIFIED, max(1, int(message.value["header"]["number"], 16) - blocks))
@@ -173,7 +173,7 @@ async def _proof_of_before(message: NodeMessage, mouth: Mouth) -> Replies | None
 
 
 def _count(mouth: Mouth) -> int:
-    """Return the number of messages on this connection, this one included."""
+    """Return the number of messages on this connection, including this one."""
     mouth.memory["messages"] = number = mouth.memory.get("messages", 0) + 1
     return int(number)
 
@@ -260,7 +260,7 @@ LIES = (
             when=proves, value=_nodes(lambda _: [7, 8])),
     NodeLie("proofs_of_before", "Proofs are right, of an older state.", EVERYBODY, NOT_BELIEVED,
             when=proves, replies=_proof_of_before),
-    # --- answers that are none
+    # --- malformed answers
     NodeLie("nothing_at_all", "Every answer is null.", BUYERS, _NONSENSE, when=is_answer, value=lambda *_: None),
     NodeLie("odd_types", "Reads return any type but the right one.", EVERYBODY, (*_NONSENSE, "refused"),
             when=_READ, value=odd_value),

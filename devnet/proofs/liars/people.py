@@ -1,6 +1,6 @@
-"""Who gives commands: for each lie and each program an account and a folder of its own, so that nothing is shared.
+"""The users of commands: for each lie and each program a separate account and folder.
 
-Always: an account is given its money once, in the beginning; from then on only its own commands may move a grain of it.
+Invariant: an account gets its money once, at the start. After that only its own commands may move its grains.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FUNDED_AT_ONCE = 40
 BANK = "//Eve"
 SINK = "Dave"
 PATIENCE_SECONDS = 200.0
-"""A command that takes longer hangs."""
+"""A command that takes longer counts as hung."""
 TEXT_KEPT = 100_000
 PART_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody with an account, who uses one program."""
+    """A person with an account, who uses one program."""
 
     name: str
     program: Program
@@ -44,18 +44,18 @@ class Person:
 
     @property
     def key(self) -> str:
-        """How the account is typed."""
+        """The account's secret, as a user types it."""
         return f"//liars//{self.name}//{self.program}"
 
     @property
     def account(self) -> bytes:
-        """Its id."""
+        """The account's id."""
         return keypair_from_suri(self.key).account
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command said: its exit status, None where it hung, and everything that it printed."""
+    """The exit status of a command (None if it hung) and its whole output."""
 
     status: int | None
     text: str
@@ -63,7 +63,7 @@ class Said:
 
 
 async def fund(node_url: str, people: list[Person], grains: int = FUNDS) -> None:
-    """Give everybody the same."""
+    """Transfer the same amount to every person."""
     bank = keypair_from_suri(BANK, Scheme.SR25519)
     async with await ChainClient.connect(node_url) as chain:
         for start in range(0, len(people), FUNDED_AT_ONCE):
@@ -78,7 +78,7 @@ async def command(
     *words: str,
     patience: float = PATIENCE_SECONDS,
 ) -> Said:
-    """Run the person's program against a node, as it would be typed."""
+    """Run the person's program against a node, as a user would."""
     person.home.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     process = await asyncio.create_subprocess_exec(
@@ -92,7 +92,7 @@ async def command(
     )  # fmt: skip
     status: int | None = None
     text = b""
-    assert process.stdout is not None  # a pipe, as asked for
+    assert process.stdout is not None  # a pipe
     try:
         async with asyncio.timeout(patience):
             while part := await process.stdout.read(PART_BYTES):
@@ -108,12 +108,12 @@ async def command(
 
 
 def send_words(person: Person, amount: str) -> tuple[str, ...]:
-    """The command that sends money."""
+    """Return the arguments of a command that sends money."""
     return "send", "0x" + dev_accounts.stash(SINK).hex(), amount, "--from", person.key, "--yes"
 
 
 def post_words(person: Person, prompts: list[str], *more: str) -> tuple[str, ...]:
-    """The command that posts units, one for each prompt."""
+    """Return the arguments of a command that posts one unit per prompt."""
     person.home.mkdir(parents=True, exist_ok=True)
     file = person.home / "prompts.txt"
     file.write_text("".join(f"{prompt}\n" for prompt in prompts), encoding="utf-8")

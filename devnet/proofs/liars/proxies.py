@@ -1,6 +1,6 @@
-"""Between a program and its node, and before a provider's blob store: truth goes through, and some get lies.
+"""Proxies between a program and its node, and in front of a provider's blob store, which pass the truth or tell lies.
 
-Always: with no lie set, what arrives is what the node, or the store, said.
+Invariant: without a lie, every message arrives as the node or the store sent it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ QUESTIONS_KEPT = 100_000
 
 
 class NodeProxy:
-    """Use `async with NodeProxy(url) as proxy`; what is set as `lie` is told from then on."""
+    """A proxy of a node: `async with NodeProxy(url) as proxy`. A `lie` applies from its assignment on."""
 
     def __init__(self, node_url: str, lie: NodeLie | None = None) -> None:
-        """Listens once it is entered, at any port."""
+        """Prepare a proxy, which listens at any port once it is entered."""
         self.node_url = node_url
         self.lie = lie
         self.told = 0
@@ -39,12 +39,12 @@ class NodeProxy:
 
     @property
     def url(self) -> str:
-        """What the program is given as its node."""
+        """The proxy's URL, for the program."""
         assert self._server is not None  # entered
         return f"ws://{HOST}:{next(iter(self._server.sockets)).getsockname()[1]}"
 
     def cut(self) -> None:
-        """End all connections, so that programs have to make new ones."""
+        """End all connections, so that programs must reconnect."""
         for connection in self._open:
             connection.transport.abort()
 
@@ -58,7 +58,7 @@ class NodeProxy:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Cut all connections and stop."""
+        """End all connections and stop."""
         self.cut()
         if self._server is not None:
             self._server.close()
@@ -72,7 +72,7 @@ class NodeProxy:
             ) as node:
                 await _Talk(self, program, node).run()
         except (OSError, websockets.WebSocketException):
-            pass  # the program sees that its connection ends
+            pass  # the program sees the end of its connection
         finally:
             self._open.discard(program)
 
@@ -89,7 +89,7 @@ class _Talk:
         self._later: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until either side ends."""
+        """Forward messages until either side ends."""
         pumps = [asyncio.create_task(self._questions()), asyncio.create_task(self._answers())]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -146,7 +146,7 @@ class _Talk:
                 await self._tell(replies)
 
     async def _lied(self, said: Awaitable[Replies | None]) -> Replies | None:
-        """Return the lie, or None: a liar that cannot ask the node tells the truth."""
+        """Return the lie, or None: without the node's answer a liar tells the truth."""
         try:
             return await said
         except NodeUnreachableError:
@@ -161,7 +161,7 @@ class _Talk:
         await self._program.send(reply if isinstance(reply, bytes) else json.dumps(reply), text=True)
 
     def _understood(self, content: RpcJson) -> NodeMessage | None:
-        """Which question a message belongs to."""
+        """Return a message with its request, or None if the request is unknown."""
         if "method" in content:
             question = self._began.get(str(content["params"]["subscription"]))
             return None if question is None else NodeMessage(question, content, is_item=True)
@@ -178,10 +178,10 @@ STORE_SECONDS = 60.0
 
 
 class StoreProxy:
-    """Use `async with StoreProxy(port, store_url) as proxy`; implements `Store`."""
+    """A proxy of a store: `async with StoreProxy(port, store_url) as proxy`; implements `Store`."""
 
     def __init__(self, port: int, store_url: str) -> None:
-        """Listens at `port` once it is entered."""
+        """Prepare a proxy, which listens at `port` once it is entered."""
         self.lie: StoreLie | None = None
         self.told = 0
         self._port = port
@@ -209,7 +209,7 @@ class StoreProxy:
             await self._session.close()
 
     async def answer(self, request: web.Request) -> web.Response:
-        """What the store itself answers."""
+        """Return the store's own answer."""
         assert self._session is not None  # entered
         body = await request.read()
         try:
@@ -225,5 +225,5 @@ class StoreProxy:
         self.told += 1
         try:
             return await lie.of_request(request, self)
-        except ConnectionError:  # whoever asked had enough of it
+        except ConnectionError:  # the client closed the connection
             return web.Response()

@@ -1,7 +1,7 @@
-"""The tellings of a lie: a wallet sends, a customer posts, a provider works, a store is used.
+"""The scenes of a lie: a wallet sends, a customer posts, a provider works, a client uses a store.
 
-Always: a person whose command failed under a lie gives it again at an honest node, as people do; the chain's final
-record counts over both.
+Invariant: after a command that failed under a lie, the person repeats it at an honest node, as users do. The final
+chain is judged over both tries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wallet.client import ChainClient
 
 REPEATS_MAX = 3
 QUIET_SECONDS = 8.0
-"""A provider gets so long between two lies: less than a race's lease, so its races can still be run."""
+"""A provider's pause between two lies. It is shorter than a race's lease, so its races can still finish."""
 AMOUNT_FIRST = 1_000_000
 AMOUNT_STEP = 1_000
 UNITS_UNDER_STORE_LIE = 4
@@ -32,7 +32,7 @@ IDLE_SECONDS = 60.0
 TOLD_SECONDS = 60.0
 ENDED_WRONGLY = -1
 KNOWING = {Program.WALLET: ("validators",), Program.CUSTOMER: ("services",)}
-"""Commands that only look: a program that ran one knows the chain."""
+"""Read-only commands. A program that has run one knows the chain."""
 
 
 @dataclass(slots=True)
@@ -46,12 +46,12 @@ class ProviderAtWork:
 
 
 def amount_of(place: int) -> int:
-    """What the person of that number sends: an amount of its own, so that no transfer is taken for another."""
+    """Return the amount that a person sends. Each amount is unique, so no transfer is mistaken for another."""
     return AMOUNT_FIRST + AMOUNT_STEP * place
 
 
 async def command_scene(honest: str, lie: NodeLie, person: Person, amount: int) -> Hearing:
-    """Look at the balance and send money, or post a unit; again, honestly, if that failed."""
+    """Read the balance and send money, or post a unit. Repeat a failed command at an honest node."""
     commands = [people.post_words(person, [f"Once upon a time {lie.name}"])]
     if person.program is Program.WALLET:
         commands = [("balance", person.key), people.send_words(person, format_amount(amount))]
@@ -65,7 +65,7 @@ async def command_scene(honest: str, lie: NodeLie, person: Person, amount: int) 
 
 
 async def _repeat(hearing: Hearing, person: Person, node_url: str, words: tuple[str, ...]) -> None:
-    """Give the command again until it is done."""
+    """Repeat the last command until it succeeds, at most REPEATS_MAX times."""
     last = hearing.under_lie[-1]
     while last.status != 0 and len(hearing.repeats) < REPEATS_MAX:
         last = await people.command(person, node_url, *words)
@@ -73,7 +73,7 @@ async def _repeat(hearing: Hearing, person: Person, node_url: str, words: tuple[
 
 
 async def store_scene(honest: str, lie: StoreLie, person: Person, stores: list[StoreProxy]) -> Hearing:
-    """Post units and follow them to their ends, while some stores lie; again, honestly, if that failed."""
+    """Post units and follow them to their ends while some stores lie. Repeat a failed command with honest stores."""
     prompts = [f"Once upon a time {lie.name} {number}" for number in range(UNITS_UNDER_STORE_LIE)]
     words = people.post_words(person, prompts, "--watch")
     told_before = sum(store.told for store in stores)
@@ -91,9 +91,12 @@ async def store_scene(honest: str, lie: StoreLie, person: Person, stores: list[S
 
 
 async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
-    """A provider's node lies for a while, and then is honest again; a lie that is met anew waits for a quiet moment."""
+    """Let a provider's node lie for a while, and then be honest again.
+
+    A lie on a new connection waits for a quiet moment.
+    """
     if lie.is_met_anew:
-        await _without_duties(provider)  # who is away misses its races
+        await _without_duties(provider)  # a provider without a connection misses its races
     log = provider.process.log
     offset = log.stat().st_size
     told_before = provider.node.told
@@ -113,7 +116,7 @@ async def provider_scene(lie: NodeLie, provider: ProviderAtWork) -> Hearing:
 
 
 async def _without_duties(provider: ProviderAtWork) -> None:
-    """Wait until the chain asks nothing of a provider, but not for ever."""
+    """Wait until the provider has no duties, at most IDLE_SECONDS."""
     async with await ChainClient.connect(provider.member.rpc_url) as chain:
         stash = dev_accounts.stash(provider.member.name)
         for _ in range(round(IDLE_SECONDS / 0.5)):
@@ -123,7 +126,7 @@ async def _without_duties(provider: ProviderAtWork) -> None:
 
 
 async def _told(provider: ProviderAtWork, told_before: int) -> None:
-    """Some lies wait for a duty."""
+    """Wait until the lie was told, because some lies need a duty."""
     for _ in range(round(TOLD_SECONDS / 0.5)):
         if provider.node.told > told_before:
             return
@@ -131,7 +134,7 @@ async def _told(provider: ProviderAtWork, told_before: int) -> None:
 
 
 def _since(process: Process, offset: int) -> str:
-    """What a process printed after a place in its log."""
+    """Return a process's log from an offset on."""
     with process.log.open("rb") as log:
         log.seek(offset)
         return log.read(people.TEXT_KEPT).decode(errors="replace")

@@ -1,9 +1,11 @@
 """Lies about values, validators, the readers of an input, and the fate of an extrinsic.
 
-Each value is told in each way in which a value can be told: as it is, in a list of values, and in the proof of it.
-Always: each is a possible value, so only a proof tells it from the truth; where a proof is asked for, the proof is the
-true one but for that value. Another chain is whole and in order, but not the known one. A provider that declines an
-input without a reader pays the judges of a good one: a lie that it believed would cost it.
+A lie about a value changes it in all forms: alone, in a list of values, and in its proof. Invariant: each false value
+is a possible one, so only a proof distinguishes it from the truth. A requested proof is the true one except for that
+value. The foreign chain is complete and consistent, but not the known one.
+
+A provider that declines an input without a reader pays the judges of a good input, so believing such a lie would cost
+it.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ DUTIES, WHO_MUST_READ = "GpuTasksApi_duties", "GpuTasksApi_judging_readers"
 JUDGE: Final = dev_accounts.stash("Alice")
 STRANGER: Final = b"s" * 32
 STRANGERS_SEAL_KEY: Final = seal_keypair_from_seed(STRANGER)[0]
-"""No input was ever sealed to it."""
+"""A key that no input was ever sealed to."""
 HANDOFFS: Final = "ogpu_handoffs"
 TOO_MANY = 1_000
 MEMBERS, WEIGHT = 4, 10**12
@@ -66,36 +68,36 @@ INVALID = {"code": 1010, "message": "Invalid Transaction", "data": "the signatur
 SHOUTED = {"code": 1010, "message": CLEARS_THE_SCREEN + "Invalid Transaction"}
 
 Change = Callable[[Any], Any]
-"""From a true value to the false one; None for none."""
+"""A function from a true value to the false one. None: no value."""
 TellLie = Callable[[NodeMessage, Mouth], Any]
 
 
 def asks_for(question: NodeQuestion, item: Any) -> bool:
-    """Return whether a question asks for the value of a storage item."""
+    """Return whether a request asks for the value of a storage item."""
     return question.method == "state_getStorage" and question.params[0].startswith(prefix_of(item))
 
 
 def prefix_of(item: Any) -> str:
-    """Return the beginning of the keys of a storage item, as hexadecimal text."""
+    """Return the prefix of a storage item's keys, as hexadecimal text."""
     digits: str = RUNTIME.item(item).prefix.hex()
     return "0x" + digits
 
 
 def encoded(item: Any, value: Any) -> str:
-    """Return a value as a storage item holds it, as hexadecimal digits."""
+    """Return the encoding of a value in a storage item, as hexadecimal digits."""
     digits: str = RUNTIME.item(item).value_codec.encode(value).hex()
     return digits
 
 
 def changed(item: Any, raw: str | None, change: Change) -> str | None:
-    """Return what is told in place of a stored value."""
+    """Return the replacement of a stored value."""
     known = RUNTIME.item(item)
     value = change(known.default if raw is None else known.decode(bytes.fromhex(raw[2:])))
     return None if value is None else "0x" + encoded(item, value)
 
 
 def told_of(item: Any, change: Change) -> TellLie:
-    """Change every value of an item, whichever way it is told."""
+    """Change every value of an item, in all forms of answers."""
     prefix = prefix_of(item)
 
     async def replies(message: NodeMessage, mouth: Mouth) -> Replies | None:
@@ -119,10 +121,10 @@ def told_of(item: Any, change: Change) -> TellLie:
 async def forged(
     nodes: list[str], mouth: Mouth, keys: list[str], at: list[str], item: Any, change: Change
 ) -> list[str]:
-    """Return the nodes of a proof with other values in them; a node whose value is denied is left out."""
+    """Return the nodes of a proof with other values. The node of a denied value is left out."""
     for key in keys:
         raw = await mouth.ask("state_getStorage", key, *at)
-        if raw is None:  # that there is none is shown by a place in the last node
+        if raw is None:  # a place in the last node shows that the key has no value
             nodes = nodes[:-1]
             continue
         told = changed(item, raw, change)
@@ -144,12 +146,12 @@ def proof_of(item: Any, keys: tuple[bytes, ...], change: Change) -> TellLie:
 
 
 def calls(function: str) -> Callable[[NodeMessage], bool]:
-    """Choose answers of a runtime API."""
+    """Select answers of a runtime API."""
     return lambda message: bool(message.question.params) and message.question.params[0] == function
 
 
 def proves_call(function: str) -> Callable[[NodeMessage], bool]:
-    """Choose proofs of a runtime API's answer."""
+    """Select proofs of a runtime API's answer."""
     return lambda message: calls(function)(message) and isinstance(message.value, dict)
 
 
@@ -190,7 +192,10 @@ async def _duties_of_another(message: NodeMessage, mouth: Mouth) -> Replies | No
 
 
 def _proves_as_much(answer: RpcJson, truth: RpcJson) -> bool:
-    """Whether a proof holds all nodes of the right one: where nobody has duties, one place shows it of all."""
+    """Return whether a proof contains all nodes of the right one.
+
+    Without any duties on the chain, one place in the trie proves the absence of everybody's.
+    """
     return (
         isinstance(answer, dict) and isinstance(truth, dict) and set(truth["proof"]) <= set(answer["proof"])
     ) or answer == truth
