@@ -1,9 +1,14 @@
 """`python -m devnet.proofs.auction`: tasks at auction on a live devnet of five, from a task file to a paid result.
 
-The bars, in each sale: three bids were sealed and opened; each slot ended as the sale says, whoever was killed on the
-way; root and last state are those of the undisturbed run; everything that was paid is what the money table says, and
-every account has to the grain what that and the fees of its transactions leave it; `ogpu verify` finds nothing that is
-not by the rules. At last `ogpu plan` must refuse a task that nobody can serve, and say why.
+The requirements in each sale:
+
+* Three bids were committed and revealed.
+* Each slot ended as the sale says, with its kills.
+* Trace root and last state equal those of the undisturbed run.
+* Every payment equals the money table's, and every account has the balance that payments and transaction fees leave.
+* `ogpu verify` finds no violation.
+
+Finally `ogpu plan` must refuse a task that no provider can serve, and give the reason.
 """
 
 from __future__ import annotations
@@ -44,16 +49,16 @@ from gpu_tasks.traces.trace import state_hash, trace_root
 VALIDATORS, BIDS = 5, 3
 DONE = {"ON_TIME", "LATE"}
 RUNNING_SLOTS_GOAL = 5
-"""From the end of the reveal window until the task runs; missed, it is told, and is no failure."""
+"""The goal from the end of the reveal window until the task runs. A miss is reported and is no failure."""
 NOT_SERVED = EXAMPLES / "gang.yaml"
-"""Asks for two devices of a class that no provider here has."""
+"""A task for two devices of a class that no provider here has."""
 STRUCK_AT = 3
-"""The milestone that has to count before anybody is killed: of six, so that it is midway."""
+"""The milestone that must count before a kill: it is the middle of six."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuctionedTask:
-    """A task, who is killed when it is half done, and what has to come of it."""
+    """A task, its kills midway, and its required outcome."""
 
     name: str
     title: str
@@ -62,7 +67,7 @@ class AuctionedTask:
     kills_standby: bool = False
     auctions: int = 1
     legs: tuple[str, ...] = ("ON_TIME",)
-    """How each slot that was ever awarded ends, in the order of the blocks; LATE may stand for ON_TIME."""
+    """The outcome of each awarded slot, in the order of the blocks. LATE counts as ON_TIME."""
 
 
 SALES = (
@@ -81,7 +86,7 @@ SALES = (
 
 @dataclass(frozen=True, slots=True)
 class UndisturbedRun:
-    """A run without any network."""
+    """The result of a run without a network."""
 
     root: bytes
     last_state: bytes
@@ -89,14 +94,14 @@ class UndisturbedRun:
 
 @cache
 def undisturbed(path: Path) -> UndisturbedRun:
-    """Compute the whole run of the task at `path`, by the integer reference."""
+    """Compute the whole run of the task at `path` with the integer reference."""
     passed = right_states(path)
     return UndisturbedRun(trace_root([state_hash(state) for state in passed]), passed[-1])
 
 
 @dataclass(slots=True)
 class SoldTask:
-    """What became of a task."""
+    """The outcome of a task."""
 
     task: str
     killed: list[str] = field(default_factory=list)
@@ -112,17 +117,17 @@ class SoldTask:
 
 
 class TaskStrike:
-    """Kills the providers that a sale names, once the customer has signed for a milestone midway."""
+    """Kills the providers that a sale names, after the customer has signed a milestone midway."""
 
     def __init__(self, stage: Stage, sale: AuctionedTask) -> None:
-        """Kill nobody yet."""
+        """Begin without any kill."""
         self._stage, self._sale = stage, sale
         self.killed: list[str] = []
         self._dead: list[str] = []
 
     def on_row(self, row: SaleRow) -> None:
-        """Look at a change of the task."""
-        if row["state"] == "submitted":  # by who took over; an audit would wait long for judges that are dead
+        """Handle a change of the task."""
+        if row["state"] == "submitted":  # the successor has submitted; an audit would wait long for dead judges
             self.undo()
         stated = int(row["milestones"].split("/")[0])
         if self.killed or not self._sale.kills_winner or stated < STRUCK_AT or "running" not in row["state"]:
@@ -146,7 +151,7 @@ class TaskStrike:
 
 
 def sold(sale: AuctionedTask, stage: Stage) -> SoldTask:
-    """Sell the task, strike, and judge what came of it."""
+    """Sell the task, strike, and judge the outcome."""
     strike = TaskStrike(stage, sale)
     people = People({CUSTOMER: (dev_accounts.stash(CUSTOMER),), **{name: keyed(name) for name in ASKS}})
     wanted = undisturbed(sale.file)
@@ -163,7 +168,7 @@ def sold(sale: AuctionedTask, stage: Stage) -> SoldTask:
 
 
 def refused(stage: Stage) -> dict[str, str]:
-    """Return what `ogpu plan` says of a task that nobody here can serve."""
+    """Return the words of `ogpu plan` about a task that no provider can serve."""
     try:
         stage.ogpu("plan", str(NOT_SERVED), "--key", CUSTOMER_KEY)
     except DevnetError as error:
@@ -172,7 +177,7 @@ def refused(stage: Stage) -> dict[str, str]:
 
 
 def not_refused(facts: Mapping[str, str]) -> list[str]:
-    """Return the plan's words, unless they say that the class of devices is missing."""
+    """Return a failure unless the plan says that the class of devices is missing."""
     is_refused = "nobody could serve the task now" in facts["said"] and "class" in facts["said"]
     return [] if is_refused else [f"`ogpu plan {NOT_SERVED.name}` says {facts['said']!r}"]
 
@@ -202,7 +207,10 @@ def judge(
 
 
 def unverified(rows: Sequence[Mapping[str, Any]], auctions: int) -> list[str]:
-    """Return what `ogpu verify` cannot confirm; of auctions before the last the chain does not keep the slots."""
+    """Return the statements that `ogpu verify` cannot confirm.
+
+    The chain does not keep the slots of earlier auctions.
+    """
     earlier = {f"auction {number}" for number in range(1, auctions)}
     return [
         f"`ogpu verify` compares no {row['what']}"
@@ -212,7 +220,7 @@ def unverified(rows: Sequence[Mapping[str, Any]], auctions: int) -> list[str]:
 
 
 def _take_times(found: SoldTask, trace: EventTrace, ledger: TaskLedger) -> None:
-    """Note slots and seconds, by the blocks' own words."""
+    """Record slots and seconds, by the blocks' timestamps."""
     submitted, closed = trace.first(TaskSubmitted), trace.first(BidsClosed)
     running, ended = trace.first(TaskRunning), trace.first(TaskEnded)
     if submitted is None or closed is None or running is None or ended is None:
@@ -224,7 +232,7 @@ def _take_times(found: SoldTask, trace: EventTrace, ledger: TaskLedger) -> None:
 
 
 def _of_course(sale: AuctionedTask, trace: EventTrace, found: SoldTask) -> Iterator[str]:
-    """Judge bids, awards, milestones, ends."""
+    """Judge bids, awards, milestones and outcomes."""
     closed = trace.first(BidsClosed)
     until = 0 if closed is None else closed[0]
     committed = [event for height, event in trace.all(BidCommitted) if height <= until]
@@ -252,7 +260,7 @@ def _of_course(sale: AuctionedTask, trace: EventTrace, found: SoldTask) -> Itera
 
 
 def _of_result(found: SoldTask, trace: EventTrace, state: bytes, wanted: UndisturbedRun) -> Iterator[str]:
-    """Compare the bits with those of the undisturbed run."""
+    """Compare the result with the undisturbed run's."""
     roots = {event.result.root for _, event in trace.all(ResultStated)}
     if roots != {wanted.root}:
         yield f"roots {sorted(root.hex() for root in roots)} were stated, and {wanted.root.hex()} is right"

@@ -1,11 +1,11 @@
-"""`python -m devnet.proofs.batch_kills`: a provider that is killed with -9 in the middle of a batch of 4,096 requests.
+"""`python -m devnet.proofs.batch_kills`: a provider killed with SIGKILL in the middle of a batch of 4,096 requests.
 
-A devnet of six validators, one of which offers its device. Its daemon and all that it started are killed twice while it
-computes, once after its commitment is in a block and before its result is, and once while it has leaves to show; each
-time it is started again at once.
+A devnet of six validators, one of which offers its device. Its daemon and child processes are killed four times: twice
+while it computes, once after its commitment is in a block and before its result is, and once while it has leaves to
+show. Each time it is restarted at once.
 
-Bars: the unit is settled for it, once, and stays so when its leaves have been looked at; each request is answered once;
-no request that was finished is computed again; nothing of its collateral is gone, and nobody else was drawn. Writes
+The requirements: the unit is settled for it once, and its leaf check confirms that. Each request is answered once, and
+no finished request is computed again. Its collateral is intact, and no other provider was drawn. The proof writes
 `out/batch_kills.json`.
 """
 
@@ -37,26 +37,26 @@ from wallet.suri import keypair_from_suri
 VALIDATORS, VICTIM = 6, "Alice"
 MAX_TOKENS, PRICE = 8, "0.05"
 KILLED_AFTER = (0.25, 0.6)
-"""Of the requests."""
+"""Shares of the requests."""
 POLL_SECONDS = 0.1
 WAIT_SECONDS = 900.0
 
 
 @dataclass(slots=True)
 class KilledBatch:
-    """What came of the batch."""
+    """The outcome of the batch."""
 
     requests: int
     kills: dict[str, int] = field(default_factory=dict)
-    """When, and how many requests were finished then."""
+    """The number of finished requests at each kill."""
     finished: int = 0
-    """Noted as finished, in all, up to the last look."""
+    """All requests recorded as finished, at the last look."""
     repeated: int = 0
-    """Of them more than once."""
+    """Those recorded more than once."""
     settled_for: str | None = None
     is_refuted: bool = True
     is_checked: bool = False
-    """Whether its leaves were looked at until nobody doubts them any more."""
+    """True if its leaf check has ended."""
     attempts: int = 0
     collateral_lost: int = 0
     answered: int = 0
@@ -65,7 +65,7 @@ class KilledBatch:
 
 
 def failures_of(found: KilledBatch) -> list[str]:
-    """Which bars did not hold, as sentences."""
+    """Return a sentence for each failed requirement."""
     wanted = len(KILLED_AFTER) + 2
     bars = (
         (found.settled_for == VICTIM, f"the unit was settled for {found.settled_for}"),
@@ -82,16 +82,16 @@ def failures_of(found: KilledBatch) -> list[str]:
 
 
 def answered_once(shown: str) -> int:
-    """How many requests have one answer, and one only, in what `ogpu result --json` prints."""
+    """Return the number of requests with exactly one answer in the output of `ogpu result --json`."""
     places = Counter(row["index"] for row in json.loads(shown)["answers"] if row["output"] is not None)
     return sum(count == 1 for count in places.values())
 
 
 class BatchKilling:
-    """Posts one batch, and kills who computes it."""
+    """Posts one batch, and kills its provider."""
 
     def __init__(self, stage: Stage) -> None:
-        """Post nothing yet."""
+        """Begin without a unit."""
         self._stage, self._found = stage, KilledBatch(stage.options.requests)
         self._batches = stage.net.home(stage.member(VICTIM)) / "provider" / "batches"
         self._began = time.monotonic()
@@ -113,7 +113,7 @@ class BatchKilling:
         return self._found
 
     def _finished(self) -> int:
-        """Return how many requests are noted as finished; count what was noted twice."""
+        """Return the number of requests recorded as finished, and count repeated records."""
         places = Counter(place for path in self._batches.glob("*") for place, _ in records_in(path))
         if places:
             self._found.finished, self._found.repeated = len(places), sum(count - 1 for count in places.values())
@@ -129,7 +129,7 @@ class BatchKilling:
         self._stage.kill_and_restart(VICTIM, f"({when}, {finished})")
 
     async def _to_the_end(self, chain: ChainClient) -> None:
-        """Kill as the chain goes on, and note what it says at last."""
+        """Kill at the chain's stages, and record the final state."""
         self._found.posted = await chain.read(InferenceMarket.post_counts, keypair_from_suri(CUSTOMER_KEY).account)
         unit_id, began, held = await _unit_of_customer(chain), time.monotonic(), 0
         while time.monotonic() < began + WAIT_SECONDS:

@@ -1,9 +1,8 @@
 """`python -m devnet.proofs.clients`: unmodified public clients against `ogpu-node --dev`, then against a devnet.
 
-The devnet's nodes are started as an operator starts them, with no flag for clients: a browser's or a library's origin,
-blocks of several authors and finality that takes a while are met only there. Always: a client that could not be run is
-named in the output, in the last line and in the report, and never counts as passed; only a missing Node.js leaves the
-exit status at 0.
+The devnet's nodes start as an operator starts them, without a flag for clients. Only there a client meets origin
+checks, blocks of several authors, and delayed finality. Invariant: a client that could not run is named in the output,
+in the last line and in the report, and never counts as passed. Only a missing Node.js leaves the exit status at 0.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ class RanClient:
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def failures(self) -> list[str]:
-        """Return why it failed, unless it passed or could not be run."""
+        """Return the reason of a failure. A client that passed or could not run has none."""
         return [self.result] if self.result.startswith("failed") else []
 
 
 @contextmanager
 def development_node(run: ProofRun) -> Iterator[str]:
-    """Run one node alone; yield its address."""
+    """Run one node alone, and yield its address."""
     run.tell.step("Network: `ogpu-node --dev`")
     folder, port = run.folder / "alone", one_free_port()
     shutil.rmtree(folder, ignore_errors=True)
@@ -73,7 +72,7 @@ def development_node(run: ProofRun) -> Iterator[str]:
 
 @contextmanager
 def devnet(run: ProofRun) -> Iterator[str]:
-    """Run four validators; yield the address of one of them."""
+    """Run four validators, and yield the address of one."""
     with running(fresh_layout(run, VALIDATORS)) as net:
         yield net.members[-1].rpc_url
 
@@ -83,7 +82,7 @@ def _substrate_interface(url: str) -> RanClient:
 
 
 def _async_substrate_interface(url: str) -> RanClient:
-    """Run it in an environment of its own: its codec takes the same module name as substrate-interface's."""
+    """Run it in its own environment: its codec has the module name of substrate-interface's."""
     python = os.environ.get(CLIENTS_VARIABLE, "")
     if not python or not Path(python).exists():
         return RanClient(f"failed: {CLIENTS_VARIABLE} names no Python; `make clients` makes it from locks/clients.lock")
@@ -123,7 +122,7 @@ def _run(command: Sequence[str], folder: Path | None = None) -> RanClient:
             command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             env=processes.source_path(),
         )  # fmt: skip
-        assert program.stdin is not None  # a pipe, as asked for
+        assert program.stdin is not None  # both are pipes
         assert program.stdout is not None
         watchdog = Timer(CLIENT_SECONDS, program.kill)
         watchdog.start()

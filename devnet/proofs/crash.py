@@ -1,10 +1,12 @@
-"""`python -m devnet.proofs.crash --kills N`: kill -9 on nodes of a live devnet under load; exit 1 if a bar fails.
+"""`python -m devnet.proofs.crash --kills N`: SIGKILL on nodes of a live devnet under load; exit 1 on a failure.
 
-The strikes are of six kinds, equally often, in an order that the printed seed draws: `devnet.proofs.crash_strikes`. The
-bars: every node starts again from whatever was left of its files, comes back to the highest final block that was ever
-seen, and votes again; all nodes have the same blocks (and so the same state roots) at the same heights, and no final
-one is lost; no key signed two things that exclude each other (an observer on the network and each node's own record
-say so); the chain goes on.
+The strikes are of six kinds (`devnet.proofs.crash_strikes`), equally often, in an order that the printed seed draws.
+The requirements:
+
+* Every node restarts from its remaining files, reaches the highest final block that any node reported, and votes again.
+* All nodes have the same blocks, and so the same state roots, at the same heights. No final block is lost.
+* No key signed two conflicting statements, by an observer on the network and by each node's own record.
+* The chain continues.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def four_nodes(run: ProofRun) -> Iterator[ObservedStage]:
 
 
 def stormed(stage: ObservedStage) -> Report:
-    """Measure a calm phase, strike, end all, and compare what was signed with what each node recorded."""
+    """Measure a calm phase, strike, stop all, and compare the observed signatures with each node's record."""
     report = asyncio.run(_storm(stage))
     seen = stage.seen()
     processes.stop(*network.all_processes(stage.net))
@@ -51,7 +53,7 @@ def stormed(stage: ObservedStage) -> Report:
 
 
 async def _storm(stage: ObservedStage) -> Report:
-    """Load all the time; figures of the calm phase; then the strikes."""
+    """Run the calm phase and the strikes under load, and return the report."""
     options, tell = stage.options, stage.tell
     load, rng = Load(), random.Random(options.seed)
     struck = Struck(stage.net, rng, Observed(), layout.genesis_hash(stage.net))
@@ -81,7 +83,7 @@ async def _storm(stage: ObservedStage) -> Report:
 
 
 async def _strike(struck: Struck, kinds: Sequence[str], tell: Narrator) -> Report:
-    """All strikes, until a node does not come back; then whether the chain goes on."""
+    """Strike until done, or until a node does not return. Then wait for the chain to continue."""
     done: list[Report] = []
     not_started: list[str] = []
     height = 0
@@ -101,7 +103,7 @@ async def _strike(struck: Struck, kinds: Sequence[str], tell: Narrator) -> Repor
 
 
 async def _judge_blocks(net: Devnet, observed: Observed, *, are_back: bool) -> Report:
-    """Compare the nodes, block by block, with each other and with what they ever called final."""
+    """Compare the nodes block by block with each other, and with their earlier reports of final blocks."""
     if not are_back:
         return {"height": 0, "different_blocks": [], "lost_finals": observed.lost}
     height, different = await blocks_of_all(net)
@@ -113,7 +115,7 @@ async def _judge_blocks(net: Devnet, observed: Observed, *, are_back: bool) -> R
 
 
 def _judge_signatures(net: Devnet, seen: Report, above: int) -> Report:
-    """Compare what the observer saw with the nodes' own records; note who has not voted for blocks above a height."""
+    """Compare the observed signatures with the nodes' records, and list the validators without votes above a height."""
     votes = seen.pop("votes")
     awake = {voter for voter, _, _, _, height, _ in votes if height > above}
     names = [member.name for member in net.members]
@@ -126,7 +128,7 @@ def _judge_signatures(net: Devnet, seen: Report, above: int) -> Report:
 
 
 def _failures(report: Report) -> list[str]:
-    """Every bar that does not hold."""
+    """Return each failed requirement."""
     bars = {
         "nodes that did not come back": report["not_started"],
         "final blocks lost": report["lost_finals"],

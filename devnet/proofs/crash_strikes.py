@@ -1,7 +1,7 @@
 """The ways in which `make crash` strikes the nodes of a live devnet.
 
-What always holds: sign-states are never touched; whatever takes a database away does so while all other nodes hold
-every final block; a node that ended without being struck is noticed, never silently started again.
+Invariant: sign-states are never touched. A strike takes a database away only while all other nodes hold every final
+block. A node that ends without a strike is an error, and never silently restarted.
 """
 
 from __future__ import annotations
@@ -28,35 +28,36 @@ from devnet.stage.measuring.observer import has_open_vote
 
 ALIVE_SECONDS_MAX = 1.5
 DOWN_SECONDS_MAX = 1.5
-START_SECONDS_MAX = 3.0  # a start takes about two on a machine that is not busy
+START_SECONDS_MAX = 3.0  # a start takes about two on an idle machine
 DETOUR_BLOCKS_MAX = 6
 AIMED = 0.5  # share of strikes that wait until the victim has voted for a block that is not final
 AIM_SECONDS_MAX = 2.0
 AIM_SECONDS = 0.002  # such a vote is open for some 60 ms of a second
-KILLED_AGAIN = 0.5  # share of nodes without their database that are killed once more, as they make one or sync
-IMPATIENT = 0.2  # share of strikes after which the next one does not wait until the nodes are back
+KILLED_AGAIN = 0.5  # share of nodes without their database that are killed again during creation or sync
+IMPATIENT = 0.2  # share of strikes after which the next one does not wait for the nodes
 BACK_SECONDS = 60.0
 PURGE_SECONDS_MAX = 60.0
 
 
 @dataclass(slots=True)
 class Struck:
-    """The devnet under the strikes, and what is known of it."""
+    """The devnet under the strikes, and the observations of it."""
 
     net: Devnet
     rng: Random
     observed: Observed
     genesis: bytes
-    open_votes: int = 0  # that the sign-state of a killed node held
+    open_votes: int = 0  # in the sign-states of killed nodes
     copies: dict[str, Path] = field(default_factory=dict)  # of each member's database, taken before the strikes
 
     async def strike(self, kind: str, victim: NodeLayout) -> None:
-        """Strike once, at a random instant, and start again what ended; wait for it, most times.
+        """Strike once at a random time, restart the victims, and wait for them most times.
 
-        Raises `DevnetError` when a node does not start.
+        Raise DevnetError if a node does not start.
         """
         if kind in TAKING:
-            # The chain is lost for good when the last copy of it goes: nobody may be behind when a database goes.
+            # If the last copy of a block goes, the chain has lost it for good. So no node may be behind when a database
+            # goes.
             await self.all_back()
         await self.pause(ALIVE_SECONDS_MAX)
         await KINDS[kind](self, victim)
@@ -64,17 +65,17 @@ class Struck:
             await self.all_back()
 
     async def all_back(self) -> None:
-        """Wait until every node is up and where the highest was when we began to wait.  Raises `DevnetError`."""
+        """Wait until every node is up and has the highest final block of the call's start. Raise DevnetError if not."""
         await network.ready(self.net, BACK_SECONDS, final=await self.height())
         self.observed.may_fall.clear()
 
     async def height(self) -> int:
-        """The highest final block that any node has, or ever told of."""
+        """Return the highest final block that any node has or has ever reported."""
         standing = await ask_all(self.net)
         return max(*(status.final for status in standing), *self.observed.highest.values(), 0)
 
     async def copy_databases(self) -> None:
-        """A copy of every database, as an operator makes it: of a node that was stopped."""
+        """Copy the database of each node while it is stopped, as an operator does."""
         for member in self.net.members:
             processes.stop(node_process(self.net, member))
             copy = self.net.home(member) / "db-copy"
@@ -83,19 +84,19 @@ class Struck:
             self.start(member)
         await self.all_back()
 
-    # --- one step each
+    # --- single steps
 
     async def end(self, *members: NodeLayout, may_aim: bool = True) -> None:
-        """Kill -9, all at the same time; often just when the first one has an open vote.
+        """Kill nodes with SIGKILL at the same time, often just when the first one has an open vote.
 
-        Raises `DevnetError` when one has ended before.
+        Raise DevnetError if one has already ended.
         """
         ended = [member.name for member in members if processes.running(node_process(self.net, member)) is None]
         if ended:
             log = node_process(self.net, self.net.member(ended[0])).log
             raise DevnetError(f"{', '.join(ended)} ended by itself; {log} ends:\n{network.tail(log)}")
-        # A purge or a detour that takes the block of an open vote is what once locked validators out; blind strikes
-        # meet it one time in sixteen.
+        # Validators once locked up because a purge or a detour removed the block of an open vote. Blind strikes hit
+        # that case one time in sixteen.
         if may_aim and self.rng.random() < AIMED:
             await self._wait_for_a_vote(members[0])
         kills = (asyncio.to_thread(processes.kill, node_process(self.net, member)) for member in members)
@@ -110,24 +111,24 @@ class Struck:
             await asyncio.sleep(AIM_SECONDS)
 
     async def pause(self, seconds_max: float = DOWN_SECONDS_MAX) -> None:
-        """Some time passes."""
+        """Wait a random time."""
         await asyncio.sleep(self.rng.uniform(0, seconds_max))
 
     def start(self, member: NodeLayout) -> None:
-        """Start a node as what it always was."""
-        # From this thread: the system kills what a thread started when that thread ends.
+        """Start a node in its usual role."""
+        # From this thread: the system kills a thread's children when the thread ends.
         processes.start(node_process(self.net, member))
 
 
 async def kill(struck: Struck, victim: NodeLayout) -> None:
-    """One node."""
+    """Kill one node, and restart it."""
     await struck.end(victim)
     await struck.pause()
     struck.start(victim)
 
 
 async def kill_all(struck: Struck, _: NodeLayout) -> None:
-    """Every node at the same time; they come back in any order."""
+    """Kill every node at the same time, and restart them in random order."""
     members = list(struck.net.members)
     await struck.end(*members)
     struck.rng.shuffle(members)
@@ -137,13 +138,13 @@ async def kill_all(struck: Struck, _: NodeLayout) -> None:
 
 
 async def kill_starting(struck: Struck, victim: NodeLayout) -> None:
-    """One node, and once more while it starts."""
+    """Kill one node, and again while it starts."""
     await kill(struck, victim)
     await kill_again(struck, victim)
 
 
 async def kill_again(struck: Struck, victim: NodeLayout) -> None:
-    """A node that was just started."""
+    """Kill a node that was just started, and restart it."""
     await struck.pause(START_SECONDS_MAX)
     await struck.end(victim, may_aim=False)
     await struck.pause()
@@ -151,9 +152,9 @@ async def kill_again(struck: Struck, victim: NodeLayout) -> None:
 
 
 async def purge(struck: Struck, victim: NodeLayout) -> None:
-    """One node; then its database is removed by the command that the operators' page names.
+    """Kill one node, and remove its database with the command of the operators' page.
 
-    It is often killed once more, while it makes a new one or syncs.
+    It is often killed again, during creation or sync.
     """
     await struck.end(victim)
     await struck.pause()
@@ -162,7 +163,7 @@ async def purge(struck: Struck, victim: NodeLayout) -> None:
 
 
 async def put_back(struck: Struck, victim: NodeLayout) -> None:
-    """One node; then an older copy of its database takes the place of its own, as above."""
+    """Kill one node, and replace its database by an older copy. It is often killed again."""
     await struck.end(victim)
     await struck.pause()
     database = struck.net.paths(victim).database
@@ -172,7 +173,7 @@ async def put_back(struck: Struck, victim: NodeLayout) -> None:
 
 
 async def _start_behind(struck: Struck, victim: NodeLayout) -> None:
-    """A node whose database knows less than it did; often it is killed once more."""
+    """Start a node with an outdated database. It is often killed again."""
     struck.observed.may_fall.add(victim.name)
     struck.start(victim)
     if struck.rng.random() < KILLED_AGAIN:
@@ -180,7 +181,7 @@ async def _start_behind(struck: Struck, victim: NodeLayout) -> None:
 
 
 async def detour(struck: Struck, victim: NodeLayout) -> None:
-    """One node, which then follows the chain without its key for some blocks, and is killed as that too."""
+    """Kill one node, let it follow the chain without its key for some blocks, and kill it in that role too."""
     await struck.end(victim)
     follower = node_process(struck.net, replace(victim, is_validator=False))
     processes.start(follower)
@@ -207,7 +208,7 @@ TAKING = ("purge", "put-back")
 
 
 def deal(count: int, rng: Random) -> list[str]:
-    """So many kinds in a random order, each as often as any other, or once more."""
+    """Return `count` kinds in random order, all equally often up to one."""
     first = list(KINDS)
     rng.shuffle(first)
     dealt = [first[number % len(first)] for number in range(count)]
@@ -216,7 +217,7 @@ def deal(count: int, rng: Random) -> list[str]:
 
 
 def run_purge(net: Devnet, member: NodeLayout) -> None:
-    """`ogpu-node purge-chain -y`.  Raises `DevnetError`."""
+    """Run `ogpu-node purge-chain -y`. Raise DevnetError if it fails."""
     words = ["purge-chain", "-y", "--chain", str(net.chain_spec), "--base-path", str(net.home(member))]
     command = [sys.executable, "-m", processes.NODE, *words]
     ended = subprocess.run(

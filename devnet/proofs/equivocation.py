@@ -1,9 +1,10 @@
 """`python -m devnet.proofs.equivocation`: a validator proposes twice on a live devnet, and is slashed for it.
 
-Four validators; Dave's node is `devnet.stage.cheating.equivocating_node`. The others' nodes see both blocks, pass the
-two headers on, the next author attaches them, and the chain tombstones, and slashes an era later. Bars: the offence is
-proven on chain by an author, the amounts are the table's (quarter of the stake: (3/4)^2 of it, half of it burned, a
-tenth to the author), nobody else is touched, and blocks go on.
+Of four validators, Dave's node is `devnet.stage.cheating.equivocating_node`. The other nodes see both blocks and relay
+the two headers. The next author attaches them. The chain tombstones Dave, and slashes an era later.
+
+The requirements: an author proves the offence on chain. The amounts are the table's: for a quarter of the stake,
+(3/4)^2 of it, half of it burned, a tenth to the author. No other validator is touched, and blocks continue.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ async def _watch(net: Devnet) -> Report:
 async def _event(
     client: ChainClient, kind: type[LedgerEvent], offender: bytes, seen: int = 0
 ) -> tuple[LedgerEvent, int]:
-    """Return the first event of a kind about the offender above a height, from the final chain, and its height."""
+    """Return the first event of a kind about the offender above a height of the final chain, with its height."""
     end = time.monotonic() + PROOF_SECONDS
     while time.monotonic() < end:
         async for height, _, events in final_blocks(client, seen + 1):

@@ -2,6 +2,6 @@
 
 In reading order:
 
-* `errands`: what customers do in a running container, and in one line
-* `__main__`: an engine and a registry of this proof's own; scenes, and what must have become of each
+* `errands`: customers' actions in a running container, and one-line purchases
+* `__main__`: a private engine and registry; scenes, and the required outcome of each
 """

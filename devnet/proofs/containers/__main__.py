@@ -1,8 +1,7 @@
-"""`python -m devnet.proofs.containers`: jobs and leases in real containers on a devnet; exit 1 if a bar fails.
+"""`python -m devnet.proofs.containers`: jobs and leases in real containers on a devnet; exit 1 on a failure.
 
-They are run, watched, left by either side, and paid to the grain. Always: everything is done by the programs that
-people run; who was killed is started again within the scene; container engine, registry and the image in it are this
-proof's own, and end with it.
+They are run, watched, left by either side, and paid to the grain. Invariant: all actions use the production programs. A
+killed daemon is restarted within the scene. Engine, registry and image belong to this proof, and end with it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ VALIDATORS = 4
 
 @dataclass(frozen=True, slots=True)
 class Shipyard:
-    """Where the engine listens, and what the registry has."""
+    """The engine's address, and the registry's image."""
 
     engine: str
     repository: str
@@ -49,7 +48,7 @@ class Shipyard:
 
 @contextmanager
 def shipyard(folder: Path) -> Iterator[Shipyard]:
-    """An engine and a registry with an image of busybox; DevnetError where something is not installed."""
+    """Yield an engine and a registry with an image of busybox. Raise DevnetError if a program is not installed."""
     if shutil.which("docker-registry") is None:
         raise DevnetError("there is no registry: apt-get install docker-registry")
     port = one_free_port()
@@ -61,7 +60,7 @@ def shipyard(folder: Path) -> Iterator[Shipyard]:
 
 @dataclass(frozen=True, slots=True)
 class ContainerScene:
-    """A task, what is done to it, and how it must end."""
+    """A task, the action on it, and its required outcome."""
 
     name: str
     title: str
@@ -69,24 +68,24 @@ class ContainerScene:
     command: str
     ends: TaskOutcome
     seconds: int
-    """Bought, in intervals of `interval`."""
+    """The bought time, in intervals of `interval`."""
     interval: int
     is_stopped: bool = False
-    """By its customer, once an interval is paid."""
+    """True if its customer stops it after a paid interval."""
     kills: bool = False
-    """Its provider's daemon, with -9, once an interval is paid; it is started again at once."""
+    """True if its provider's daemon is killed after a paid interval, and restarted at once."""
     outputs: Mapping[str, bytes] = field(default_factory=dict)
     ports: tuple[int, ...] = ()
-    """On which its program listens; its customer enters it once an interval is paid."""
+    """The ports on which its program listens. Its customer enters the container after a paid interval."""
     copies: int = 1
-    """Devices that compute it, and are compared."""
+    """The number of devices that compute it, for comparison."""
     liar: str = ""
-    """Whose outputs are bent, of those that compute it."""
+    """The provider among them with falsified outputs."""
 
 
 @dataclass(slots=True)
 class RanContainer:
-    """What became of a scene."""
+    """The outcome of a scene."""
 
     outcome: str
     intervals: int
@@ -105,7 +104,7 @@ def judge(
     outputs: Mapping[str, bytes] | None,
     left: list[str],
 ) -> None:
-    """Note what is not as it must be: `told` is what `ogpu describe` says, `moved` what each stash has won."""
+    """Record failures. `told` is the output of `ogpu describe`, `moved` each stash's gain."""
     failures = finding.failures
     if finding.outcome != scene.ends.name.lower():
         failures.append(f"it ended as {finding.outcome}, not {scene.ends.name.lower()}")
@@ -127,7 +126,7 @@ def judge(
 
 
 def _wrong_copies(scene: ContainerScene, told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with replicas: the liar is outvoted and loses something, and nobody else is."""
+    """Yield failures about replicas: the liar alone is outvoted, and loses money."""
     if scene.copies == 1:
         return
     rows = [row for row in told["payments"] if row["party"] == "provider"]
@@ -139,10 +138,10 @@ def _wrong_copies(scene: ContainerScene, told: Mapping[str, Any]) -> Iterator[st
 
 
 ASKS = dict.fromkeys(("Alice", "Bob", "Charlie"), "0.2 oGPU/h")
-"""Alike, so that each takes the price of an award as a replica."""
+"""Equal prices, so that each gets its own price as a replica."""
 WORDS = "to be counted by a job\n"
 GONE_SECONDS = 30.0
-"""In so many a container must be gone after its task has ended."""
+"""The seconds after a task's end in which its container must be removed."""
 SCENES = (
     ContainerScene(
         "job", "A job: from a file to its outputs, paid until its program ends", "Job",
@@ -182,11 +181,11 @@ class ContainerStage(Stage):
 
 @contextmanager
 def with_engine(run: ProofRun) -> Iterator[ContainerStage]:
-    """Open engine, registry and devnet; DevnetError with what is missing."""
+    """Open engine, registry and devnet. Raise DevnetError if a program is missing."""
     shutil.rmtree(run.folder, ignore_errors=True)
     (run.folder / "yard").mkdir(parents=True)
     with shipyard(run.folder / "yard") as yard:
-        os.environ["DOCKER_HOST"] = yard.engine  # the daemons find it there, as an operator's would
+        os.environ["DOCKER_HOST"] = yard.engine  # the daemons read it, as an operator's would
         with NETWORK.open(run) as stage:
             for name, asked in ASKS.items():
                 words = ("--kind", "container", "--image", yard.repository, "--least-price", asked)
@@ -196,7 +195,7 @@ def with_engine(run: ProofRun) -> Iterator[ContainerStage]:
 
 
 def errand_run(do: Callable[[Place], Iterator[str]], stage: ContainerStage) -> dict[str, list[str]]:
-    """Have a customer run an errand; return what was not as it must be."""
+    """Run a customer's errand, and return its failures."""
     try:
         failures = [
             *do(Place(stage, stage.yard.image)),
@@ -208,7 +207,7 @@ def errand_run(do: Callable[[Place], Iterator[str]], stage: ContainerStage) -> d
 
 
 def ran(scene: ContainerScene, stage: ContainerStage) -> RanContainer:
-    """Sell the time of a scene, do what it says, and judge."""
+    """Sell the time of a scene, act as it says, and judge."""
     addresses = {ss58(dev_accounts.stash(name)): (dev_accounts.stash(name),) for name in ASKS}
     if scene.liar:
         stage.restart({scene.liar: "bent-outputs"})
@@ -232,7 +231,7 @@ def ran(scene: ContainerScene, stage: ContainerStage) -> RanContainer:
 
 
 def _sold(stage: ContainerStage, scene: ContainerScene, missed: list[str]) -> TaskSale:
-    """Submit a scene's task, follow it to its end, and strike once an interval is paid."""
+    """Submit a scene's task, follow it to its end, and act after a paid interval."""
     found, struck = list[TaskSale](), list[str]()
 
     def on_row(row: SaleRow) -> None:
@@ -251,7 +250,7 @@ def _sold(stage: ContainerStage, scene: ContainerScene, missed: list[str]) -> Ta
 
 
 def _strike(stage: ContainerStage, scene: ContainerScene, sale: TaskSale) -> list[str]:
-    """Do what a scene says; return what was not as it must be."""
+    """Act as the scene says, and return failures."""
     missed = visit(stage, sale.name) if scene.ports else []
     if scene.is_stopped:
         task_sale.ask(stage, sale, "amend", "--stop", "--key", CUSTOMER_KEY, "--yes", is_shown=True)
@@ -261,7 +260,7 @@ def _strike(stage: ContainerStage, scene: ContainerScene, sale: TaskSale) -> lis
 
 
 def _file(stage: ContainerStage, scene: ContainerScene) -> Path:
-    """The scene's task file, with its input beside it."""
+    """Write the scene's task file with its input beside it, and return its path."""
     folder = stage.net.folder / "files"
     folder.mkdir(exist_ok=True)
     (folder / "words.txt").write_text(WORDS)
@@ -282,7 +281,7 @@ def _file(stage: ContainerStage, scene: ContainerScene) -> Path:
 
 
 def _until_gone(stage: ContainerStage) -> list[str]:
-    """The containers that are left after a while."""
+    """Return the containers that remain after GONE_SECONDS."""
     with closing(client_of(stage.yard.engine)) as client:
         end, left = time.monotonic() + GONE_SECONDS, ["?"]
         while left and time.monotonic() < end:
@@ -292,7 +291,7 @@ def _until_gone(stage: ContainerStage) -> list[str]:
 
 
 def _outputs(stage: ContainerStage, sale: TaskSale, record: Task) -> dict[str, bytes] | None:
-    """Return what the customer has of /out; None where there is nothing."""
+    """Return the files of /out that the customer fetched, or None without a result."""
     if not any(slot.result is not None for slot in record.slots):
         return None
     out = stage.net.folder / f"{sale.name[:10]}.tar"
@@ -321,7 +320,7 @@ PROOF = LiveProof(
         ),
     ),
     figures,
-    folder=Path("/tmp/ogpu-containers"),  # noqa: S108  # a short path
+    folder=Path("/tmp/ogpu-containers"),  # noqa: S108  # sockets need a short path
 )
 
 if __name__ == "__main__":

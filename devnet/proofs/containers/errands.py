@@ -1,7 +1,6 @@
-"""What customers do with containers: enter one while it runs, and in one line run a command, an array, a picture.
+"""Customers' use of containers: enter a running one, and run a command, an array or a picture with one command.
 
-Always: everything is done by `ogpu`, as customers would; what it prints is what is judged, and what comes back is
-compared to the byte.
+Invariant: all actions use `ogpu`, as customers do. The judgement uses its output, and compares returned files by byte.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ HTTP_SECONDS = 10
 
 
 def visit(stage: Stage, task: str) -> list[str]:
-    """Enter the container of a task; return what was not as it must be."""
+    """Enter the container of a task, and return failures."""
     try:
         return [*_shell(stage, task), *_files(stage, task), *_port(stage, task)]
     except (DevnetError, OSError) as error:
@@ -81,23 +80,23 @@ MAKERS = ("Alice", "Bob", "Charlie")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where errands are run."""
+    """The devnet and the image of an errand."""
 
     stage: Stage
     image: str
 
     @property
     def folder(self) -> Path:
-        """The devnet's."""
+        """The devnet's folder."""
         return self.stage.net.folder
 
     def typed(self, command: str, *words: str) -> tuple[int, str]:
-        """Return what `ogpu COMMAND` ends with, and prints."""
+        """Return the exit code and the output of `ogpu COMMAND`."""
         return self.stage.ogpu_tried(command, "--key", CUSTOMER_KEY, *words)
 
 
 def job_file(place: Place, name: str, command: str, seconds: int) -> Path:
-    """The file of a small job, paid in intervals of ten seconds."""
+    """Write the file of a small job, paid in intervals of ten seconds, and return its path."""
     path = place.folder / f"{name}.yaml"
     path.write_text(
         f"apiVersion: ogpu/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec:\n  run:\n"
@@ -109,7 +108,7 @@ def job_file(place: Place, name: str, command: str, seconds: int) -> Path:
 
 
 def run_command(place: Place) -> Iterator[str]:
-    """`ogpu run`: lines, outputs, a secret, the exit code."""
+    """Judge `ogpu run`: lines, outputs, a secret, the exit code."""
     folder = place.folder / "run"
     folder.mkdir()
     (folder / "words.txt").write_text("three small words\n")
@@ -129,7 +128,7 @@ def run_command(place: Place) -> Iterator[str]:
 
 
 def run_array(place: Place) -> Iterator[str]:
-    """`ogpu submit --array`: at once on two devices, none twice; then one more behind them."""
+    """Judge `ogpu submit --array`: two members at once on two devices, none twice; then a task after them."""
     path = job_file(place, "array", "echo $OGPU_ARRAY_INDEX > /out/index; sleep 45", 60)
     options = ("--postings", str(place.folder / "postings"), "--yes")
     words = (str(path), "--array", f"{','.join(map(str, INDICES))}%{len(INDICES)}", "--watch", *options)
@@ -161,7 +160,7 @@ def run_array(place: Place) -> Iterator[str]:
 
 
 def requeue_job(place: Place) -> Iterator[str]:
-    """`ogpu submit --requeue`: what its time limit cut off is another task, once and no more."""
+    """Judge `ogpu submit --requeue`: a job cut off by its time limit is submitted once more, and only once."""
     path = job_file(place, "endless", "echo begun > /out/state; sleep 600", 20)
     options = ("--postings", str(place.folder / "postings"), "--yes")
     code, said = place.typed("submit", str(path), "--watch", "--requeue", "1", *options)
@@ -177,7 +176,7 @@ def requeue_job(place: Place) -> Iterator[str]:
 
 
 def buy_picture(place: Place) -> Iterator[str]:
-    """`ogpu picture`: tiles from three providers, put together."""
+    """Judge `ogpu picture`: tiles from three providers, combined."""
     out = place.folder / "still-life.png"
     code, said = place.typed(
         "create-service", "--workload", "render-tile", "--name", "tiles", "--price-min", "0.001", "--price-max", "0.1",
@@ -214,4 +213,4 @@ ERRANDS = (
     ("requeued", "A job that its time limit cuts off, submitted again once", requeue_job),
     ("picture", "A picture out of tiles from three providers", buy_picture),
 )
-"""The name and the title of each; and its function, which yields what was not as it must be."""
+"""The name, the title and the function of each errand. The function yields failures."""

@@ -1,7 +1,7 @@
-"""The stake elects who validates, on a real devnet of six with four seats, over 30 epochs: `make elections`.
+"""Elections by stake on a real devnet of six validators and four seats, over 30 epochs: `make elections`.
 
 In reading order:
 
-* `recount`: the next set, reckoned anew from a state; what the chain does meanwhile
-* `__main__`: what is done to it: stake that moves, kills, jail, an offence; the bars
+* `recount`: the next set, computed again from a state; observations of the chain
+* `__main__`: the events: moving stake, kills, jail, an offence; the requirements
 """

@@ -1,11 +1,12 @@
 """`python -m devnet.proofs.elections`: six validators take turns on four seats, over 30 epochs of ten blocks.
 
-Stake moves by `ogpu-wallet` alone. Every set on the chain is compared with one that is reckoned anew from the state
-before its election. On the way two nodes are killed, one after the other; one is away for so long, with nobody to take
-its place, that it goes to jail, and comes back; one proposes twice in its last epoch, authors attach what nodes saw of
-it, and it is slashed after it has left. Bars: each set equals its recount; each of the six enters and leaves twice at
-least; no conflicting signatures but the planted ones; every epoch becomes final; jail and slash happened as said; all
-nodes have the same blocks.
+Stake moves by `ogpu-wallet` alone. Every set on the chain is compared with a recount from the state before its
+election. Two nodes are killed, one after the other. One is away for long, without a successor, so it goes to jail and
+returns. One proposes twice in its last epoch, authors attach the nodes' evidence, and it is slashed after it has left.
+
+The requirements: each set equals its recount. Each of the six enters and leaves at least twice. There are no
+conflicting signatures but the planted ones. Every epoch becomes final. Jail and slash happen as planned, and all nodes
+have the same blocks.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from runtime.pallets.staking.trust_stake import TrustStake
 from wallet.client import ChainClient
 
 SAVER = "Alice"
-"""Whose money moves: it has a million, and may put it behind itself too."""
+"""The delegator. It has a million, and may delegate to others and to itself."""
 STEP = 100 * GRAINS_PER_OGPU
-"""How much more than anybody else the one has whom an election is to seat."""
+"""The lead in stake over all others of a validator that the next election must seat."""
 KILLED_SECONDS = 5.0
 EQUIVOCATING = "devnet.stage.cheating.equivocating_node"
 
 
 @dataclass(slots=True)
 class Director:
-    """Who does what when; `told` is what happened, for the report."""
+    """The actions on the chain. `told` records them for the report."""
 
     net: Devnet
     client: ChainClient
@@ -51,16 +52,16 @@ class Director:
     told: dict[str, Any] = field(default_factory=dict)
 
     def member(self, stash: bytes) -> NodeLayout:
-        """The node of a stash."""
+        """Return the node of a stash."""
         return next(each for each in self.net.members if dev_accounts.stash(each.name) == stash)
 
     def wallet(self, *words: str) -> str:
-        """`ogpu-wallet` at the node that only follows."""
+        """Run `ogpu-wallet` at the node that only follows."""
         url = ("--url", self.net.members[-1].rpc_url)
         return programs.run("ogpu-wallet", *url, *words, keyring=self.net.keyring)
 
     async def lift(self, stash: bytes) -> None:
-        """Put so much behind somebody who waits that the next election ranks it first."""
+        """Delegate enough stake to a waiting validator that the next election ranks it first."""
         at = await self.client.finalized()
         behind = {each: await self._behind(each, at) for each in self.stashes()}
         amount = max(behind.values()) + STEP - behind[stash]
@@ -70,13 +71,13 @@ class Director:
         self.tell(f"epoch {self.watched.epoch}: {_ogpu(amount)} oGPU go behind {self.member(stash).name}")
 
     def waits_longest(self) -> bytes:
-        """Who of those that are not elected has waited longest."""
+        """Return the validator that has waited longest for a seat."""
         newest = self.watched.sets[max(self.watched.sets)]
         waiting = [stash for stash in self.stashes() if stash not in newest]
         return min(waiting, key=lambda stash: (self._last_sat(stash), stash))
 
     async def kill_and_restart(self, stash: bytes) -> None:
-        """Kill -9, and back a few seconds later."""
+        """Kill a node with SIGKILL, and restart it a few seconds later."""
         member = self.member(stash)
         await asyncio.to_thread(processes.kill, node_process(self.net, member))
         self.tell(f"epoch {self.watched.epoch}: {member.name} is killed with -9")
@@ -84,56 +85,56 @@ class Director:
         processes.start(node_process(self.net, member))
 
     async def chill(self, *stashes: bytes) -> None:
-        """Let these give up their candidacy."""
+        """Withdraw the candidacy of these validators."""
         for stash in stashes:
             await asyncio.to_thread(self.wallet, "chill", "--from", f"//{self.member(stash).name}", "--yes")
 
     async def offer_again(self, *stashes: bytes) -> None:
-        """Let these be candidates again, with the keys that they had."""
+        """Make these validators candidates again, with their former keys."""
         for stash in stashes:
             name = self.member(stash).name
             provider = f"0x{dev_accounts.key(name, dev_accounts.PROVIDER).hex()}"
             await asyncio.to_thread(self.wallet, "validate", f"//{name}", provider, "--from", f"//{name}", "--yes")
 
     def stop(self, stash: bytes) -> None:
-        """Let a node go down and stay down."""
+        """Kill a node for good."""
         processes.kill(node_process(self.net, self.member(stash)))
 
     def start(self, stash: bytes) -> None:
-        """Bring it back."""
+        """Start a node again."""
         processes.start(node_process(self.net, self.member(stash)))
 
     async def unjail(self, stash: bytes) -> None:
-        """Ask to be let out of jail."""
+        """Ask to be released from jail."""
         await asyncio.to_thread(self.wallet, "unjail", "--from", f"//{self.member(stash).name}", "--yes")
 
     def restart_equivocating(self, stash: bytes, epoch: int) -> None:
-        """From an epoch on its node proposes twice in each of its slots."""
+        """Restart a node that proposes twice in each of its slots from this epoch on."""
         process = node_process(self.net, self.member(stash))
         processes.stop(process)
         arguments = (*process.arguments, "--twice-from", str(epoch))
         processes.start(replace(process, module=EQUIVOCATING, arguments=arguments))
 
     def restart_honest(self, stash: bytes) -> None:
-        """Its node is itself again."""
+        """Restart the honest node."""
         process = node_process(self.net, self.member(stash))
         processes.stop(process)
         processes.start(process)
 
     async def is_convicted(self, stash: bytes) -> bool:
-        """Whether somebody is tombstoned: an author had the evidence of the nodes that saw both blocks."""
+        """Return whether a validator is tombstoned: an author then had the evidence of nodes that saw both blocks."""
         at = await self.client.finalized()
         return await self.client.read(TrustStake.tombstones, stash, at=at) is not None
 
     async def least(self) -> bytes:
-        """Who of those that are elected has the least behind it."""
+        """Return the elected validator with the least stake."""
         at = await self.client.finalized()
         elected = self.watched.sets[max(self.watched.sets)]
         behind = {stash: await self._behind(stash, at) for stash in elected}
         return min(elected, key=lambda stash: (behind[stash], stash))
 
     async def stake_of(self, stash: bytes) -> int:
-        """What is bonded and behind somebody."""
+        """Return the bond and the delegated stake of a validator."""
         return await self._behind(stash, await self.client.finalized())
 
     async def _behind(self, stash: bytes, at: bytes) -> int:
@@ -142,14 +143,14 @@ class Director:
         return bond + int(pool.stake.value)
 
     def stashes(self) -> list[bytes]:
-        """Of all validators, whether they sit or wait."""
+        """Return the stashes of all validators, with and without a seat."""
         return sorted(dev_accounts.stash(member.name) for member in self.net.members if member.is_validator)
 
     def _last_sat(self, stash: bytes) -> int:
         return max((epoch for epoch, members in self.watched.sets.items() if stash in members), default=-1)
 
     def _saver(self, stash: bytes) -> str:
-        """Nobody delegates to itself."""
+        """Return the delegator for this validator: no account delegates to itself."""
         return SAVER if self.member(stash).name != SAVER else "Bob"
 
 
@@ -163,7 +164,7 @@ WATCHER = "Watcher"
 TERMS = 2
 OFFENCE_TRIES = 3
 GAP_SLOTS_MAX = 60
-"""Between two final blocks: a quarter of the weight is away for three epochs, and its rounds wait for it."""
+"""Between two final blocks: a quarter of the weight is away for three epochs, and its rounds must time out."""
 
 
 @contextmanager
@@ -175,7 +176,7 @@ def six_on_four_seats(run: ProofRun) -> Iterator[ObservedStage]:
 
 
 def elected(stage: ObservedStage) -> Report:
-    """Play all scenes, and return what was seen."""
+    """Play all scenes, and return the observations."""
     facts = asyncio.run(_play(stage))
     return facts | {"conflicts": stage.seen()["conflicts"]}
 
@@ -219,7 +220,7 @@ async def _play(stage: ObservedStage) -> Report:
 
 
 async def _scenes(director: Director, epochs: int) -> None:
-    """The course, by epochs."""
+    """Play the scenes, by epochs."""
     watched = director.watched
     for epoch in (1, 3, 5, 7, 9, 11):
         await watched.until_epoch(epoch)
@@ -236,7 +237,7 @@ async def _scenes(director: Director, epochs: int) -> None:
 
 
 async def _jail(director: Director, epoch: int) -> None:
-    """Who waits gives up, so nobody can take the place of one who goes away: it must stay, and goes to jail."""
+    """Jail a validator: without candidates to succeed it, an absent one must keep its seat until it is jailed."""
     watched = director.watched
     await watched.until_epoch(epoch)
     waiting = [stash for stash in director.stashes() if stash not in watched.sets[max(watched.sets)]]
@@ -257,9 +258,9 @@ async def _jail(director: Director, epoch: int) -> None:
 
 
 async def _offence(director: Director, epoch: int) -> None:
-    """Whoever the next change puts out proposes twice in its last epoch, and is slashed when it has left.
+    """Let the validator that leaves next propose twice in its last epoch, and be slashed after it has left.
 
-    In an epoch of ten blocks a quarter of the weight may have no slot, one time in twenty: then the next one tries.
+    One time in twenty, a quarter of the weight has no slot in an epoch of ten blocks. Then the next one tries.
     """
     first = epoch
     while not await _offends(director, first) and first < epoch + 3 * OFFENCE_TRIES:
@@ -270,7 +271,7 @@ async def _offence(director: Director, epoch: int) -> None:
 
 
 async def _offends(director: Director, epoch: int) -> bool:
-    """Let somebody leave at the end of the next epoch, and offend in it; whether it had a slot to do so."""
+    """Let a validator leave at the end of the next epoch, and offend in it. Return True if it had a slot for that."""
     watched = director.watched
     await watched.until_epoch(epoch)
     offender = await director.least()
@@ -289,7 +290,7 @@ async def _offends(director: Director, epoch: int) -> bool:
 
 
 def _last_ranked_up(director: Director) -> bytes:
-    """Who has entered last: no election puts it out soon."""
+    """Return the validator that entered last, because no election removes it soon."""
     sets = director.watched.sets
     newest = sets[max(sets)]
     return max(newest, key=lambda stash: (_since(sets, stash), stash))

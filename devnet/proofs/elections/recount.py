@@ -1,6 +1,6 @@
-"""The next set, reckoned anew: from plain values of a state to the seats, by the rules and not by the pallet.
+"""The next set, computed again from plain values of a state, by the written rules and not by the pallet. Pure.
 
-The rules are those of docs/staking.md: who stands for election, the cut of an eighth, jail. Pure.
+The rules are those of docs/staking.md: candidacy, the cut of an eighth, jail.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ JAIL_EPOCHS = 2
 
 @dataclass(frozen=True, slots=True)
 class Footing:
-    """What the state says of a candidate, or of somebody who sits."""
+    """A candidate or validator in the state."""
 
     stake: int
     is_candidate: bool
-    """Whether it offers itself with a bond that is large enough."""
+    """True if it is a candidate with a sufficient bond."""
     heard: int
     """The epoch after the newest one in which it was on line."""
     seated_since: int
     is_jailed: bool
     is_tombstoned: bool
     leaving_since: int = 0
-    """The first epoch in which it sat only because it must; 0 if it does not."""
+    """The first epoch of a seat that it only kept for lack of a successor; 0 if none."""
     waiting_since: int = 0
-    """The first epoch for which it was elected and had no room, at every election since; 0 if it does not wait."""
+    """The first epoch for which it was elected without room, at every election since; 0 if none."""
 
 
 def following(
     old: dict[bytes, int], standings: dict[bytes, Footing], seats: int, ended: int
 ) -> tuple[dict[bytes, int], set[bytes]]:
-    """The set after `old` by stash and weight, and who goes to jail, when epoch `ended` has just ended."""
+    """Return the set after `old`, by stash and weight, and the newly jailed, after the end of epoch `ended`."""
     jailed = absent(old, standings, ended)
     able = [
         stash
@@ -64,7 +64,7 @@ def following(
 
 
 def absent(old: dict[bytes, int], standings: dict[bytes, Footing], ended: int) -> set[bytes]:
-    """Who of the set goes to jail: silent for two whole epochs, longest first, while less than a third is there."""
+    """Return the validators to jail: silent for two whole epochs, longest first, while less than a third is jailed."""
     inside = {stash for stash in old if standings[stash].is_jailed}
     found: set[bytes] = set()
     signs = {stash: max(standings[stash].heard, standings[stash].seated_since) for stash in old}
@@ -117,14 +117,14 @@ def _comers(
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """How often somebody entered office (at the genesis counts), and how often it left."""
+    """The number of a validator's entries into the active set, genesis included, and of its exits."""
 
     entered: int
     left: int
 
 
 def terms_of(member: bytes, sets: Mapping[int, Collection[bytes]]) -> Tenure:
-    """Those of a member in the sets of epochs 0 and so on."""
+    """Return the entries and exits of a validator over the sets of epochs 0 and later."""
     entered = left = 0
     sat = False
     for epoch in sorted(sets):
@@ -136,12 +136,12 @@ def terms_of(member: bytes, sets: Mapping[int, Collection[bytes]]) -> Tenure:
 
 
 EDGE_BLOCKS = 2
-"""An epoch's first blocks: of the set that has just taken office."""
+"""An epoch's first blocks, made by the new set."""
 
 
 @dataclass(slots=True)
 class Watched:
-    """What was seen of the chain."""
+    """Observations of the chain."""
 
     epoch_blocks: int
     slot_ms: int
@@ -158,15 +158,15 @@ class Watched:
 
     @property
     def epoch(self) -> int:
-        """The one of the newest final block."""
+        """The epoch of the newest final block."""
         return max(0, self.height - 1) // self.epoch_blocks
 
     def sitting(self, epoch: int | None = None) -> dict[bytes, int]:
-        """Weights by stash in an epoch, or now."""
+        """Return the weights by stash in an epoch, by default the current one."""
         return self.sets[self.epoch if epoch is None else epoch]
 
     async def follow(self, client: ChainClient) -> None:
-        """Until cancelled: take every final block, in order."""
+        """Take every final block in order, until cancelled."""
         at = await block_hash(client, 0)
         self.sets[0] = self.sets[1] = weights(await client.read(TrustStake.active_set, at=at))
         last_ms = _now_ms()
@@ -190,12 +190,12 @@ class Watched:
         await self.until(lambda: self.epoch >= epoch and self.height > 0)
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds that depends on what was seen; looked at with each final block."""
+        """Wait until a condition on the observations holds, tested at each final block."""
         async with self._moved:
             await self._moved.wait_for(holds)
 
     def latency(self) -> dict[str, dict[str, int | None]]:
-        """p50 and p99 at the edges and elsewhere, in milliseconds."""
+        """Return p50 and p99 of finality at the edges and elsewhere, in milliseconds."""
         groups = {"edges": self.at_edges, "elsewhere": self.elsewhere}
         return {
             name: {"p50_ms": percentile(values, 50), "p99_ms": percentile(values, 99), "blocks": len(values)}
@@ -203,7 +203,7 @@ class Watched:
         }
 
     async def _recount(self, client: ChainClient, height: int) -> None:
-        """Compare the set that an epoch's first block elects with one that is reckoned from the state before it."""
+        """Compare the set that an epoch's first block elects with the recount from the state before it."""
         epoch = (height - 1) // self.epoch_blocks
         before, after = await block_hash(client, height - 1), await block_hash(client, height)
         voted = await self._voted(client, before, after, epoch - 1)
@@ -217,9 +217,9 @@ class Watched:
             self.wrong.append(f"the set of epoch {epoch + 1}: {_told(found)}, and reckoned {_told(expected)}")
 
     async def _voted(self, client: ChainClient, before: bytes, first: bytes, ended: int) -> dict[bytes, int]:
-        """Whom certificates of the epoch that ended, or of the one before it, show: the epoch after that of the vote.
+        """Return the validators that certificates of the last two epochs show, each with the epoch after its vote.
 
-        Those of its blocks, and the one that the `first` block of the next epoch brings.
+        The certificates are those of the epochs' blocks, and the one in the `first` block of the next epoch.
         """
         present = await client.read(TrustStake.epoch_voters, at=before)
         bits = {ended: present.bits, ended - 1: await client.read(TrustStake.late_voters, at=before)}
@@ -265,7 +265,7 @@ class Watched:
 
 
 def weights(seats: tuple[Seat, ...]) -> dict[bytes, int]:
-    """Weights by stash."""
+    """Return the weights by stash."""
     return {seat.stash: seat.weight for seat in seats}
 
 
