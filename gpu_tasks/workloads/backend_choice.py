@@ -1,4 +1,4 @@
-"""Which backend a name means, where there are three kinds: NumPy, the reference, and PyTorch for whoever has it."""
+"""Backends by name, for computations with three kinds: NumPy, the reference, and PyTorch where it is installed."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -8,17 +8,17 @@ ByDevice = Callable[[str], Backend]
 
 
 def usable_device(name: str) -> Any:
-    """The torch device of this name, on which something was computed; LookupError says why that cannot be."""
+    """Return the torch device of this name, after a computation on it. Raise LookupError if it cannot be used."""
     import torch  # noqa: PLC0415  # optional
 
     try:
         device = torch.device(name)
         torch.zeros(1, dtype=torch.int64, device=device).cpu()
-    # unknown, not built in, no driver, no such GPU
+    # PyTorch reports an unknown name, a missing backend, a missing driver or GPU by different exceptions
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: {reason}") from error
-    if str(device) != name:  # a number over 127 wraps round, and is another device or the first
+    if str(device) != name:  # PyTorch wraps a device number above 127 round, to another device or to the first
         raise LookupError(f"PyTorch {torch.__version__} cannot use the device {name!r}: it takes it for {device}")
     return device
 
@@ -29,9 +29,10 @@ def chosen(
     reference: Callable[[], Backend],
     torch: Callable[[], ByDevice[Backend]],
 ) -> Backend:
-    """The backend `numpy`, `reference`, or `torch-` with a device; `torch` imports what makes one for a device.
+    """Return the backend `numpy`, `reference`, or `torch-` with a device.
 
-    LookupError for another name or device, ImportError without PyTorch.
+    `torch` imports the factory that makes a backend for a device. Raise LookupError for another name or an unusable
+    device, and ImportError without PyTorch.
     """
     if backend == "numpy":
         return numpy()
@@ -39,6 +40,7 @@ def chosen(
         return reference()
     if not backend.startswith("torch-"):
         raise LookupError(f"no backend {backend!r}; there are numpy, reference, torch-<device>")
+    # The import runs only here, so that machines without PyTorch can use the other backends.
     try:
         on_device = torch()
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""What a workload is to the programs of customers and providers: names, request form, display, unit of cost.
+"""A workload as the programs of customers and providers use it: names, request form, display, unit of cost.
 
-Always: nothing here needs NumPy or a model in memory, so a wallet-sized program can post work; programs take a
-form from `registry` by the chain's workload id and know no workload by name.
+Invariant: nothing here needs NumPy or a model in memory, so a wallet-sized program can post work. Programs take a form
+from `registry` by the chain's workload id and name no workload in their code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpu_tasks.workloads.workload import Workload
 def outcomes_of(
     form: WorkloadForm, requests: Sequence[bytes], outputs: Sequence[bytes | None]
 ) -> tuple[BatchOutcome, ...]:
-    """What each request gave, and the tokens of it; None in `outputs` for a request that is none."""
+    """Return each request's outcome, with its tokens. In `outputs`, None marks an invalid request."""
     return tuple(
         RefusedRequest() if output is None else Completed(output, form.cost_in(request), form.cost(output))
         for request, output in zip(requests, outputs, strict=True)
@@ -25,12 +25,12 @@ def outcomes_of(
 
 
 class RequestError(ValueError):
-    """What was asked is no request of this workload; the text says why and what to do."""
+    """The text is not a valid request of this workload. The message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """Something that a customer may set for every request of a post, such as a temperature."""
+    """A setting of a customer for every request of a post, such as a temperature."""
 
     name: str
     default: str
@@ -38,69 +38,81 @@ class Option:
 
 
 class WorkloadForm(Protocol):
-    """One workload, as programs see it. Costs are whole numbers of `cost_unit`; on the chain: `tokens_max`."""
+    """One workload, as programs see it.
+
+    Costs are whole numbers of `cost_unit`, which the chain limits by `tokens_max`.
+    """
 
     name: str
-    """How people call it, such as `textgen-int8`."""
+    """The name for people, such as `textgen-int8`."""
     workload_id: bytes
-    """32 bytes: which computation this is, rules and all."""
+    """32 bytes that identify the computation with all its rules."""
     model_id: bytes
-    """32 bytes: the model file that this package publishes; zeros for a workload without one."""
+    """32 bytes: the id of the model file that this package publishes, or zeros for a workload without a model."""
     cost_unit: str
-    """What is counted, in the singular: `token`."""
+    """The counted unit in the singular: `token`."""
     is_stepwise: bool = False
-    """Whether it runs in steps from one state to the next: only such work has milestones, and can be taken over."""
+    """True if the workload runs in steps from one state to the next. Only such work has milestones and can be taken
+    over by a standby."""
     backends: tuple[str, ...]
-    """The kinds of backend that it has: `numpy`, which every machine can be asked for, and such as `torch`."""
+    """The kinds of backend: `numpy`, which every machine has, and optional ones such as `torch`."""
     options: tuple[Option, ...] = ()
-    """What a customer may set beside the text."""
+    """The customer's settings beside the text."""
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
-        """The request that asks `text`, costing at most `cost_max`; RequestError if there is none.
+        """Return the request for `text`, with a cost of at most `cost_max`. Raise RequestError if none exists.
 
-        `options` holds texts by name (absent: the default); `seed` is 32 random bytes for whatever chance is in it.
+        `options` holds texts by name; an absent option takes its default. `seed` is 32 random bytes for the request's
+        random choices.
         """
         ...
 
     def show_request(self, request: bytes) -> str:
-        """What was asked, for people; DecodeError for bytes that are no request."""
+        """Return the request as text for people. Raise DecodeError for bytes that are no request."""
         ...
 
     def show_output(self, output: bytes) -> str:
-        """The answer, for people; whatever the bytes are."""
+        """Return the output as text for people, for any bytes."""
         ...
 
     def cost_in(self, request: bytes) -> int:
-        """What a request costs before anything is computed, in `cost_unit`: its input tokens; DecodeError for none."""
+        """Return the cost of a request's input in `cost_unit`: its input tokens. Raise DecodeError for no request."""
         return 0
 
     def cost_asked(self, request: bytes) -> int:
-        """The most that a request may cost, in `cost_unit`, known before it is computed; DecodeError for no request."""
+        """Return a request's greatest cost in `cost_unit`, known before it runs. Raise DecodeError for no request."""
         ...
 
     def output_bytes(self, request: bytes) -> int:
-        """The most bytes that its output may have, known before it is computed; DecodeError for no request."""
+        """Return the greatest length of its output in bytes, known before it runs. Raise DecodeError for no request."""
         ...
 
     def segments(self, request: bytes) -> int:
-        """How many segments the trace of a request's run has, 0 where there is none; DecodeError for no request."""
+        """Return the number of segments in the run's trace, 0 without a trace. Raise DecodeError for no request."""
         return 0
 
     def cost(self, output: bytes) -> int:
-        """What an output cost, in `cost_unit`: what its attestation states, at most the unit's `tokens_max`."""
+        """Return the cost of an output in `cost_unit`.
+
+        Its attestation states this number, at most the unit's `tokens_max`.
+        """
         ...
 
     def open(self, backend: str) -> Workload:
-        """The workload with its published model on a backend, which is a kind and, where it needs one, `-<device>`.
+        """Return the workload with its published model on `backend`: a kind, or a kind and `-<device>`.
 
-        Conformance has passed. LookupError for a backend that it does not have, ImportError where a library is missing,
-        NonConformingBackendError if this machine gives other results than the published ones.
+        The workload has passed its conformance vectors. Raise LookupError for a backend that the workload does not
+        have, ImportError where a library is missing, and NonConformingBackendError if this machine's results differ
+        from the published ones.
         """
         ...
 
 
 def settings(options: tuple[Option, ...], given: Mapping[str, str]) -> dict[str, str]:
-    """Every option's value: as given, else its default. RequestError for a name that is none, with those that are."""
+    """Return the value of every option, given or default.
+
+    Raise RequestError with the valid names for an unknown one.
+    """
     names = [option.name for option in options]
     unknown = sorted(set(given) - set(names))
     if unknown:

@@ -1,6 +1,6 @@
-"""Arrays of integers as workloads calculate with them: what a backend supplies, and the reference in int64 NumPy.
+"""Arrays of integers for workloads: the operations of a backend, and the reference in int64 NumPy.
 
-A workload adds operations of its own, and says how large their results may be.
+Each workload adds its own operations and limits the size of their results.
 """
 
 from typing import Any, Protocol
@@ -9,64 +9,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
-BackendArray = Any  # whatever a backend calculates with; always integers
+BackendArray = Any  # The array type of a backend, always of integers
 
 
 class IntegerBackend(Protocol):
-    """What a backend supplies: arrays with `+ - * >> //` on integers, and these operations."""
+    """A backend: arrays with `+ - * >> //` on integers, and these operations."""
 
     name: str
 
     def put(self, values: NDArray[Any]) -> BackendArray:
-        """The same integers as an array of this backend."""
+        """Return the same integers as an array of this backend."""
         ...
 
     def take(self, values: BackendArray) -> Integers:
-        """The same integers in NumPy."""
+        """Return the same integers in NumPy."""
         ...
 
     def operand(self, values: BackendArray) -> BackendArray:
-        """The same integers in the form that a workload's `product` wants."""
+        """Return the same integers in the form that a workload's `product` takes."""
         ...
 
     def clamp(self, values: BackendArray, low: int, high: int) -> BackendArray:
-        """Every value moved into [low, high]."""
+        """Return the values, each limited to [low, high]."""
         ...
 
     def peak(self, values: BackendArray) -> BackendArray:
-        """Maximum over the last axis, which stays with length 1."""
+        """Return the maximum over the last axis, which keeps length 1."""
         ...
 
     def total(self, values: BackendArray) -> BackendArray:
-        """Sum over the last axis, which stays with length 1."""
+        """Return the sum over the last axis, which keeps length 1."""
         ...
 
 
 class PlainIntegers:
-    """int64 NumPy without a float anywhere: right by inspection. Implements `IntegerBackend` (see there)."""
+    """int64 NumPy without any float: correct by inspection. Implements `IntegerBackend` (see there)."""
 
     name = "reference"
 
     def put(self, values: NDArray[Any]) -> BackendArray:
-        """A copy."""
+        """Return a copy as int64."""
         return values.astype(np.int64)
 
     def take(self, values: BackendArray) -> Integers:
-        """int64 already."""
+        """Return the values as they are, int64."""
         return np.asarray(values, dtype=np.int64)
 
     def operand(self, values: BackendArray) -> BackendArray:
-        """int64 already."""
+        """Return the values as they are, int64."""
         return np.asarray(values, dtype=np.int64)
 
     def clamp(self, values: BackendArray, low: int, high: int) -> BackendArray:
-        """Two comparisons."""
+        """Return the values, each limited to [low, high] by two comparisons."""
         return np.minimum(np.maximum(values, low), high)
 
     def peak(self, values: BackendArray) -> BackendArray:
-        """NumPy's maximum."""
+        """Return NumPy's maximum over the last axis."""
         return values.max(axis=-1, keepdims=True)
 
     def total(self, values: BackendArray) -> BackendArray:
-        """NumPy's sum; int64 stays int64."""
+        """Return NumPy's sum over the last axis, in int64."""
         return values.sum(axis=-1, keepdims=True)

@@ -1,6 +1,7 @@
-"""Pictures that are bought as tiles, for programs that know no workload: cut, checked, put together; no NumPy.
+"""Pictures bought as tiles: cut, checked, put together. For programs that know no workload by name; needs no NumPy.
 
-Always: the same text, size and count are the same lines, byte for byte, so a purchase that broke off is known again.
+Invariant: the same text, size and number of tiles give the same lines, byte for byte. A repeated command therefore
+recognises an interrupted purchase.
 """
 
 from collections.abc import Mapping
@@ -21,12 +22,12 @@ PICTURE_WORKLOAD = "render-tile"
 
 
 class PictureOrderError(ValueError):
-    """There is no such picture; the text says what to set right."""
+    """The picture cannot be ordered. The message says what to correct."""
 
 
 @dataclass(frozen=True, slots=True)
 class PictureOrder:
-    """A picture that is wanted: its scene in its compact form, and the tiles that it is cut into."""
+    """An ordered picture: its scene in compact form, and its tiles."""
 
     scene: str
     width: int
@@ -35,11 +36,14 @@ class PictureOrder:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """As a customer's file has them."""
+        """The lines of a customer's file, one for each tile."""
         return tuple(f"{self.scene}; tile {each.left} {each.top} {each.columns} {each.rows}" for each in self.places)
 
     def problem(self, number: int, output: bytes) -> str | None:
-        """Why bytes are not the tile of this number, as far as they say it themselves; None if they may be it."""
+        """Return an objection to bytes as the tile of this number, from the bytes alone.
+
+        Return None if there is none.
+        """
         try:
             tile = OUTPUT.decode(output)
         except DecodeError:
@@ -50,7 +54,10 @@ class PictureOrder:
         return None
 
     def png(self, outputs: Mapping[int, bytes]) -> bytes:
-        """The file, out of an output for each number; PictureOrderError names what is missing or does not fit."""
+        """Return the PNG file from the outputs by number.
+
+        Raise PictureOrderError, naming each missing or wrong tile.
+        """
         try:
             return png_of(assembled(self.scene, [outputs.get(number, b"") for number in range(len(self.places))]))
         except PictureError as error:
@@ -58,22 +65,22 @@ class PictureOrder:
 
 
 class SpotCheckedWorkload(Protocol):
-    """A workload of whose outputs any part can be computed again alone."""
+    """A workload in which any part of an output can be computed again alone."""
 
     def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
-        """`count` parts again, drawn from `seed`, which the provider must not know before it has answered."""
+        """Compute `count` parts again, drawn from `seed`, which the provider must not know before it has answered."""
         ...
 
 
 def spot_checked(workload: Workload) -> SpotCheckedWorkload:
-    """A workload as what it is beside that; TypeError for one whose outputs are checked as a whole."""
+    """Return the workload with its spot checks. Raise TypeError if its outputs can only be checked as a whole."""
     if not hasattr(workload, "spot_check"):
         raise TypeError("its outputs are checked as a whole")
     return cast("SpotCheckedWorkload", workload)
 
 
 def picture_order(text: str, tiles: int, size: tuple[int, int] | None = None) -> PictureOrder:
-    """A scene's picture cut into so many tiles, in another size if one is named; PictureOrderError."""
+    """Return a scene's picture in `tiles` tiles, in `size` if given. Raise PictureOrderError if that is impossible."""
     try:
         read = read_text(_of_size(text, size))
     except SceneError as error:
@@ -83,23 +90,26 @@ def picture_order(text: str, tiles: int, size: tuple[int, int] | None = None) ->
 
 
 def tile_requests(order: PictureOrder, cost_max: int) -> list[bytes]:
-    """What each tile asks; PictureOrderError where one costs more than a unit may."""
+    """Return the request of each tile. Raise PictureOrderError if a tile costs more than `cost_max`."""
     form, requests = picture_form(), []
     for line in order.lines:
         try:
-            requests.append(form.encode(line, cost_max, {}, b""))  # the chance of a picture is its scene's own
+            requests.append(form.encode(line, cost_max, {}, b""))  # A scene names its own seed
         except RequestError as error:
             raise PictureOrderError(f"a tile cannot be bought: {error}") from None
     return requests
 
 
 def picture_form() -> WorkloadForm:
-    """Of the workload whose outputs are tiles."""
+    """Return the form of the workload whose outputs are tiles."""
     return form_named(PICTURE_WORKLOAD)
 
 
 def _of_size(text: str, size: tuple[int, int] | None) -> str:
-    """The same scene without a tile, with a picture of this size if one is named; lines stay where they are."""
+    """Return the scene without a tile, in `size` if given.
+
+    Lines keep their numbers, so that errors name the right ones.
+    """
     left_out = {"tile"} if size is None else {"tile", "picture"}
     lines: dict[int, list[str]] = {}
     for each in statements(text):
@@ -111,7 +121,7 @@ def _of_size(text: str, size: tuple[int, int] | None) -> str:
 
 
 def _grid(width: int, height: int, count: int) -> tuple[TilePlace, ...]:
-    """A picture cut into exactly so many tiles, as near to squares as their number allows, row by row."""
+    """Return a picture cut into exactly `count` tiles, as near to squares as the count allows, row by row."""
     if not 1 <= count <= min(TILES_MAX, width * height):
         raise PictureOrderError(f"--tiles is 1 to {min(TILES_MAX, width * height):,} here, not {count:,}")
     grids = [

@@ -1,6 +1,6 @@
-"""Which workloads there are: the one place that names them, for programs that know none.
+"""The list of workloads, and the only module that names them.
 
-Always: no two share a name or an id; nothing here loads NumPy or a model before a workload is opened.
+Invariant: no two share a name or an id. Nothing here loads NumPy or a model before a workload is opened.
 """
 
 from typing import NamedTuple
@@ -16,30 +16,30 @@ from runtime.encoding.types import GRAINS_PER_OGPU
 FORMS: tuple[WorkloadForm, ...] = (TextGenerationForm(), TrainingForm(), MatmulHashForm(), TileForm())
 
 METRIC_UNITS = {"train-int8": "thousandths of a bit a held-out byte", "render-tile": "pixels left to render"}
-"""What the metric of a run's state counts, by the names of the forms that run in steps."""
+"""The unit of a state's metric, by the name of each form that runs in steps."""
 
 
 class SaleTerms(NamedTuple):
     """Terms of a service on a development chain."""
 
     ask: int
-    """Grains for a thousand cost units."""
+    """Grains per thousand cost units."""
     cost_max: int
-    """Cost units of a request, at most."""
+    """The greatest cost of a request, in cost units."""
 
 
 USUAL_TERMS = SaleTerms(GRAINS_PER_OGPU // 100, 10_000)
 SALE_TERMS = {"render-tile": SaleTerms(GRAINS_PER_OGPU // 1_000, 4_000_000_000)}
-"""By the names of the forms whose cost units are smaller than usual."""
+"""Terms by name, for the forms whose cost units are smaller than usual."""
 
 
 def form_of(workload_id: bytes) -> WorkloadForm | None:
-    """The form of the workload that a service asks for; None for one that this program does not know."""
+    """Return the form of a service's workload, or None if this program does not have it."""
     return next((form for form in FORMS if form.workload_id == workload_id), None)
 
 
 def form_named(name: str) -> WorkloadForm:
-    """The form of the workload `name`; LookupError that says which there are."""
+    """Return the form of the workload `name`. Raise LookupError, with the known names, if there is none."""
     for form in FORMS:
         if form.name == name:
             return form
@@ -47,5 +47,8 @@ def form_named(name: str) -> WorkloadForm:
 
 
 def open_workload(name: str, backend: str = "numpy") -> Workload:
-    """The workload `name` on a backend, conforming or not at all: LookupError, and as `WorkloadForm.open`."""
+    """Return the workload `name` on a conforming backend.
+
+    Raise LookupError for another name, and as `WorkloadForm.open`.
+    """
     return form_named(name).open(backend)

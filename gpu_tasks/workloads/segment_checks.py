@@ -1,9 +1,9 @@
-"""One segment of a run checked, for the price of that segment, and a proof of fraud read with one state.
+"""The check of one segment of a run at the cost of that segment, and of a fraud proof with one state.
 
-A court computes drawn parts; whoever doubts a trace computes them all, and shows the first that is wrong.
+A court computes drawn parts. A challenger that doubts a trace computes all of it and shows the first wrong segment.
 
-Always: exactly the segments that do not follow from the state before them are wrong, so one lie is one wrong segment;
-no proof convicts an honest trace.
+Invariant: a segment is wrong exactly if it does not follow from the state before it, so one false state is one wrong
+segment. No proof convicts an honest trace.
 """
 
 from gpu_tasks.traces.trace import TracedState, TraceFraudProof, has_form, is_in_trace, state_hash
@@ -12,10 +12,10 @@ from runtime.encoding.codec import DecodeError
 
 
 def next_digest(run: SegmentedRun, index: int, state: bytes) -> bytes | None:
-    """The hash of s(index + 1) if `state` is s(index), by computing the segment; None if it cannot be that state.
+    """Compute the segment from `state` as s(index) and return the hash of s(index + 1), or None for a false state.
 
-    It cannot if it is no state of this request, if it stands at another step, or if it is a first one that the request
-    does not begin with.
+    A state is false if it is no state of this request, belongs to another step, or claims to be s(0) and differs from
+    the request's initial state.
     """
     if not 0 <= index < run.segments or (index == 0 and state != run.initial_state()):
         return None
@@ -29,22 +29,22 @@ def next_digest(run: SegmentedRun, index: int, state: bytes) -> bytes | None:
 
 
 def segment_is_right(run: SegmentedRun, index: int, state: bytes, after: bytes) -> bool:
-    """Whether segment `index` leads from `state`, which the trace names there, to a state with the hash `after`."""
+    """Return whether segment `index` leads from `state`, the trace's state there, to a state with hash `after`."""
     return next_digest(run, index, state) == after
 
 
 def convicts(run: SegmentedRun, root: bytes, proof: TraceFraudProof, state: bytes) -> bool:
-    """Whether a proof shows the trace to be wrong; `state` has the hash that the trace names before the segment.
+    """Return whether a proof shows an error in the trace; `state` has the trace's hash before the segment.
 
-    Of a state that cannot stand there no right continuation exists, so that none is asked for. A proof whose own hash
-    is wrong shows nothing: who has not computed the segment shall not win by pointing at it.
+    A state that cannot belong there has no right continuation, so the proof need not name one.
     """
     if not has_form(root, run.segments, proof) or state_hash(state) != proof.before.digest:
         return False
     found = next_digest(run, proof.index, state)
+    # A challenger that did not compute the segment must not win by pointing at it, so its own hash has to be right.
     return found is None or (found == proof.right and found != proof.after.digest)
 
 
 def starts_wrong(run: SegmentedRun, root: bytes, first: TracedState) -> bool:
-    """Whether a trace begins with another state than the request does: its first hash shows it, without a state."""
+    """Return whether a trace begins with a false state. Its first hash shows that, without the state itself."""
     return is_in_trace(root, run.segments, 0, first) and first.digest != state_hash(run.initial_state())

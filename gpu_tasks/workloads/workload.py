@@ -1,8 +1,8 @@
-"""What a workload is to the market's daemons: bytes in, bytes out, and a check of the bytes.
+"""A workload as the market's daemons use it: bytes in, bytes out, and a check of the output.
 
-Always: `run` is a function of the request's bytes, the same on every conforming machine, and
-`verify` accepts exactly its result. All raise `DecodeError` on a request that is not valid,
-for which judges say that there is no right answer.
+Invariant: `run` is a function of the request's bytes, the same on every conforming machine, and `verify` accepts
+exactly its result. All methods raise `DecodeError` for an invalid request; judges then answer that no right result
+exists.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True)
 class OutputCheck:
-    """The outcome of a check: what was recomputed, and the first place that is wrong."""
+    """The outcome of a check: the amount of recomputed work, and the first wrong place."""
 
     valid: bool
     recomputed: int
@@ -31,39 +31,39 @@ class Workload(Protocol):
     """One kind of exact task, ready to run on one backend."""
 
     workload_id: bytes
-    """32 bytes: which computation this is, rules and all."""
+    """32 bytes that identify the computation with all its rules."""
     model_id: bytes
     """32 bytes: the hash of the model file."""
 
     def run(self, request: bytes) -> bytes:
-        """The output of the task."""
+        """Return the output of the task."""
         ...
 
     def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
-        """What `run` gives for each request, with its place, as they are done; None for one that is not valid.
+        """Yield each request's place and output in the order of completion, with None for an invalid request.
 
-        One by one, unless a workload gains by several at once.
+        This default runs them one by one. A workload that gains from several at once replaces it.
         """
         return ((place, none_for_none(self.run, request)) for place, request in enumerate(requests))
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
-        """Whether `output` is what `run` gives; cheaper than running where possible."""
+        """Check that `output` is the result of `run`, at a lower cost than running where possible."""
         ...
 
     def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        """32 bytes: the hash of the integers of the computation at one place, which `place` (32 bytes) names.
+        """Return 32 bytes: the hash of the computation's integers at one place, which `place` (32 bytes) names.
 
-        `output` is the right one. Who computed nothing cannot know it.
+        `output` is the right one. The hash is unknown without the computation.
         """
         ...
 
     def conformance(self) -> bytes:
-        """Hash of fixed work, to compare machines; NonConformingBackendError if it is off."""
+        """Return the hash of fixed work, to compare machines. Raise NonConformingBackendError if it is wrong."""
         ...
 
 
 def none_for_none(make: Callable[[bytes], _Made], request: bytes) -> _Made | None:
-    """What is made of a request; None for bytes that are none."""
+    """Return `make(request)`, or None for bytes that are no request."""
     try:
         return make(request)
     except DecodeError:

@@ -1,9 +1,9 @@
-"""Integer matrix chains whose rows can be computed alone: work sized to a device, a check that is not.
+"""Integer matrix chains with independent rows: the work fits any device size, and the check of a few rows is small.
 
 In reading order:
 
-* `challenge`: a seed and the shape of the work, and what that work counts
-* `arithmetic`: what a backend is, its chance, and the reference in plain integers, and the backend in NumPy
-* `torch_chain`: the backend in PyTorch, for whoever has it
-* `prover`: all rows under one root, rows drawn later shown and checked; the backends by name, their vectors
+* `challenge`: the seed and the shape of the work, and its number of operations
+* `arithmetic`: the interface of a backend, its random numbers, the reference in plain integers, the backend in NumPy
+* `torch_chain`: the backend in PyTorch, which is optional
+* `prover`: the root over all rows, the hashes of drawn rows, and the backends by name with their vectors
 """

@@ -1,13 +1,14 @@
-"""What a backend of the chain is, its chance, the reference in plain integers, and the backend in NumPy.
+"""The interface of a backend, its random numbers, the reference in plain integers, and the backend in NumPy.
 
     A = size x size numbers of -63 to 63, X0 = rows x size numbers of -128 to 127, both from the seed
     X(t+1) = the low 8 bits, signed, of (X(t) A) >> 6        `rounds` times
 
-Always: a row of the end depends on its row of X0 and on A alone. The shift and the cut make a round non-linear: without
-them A could be squared, and `rounds` products would cost their logarithm. Chance is one 64-bit word for each row and
-each eight columns, mixed by the finalizer of SplitMix64 (Steele, Lea, Flood 2014), so whoever needs k rows draws k.
+Invariant: a row of the end depends only on its row of X0 and on A. The shift and the cut make a round non-linear.
+Without them a prover could square A, and `rounds` products would cost their logarithm. Random numbers are one 64-bit
+word for each row and each eight columns, mixed by the finalizer of SplitMix64 (Steele, Lea, Flood 2014), so k rows cost
+k draws.
 
-In NumPy chance is uint64, which wraps, and products are float32, which are exact below 2**24.
+In NumPy the random words are uint64, which wraps. Products are float32, which is exact below 2**24.
 """
 
 from collections.abc import Sequence
@@ -33,26 +34,26 @@ class ChainArithmetic(Protocol):
     """One way to compute rows of the end of a chain."""
 
     name: str
-    """Such as `numpy`."""
+    """The name, such as `numpy`."""
 
     def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
-        """The last values of these rows, one byte a number, row by row as they are named."""
+        """Return the last values of these rows, one byte a number, in the order of `rows`."""
         ...
 
 
 def keys_of(seed: bytes, what: bytes) -> tuple[int, int]:
-    """The two 64-bit keys of a matrix, `matrix` or `start`."""
+    """Return the two 64-bit keys of a matrix; `what` is `matrix` or `start`."""
     digest = blake2b(_DOMAIN + what + seed, digest_size=16).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
 
 
 class ReferenceChain:
-    """Plain Python integers: slow, and right by inspection."""
+    """Plain Python integers: slow, and correct by inspection."""
 
     name = "reference"
 
     def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
-        """Row by row, number by number."""
+        """Compute row by row, number by number."""
         size = asked.shape.size
         matrix = [
             [byte % ENTRIES - MIDDLE for byte in _drawn(keys_of(asked.seed, b"matrix"), row, size)]
@@ -64,7 +65,7 @@ class ReferenceChain:
 
 
 def _end(first: bytes, columns: Sequence[Sequence[int]], rounds: int) -> bytes:
-    """A row after all rounds."""
+    """Return a row after all rounds."""
     current = first
     for _ in range(rounds):
         signed = [(byte ^ 128) - 128 for byte in current]
@@ -74,14 +75,14 @@ def _end(first: bytes, columns: Sequence[Sequence[int]], rounds: int) -> bytes:
 
 
 def _drawn(keys: tuple[int, int], row: int, size: int) -> bytes:
-    """`size` bytes of a row."""
+    """Return `size` random bytes of a row."""
     base = _mix(keys[0] + (row + 1) * ROW_STEP) ^ keys[1]
     words = (_mix(base + (word + 1) * WORD_STEP) for word in range(-(-size // 8)))
     return b"".join(word.to_bytes(8, "little") for word in words)[:size]
 
 
 def _mix(word: int) -> int:
-    """SplitMix64's finalizer."""
+    """Return the word after SplitMix64's finalizer."""
     word &= MASK
     for shift, factor in MIX_BY:
         word = (word ^ (word >> shift)) * factor & MASK
@@ -89,12 +90,12 @@ def _mix(word: int) -> int:
 
 
 class NumpyChain:
-    """The backend that everybody has."""
+    """The backend in NumPy, which every machine has."""
 
     name = "numpy"
 
     def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
-        """All rows at once, a product a round."""
+        """Compute all rows at once, one product a round."""
         size = asked.shape.size
         drawn = _drawn_array(keys_of(asked.seed, b"matrix"), range(size), size)
         matrix = (drawn % ENTRIES).astype(np.float32) - np.float32(MIDDLE)
@@ -106,16 +107,17 @@ class NumpyChain:
 
 
 def _drawn_array(keys: tuple[int, int], rows: Sequence[int], size: int) -> NDArray[np.uint8]:
-    """uint8[rows, size]."""
+    """Return the random bytes of the rows as uint8[rows, size]."""
     numbers = np.asarray(rows, dtype=np.uint64) + np.uint64(1)
     base = _mixed_array(np.uint64(keys[0]) + numbers * np.uint64(ROW_STEP)) ^ np.uint64(keys[1])
     words = (np.arange(-(-size // 8), dtype=np.uint64) + np.uint64(1)) * np.uint64(WORD_STEP)
+    # Little-endian on every machine, because the words are read as bytes.
     drawn = _mixed_array(base[:, None] + words[None, :]).astype("<u8")
     return np.ascontiguousarray(drawn.view(np.uint8)[:, :size])
 
 
 def _mixed_array(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finalizer."""
+    """Return the words after SplitMix64's finalizer."""
     for shift, factor in MIX_BY:
         words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
     mixed: NDArray[np.uint64] = words ^ (words >> np.uint64(MIX_LAST))

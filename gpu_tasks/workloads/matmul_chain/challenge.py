@@ -1,7 +1,7 @@
-"""A seed and the shape of the work, and what that work counts; needs no NumPy.
+"""The seed and the shape of the work, and its number of operations. Needs no NumPy.
 
-Always: the pallet of roll calls takes no shape beyond these limits (`gpu_tasks/market/capacity/proofs.py`), so a sum of
-products stays below 2**24 and float32 holds it; a shape counts the same work on every device.
+Invariant: the pallet of roll calls takes no shape beyond these limits (`gpu_tasks/market/capacity/proofs.py`), so a sum
+of products stays below 2**24 and float32 holds it. A shape counts the same work on every device.
 """
 
 from typing import Annotated
@@ -9,13 +9,13 @@ from typing import Annotated
 from runtime.encoding.codec import U16, U32, Fixed, codec, struct
 
 SIZE_MAX = 2_048
-"""128 * 63 * 2048 is below 2**24: the greatest sum of products."""
+"""128 * 63 * 2048, the greatest sum of products, is below 2**24."""
 ROWS_MAX = 2**24
 
 
 @struct
 class ChainShape:
-    """`rows` vectors of `size` numbers go through one matrix `rounds` times."""
+    """The shape: `rows` vectors of `size` numbers go through one matrix `rounds` times."""
 
     size: U16
     rows: U32
@@ -24,7 +24,7 @@ class ChainShape:
 
 @struct
 class ChainChallenge:
-    """What one device computes in one roll call."""
+    """The work of one device in one roll call."""
 
     seed: Annotated[bytes, Fixed(32)]
     shape: ChainShape
@@ -34,5 +34,5 @@ CHALLENGE = codec(ChainChallenge)
 
 
 def operations(shape: ChainShape) -> int:
-    """Multiplications and additions of the whole work: 2 n^2 m T."""
+    """Return the multiplications and additions of the whole work: 2 n^2 m T."""
     return 2 * shape.size**2 * shape.rows * shape.rounds

@@ -1,7 +1,7 @@
-"""All rows of a chain under one root; the hashes of rows drawn later; the backends by name, their vectors.
+"""The root over all rows of a chain, the hashes of drawn rows, and the backends by name with their vectors.
 
-Always: the root is over the hashes of the rows in their order, so a few rows, their hashes' paths and the challenge
-tell whether a root holds the right ones there; nothing else of the work is needed.
+Invariant: the root is over the hashes of the rows in their order. A few rows, their Merkle paths and the challenge
+therefore suffice to check the root at those rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,8 @@ from runtime.cryptography.merkle import merkle_root
 
 ROW_DOMAIN = b"chainrow"
 BYTES_AT_ONCE = 2**24
-"""So many numbers of a chain are computed at once: they stay in the fast memory of a device, and no round is small."""
+"""The numbers of a chain that are computed at once. They fit a device's fast memory, and each round is large enough to
+use it."""
 
 VECTORS = (
     ChainChallenge(bytes(32), ChainShape(1, 1, 1)),
@@ -28,7 +29,7 @@ CONFORMANCE = "218cd2258a907fad43fa2f4cab34bff908472ee5844dd8cbf69c59aeba32750b"
 
 
 def row_hashes(arithmetic: ChainArithmetic, asked: ChainChallenge) -> list[bytes]:
-    """The hash of each row of the end: what a device keeps until rows are drawn, 32 bytes a row."""
+    """Return the hash of each row of the end. A device keeps them, 32 bytes a row, until rows are drawn."""
     at_once = max(1, BYTES_AT_ONCE // asked.shape.size)
     return [
         digest
@@ -38,19 +39,20 @@ def row_hashes(arithmetic: ChainArithmetic, asked: ChainChallenge) -> list[bytes
 
 
 def rows_root(digests: Sequence[bytes]) -> bytes:
-    """32 bytes over the hashes of all rows: what is committed."""
+    """Return the root over the hashes of all rows, 32 bytes, to which the device commits."""
     return merkle_root(ROW_DOMAIN, digests)
 
 
 def hashes_of(arithmetic: ChainArithmetic, asked: ChainChallenge, rows: Sequence[int]) -> list[bytes]:
-    """The hashes of some rows, as they are named; costs so many rows, however many the chain has."""
+    """Return the hashes of some rows, in the order of `rows`. The cost depends on these rows only."""
     return list(_hashes(arithmetic, asked, rows))
 
 
 def chain_arithmetic(backend: str) -> ChainArithmetic:
-    """The backend `numpy`, `reference`, or `torch-` with a device, after its vectors passed.
+    """Return the backend `numpy`, `reference`, or `torch-` with a device, after its vectors passed.
 
-    LookupError, ImportError without PyTorch, NonConformingBackendError if this machine gives other results.
+    Raise LookupError for another name or an unusable device, ImportError without PyTorch, and NonConformingBackendError
+    if this machine's results differ.
     """
     arithmetic = chosen(backend, _numpy, _reference, _torch)
     if conformance(arithmetic) != CONFORMANCE:
@@ -59,7 +61,7 @@ def chain_arithmetic(backend: str) -> ChainArithmetic:
 
 
 def conformance(arithmetic: ChainArithmetic) -> str:
-    """The hash of the roots of all vectors, in hex."""
+    """Return the hash of the roots of all vectors, in hex."""
     roots = b"".join(rows_root(row_hashes(arithmetic, asked)) for asked in VECTORS)
     return blake2b(roots, digest_size=32).hexdigest()
 

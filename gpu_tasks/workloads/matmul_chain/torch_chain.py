@@ -1,6 +1,6 @@
-"""An optional backend for whoever has PyTorch: CPU, or a GPU by name of its device.
+"""The optional backend in PyTorch: a CPU, or a GPU by the name of its device.
 
-Chance in int64, which wraps as uint64 does; products in float32, exact below 2**24.
+Random words are int64, which wraps as uint64 does. Products are float32, exact below 2**24.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ class TorchChain:
     """`ChainArithmetic` on one torch device, such as `cpu` or `cuda:0`."""
 
     def __init__(self, device: str = "cpu") -> None:
-        """LookupError for a device that cannot be used."""
+        """Raise LookupError for a device that cannot be used."""
         keep_float32_exact()
         self.name = f"torch-{device}"
         self._device = usable_device(device)
 
     def ends(self, asked: ChainChallenge, rows: Sequence[int]) -> bytes:
-        """All rows at once, a product a round; what is drawn is drawn on the device."""
+        """Compute all rows at once, one product a round. Random numbers are drawn on the device."""
         size = asked.shape.size
         drawn = self._drawn(keys_of(asked.seed, b"matrix"), range(size), size)
         matrix = (drawn.view(torch.uint8).to(torch.int32) % ENTRIES - MIDDLE).to(torch.float32)
@@ -44,7 +44,7 @@ class TorchChain:
         return bytes(current.cpu().numpy().tobytes())
 
     def _drawn(self, keys: tuple[int, int], rows: Sequence[int], size: int) -> Any:
-        """int8[rows, size]."""
+        """Return the random bytes of the rows as int8[rows, size]."""
         numbers = torch.tensor(list(rows), dtype=torch.int64, device=self._device) + 1
         base = _mixed(numbers * _signed(ROW_STEP) + _signed(keys[0])) ^ _signed(keys[1])
         words = (torch.arange(-(-size // 8), dtype=torch.int64, device=self._device) + 1) * _signed(WORD_STEP)
@@ -52,7 +52,10 @@ class TorchChain:
 
 
 def _mixed(words: Any) -> Any:
-    """SplitMix64's finalizer; shifts of int64 copy the sign, which is masked away."""
+    """Return the words after SplitMix64's finalizer.
+
+    A shift of int64 copies the sign, so the copies are masked away.
+    """
     for shift, factor in MIX_BY:
         words = (words ^ _shifted(words, shift)) * _signed(factor)
     return words ^ _shifted(words, MIX_LAST)
@@ -63,5 +66,5 @@ def _shifted(words: Any, shift: int) -> Any:
 
 
 def _signed(word: int) -> int:
-    """A 64-bit word as int64 has it."""
+    """Return a 64-bit word as a signed int64."""
     return (word ^ 2**63) - 2**63

@@ -2,7 +2,7 @@
 
 In reading order:
 
-* `request`: what is asked and answered, as canonical SCALE bytes with limits
+* `request`: requests and outputs as canonical SCALE bytes with limits
 * `service`: `matmul-hash` as a `Workload`: two backends, its vectors, and a check that computes again
 * `form`: `matmul-hash` as programs see it
 """

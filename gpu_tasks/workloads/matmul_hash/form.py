@@ -1,6 +1,7 @@
-"""`matmul-hash` as programs see it: a seed, or a seed with a size and a number of rounds; a product is a unit of cost.
+"""`matmul-hash` as programs see it: a seed, or a seed with a size and a number of rounds.
 
-Always: no request costs more products than it may, or breaks the limits of `request.py`.
+The cost unit is a product. Invariant: no request costs more products than `cost_max` or breaks the limits of
+`request.py`.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ _DIGITS_MAX = len(str(SEED_MAX))
 
 
 class MatmulHashForm(WorkloadForm):
-    """See `WorkloadForm` for the methods."""
+    """`matmul-hash` for programs. See `WorkloadForm` for the methods."""
 
     name = "matmul-hash"
     workload_id = WORKLOAD_ID
@@ -35,7 +36,7 @@ class MatmulHashForm(WorkloadForm):
     options = (SIZE,)
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
-        """`SEED` makes `cost_max` products of the size that is set; `SEED SIZE ROUNDS` says both."""
+        """Encode `SEED` as `cost_max` products of the set size, or `SEED SIZE ROUNDS` as it says."""
         size = settings(self.options, options)[SIZE.name]
         words = text.split()
         if len(words) == 1:
@@ -53,12 +54,12 @@ class MatmulHashForm(WorkloadForm):
         return REQUEST.encode(asked)
 
     def show_request(self, request: bytes) -> str:
-        """`SEED SIZE ROUNDS`."""
+        """Return `SEED SIZE ROUNDS`."""
         asked = REQUEST.decode(request)
         return f"{asked.seed} {asked.size} {asked.rounds}"
 
     def show_output(self, output: bytes) -> str:
-        """The hash of the last matrix, in hex; all of the bytes if they are no output."""
+        """Return the hash of the last matrix in hex, or all the bytes if they are no output."""
         try:
             shown = OUTPUT.decode(output).digest
         except DecodeError:
@@ -66,30 +67,31 @@ class MatmulHashForm(WorkloadForm):
         return "0x" + shown.hex()
 
     def cost_asked(self, request: bytes) -> int:
-        """A product a round."""
+        """Return the rounds, one product each."""
         return REQUEST.decode(request).rounds
 
     def output_bytes(self, request: bytes) -> int:
-        """The same for every request."""
+        """Return the fixed length of every output."""
         REQUEST.decode(request)
         return OUTPUT_BYTES
 
     def cost(self, output: bytes) -> int:
-        """The products that the output says; none if the bytes are no output."""
+        """Return the products that the output names, or 0 if the bytes are no output."""
         try:
             return OUTPUT.decode(output).products
         except DecodeError:
             return 0
 
     def open(self, backend: str) -> Workload:
-        """On `numpy` or `reference`."""
+        """Open the workload on `numpy` or `reference`."""
         from gpu_tasks.workloads.matmul_hash.service import open_published  # noqa: PLC0415  # NumPy, for executors only
 
         return open_published(backend)
 
 
 def _number(text: str) -> int:
-    """A whole number in decimal digits, at most the largest seed."""
+    """Return a whole number in decimal digits. Raise RequestError above the largest seed."""
+    # `isdigit` alone also accepts digits of other scripts; the length bound keeps `int` cheap.
     is_number = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     if not is_number or int(text) > SEED_MAX:
         raise RequestError(f"{text!r} is no whole number from 0 to {SEED_MAX}")

@@ -4,8 +4,8 @@
     X(k+1) = X(k) X(k) + D    modulo 2**32, `rounds` times
     output = rounds, blake2b-256 of the last X, row by row, little-endian
 
-Always: arithmetic is modulo 2**32, so the order of sums does not matter and nothing is rounded. The chain squares,
-since a product with a constant would fold `rounds` products into their logarithm; it adds D, since products of random
+Invariant: arithmetic is modulo 2**32, so the order of sums does not matter and nothing is rounded. The chain squares
+because `rounds` products with a constant could be folded into their logarithm. It adds D because products of random
 matrices lose rank modulo 2 and end at zero.
 """
 
@@ -26,7 +26,8 @@ from gpu_tasks.workloads.matmul_hash.request import (
 from gpu_tasks.workloads.workload import NonConformingBackendError, OutputCheck, Workload
 
 MatrixChain = Callable[[bytes, int, int], bytes]
-"""The last matrix from the drawn bytes of both matrices, a size and a number of rounds; matrices are `<u4`, by rows."""
+"""Computes the last matrix from the random bytes of both matrices, a size and a number of rounds. Matrices are `<u4`,
+by rows."""
 
 VECTORS = (ChainRequest(0, 1, 1), ChainRequest(1, 2, 200), ChainRequest(2**64 - 1, 33, 9), ChainRequest(7, 64, 3))
 CONFORMANCE = "3b6b14a28b933b2ad190a696847c5b0a9f083006610fd98f5007fa608cfdf9c0"
@@ -35,7 +36,7 @@ _MASK = 2**32 - 1
 
 
 def numpy_chain(drawn: bytes, size: int, rounds: int) -> bytes:
-    """NumPy multiplies uint32 matrices with integer loops, which wrap modulo 2**32."""
+    """Compute in NumPy, whose integer loops multiply uint32 matrices modulo 2**32."""
     current, added = np.frombuffer(drawn, "<u4").reshape(2, size, size)
     for _ in range(rounds):
         current = current @ current + added
@@ -43,7 +44,7 @@ def numpy_chain(drawn: bytes, size: int, rounds: int) -> bytes:
 
 
 def reference_chain(drawn: bytes, size: int, rounds: int) -> bytes:
-    """Plain Python integers: slow, and right by inspection."""
+    """Compute in plain Python integers: slow, and correct by inspection."""
     numbers = [int.from_bytes(drawn[start : start + 4], "little") for start in range(0, len(drawn), 4)]
     rows = [numbers[start : start + size] for start in range(0, len(numbers), size)]
     current, added = rows[:size], rows[size:]
@@ -53,7 +54,7 @@ def reference_chain(drawn: bytes, size: int, rounds: int) -> bytes:
 
 
 def _next_row(row: list[int], matrix: list[list[int]], offsets: list[int]) -> list[int]:
-    """A row of `matrix` times itself, plus the same row of D."""
+    """Return a row of `matrix` times itself, plus the same row of D."""
     products = [sum(map(int.__mul__, row, column)) for column in zip(*matrix, strict=True)]
     return [(product + offset) & _MASK for product, offset in zip(products, offsets, strict=True)]
 
@@ -62,41 +63,41 @@ BACKENDS: dict[str, MatrixChain] = {"numpy": numpy_chain, "reference": reference
 
 
 class MatmulHash(Workload):
-    """See `Workload` for the methods."""
+    """`matmul-hash` ready to run. See `Workload` for the methods."""
 
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
 
     def __init__(self, chain: MatrixChain) -> None:
-        """On one of `BACKENDS`, or on another."""
+        """Take a chain from `BACKENDS`, or another."""
         self._chain = chain
 
     def run(self, request: bytes) -> bytes:
-        """The encoded `ChainOutput`."""
+        """Return the encoded `ChainOutput`."""
         asked = decode_request(request)
         return OUTPUT.encode(ChainOutput(asked.rounds, blake2b(self._last(asked), digest_size=32).digest()))
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
-        """Compute again: a chain has no shorter check. A hash does not say where a matrix is wrong."""
+        """Compute again, since a chain has no shorter check. A hash does not show the wrong place of a matrix."""
         asked = decode_request(request)
         is_right = self.run(request) == output
         return OutputCheck(valid=is_right, recomputed=asked.rounds, first_wrong=None if is_right else 0)
 
     def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        """One row of the last matrix."""
+        """Return the hash of one row of the last matrix."""
         asked = decode_request(request)
         row = int.from_bytes(place, "little") % asked.size
         last = self._last(asked)[4 * asked.size * row : 4 * asked.size * (row + 1)]
         return blake2b(_DOMAIN + row.to_bytes(4, "little") + last, digest_size=32).digest()
 
     def _last(self, asked: ChainRequest) -> bytes:
-        """The last matrix of a chain."""
+        """Return the last matrix of a chain."""
         label = _DOMAIN + asked.seed.to_bytes(8, "little") + asked.size.to_bytes(2, "little")
         drawn = shake_256(label).digest(2 * 4 * asked.size**2)
         return self._chain(drawn, asked.size, asked.rounds)
 
     def conformance(self) -> bytes:
-        """The hash of all outputs to the vectors, which is published."""
+        """Return the published hash of all outputs to the vectors."""
         outputs = b"".join(self.run(REQUEST.encode(vector)) for vector in VECTORS)
         result = blake2b(outputs, digest_size=32).digest()
         if result.hex() != CONFORMANCE:
@@ -105,7 +106,7 @@ class MatmulHash(Workload):
 
 
 def open_published(backend: str) -> MatmulHash:
-    """The workload on a backend, after its vectors passed; errors as `WorkloadForm.open`."""
+    """Return the workload on a backend after its vectors passed. Raise errors as `WorkloadForm.open`."""
     if backend not in BACKENDS:
         raise LookupError(f"no backend {backend!r}; there are {', '.join(BACKENDS)}")
     workload = MatmulHash(BACKENDS[backend])
