@@ -2,14 +2,14 @@
 
 In reading order:
 
-* `request`: the published service, and what a customer may ask of it, as canonical SCALE bytes
-* `integer_ops`: the arithmetic: this file is the specification, and it holds integers only
+* `request`: the published service, its ids, and requests as canonical SCALE bytes
+* `integer_ops`: the arithmetic: this file is the specification, and it uses integers only
 * `model`: the model file: a header and integer arrays, in one canonical order
-* `transformer`: tokens to logits: the forward pass, once, for every backend
-* `backends`: which backends there are, and the one that everybody has: NumPy
-* `decoding`: request to completion, and the check of one
+* `transformer`: tokens to logits: one forward pass for every backend
+* `backends`: the backends by name, and the NumPy backend of every machine
+* `decoding`: a request to its completion, and the check of a completion
 * `batching`: many requests at once
-* `conformance`: fixed work whose hash is published; a backend that misses one must not serve
+* `conformance`: fixed work with a published hash; a backend with another hash must not serve
 * `service`: `textgen-int8` as a `Workload`
 * `form`: `textgen-int8` as programs see it: a text to continue, a temperature
 """

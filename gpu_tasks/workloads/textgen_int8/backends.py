@@ -1,7 +1,7 @@
-"""Which backends there are, and the one that every provider and every checker has: NumPy, products in float32 by BLAS.
+"""The backends by name, and the backend that every provider and checker has: NumPy, with float32 products by BLAS.
 
-Sums of products stay below 2**24 (`model.py` refuses shapes for which they might not), and
-float32 holds every integer up to there, so each partial sum is exact in any order.
+Sums of products stay below 2**24, because `model.py` refuses shapes that could exceed it. float32 holds every integer
+up to there, so each partial sum is exact in any order.
 """
 
 import numpy as np
@@ -11,26 +11,32 @@ from gpu_tasks.workloads.textgen_int8.integer_ops import Arithmetic, Array, Refe
 
 
 class NumpyBackend(Reference):
-    """The reference, with its two slow operations done in floats that are exact."""
+    """The reference, with its two slow operations in floats that are exact."""
 
     name = "numpy"
 
     def operand(self, values: Array) -> Array:
-        """float32, in rows as BLAS reads them."""
+        """Return float32 in contiguous rows, which BLAS reads fastest."""
         return np.ascontiguousarray(values, dtype=np.float32)
 
     def product(self, left: Array, right: Array) -> Array:
-        """Products in float32, exact below 2**24."""
+        """Return the products, computed in float32 and exact below 2**24."""
         return np.matmul(left.astype(np.float32), right.swapaxes(-1, -2)).astype(np.int64)
 
     def root(self, squares: Array) -> Array:
-        """Truncated IEEE root; below n = 2**26, that of n * n - 1 lies over half an ulp under n, so never becomes n."""
+        """Return the truncated IEEE root, exact for values below 2**52.
+
+        For n up to 2**26 the root of n * n - 1 lies more than half an ulp below n, so it never rounds up to n.
+        """
         roots: Array = np.sqrt(squares.astype(np.float64)).astype(np.int64)
         return roots
 
 
 def arithmetic(backend: str) -> Arithmetic:
-    """The backend `numpy`, `reference`, or `torch-` with a device. LookupError, ImportError without PyTorch."""
+    """Return the backend `numpy`, `reference`, or `torch-` with a device.
+
+    Raise LookupError for another name or an unusable device, and ImportError without PyTorch.
+    """
     return chosen(backend, NumpyBackend, Reference, _torch)
 
 

@@ -1,10 +1,11 @@
 """Many requests at once: texts of any lengths, decoded side by side in lanes of one cache.
 
-A text that ends leaves its lane to the next request, so that the device is as busy with texts that end early as with
-such as do not. Always: what a request gives is what `decoding.generate` gives for it alone, whatever stands beside it
-(`transformer`: a position depends on its own prefix and on nothing else of a batch); never more texts are in the cache
-than there are lanes, and no pass reads more than `READ_PER_LANE` positions for each lane, however many requests there
-are and however long: what a pass holds in memory is bounded, and a pass that the caches of a CPU do not hold is slower.
+A completed text leaves its lane to the next request, so texts that end early do not leave the device idle.
+
+Invariant: a request's result is that of `decoding.generate` for it alone, whatever the other lanes contain.
+(`transformer`: a position depends only on its own prefix.) The cache never has more texts than lanes. No pass reads
+more than `READ_PER_LANE` positions for each lane, for any number and length of requests. That bounds a pass's memory,
+and a pass that exceeds a CPU's caches is slower.
 """
 
 from collections import deque
@@ -28,9 +29,10 @@ from gpu_tasks.workloads.textgen_int8.transformer import (
 )
 
 REFILL_PART = 4
-"""Lanes are filled anew once so many parts of them are free: prompts are read several at once too."""
+"""The part of the lanes that must be free before they are filled again: one in so many. Prompts are then also read
+several at once."""
 READ_PER_LANE = 16
-"""Positions: 512 at once with 32 lanes, where NumPy reads fastest; a single prompt that is longer is read alone."""
+"""Positions: 512 at once with 32 lanes, where NumPy reads fastest. A longer prompt is read alone."""
 
 
 @dataclass(slots=True)
@@ -42,7 +44,7 @@ class _Text:
     output: bytearray = field(default_factory=bytearray)
 
     def take(self, token: int) -> bool:
-        """Note the next token; whether the text has ended."""
+        """Append the next token. Return True if the text has ended."""
         if token == BOUNDARY:
             return True
         self.output.append(token)
@@ -52,7 +54,10 @@ class _Text:
 def generated(
     model: Loaded, requests: Sequence[CompletionRequest], lanes: int | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """The completion of each request with its place, as they are done; `lanes`: as many as suit the backend."""
+    """Yield each request's place and completion, in the order of completion, with `lanes` texts side by side.
+
+    Without `lanes`, use the backend's best number.
+    """
     run = _Run(model, requests, max(1, min(lanes or model.use.lanes, len(requests))))
     while run.waiting or run.texts:
         yield from run.fill()
@@ -60,7 +65,7 @@ def generated(
 
 
 class _Run:
-    """Requests on their way through the lanes; those that read most wait together, so that few prompts are padded."""
+    """Requests on their way through the lanes. Prompts of similar length are read together, so that few are padded."""
 
     def __init__(self, model: Loaded, requests: Sequence[CompletionRequest], lanes: int) -> None:
         self._model = model
@@ -73,7 +78,10 @@ class _Run:
         """By lane."""
 
     def fill(self) -> list[tuple[int, bytes]]:
-        """Begin as many of the texts that wait as there are free lanes, once enough are."""
+        """Start waiting texts in the free lanes, once enough lanes are free.
+
+        Return the completions that end at once.
+        """
         if not self.waiting or (self.texts and len(self._free) < self._refilled_at):
             return []
         new = [self.waiting.popleft() for _ in range(min(len(self._free), len(self.waiting)))]
@@ -88,12 +96,12 @@ class _Run:
         return self._taken(dict(zip(lanes, texts, strict=True)), logits)
 
     def step(self) -> list[tuple[int, bytes]]:
-        """One more token of every text."""
+        """Compute one more token of every text, and return the completions that end."""
         if not self.texts:
             return []
         self._narrow()
         lanes = sorted(self.texts)
-        # every lane takes part, one that is free with a token that nobody reads: so no text is moved at each step
+        # Every lane takes part, a free one with an unused token, so that no text has to be moved at each step.
         tokens, at = np.zeros(self._lanes(), dtype=np.int64), np.zeros(self._lanes(), dtype=np.int64)
         for lane in lanes:
             text = self.texts[lane]
@@ -102,7 +110,7 @@ class _Run:
         return self._taken({lane: self.texts[lane] for lane in lanes}, logits[lanes])
 
     def _narrow(self) -> None:
-        """Leave the free lanes behind, once nobody waits for them and half are free: each costs what a text costs."""
+        """Drop the free lanes once no request waits and half are free, since a free lane costs as much as a text."""
         if self.waiting or 2 * len(self.texts) > self._lanes():
             return
         lanes = sorted(self.texts)
@@ -111,7 +119,7 @@ class _Run:
         self._free = []
 
     def _taken(self, texts: dict[int, _Text], logits: Ints) -> list[tuple[int, bytes]]:
-        """The completions that end with these tokens; the other texts stay in their lanes."""
+        """Add a token to each text, and return the completions that end. The other texts stay in their lanes."""
         asked = [text.request for text in texts.values()]
         tokens = next_tokens(
             logits,
@@ -134,7 +142,7 @@ class _Run:
 
 
 def _passes(texts: Sequence[_Text], positions: int) -> Iterator[Sequence[_Text]]:
-    """Texts by rising length of their prompts, in parts of which none reads more positions, or has a single text."""
+    """Yield parts of texts, which are sorted by prompt length, each with at most `positions` positions or one text."""
     begin = 0
     for end, text in enumerate(texts):
         if (end + 1 - begin) * (1 + len(text.request.prompt)) > positions and end > begin:
@@ -145,7 +153,7 @@ def _passes(texts: Sequence[_Text], positions: int) -> Iterator[Sequence[_Text]]
 
 
 def _last_logits(model: Loaded, prompts: Sequence[bytes], cache: Cache) -> Ints:
-    """The logits behind each prompt, int64[batch, 257]; shorter ones are read with what stands behind them ignored."""
+    """Return the logits after each prompt, int64[batch, 257]. Padding after a shorter prompt is ignored."""
     longest = max(len(prompt) for prompt in prompts)
     padded = np.concatenate([input_tokens(prompt.ljust(longest, b"\0")) for prompt in prompts])
     logits = forward(model, padded, cache)

@@ -1,8 +1,8 @@
-"""Vectors: fixed work whose hash is published. A backend that misses one must not serve.
+"""Vectors: fixed work with a published hash. A backend with another hash must not serve.
 
-Each operation runs on inputs drawn by SHAKE-256, which reach the limits of their ranges, then
-the published model answers three requests. Saturating int8 kernels, operands in TF32 or bfloat16, fused roots and
-other near misses of real libraries all change one of these hashes.
+Each operation runs on inputs drawn by SHAKE-256, which reach the limits of their ranges. Then the published model
+answers three requests. Saturating int8 kernels, operands in TF32 or bfloat16, fused roots and other near misses of real
+libraries all change one of these hashes.
 """
 
 from hashlib import blake2b, shake_256
@@ -33,7 +33,7 @@ REQUESTS = (
 
 
 def drawn(label: str, shape: tuple[int, ...], low: int, high: int) -> Ints:
-    """Integers from `low` to `high`, every eighth at a limit, from SHAKE-256 of the label."""
+    """Return integers from `low` to `high`, every eighth at a limit, from SHAKE-256 of the label."""
     count = int(np.prod(shape))
     raw = np.frombuffer(shake_256(label.encode()).digest(8 * count), "<u8").copy()
     span = high - low + 1
@@ -43,14 +43,15 @@ def drawn(label: str, shape: tuple[int, ...], low: int, high: int) -> Ints:
 
 
 def operation_results(use: Arithmetic) -> dict[str, Ints]:
-    """What each operation gives on its vectors."""
+    """Return each operation's results on its vectors."""
     put = use.put
     left, right = drawn("left", (2, 33, 2048), -127, 127), drawn("right", (2, 65, 2048), -63, 63)
-    left[:, 0], left[:, 1], right[:, 0], right[:, 1] = 127, -127, 63, -63  # the largest sums
-    left[:, 0, 0] = 126  # an odd one, so that a lost last bit shows
-    # As attention mixes values: operands of 14 bits, which TF32 (11 bits), bfloat16 and float16 would round.
+    left[:, 0], left[:, 1], right[:, 0], right[:, 1] = 127, -127, 63, -63  # The largest sums
+    left[:, 0, 0] = 126  # An odd one, so that a lost last bit shows
+    # Operands of 14 bits, as in attention over values: TF32 (11 bits), bfloat16 and float16 would round them.
     shares, values = np.zeros((2, 33, 1024), dtype=np.int64), drawn("values", (2, 65, 1024), -127, 127)
     shares[..., ::128] = drawn("shares", (2, 33, 8), 0, (1 << 14) - 1)
+    # Roots are most easily wrong next to a square.
     edges = np.arange(1, (1 << 26) - 1, 99_991, dtype=np.int64) ** 2
     squares = np.concatenate([edges - 1, edges, edges + 1, drawn("root", (999,), 0, (1 << 52) - 1)])
     sums = put(drawn("sums", (9, 64), -(1 << 23), 1 << 23))
@@ -73,20 +74,20 @@ def operation_results(use: Arithmetic) -> dict[str, Ints]:
 
 
 def operation_hashes(use: Arithmetic) -> dict[str, str]:
-    """Hash of each operation's results."""
+    """Return the hash of each operation's results."""
     results = operation_results(use)
     return {name: _hash(result.astype("<i8").tobytes()) for name, result in results.items()}
 
 
 def check_operations(use: Arithmetic) -> None:
-    """NonConformingBackendError that names the first operation with another hash."""
+    """Raise NonConformingBackendError, which names the first operation with another hash."""
     for name, found in operation_hashes(use).items():
         if found != OPERATIONS[name]:
             raise NonConformingBackendError(f"{use.name}: {name} differs from its vector")
 
 
 def completions(model: Loaded) -> bytes:
-    """32 bytes: hash of what `model` answers to the fixed requests, each verified too."""
+    """Return the hash of the model's answers to the fixed requests, 32 bytes. Each answer is verified too."""
     parts = []
     for request in REQUESTS:
         output = generate(model, request)
@@ -97,7 +98,7 @@ def completions(model: Loaded) -> bytes:
 
 
 def check_completions(model: Loaded) -> bytes:
-    """The hash of the completions; NonConformingBackendError if it is not the published one."""
+    """Return the hash of the completions. Raise NonConformingBackendError if it is not the published one."""
     result = completions(model)
     if result.hex() != COMPLETIONS:
         raise NonConformingBackendError(f"{model.use.name}: completions differ from the vectors")

@@ -1,8 +1,8 @@
-"""Request to completion, and the check of one: prefill, the next token from integer logits, and so on.
+"""A request to its completion, and the check of a completion: prefill, then one token at a time from integer logits.
 
-Always: the draw of a position depends on the task's seed and the position only, so a provider can choose nothing and a
-checker can redo any position alone: `verify_output` recomputes every token of a completion with one prefill, instead of
-one pass for each.
+Invariant: the draw at a position depends only on the task's seed and the position. A provider therefore has no choice,
+and a checker can repeat any position alone. `verify_output` recomputes every token of a completion with one prefill
+instead of one pass for each.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _EXPS = exp_table()
 
 
 def generate(model: Loaded, request: CompletionRequest) -> bytes:
-    """The completion: up to `max_tokens` bytes, fewer only if the model ended the text."""
+    """Return the completion: up to `max_tokens` bytes, fewer only if the model ended the text."""
     cache = empty_cache(model)
     logits = forward(model, input_tokens(request.prompt), cache)[0, -1]
     output = bytearray()
@@ -37,10 +37,10 @@ def generate(model: Loaded, request: CompletionRequest) -> bytes:
 
 
 def verify_output(model: Loaded, request: CompletionRequest, output: bytes) -> OutputCheck:
-    """Whether `output` is, bit for bit, what `generate` gives.
+    """Check that `output` equals the result of `generate`, bit for bit.
 
-    Exact and complete: a completion shorter than asked must be one that the model ended.
-    `recomputed` counts the tokens looked at, `first_wrong` is the first that differs.
+    The check is complete: a completion shorter than `max_tokens` must be one that the model ended. `recomputed` counts
+    the compared tokens, and `first_wrong` is the first that differs.
     """
     if len(output) > request.max_tokens:
         return OutputCheck(valid=False, recomputed=0, first_wrong=request.max_tokens)
@@ -59,7 +59,7 @@ def verify_output(model: Loaded, request: CompletionRequest, output: bytes) -> O
 
 
 def trace_of(model: Loaded, request: CompletionRequest, output: bytes, place: bytes) -> bytes:
-    """The hash of the logits at one position of prompt and completion, int64, little-endian."""
+    """Return the hash of the logits at one position of prompt and completion, int64, little-endian."""
     logits = forward(model, input_tokens((request.prompt + output)[: model.shape.context - 1]), empty_cache(model))[0]
     position = int.from_bytes(place, "little") % len(logits)
     label = _DOMAIN + position.to_bytes(4, "little")
@@ -67,16 +67,16 @@ def trace_of(model: Loaded, request: CompletionRequest, output: bytes, place: by
 
 
 def input_tokens(text: bytes) -> Ints:
-    """int64[1, 1 + len(text)]: the boundary, then the bytes."""
+    """Return int64[1, 1 + len(text)]: the boundary, then the bytes."""
     return np.array([[BOUNDARY, *text]], dtype=np.int64)
 
 
 def next_token(logits: Ints, temperature_milli: int, seed: bytes, position: int) -> int:
-    """A token from int64[257] logits in 1/1024 nat.
+    """Return a token from int64[257] logits in 1/1024 nat.
 
-    Temperature 0 takes the largest logit, the lowest token among equals. Otherwise inverse
-    transform sampling over e**(logit / temperature): tokens over 15.98 nats (at temperature 1)
-    below the best have weight 0, and `position` counts completed tokens from 0.
+    Temperature 0 takes the largest logit, the lowest token among equals. Any other uses inverse transform sampling over
+    e**(logit / temperature). Tokens more than 15.98 nats below the best (at temperature 1) have weight 0. `position`
+    counts completed tokens from 0.
     """
     (token,) = next_tokens(logits[None, :], [temperature_milli], [seed], [position])
     return token
@@ -85,7 +85,7 @@ def next_token(logits: Ints, temperature_milli: int, seed: bytes, position: int)
 def next_tokens(
     logits: Ints, temperatures: Sequence[int], seeds: Sequence[bytes], positions: Sequence[int]
 ) -> list[int]:
-    """As `next_token` for each row of int64[batch, 257]."""
+    """Return the tokens of `next_token` for each row of int64[batch, 257]."""
     warm = np.array([max(1, temperature) for temperature in temperatures], dtype=np.int64)
     peaks = logits.max(axis=1, keepdims=True)
     below = (peaks - logits) * TEMPERATURE_ONE // warm[:, None]
@@ -102,6 +102,6 @@ def next_tokens(
 
 
 def uniform(seed: bytes, position: int) -> int:
-    """64 bits drawn by blake2b from a 32-byte seed and a position."""
+    """Return 64 bits drawn by blake2b from a 32-byte seed and a position."""
     digest = blake2b(position.to_bytes(4, "little"), digest_size=8, key=seed, person=_DOMAIN)
     return int.from_bytes(digest.digest(), "little")

@@ -1,6 +1,6 @@
-"""`textgen-int8` as programs see it: a text to continue, a temperature, one token a byte of the completion.
+"""`textgen-int8` as programs see it: a text to continue, a temperature, one token for each byte of the completion.
 
-Always: prompt and completion fit the model's context, and the temperature its limits, or there is no request.
+Invariant: a request's prompt and completion fit the model's context, and its temperature is within its limits.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ TEMPERATURE = Option("temperature", "0.8", f"0 always takes the likeliest token;
 
 
 class TextGenerationForm(WorkloadForm):
-    """See `WorkloadForm` for the methods."""
+    """`textgen-int8` for programs. See `WorkloadForm` for the methods."""
 
     name = "textgen-int8"
     workload_id = WORKLOAD_ID
@@ -31,7 +31,7 @@ class TextGenerationForm(WorkloadForm):
     options = (TEMPERATURE,)
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
-        """Continue `text` by at most `cost_max` bytes."""
+        """Encode the request to continue `text` by at most `cost_max` bytes."""
         temperature = _milli(settings(self.options, options)[TEMPERATURE.name])
         prompt, context = text.encode(), context_length()
         if cost_max < 1:
@@ -44,38 +44,39 @@ class TextGenerationForm(WorkloadForm):
         return encode_request(CompletionRequest(prompt, cost_max, temperature, seed))
 
     def show_request(self, request: bytes) -> str:
-        """The prompt."""
+        """Return the prompt."""
         return REQUEST.decode(request).prompt.decode("utf-8", errors="replace")
 
     def show_output(self, output: bytes) -> str:
-        """The completion."""
+        """Return the completion."""
         return output.decode("utf-8", errors="replace")
 
     def cost_in(self, request: bytes) -> int:
-        """The bytes of the prompt."""
+        """Return the number of bytes in the prompt."""
         return len(REQUEST.decode(request).prompt)
 
     def cost_asked(self, request: bytes) -> int:
-        """The tokens that it asks for."""
+        """Return the greatest number of tokens in the completion."""
         return REQUEST.decode(request).max_tokens
 
     def output_bytes(self, request: bytes) -> int:
-        """A token is a byte."""
+        """Return the greatest number of tokens, one byte each."""
         return REQUEST.decode(request).max_tokens
 
     def cost(self, output: bytes) -> int:
-        """A token is a byte."""
+        """Return the number of bytes, one token each."""
         return len(output)
 
     def open(self, backend: str) -> Workload:
-        """The published model on `numpy`, `reference` or `torch-<device>`."""
+        """Open the published model on `numpy`, `reference` or `torch-<device>`."""
         from gpu_tasks.workloads.textgen_int8.service import open_published  # noqa: PLC0415  # NumPy, for executors only
 
         return open_published(backend)
 
 
 def _milli(text: str) -> int:
-    """Thousandths of a temperature, exactly: never by way of a float."""
+    """Return a temperature in thousandths, exactly."""
+    # A float could round a decimal to another thousandth, and the request would have other bytes.
     whole, _, decimals = text.partition(".")
     is_number = text.isascii() and whole.isdigit() and len(whole) <= 2 and (decimals or "0").isdigit()
     milli = int(whole) * 1000 + int(f"{decimals:0<3}") if is_number and len(decimals) <= 3 else None

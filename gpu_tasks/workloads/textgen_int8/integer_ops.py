@@ -1,13 +1,13 @@
-"""The arithmetic of `textgen-int8`: this file is the specification, and it holds integers only.
+"""The arithmetic of `textgen-int8`: this file is the specification, and it uses integers only.
 
-Notation: activations are int64 holding at most 8 bits, weights hold 7 bits and a sign, a
-multiplier is a fraction in units of 2**-24. Shifts and `//` round towards minus infinity. Every
-intermediate value stays below 2**63 and every sum of products below 2**24, so a backend may
-take its products in float32 and still be exact; `Reference` takes none.
+Notation: activations are int64 of at most 8 bits, weights have 7 bits and a sign, a multiplier is a fraction in units
+of 2**-24. Shifts and `//` round towards minus infinity. Every intermediate value stays below 2**63 and every sum of
+products below 2**24. A backend may therefore compute its products in float32 and still be exact; `Reference` uses no
+float.
 
-A backend supplies the few operations of `Arithmetic`; the functions below use nothing else, so
-two backends that agree on those give the same bits. Sources: I-BERT (arXiv:2101.01321) for
-integer norm and softmax, Jacob et al. (arXiv:1712.05877) for fixed-point rescaling.
+A backend supplies the few operations of `Arithmetic`, and the functions below use nothing else. Two backends that agree
+on those operations give the same bits. Sources: I-BERT (arXiv:2101.01321) for integer norm and softmax, Jacob et al.
+(arXiv:1712.05877) for fixed-point rescaling.
 """
 
 from typing import Protocol
@@ -22,41 +22,41 @@ Array = BackendArray
 ACTIVATION_MAX = 127
 WEIGHT_MAX = 63
 MULTIPLIER_BITS = 24
-RESIDUAL_MAX = (1 << 21) - 1  # so that 1024 squares sum to less than 2**52, exact in float64
+RESIDUAL_MAX = (1 << 21) - 1  # 1024 squares then sum to less than 2**52, exact in float64
 PROBABILITY_BITS = 14
 GELU_ENTRIES = 4096
-EXP_ENTRIES = 1024  # steps of 1/64: e**0 down to e**-16
+EXP_ENTRIES = 1024  # Steps of 1/64: e**0 down to e**-16
 EXP_BITS = 24
-HIDDEN_SCORE = -(1 << 24)  # below every score
+HIDDEN_SCORE = -(1 << 24)  # Below every score
 _EXP_STEP = 1135047113432355401  # round(e**(-1/64) * 2**60)
 
 
 class Arithmetic(IntegerBackend, Protocol):
-    """What a backend supplies: arrays of integers, and these operations."""
+    """A backend: arrays of integers, and these operations."""
 
     lanes: int
-    """How many texts it decodes side by side at best."""
+    """The best number of texts to decode side by side."""
 
     def product(self, left: Array, right: Array) -> Array:
-        """Exact `left[..., m, k] @ right[..., n, k].T`, `right` from `operand`."""
+        """Return exactly `left[..., m, k] @ right[..., n, k].T`, with `right` from `operand`."""
         ...
 
     def root(self, squares: Array) -> Array:
-        """Exact floor of the square root of integers from 0 to 2**52 - 1."""
+        """Return the exact floor of the square root of integers from 0 to 2**52 - 1."""
         ...
 
 
 class Reference(PlainIntegers):
-    """Plain int64 NumPy without a float anywhere: slow, and right by inspection."""
+    """Plain int64 NumPy without any float: slow, and correct by inspection."""
 
     lanes = 32
 
     def product(self, left: Array, right: Array) -> Array:
-        """NumPy multiplies integer matrices with integer loops."""
+        """Multiply by NumPy's integer loops."""
         return left @ right.swapaxes(-1, -2)
 
     def root(self, squares: Array) -> Array:
-        """One bit after the other, from 2**25 down."""
+        """Find one bit after the other, from 2**25 down."""
         found = np.zeros_like(squares)
         for bit in range(25, -1, -1):
             tried = found + (1 << bit)
@@ -65,7 +65,7 @@ class Reference(PlainIntegers):
 
 
 def exp_table() -> Ints:
-    """int64[EXP_ENTRIES]: e**(-i/64) in units of 2**-24, and 0 as the last entry."""
+    """Return int64[EXP_ENTRIES]: e**(-i/64) in units of 2**-24, and 0 as the last entry."""
     entries, value = [], 1 << 60
     for _ in range(EXP_ENTRIES - 1):
         entries.append((value + (1 << 35)) >> (60 - EXP_BITS))
@@ -74,12 +74,12 @@ def exp_table() -> Ints:
 
 
 def rescale(sums: Array, multipliers: Array) -> Array:
-    """`sums * multipliers` in units of 2**-24, halves rounded up."""
+    """Return `sums * multipliers` in units of 2**-24, halves rounded up."""
     return (sums * multipliers + (1 << (MULTIPLIER_BITS - 1))) >> MULTIPLIER_BITS
 
 
 def linear(use: Arithmetic, x: Array, weight: Array, multipliers: Array) -> Array:
-    """`x[..., m, k]` times `weight[n, k]`, rescaled by `multipliers[n]`."""
+    """Return `x[..., m, k]` times `weight[n, k]`, rescaled by `multipliers[n]`."""
     return rescale(use.product(x, weight), multipliers)
 
 
@@ -89,12 +89,13 @@ def activation(use: Arithmetic, values: Array) -> Array:
 
 
 def add(use: Arithmetic, stream: Array, update: Array) -> Array:
-    """Residual connection, saturating."""
+    """Add a residual connection, saturating."""
     return use.clamp(stream + update, -RESIDUAL_MAX, RESIDUAL_MAX)
 
 
 def norm(use: Arithmetic, stream: Array, gain: int) -> Array:
-    """RMS norm over the last axis to 8 bits: `stream * gain / root(sum of squares)`, rounded."""
+    """Return the RMS norm over the last axis to 8 bits: `stream * gain / root(sum of squares)`, rounded."""
+    # One more than the root, so that a stream of zeros is not divided by zero.
     root = use.root(use.total(stream * stream)) + 1
     return activation(use, (stream * gain + (root >> 1)) // root)
 
@@ -106,11 +107,12 @@ def gelu(use: Arithmetic, values: Array, table: Array) -> Array:
 
 
 def probabilities(use: Arithmetic, scores: Array, multipliers: Array, exps: Array, visible: Array | None) -> Array:
-    """Softmax over the last axis, in units of 2**-14; `visible` holds 1 where a key may be seen."""
+    """Return the softmax over the last axis, in units of 2**-14; `visible` is 1 for each key that takes part."""
     if visible is not None:
         scores = scores + (1 - visible) * HIDDEN_SCORE
     steps = ((use.peak(scores) - scores) * multipliers) >> MULTIPLIER_BITS
     weights = exps[use.clamp(steps, 0, EXP_ENTRIES - 1)]
+    # With a small multiplier, a hidden key could still get a weight from the table.
     if visible is not None:
         weights = weights * visible
     total = use.total(weights)

@@ -1,8 +1,8 @@
-"""The model file: a header and integer arrays, in one canonical order, and nothing else.
+"""The model file: a header and integer arrays in one canonical order, and nothing else.
 
-The file is its own canonical form: the model id is the blake2b-256 of its bytes. The header
-fixes every size, so the length is checked before an array is made, and a file that decodes
-cannot make the arithmetic overflow (limits below). Little-endian throughout.
+The file is its own canonical form: the model id is the blake2b-256 of its bytes. The header fixes every size, so the
+length is checked before any array is made. A file that decodes cannot make the arithmetic overflow (limits below).
+Numbers are little-endian.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from gpu_tasks.workloads.textgen_int8.integer_ops import ACTIVATION_MAX, GELU_EN
 from runtime.encoding.scale import DecodeError
 
 MAGIC = b"ogpu/tg1"
-VOCABULARY = 257  # the bytes, and the boundary of a text
+VOCABULARY = 257  # The bytes, and the boundary of a text
 BOUNDARY = 256
 WIDTH_MAX = 1024  # 2048 * 127 * 63 and 1024 * 127 * 127 are below 2**24
 HIDDEN_MAX = 2048
@@ -30,7 +30,7 @@ _HEADER_BYTES = len(MAGIC) + 10
 
 @dataclass(frozen=True)
 class ModelShape:
-    """Sizes of a model; `width` divides by `heads`."""
+    """Sizes of a model. `heads` divides `width`."""
 
     width: int
     layers: int
@@ -41,7 +41,7 @@ class ModelShape:
 
 @dataclass(frozen=True)
 class TransformerLayer:
-    """One block. Field order is file order; metadata: dtype and shape, in names of sizes."""
+    """One block. Field order is file order. Each comment gives the dtype and the shape in names of sizes."""
 
     gains: NDArray[Any]  # int32[2]: norm before attention, norm before the MLP
     qkv: NDArray[Any]  # int8[3 * width, width]
@@ -59,7 +59,7 @@ class TransformerLayer:
 
 @dataclass(frozen=True)
 class Model:
-    """A whole model; residual stream in units of the embeddings, logits in 1/1024 nat."""
+    """A whole model. The residual stream is in units of the embeddings, logits are in 1/1024 nat."""
 
     shape: ModelShape
     tokens: NDArray[Any]  # int16[257, width]
@@ -71,12 +71,12 @@ class Model:
 
 
 def model_id(data: bytes) -> bytes:
-    """32 bytes that name the model whose file is `data`."""
+    """Return the 32-byte id of the model whose file is `data`."""
     return blake2b(data, digest_size=32).digest()
 
 
 def encode_model(model: Model) -> bytes:
-    """The file of `model`."""
+    """Return the file of `model`."""
     s = model.shape
     header = np.array([s.width, s.layers, s.heads, s.hidden, s.context], dtype="<u2")
     arrays = [model.tokens, model.positions]
@@ -90,7 +90,7 @@ def encode_model(model: Model) -> bytes:
 
 
 def decode_model(data: bytes) -> Model:
-    """The model in a file; DecodeError if it is not exactly one within the limits."""
+    """Return the model in a file. Raise DecodeError unless it is exactly one within the limits."""
     if not _HEADER_BYTES <= len(data) <= FILE_MAX or data[: len(MAGIC)] != MAGIC:
         raise DecodeError("no model file")
     shape = ModelShape(*(int(n) for n in np.frombuffer(data, "<u2", 5, len(MAGIC))))
@@ -120,7 +120,7 @@ def _assemble(shape: ModelShape, arrays: list[NDArray[Any]]) -> Model:
 
 
 def _check_shape(shape: ModelShape) -> None:
-    """Sizes in their limits; then no product sums to 2**24 and no square sum to 2**52."""
+    """Check the sizes' limits, which keep sums of products below 2**24 and sums of squares below 2**52."""
     limits = (WIDTH_MAX, LAYERS_MAX, WIDTH_MAX, HIDDEN_MAX, CONTEXT_MAX)
     sizes = (shape.width, shape.layers, shape.heads, shape.hidden, shape.context)
     if any(not 1 <= size <= limit for size, limit in zip(sizes, limits, strict=True)):
@@ -130,7 +130,7 @@ def _check_shape(shape: ModelShape) -> None:
 
 
 def _check_layer(layer: TransformerLayer) -> None:
-    """Values in their ranges."""
+    """Check the ranges of a layer's values."""
     _check(layer.gains, 1, GAIN_MAX)
     for weights in (layer.qkv, layer.out, layer.up, layer.down):
         _check(weights, -WEIGHT_MAX, WEIGHT_MAX)
@@ -141,13 +141,13 @@ def _check_layer(layer: TransformerLayer) -> None:
 
 
 def _check(values: NDArray[Any], low: int, high: int) -> None:
-    """All values from `low` to `high`."""
+    """Raise DecodeError unless all values are from `low` to `high`."""
     if values.min() < low or values.max() > high:
         raise DecodeError("model value out of range")
 
 
 def _layout(s: ModelShape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Dtype and shape of every array, in file order."""
+    """Yield the dtype and shape of every array, in file order."""
     yield from (("<i2", (VOCABULARY, s.width)), ("<i2", (s.context, s.width)))
     for _ in range(s.layers):
         yield from (("<i4", (2,)), ("<i1", (3 * s.width, s.width)), ("<i4", (3 * s.width,)))

@@ -1,7 +1,7 @@
-"""The published service, its ids and its model file, and what a customer may ask of it, as canonical SCALE bytes.
+"""The published service with its ids and model file, and requests as canonical SCALE bytes.
 
-Always: needs no NumPy, so that customers can name the service and write requests. The ids and `COMPLETIONS` are
-replaced together when a better model is published: its id is another, and so is the service.
+Invariant: this module needs no NumPy, so that customers can name the service and write requests. A better model
+replaces the ids and `COMPLETIONS` together: its id differs, and so does the service.
 """
 
 from functools import cache
@@ -14,17 +14,17 @@ from runtime.encoding.codec import U16, Bounded, DecodeError, Fixed, codec, stru
 WORKLOAD_ID = blake2b(b"ogpu/workload/textgen-int8/1", digest_size=32).digest()
 MODEL_ID = "9a4aa3ca24c16979964acf53d58c2f80d8f6e8b3c42fdd0a29023af2d0a8b6e1"
 COMPLETIONS = "ed19aa04eedf384f20fbbf06cdce97170db4c2e4cc06bc38cd0fe14b82dbd567"
-"""What the published model answers to the conformance requests, as one hash."""
+"""The hash of the published model's answers to the conformance requests."""
 
 PROMPT_MAX = 1024
 TEMPERATURE_MAX = 10_000
-_CONTEXT_AT = 16  # after the magic and four of the five sizes: see model.py
+_CONTEXT_AT = 16  # After the magic and four of the five sizes: see model.py
 _MODEL_FILE = files("gpu_tasks.workloads.textgen_int8").joinpath("model.bin")
 
 
 @struct
 class CompletionRequest:
-    """Continue `prompt` by at most `max_tokens` bytes."""
+    """A request: continue `prompt` by at most `max_tokens` bytes."""
 
     prompt: Annotated[bytes, Bounded(PROMPT_MAX)]
     max_tokens: U16
@@ -36,12 +36,12 @@ REQUEST = codec(CompletionRequest)
 
 
 def encode_request(request: CompletionRequest) -> bytes:
-    """The bytes that a task commits to."""
+    """Return the bytes that a task commits to."""
     return REQUEST.encode(request)
 
 
 def decode_request(data: bytes, context: int) -> CompletionRequest:
-    """The request in `data`; DecodeError unless a model with `context` positions can serve it."""
+    """Return the request in `data`. Raise DecodeError unless a model with `context` positions can serve it."""
     request = REQUEST.decode(data)
     if not request.max_tokens >= 1 or len(request.prompt) + request.max_tokens > context:
         raise DecodeError("prompt and completion exceed the context")
@@ -51,13 +51,17 @@ def decode_request(data: bytes, context: int) -> CompletionRequest:
 
 
 def model_file() -> bytes:
-    """The published model, as it lies in the package."""
+    """Return the published model file of the package."""
     return _MODEL_FILE.read_bytes()
 
 
 @cache
 def context_length() -> int:
-    """Positions of the published model, read from its file's header: prompt and completion have no more bytes."""
+    """Return the published model's number of positions, read from its file's header.
+
+    Prompt and completion together have at most this many bytes.
+    """
+    # Reading the header alone keeps a customer's program from loading the whole model.
     with _MODEL_FILE.open("rb") as file:
         header = file.read(_CONTEXT_AT + 2)
     return int.from_bytes(header[_CONTEXT_AT:], "little")

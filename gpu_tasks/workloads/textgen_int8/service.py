@@ -20,22 +20,22 @@ from gpu_tasks.workloads.workload import OutputCheck, Workload, none_for_none
 
 
 class TextGeneration(Workload):
-    """See `Workload` for the methods."""
+    """`textgen-int8` ready to run. See `Workload` for the methods."""
 
     workload_id = WORKLOAD_ID
 
     def __init__(self, use: Arithmetic, model_file: bytes) -> None:
-        """DecodeError for a bad file, NonConformingBackendError for operations that are off."""
+        """Raise DecodeError for a bad file, and NonConformingBackendError for wrong results of an operation."""
         check_operations(use)
         self.model_id = model_id(model_file)
         self._model = load(use, decode_model(model_file))
 
     def run(self, request: bytes) -> bytes:
-        """The completion's bytes."""
+        """Return the completion's bytes."""
         return generate(self._model, self._read(request))
 
     def run_many(self, requests: Sequence[bytes]) -> Iterator[tuple[int, bytes | None]]:
-        """Completions side by side."""
+        """Yield completions, computed side by side."""
         asked = {place: none_for_none(self._read, request) for place, request in enumerate(requests)}
         yield from ((place, None) for place, request in asked.items() if request is None)
         good = {place: request for place, request in asked.items() if request is not None}
@@ -43,18 +43,18 @@ class TextGeneration(Workload):
         yield from ((places[place], output) for place, output in generated(self._model, list(good.values())))
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
-        """All tokens by one prefill."""
+        """Check all tokens by one prefill."""
         return verify_output(self._model, decode_request(request, self._model.shape.context), output)
 
     def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        """The logits at one position."""
+        """Return the hash of the logits at one position."""
         return trace_of(self._model, decode_request(request, self._model.shape.context), output, place)
 
     def _read(self, request: bytes) -> CompletionRequest:
         return decode_request(request, self._model.shape.context)
 
     def conformance(self) -> bytes:
-        """For the published model, its completions must be the published ones."""
+        """Return the hash of the completions, which for the published model must be the published one."""
         check_operations(self._model.use)
         if self.model_id.hex() != MODEL_ID:
             return completions(self._model)
@@ -62,7 +62,10 @@ class TextGeneration(Workload):
 
 
 def open_published(backend: str) -> TextGeneration:
-    """The published model on a backend, after its conformance vectors passed; errors as `WorkloadForm.open`."""
+    """Return the published model on a backend, after its conformance vectors passed.
+
+    Raise errors as `WorkloadForm.open`.
+    """
     workload = TextGeneration(arithmetic(backend), model_file())
     workload.conformance()
     return workload

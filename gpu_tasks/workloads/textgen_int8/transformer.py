@@ -1,8 +1,7 @@
-"""Tokens to logits: the forward pass, once, for every backend.
+"""Tokens to logits: one forward pass for every backend.
 
-What is computed for a position depends on that position's prefix only, and on nothing else in
-the batch, bit for bit: so decoding token by token, one prefill of the whole text, and any
-batch give the same logits.
+The values of a position depend, bit for bit, only on that position's prefix, never on the rest of the batch. Decoding
+token by token, one prefill of the whole text, and any batch therefore give the same logits.
 """
 
 from dataclasses import dataclass
@@ -67,7 +66,7 @@ def load(use: Arithmetic, model: Model) -> Loaded:
 
 
 def _load_layer(use: Arithmetic, layer: TransformerLayer) -> LoadedLayer:
-    """One layer; per-head multipliers take the shape [heads, 1, 1]."""
+    """Load one layer. Per-head multipliers take the shape [heads, 1, 1]."""
     return LoadedLayer(
         int(layer.gains[0]), int(layer.gains[1]),
         use.operand(use.put(layer.qkv)), use.put(layer.qkv_multipliers),
@@ -80,7 +79,7 @@ def _load_layer(use: Arithmetic, layer: TransformerLayer) -> LoadedLayer:
 
 
 def moved(cache: Cache, lanes: Ints, source: Cache) -> None:
-    """Put the texts of `source`, in their order, into the places int64[n] of a cache."""
+    """Copy the texts of `source`, in their order, to the places int64[n] of a cache."""
     for keys, new in zip(cache.keys, source.keys, strict=True):
         keys[lanes] = new
     for values, new in zip(cache.values, source.values, strict=True):
@@ -88,12 +87,12 @@ def moved(cache: Cache, lanes: Ints, source: Cache) -> None:
 
 
 def narrowed(cache: Cache, lanes: Ints) -> Cache:
-    """A cache of the texts at the places int64[n] alone, in that order."""
+    """Return a cache of only the texts at the places int64[n], in that order."""
     return Cache(cache.length, [keys[lanes] for keys in cache.keys], [values[lanes] for values in cache.values])
 
 
 def empty_cache(model: Loaded, batch: int = 1) -> Cache:
-    """A cache for `batch` sequences of up to the model's context."""
+    """Return a cache for `batch` sequences of up to the model's context."""
     s = model.shape
     depth = s.width // s.heads
     keys = np.zeros((batch, s.heads, s.context, depth), dtype=np.int64)
@@ -108,23 +107,23 @@ def empty_cache(model: Loaded, batch: int = 1) -> Cache:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the tokens of a pass stand: the same positions in every text of the batch, or one of its own in each."""
+    """The positions of a pass's tokens: the same in every text of the batch, or one for each text."""
 
     embedded: Array
-    """[length, width], or [batch, 1, width]: what is added to each token for its position."""
+    """[length, width], or [batch, 1, width]: added to each token for its position."""
     end: int
-    """No position of the pass sees any from here on."""
+    """The end of the positions that a pass can see."""
     visible: Array | None
-    """1 where a position may see another; None where it sees all before `end`."""
+    """1 where a position may see another. None where each sees all before `end`."""
     rows: Array | slice
     at: Array | slice
     """The cache's entries of the pass, by text and by position."""
 
 
 def forward(model: Loaded, tokens: Ints, cache: Cache) -> Ints:
-    """Append int64[batch, length] tokens to the cached ones; logits int64[batch, length, 257].
+    """Append int64[batch, length] tokens to the cached ones. Return the logits, int64[batch, length, 257].
 
-    Raises ValueError when the context is exceeded, which the caller rules out beforehand.
+    Raise ValueError when the context is exceeded. The caller checks that beforehand.
     """
     use, start, end = model.use, cache.length, cache.length + tokens.shape[1]
     if end > model.shape.context:
@@ -136,9 +135,10 @@ def forward(model: Loaded, tokens: Ints, cache: Cache) -> Ints:
 
 
 def forward_each(model: Loaded, tokens: Ints, cache: Cache, at: Ints) -> Ints:
-    """One token of each text, int64[batch], at positions int64[batch] of their own; logits int64[batch, 257].
+    """Compute one token of each text, int64[batch], at its own position, int64[batch].
 
-    What the cache holds of a text from its position on is of no text: it is written over before it is seen.
+    Return the logits, int64[batch, 257]. A lane's cache entries from its position on belong to no text, and are
+    overwritten before a pass sees them.
     """
     use, end = model.use, int(at.max()) + 1
     if end > model.shape.context:
@@ -166,7 +166,7 @@ def _passed(model: Loaded, tokens: Ints, cache: Cache, places: _Places) -> Ints:
 
 
 def _attention(model: Loaded, index: int, x: Array, cache: Cache, places: _Places) -> Array:
-    """Causal attention of layer `index` over the cached and the new positions, to 8 bits."""
+    """Return the causal attention of layer `index` over the cached and the new positions, to 8 bits."""
     use, layer, heads = model.use, model.layers[index], model.shape.heads
     batch, length, width = x.shape
     end = places.end
@@ -178,7 +178,7 @@ def _attention(model: Loaded, index: int, x: Array, cache: Cache, places: _Place
         keys[:, :, places.at] = key
         values[:, :, :, places.at] = value.swapaxes(2, 3)
     else:
-        # PyTorch casts nothing that is put at places of tensors
+        # PyTorch does not cast values that are assigned at places given by tensors
         keys[places.rows, :, places.at] = use.operand(key[:, :, 0])
         values[places.rows, :, :, places.at] = use.operand(value[:, :, 0])
     scores = use.product(query, keys[:, :, :end])
@@ -188,7 +188,10 @@ def _attention(model: Loaded, index: int, x: Array, cache: Cache, places: _Place
 
 
 def _causal(use: Arithmetic, start: int, end: int) -> Array | None:
-    """int64[end - start, end]: 1 where a position may see another; None when it sees all."""
+    """Return int64[end - start, end]: 1 where a position may see another.
+
+    Return None for a single position, which sees all.
+    """
     if end - start == 1:
         return None
     return use.put(np.arange(end)[None, :] <= np.arange(start, end)[:, None])

@@ -1,11 +1,11 @@
-"""The arithmetic of `train-int8`: what a backend supplies, the reference without a float, rounding, and e to a power.
+"""The arithmetic of `train-int8`: a backend's operations, the reference without floats, rounding, powers of e.
 
-Notation: a *unit* says what 1 stands for. Activations are 8 bits with their sign, in units of 2**-5; weights are kept
-in units of 2**-24, and multiply as 14 bits and a sign, in units of 2**-12; errors have 19 bits and a sign, in units of
-2**-15. Shifts and `//` round towards minus infinity, `round_shift` halves up.
+Notation: a *unit* is the value of 1. Activations are 8 bits with their sign, in units of 2**-5. Weights are stored in
+units of 2**-24, and multiply as 14 bits and a sign, in units of 2**-12. Errors have 19 bits and a sign, in units of
+2**-15. Shifts and `//` round towards minus infinity, `round_shift` rounds halves up.
 
-Always: every value is an integer below 2**63, and every sum of products below 2**53, partial sums too: so a backend may
-take its products in float64, in any order, and be exact. `training_step.py` states the bound of each.
+Invariant: every value is an integer below 2**63, and every sum of products, partial sums too, is below 2**53. A backend
+may therefore compute its products in float64, in any order, and be exact. `training_step.py` gives the bound of each.
 """
 
 from functools import cache
@@ -18,40 +18,40 @@ from gpu_tasks.workloads.integer_arrays import Integers as Integers  # noqa: PLC
 
 Tensor = BackendArray
 
-POWER_ENTRIES = 4096  # steps of 1/256: e**0 down to e**-16
+POWER_ENTRIES = 4096  # Steps of 1/256: e**0 down to e**-16
 POWER_BITS = 24
 _POWER_STEP = 1148426689630428644  # round(e**(-1/256) * 2**60)
 
 
 class ExactArithmetic(IntegerBackend, Protocol):
-    """What a backend supplies: arrays with `<< > < &` and indexing too, and these operations."""
+    """A backend: arrays with `<< > < &` and indexing too, and these operations."""
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """Exact `left[m, k] @ right[k, n]` of operands, while sums of magnitudes are below 2**53."""
+        """Return exactly `left[m, k] @ right[k, n]` of operands, while sums of magnitudes are below 2**53."""
         ...
 
     def beside(self, values: Tensor, constant: int) -> Tensor:
-        """`values[m, n]` with one more column, of a constant."""
+        """Return `values[m, n]` with one more column, a constant."""
         ...
 
     def sums_by_place(self, rows: Tensor, places: Tensor, count: int) -> Tensor:
-        """int64[count, n]: of `rows[m, n]`, the sum of those whose `places[m]` is 0, 1, ... count - 1."""
+        """Return int64[count, n]: for each place below `count`, the sum of the `rows[m, n]` with it in `places[m]`."""
         ...
 
 
 class IntegerArithmetic(PlainIntegers):
-    """The reference: plain int64 NumPy without a float anywhere; slow, and right by inspection."""
+    """The reference: plain int64 NumPy without any float; slow, and correct by inspection."""
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """NumPy multiplies integer matrices with integer loops."""
+        """Multiply by NumPy's integer loops."""
         return left @ right
 
     def beside(self, values: Tensor, constant: int) -> Tensor:
-        """A copy."""
+        """Return a copy with the column."""
         return np.concatenate([values, np.full((len(values), 1), constant, dtype=values.dtype)], axis=1)
 
     def sums_by_place(self, rows: Tensor, places: Tensor, count: int) -> Tensor:
-        """Number by number: `add.at` is fast on flat arrays only."""
+        """Add number by number, on flat arrays, because `add.at` is slow on others."""
         width = rows.shape[1]
         sums = np.zeros(count * width, dtype=np.int64)
         np.add.at(sums, (places[:, None] * width + np.arange(width)).reshape(-1), rows.reshape(-1))
@@ -59,7 +59,7 @@ class IntegerArithmetic(PlainIntegers):
 
 
 def powers_of_e() -> Integers:
-    """int64[POWER_ENTRIES]: e**(-i/256) in units of 2**-24, and 0 as the last entry."""
+    """Return int64[POWER_ENTRIES]: e**(-i/256) in units of 2**-24, and 0 as the last entry."""
     return np.array(_power_entries(), dtype=np.int64)
 
 
@@ -73,5 +73,5 @@ def _power_entries() -> tuple[int, ...]:
 
 
 def round_shift(values: Tensor, bits: int) -> Tensor:
-    """`values` divided by 2**bits, halves rounded up."""
+    """Return `values` divided by 2**bits, halves rounded up."""
     return (values + (1 << bits >> 1)) >> bits

@@ -1,7 +1,7 @@
-"""Which backends there are, and the one that everybody has: NumPy, products in float64 by BLAS.
+"""The backends by name, and the backend that every machine has: NumPy, with float64 products by BLAS.
 
-float64 holds every integer up to 2**53, and no sum of products in `training_step.py` reaches that, whatever the request
-and the state: so each partial sum is exact, in any order, with fused multiplication or without.
+float64 holds every integer up to 2**53, and no sum of products in `training_step.py` reaches that for any request and
+state. Each partial sum is therefore exact, in any order, with or without fused multiplication.
 """
 
 import numpy as np
@@ -11,21 +11,24 @@ from gpu_tasks.workloads.train_int8.arithmetic import ExactArithmetic, IntegerAr
 
 
 class FloatArithmetic(IntegerArithmetic):
-    """The reference, with its one slow operation done in floats that are exact."""
+    """The reference, with its one slow operation in floats that are exact."""
 
     name = "numpy"
 
     def operand(self, values: Tensor) -> Tensor:
-        """float64."""
+        """Return float64."""
         return values.astype(np.float64)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """Products in float64, exact below 2**53."""
+        """Return the products, computed in float64 and exact below 2**53."""
         return np.matmul(left, right).astype(np.int64)
 
 
 def arithmetic(backend: str) -> ExactArithmetic:
-    """The backend `numpy`, `reference`, or `torch-` with a device. LookupError, ImportError without PyTorch."""
+    """Return the backend `numpy`, `reference`, or `torch-` with a device.
+
+    Raise LookupError for another name or an unusable device, and ImportError without PyTorch.
+    """
     return chosen(backend, FloatArithmetic, IntegerArithmetic, _torch)
 
 

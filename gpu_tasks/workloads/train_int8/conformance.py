@@ -1,7 +1,8 @@
-"""Vectors: fixed work whose hashes are published. A backend that misses one must not serve.
+"""Vectors: fixed work with published hashes. A backend that differs in one must not serve.
 
-Products of operands at their limits, whose sums need more bits than float32 or an emulated float64 keeps; steps from a
-state at its limits, in which every clamp holds something; and two runs, a tiny one and one of the ordinary size.
+* Products of operands at their limits, whose sums need more bits than float32 or an emulated float64 has.
+* Steps from a state at its limits, in which every clamp applies to some value.
+* Two runs, a tiny one and one of the ordinary size.
 """
 
 from hashlib import blake2b, shake_256
@@ -26,7 +27,7 @@ HASHES = {
     "ordinary state": "ed7d92eb479037ea4cb3dd8bb2fe2bffaeec1c0457879eb3b1ea07375c5f50c2",
     "ordinary trace": "ef81b56e779c059d7981286a2e2ce1a11b3d7bf8a240c2b1eb40ad5cca5d836c",
 }
-"""Of the runs: the hash of the last state, and the root of the trace."""
+"""For a run: the hash of the last state, and the root of the trace."""
 _WORDS = b"the cat sat on a mat and so did it all day\n".split(b" ")
 _TEXT = b" ".join(_WORDS[byte % len(_WORDS)] for byte in shake_256(b"ogpu/train-int8/text").digest(1_000))
 REQUESTS = (
@@ -36,17 +37,17 @@ REQUESTS = (
 
 
 def product_hash(use: ExactArithmetic) -> str:
-    """Of a product with the greatest sums that a step has."""
+    """Return the hash of a product with the greatest sums of a step."""
     operand_max = WEIGHT_LIMIT >> 12
     left, right = _drawn(b"left", (9, 513), ERROR_MAX), _drawn(b"right", (513, 17), operand_max)
     left[0], left[1], right[:, 0], right[:, 1] = ERROR_MAX, -ERROR_MAX, operand_max, -operand_max
-    right[0, 0] -= 1  # an odd one, so that a lost last bit of the largest sum shows
+    right[0, 0] -= 1  # An odd one, so that a lost last bit of the largest sum shows
     found = use.take(use.product(use.operand(use.put(left)), use.operand(use.put(right))))
     return blake2b(found.astype("<i8").tobytes(), digest_size=32).hexdigest()
 
 
 def limits_hash(use: ExactArithmetic, asked: TrainingRequest) -> str:
-    """Of the state that steps lead to from one whose weights and momenta are all at their limits, or near them."""
+    """Return the hash of the state three steps after one with weights and momenta at or near their limits."""
     run, digest = TrainingRun(use, asked), blake2b(REQUEST.encode(asked), digest_size=DIGEST_BYTES).digest()
     halves = [
         [
@@ -59,16 +60,16 @@ def limits_hash(use: ExactArithmetic, asked: TrainingRequest) -> str:
 
 
 def run_hashes(use: ExactArithmetic, asked: TrainingRequest) -> tuple[str, str]:
-    """The hash of the last state, and the root of the trace."""
+    """Return the hash of the last state, and the root of the trace."""
     digests = [state_hash(state) for state in states(TrainingRun(use, asked))]
     return digests[-1].hex(), trace_root(digests).hex()
 
 
 def check(use: ExactArithmetic) -> bytes:
-    """32 bytes over all vectors; NonConformingBackendError that names the first that is missed."""
+    """Return 32 bytes over all vectors. Raise NonConformingBackendError, which names the first wrong one."""
     try:
         found = all_hashes(use)
-    except (DecodeError, IndexError) as error:  # of values that no state, or no table, has
+    except (DecodeError, IndexError) as error:  # a wrong backend makes values outside a state's or a table's range
         raise NonConformingBackendError(f"train-int8: {use.name}: {error}") from error
     for name, value in found.items():
         if value != HASHES[name]:
@@ -77,7 +78,7 @@ def check(use: ExactArithmetic) -> bytes:
 
 
 def all_hashes(use: ExactArithmetic) -> dict[str, str]:
-    """Of each vector, as this backend computes it: what to publish in `HASHES` when the computation changes."""
+    """Return each vector as this backend computes it, to be published in `HASHES` when the computation changes."""
     tiny, ordinary = (run_hashes(use, asked) for asked in REQUESTS)
     return {
         "product": product_hash(use),
@@ -90,6 +91,6 @@ def all_hashes(use: ExactArithmetic) -> dict[str, str]:
 
 
 def _drawn(label: bytes, shape: tuple[int, int], most: int) -> Integers:
-    """Integers from `-most` to `most`, from SHAKE-256 of the label."""
+    """Return integers from `-most` to `most`, from SHAKE-256 of the label."""
     raw = np.frombuffer(shake_256(b"ogpu/train-int8/" + label).digest(8 * shape[0] * shape[1]), "<u8")
     return ((raw % np.uint64(2 * most + 1)).astype(np.int64) - most).reshape(shape)

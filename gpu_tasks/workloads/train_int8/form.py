@@ -1,6 +1,6 @@
-"""`train-int8` as programs see it: a text to learn; a step is a unit of cost, and a large step is several.
+"""`train-int8` as programs see it: a text to learn. The cost unit is a step, and a large step costs several.
 
-Always: no request costs more than it may, or breaks the limits of `request.py`.
+Invariant: no request costs more than `cost_max` or breaks the limits of `request.py`.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ _DIGITS_MAX = 9
 
 
 class TrainingForm(WorkloadForm):
-    """See `WorkloadForm` for the methods."""
+    """`train-int8` for programs. See `WorkloadForm` for the methods."""
 
     name = "train-int8"
     workload_id = WORKLOAD_ID
@@ -58,7 +58,7 @@ class TrainingForm(WorkloadForm):
     options = OPTIONS
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
-        """Learn `text` in as many steps as `cost_max` pays for."""
+        """Encode the request to learn `text` in as many steps as `cost_max` pays for."""
         given = {name: _number(name, value) for name, value in settings(self.options, options).items()}
         segment = given.pop("segment")
         asked = TrainingRequest(**given, steps=1, segment=1, seed=seed, text=text.encode())
@@ -71,13 +71,13 @@ class TrainingForm(WorkloadForm):
         return REQUEST.encode(asked)
 
     def show_request(self, request: bytes) -> str:
-        """How the text begins, how long it is, and the steps."""
+        """Return the beginning of the text, its length, and the steps."""
         asked = REQUEST.decode(request)
         start = asked.text[:_SHOWN_MAX].decode("utf-8", errors="replace")
         return f"{start} ({len(asked.text)} bytes, {asked.steps} steps)"
 
     def show_output(self, output: bytes) -> str:
-        """Bits for a byte of held-out text, and the root of the trace; all of the bytes if they are no output."""
+        """Return the bits per byte of held-out text and the trace's root, or all the bytes if they are no output."""
         try:
             shown = OUTPUT.decode(output)
         except DecodeError:
@@ -88,41 +88,41 @@ class TrainingForm(WorkloadForm):
         return f"{whole}.{thousandths:03} bits a byte, trace 0x{trace_root(shown.digests).hex()}"
 
     def cost_asked(self, request: bytes) -> int:
-        """All steps, each by its size."""
+        """Return the cost of all steps, each by its size."""
         return cost_of(decode_request(request))
 
     def output_bytes(self, request: bytes) -> int:
-        """A digest for each state, and the model."""
+        """Return the bytes of a digest for each state, and of the model."""
         asked = decode_request(request)
         return FRAME_BYTES + DIGEST_BYTES * (segments(asked) + 1) + WEIGHT_BYTES * parameters(asked)
 
     def segments(self, request: bytes) -> int:
-        """All but the last of the length that the request names."""
+        """Return the number of segments. All but the last have the length that the request names."""
         return segments(decode_request(request))
 
     def cost(self, output: bytes) -> int:
-        """What the output says; nothing if the bytes are no output."""
+        """Return the cost in the output, or 0 if the bytes are no output."""
         try:
             return OUTPUT.decode(output).cost
         except DecodeError:
             return 0
 
     def open(self, backend: str) -> Workload:
-        """On `numpy`, `reference` or `torch-<device>`."""
+        """Open the workload on `numpy`, `reference` or `torch-<device>`."""
         from gpu_tasks.workloads.train_int8.service import open_published  # noqa: PLC0415  # NumPy, for executors only
 
         return open_published(backend)
 
 
 def _check(asked: TrainingRequest) -> None:
-    """RequestError for what breaks a limit."""
+    """Raise RequestError if the request breaks a limit."""
     broken = limits_broken(asked)
     if broken is not None:
         raise RequestError(broken)
 
 
 def _number(name: str, text: str) -> int:
-    """A whole number in decimal digits."""
+    """Return a whole number in decimal digits."""
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
         raise RequestError(f"{name} is a whole number, not {text!r}")
     return int(text)

@@ -1,8 +1,8 @@
-"""The service, what a customer may ask of it, and what comes back, as canonical SCALE bytes with limits; no NumPy.
+"""The service, its requests and its outputs as canonical SCALE bytes with limits. Needs no NumPy.
 
-Always: a request within the limits overflows nothing (the bounds stand at each operation, in `training_step.py`), its
-states fit a blob, and its output fits a unit's. Costs are counted in steps of ordinary size: a larger one counts as
-several, so that nobody has large steps at the price of small ones.
+Invariant: a request within the limits overflows nothing (`training_step.py` gives the bound of each operation). Its
+states fit a blob, and its output fits a unit's output. Costs are counted in steps of ordinary size. A larger step
+counts as several, so that no customer buys large steps at the price of small ones.
 """
 
 from hashlib import blake2b
@@ -13,7 +13,7 @@ from runtime.encoding.codec import U8, U16, U32, Bounded, DecodeError, Fixed, co
 
 WORKLOAD_ID = blake2b(b"ogpu/workload/train-int8/1", digest_size=32).digest()
 MODEL_ID = bytes(32)
-"""There is no model file: weights begin with the request's seed."""
+"""Zeros, because there is no model file: the first weights come from the request's seed."""
 
 CONTEXT_MAX = 16
 WIDTH_MAX = 32
@@ -24,40 +24,42 @@ STEPS_MAX = 65_536
 RATE_ONE = 1 << 16
 """The unit of the learning rate, and its greatest value."""
 TEXT_BYTES_MIN = 1_024
-"""So that every text has windows to learn from and windows that are held out."""
+"""Every text then has windows to learn from and windows that are held out."""
 TEXT_BYTES_MAX = 240 * 1024
 PARAMETERS_MAX = 98_304
-"""So that a state, 8 bytes for each, fits a blob of a mebibyte, and a model, 2 bytes for each, an output of 256 KiB."""
+"""A state, 8 bytes per weight, then fits a blob of a mebibyte, and a model, 2 bytes per weight, an output of 256 KiB.
+"""
 DIGEST_BYTES, WEIGHT_BYTES, FRAME_BYTES = 32, 2, 16
-"""Of an output: each state's digest, each weight of the model, and at most what stands around them."""
+"""Parts of an output: each state's digest, each weight of the model, and at most all the bytes around them."""
 STEP_WORK = 1 << 24
 WINDOW_WORK, WEIGHT_WORK = 1 << 16, 1 << 7
-"""The work of a step of ordinary size; what a window and a weight add to it beside the products of both: measured."""
+"""`STEP_WORK` is the work of an ordinary step. `WINDOW_WORK` and `WEIGHT_WORK` are the measured extra work of a window
+and a weight beside their product."""
 SYMBOLS = 256
 
 
 @struct
 class TrainingRequest:
-    """Train a model of `text` that guesses a byte from the `context` bytes before it, for `steps` steps."""
+    """A request: train a model of `text` for `steps` steps, to guess a byte from the `context` bytes before it."""
 
     context: U8
-    width: U8  # of the vector that stands for a byte
-    hidden: U16  # values of a hidden layer
-    layers: U8  # hidden layers
-    batch: U16  # windows of a step: a power of two
+    width: U8  # Of the vector that stands for a byte
+    hidden: U16  # Values of a hidden layer
+    layers: U8  # Hidden layers
+    batch: U16  # Windows of a step: a power of two
     steps: U32
-    segment: U32  # steps between two states of the trace; the last segment may be shorter
-    rate: U32  # learning rate at the first step, in units of 2**-16; it falls evenly, to nothing after the last
+    segment: U32  # Steps between two states of the trace; the last segment may be shorter
+    rate: U32  # Learning rate at the first step, in units of 2**-16; it falls linearly to zero
     seed: Annotated[bytes, Fixed(32)]
     text: Annotated[bytes, Bounded(TEXT_BYTES_MAX)]
 
 
 @struct
 class TrainingOutput:
-    """What it cost, how good the model is on what was held out, the hashes of all states, and the model."""
+    """An output: the cost, the model's quality on held-out text, the hashes of all states, and the model."""
 
     cost: U32
-    milli_bits: U32  # for a byte
+    milli_bits: U32  # Per byte
     digests: Annotated[tuple[Annotated[bytes, Fixed(DIGEST_BYTES)], ...], Bounded(SEGMENTS_MAX + 1)]
     model: Annotated[bytes, Bounded(WEIGHT_BYTES * PARAMETERS_MAX)]
 
@@ -67,9 +69,9 @@ OUTPUT = codec(TrainingOutput)
 
 
 def matrices(asked: TrainingRequest) -> tuple[tuple[int, int], ...]:
-    """Rows and columns of all weights: one vector for each byte, hidden layers, the layer of guesses.
+    """Return rows and columns of all weights: one vector for each byte, hidden layers, the output layer.
 
-    But for the vectors, the last row of each is for the constant input: the bias.
+    In every matrix except the vectors, the last row belongs to the constant input: it is the bias.
     """
     below = asked.context * asked.width
     shapes = [(SYMBOLS, asked.width)]
@@ -80,28 +82,28 @@ def matrices(asked: TrainingRequest) -> tuple[tuple[int, int], ...]:
 
 
 def parameters(asked: TrainingRequest) -> int:
-    """The number of weights."""
+    """Return the number of weights."""
     return sum(rows * columns for rows, columns in matrices(asked))
 
 
 def step_cost(asked: TrainingRequest) -> int:
-    """What one step counts for: at least 1."""
+    """Return the cost of one step: at least 1."""
     weights = parameters(asked)
     return -(-(asked.batch * (weights + WINDOW_WORK) + weights * WEIGHT_WORK) // STEP_WORK)
 
 
 def cost_of(asked: TrainingRequest) -> int:
-    """What the whole run counts for."""
+    """Return the cost of the whole run."""
     return asked.steps * step_cost(asked)
 
 
 def segments(asked: TrainingRequest) -> int:
-    """How many segments the run has."""
+    """Return the number of segments of the run."""
     return -(-asked.steps // asked.segment)
 
 
 def limits_broken(asked: TrainingRequest) -> str | None:
-    """What is wrong with a request; None if nothing is."""
+    """Return the problem with a request, or None."""
     ranges = (
         ("context", asked.context, CONTEXT_MAX),
         ("width", asked.width, WIDTH_MAX),
@@ -129,7 +131,7 @@ def limits_broken(asked: TrainingRequest) -> str | None:
 
 
 def decode_request(data: bytes) -> TrainingRequest:
-    """The request in `data`; DecodeError unless it is canonical and within the limits."""
+    """Return the request in `data`. Raise DecodeError unless it is canonical and within the limits."""
     asked = REQUEST.decode(data)
     broken = limits_broken(asked)
     if broken is not None:

@@ -1,4 +1,4 @@
-"""A run of `train-int8`: states as bytes, steps from any of them, the metric, and the model that comes of it."""
+"""A run of `train-int8`: states as bytes, steps from any of them, the metric, and the resulting model."""
 
 from hashlib import blake2b, shake_256
 from math import isqrt
@@ -10,43 +10,46 @@ from gpu_tasks.workloads.train_int8.request import REQUEST, TrainingRequest, mat
 from gpu_tasks.workloads.train_int8.state import DIGEST_BYTES, TrainingState, decode_state, encode_state
 from gpu_tasks.workloads.train_int8.training_step import MovingWeights, NextByteModel, as_multiplied
 
-# All chance of a run: first weights and the windows of each step, from SHAKE-256 of the seed; and what is held out.
+# The random choices of a run, the first weights and the windows of each step, come from SHAKE-256 of the seed.
 #
-# Text is cut into blocks of 64 bytes, of which every sixteenth is held out. A window is `context` bytes and the byte to
-# guess; one that lies in blocks that are not held out may be drawn, one that lies in a block that is serves the metric,
-# and the others, with a foot in both, serve nothing. So no byte that is held out is ever seen in training.
+# The text is cut into blocks of 64 bytes, and every sixteenth is held out. A window is `context` bytes and the byte to
+# guess. Training draws only windows outside held-out blocks. The metric uses windows inside one. A window across a
+# border serves neither, so training never sees a held-out byte.
 #
-# Always: nothing here depends on a backend or on anything but the request.
+# Invariant: nothing here depends on a backend or on anything except the request.
 BLOCK = 64
 HELD_OUT_ONE_IN = 16
 SAMPLE_MAX = 1_024
-"""Windows that the metric looks at."""
+"""The most windows that the metric uses."""
 WEIGHT_BITS = 24
 _DOMAIN = b"ogpu/train-int8/1/"
-_VARIANCE_OF_VECTORS, _VARIANCE_OF_HIDDEN = 1, 2  # the latter times the inputs: half of what a ReLU sees is lost
+_VARIANCE_OF_VECTORS, _VARIANCE_OF_HIDDEN = 1, 2  # 2 over the inputs, since a ReLU halves it (He et al. 2015)
 
 
-# A model's quality: thousandths of a bit for each byte of held-out text, a whole number.
+# A model's quality: thousandths of a bit per byte of held-out text, a whole number.
 #
-# A byte costs log2(total of powers) - log2(its power), each with 16 binary places, found by squaring: no float, and no
-# table that a library could have otherwise.
+# A byte costs log2(total of powers) - log2(its power), each with 16 binary places by repeated squaring. Floats and
+# library tables could differ between machines.
 _PLACES = 16
 _MANTISSA_BITS = 30
 
 
 def milli_bits(powers: Integers, came: Integers) -> int:
-    """The mean over int64[n, 256] powers in units of 2**-24 and int64[n] bytes, rounded; a power of 0 counts as 1."""
+    """Return the mean over int64[n, 256] powers in units of 2**-24 and int64[n] bytes, rounded.
+
+    A power of 0 counts as 1.
+    """
     its_own = np.maximum(powers[np.arange(len(came)), came], 1)
-    total = int((log2(powers.sum(axis=-1)) - log2(its_own)).sum())  # at most 2**10 windows of 32 bits: below 2**31
+    total = int((log2(powers.sum(axis=-1)) - log2(its_own)).sum())  # At most 2**10 windows of 32 bits: below 2**31
     return (2 * 1000 * total // (len(came) << _PLACES) + 1) // 2
 
 
 def log2(numbers: Integers) -> Integers:
-    """Binary logarithms in units of 2**-16 of integers from 1 to 2**32, rounded down."""
+    """Return binary logarithms in units of 2**-16 of integers from 1 to 2**32, rounded down."""
     places = np.zeros_like(numbers)
     for bits in (32, 16, 8, 4, 2, 1):
         places += bits * (numbers >> places >= 1 << bits)
-    mantissas = (numbers << _MANTISSA_BITS) >> places  # from 2**30 to 2**31 - 1, so that squares are below 2**62
+    mantissas = (numbers << _MANTISSA_BITS) >> places  # From 2**30 to 2**31 - 1, so that squares are below 2**62
     found = places
     for _ in range(_PLACES):
         squares = mantissas * mantissas >> _MANTISSA_BITS
@@ -57,7 +60,10 @@ def log2(numbers: Integers) -> Integers:
 
 
 def first_weights(asked: TrainingRequest) -> list[Integers]:
-    """Each matrix evenly drawn around 0, in units of 2**-24; guesses begin even, so their weights at 0."""
+    """Return each matrix drawn evenly around 0, in units of 2**-24.
+
+    The output layer's weights are 0, so that all guesses are equal at first.
+    """
     shapes = matrices(asked)
     drawn = []
     for index, (rows, columns) in enumerate(shapes[:-1]):
@@ -69,14 +75,14 @@ def first_weights(asked: TrainingRequest) -> list[Integers]:
 
 
 def windows_of_step(asked: TrainingRequest, ends: Integers, step: int) -> Integers:
-    """int64[batch]: where the windows of a step end, drawn from `ends`."""
+    """Return int64[batch]: the ends of a step's windows, drawn from `ends`."""
     raw = np.frombuffer(_drawn(b"windows", asked.seed, step, 8 * asked.batch), "<u8")
     drawn: Integers = ends[(raw % np.uint64(len(ends))).astype(np.int64)]
     return drawn
 
 
 def window_ends(length: int, context: int) -> tuple[Integers, Integers]:
-    """Where windows end, of a text: those that may be drawn, and the sample of those that are held out."""
+    """Return the ends of a text's windows: those for training, and the sample of held-out ones."""
     ends = np.arange(context, length, dtype=np.int64)
     first, last = _is_held_out(ends - context), _is_held_out(ends)
     held_out = ends[first & last]
@@ -85,20 +91,20 @@ def window_ends(length: int, context: int) -> tuple[Integers, Integers]:
 
 
 def _is_held_out(places: Integers) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Whether each place lies in a block that is held out; no window reaches from one of those into the next."""
+    """Return whether each place lies in a held-out block. No window reaches from one held-out block to the next."""
     return np.asarray(places // BLOCK % HELD_OUT_ONE_IN == HELD_OUT_ONE_IN - 1)
 
 
 def _drawn(purpose: bytes, seed: bytes, number: int, length: int) -> bytes:
-    """Bytes for one purpose of one seed; purposes differ, so no two draws hash the same bytes."""
+    """Return bytes for one purpose of one seed. Purposes differ, so no two draws hash the same bytes."""
     return shake_256(_DOMAIN + purpose + seed + number.to_bytes(4, "little")).digest(length)
 
 
 class TrainingRun:
-    """Implements `SegmentedRun` (see there for the methods)."""
+    """A run of `train-int8`. Implements `SegmentedRun` (see there for the methods)."""
 
     def __init__(self, use: ExactArithmetic, asked: TrainingRequest) -> None:
-        """`asked` is within the limits."""
+        """Take a request that is within the limits."""
         self._use, self._asked = use, asked
         self._digest = blake2b(REQUEST.encode(asked), digest_size=DIGEST_BYTES).digest()
         self._network = NextByteModel(use, asked)
@@ -107,24 +113,24 @@ class TrainingRun:
 
     @property
     def segments(self) -> int:
-        """All but the last of the length that the request names."""
+        """The number of segments. All but the last have the length that the request names."""
         return segments(self._asked)
 
     def boundary(self, index: int) -> int:
-        """A multiple of the segment's length, but for the end."""
+        """Return a multiple of the segment's length, or all steps at the end."""
         return min(index * self._asked.segment, self._asked.steps)
 
     def initial_state(self) -> bytes:
-        """Drawn weights, no momentum."""
+        """Return drawn weights without momentum."""
         weights = first_weights(self._asked)
         return encode_state(self._digest, TrainingState(0, weights, [np.zeros_like(weight) for weight in weights]))
 
     def steps_done(self, state: bytes) -> int:
-        """From the header of a state that is whole."""
+        """Return the number in the header of a complete state."""
         return self._decoded(state).done
 
     def advance(self, state: bytes, steps: int) -> bytes:
-        """Each step on the windows that are drawn for it."""
+        """Compute each step on the windows drawn for it."""
         start = self._decoded(state)
         if not 0 <= steps <= self._asked.steps - start.done:
             raise ValueError(f"{steps} steps after {start.done}: there are {self._asked.steps}")
@@ -137,16 +143,16 @@ class TrainingRun:
         return encode_state(self._digest, TrainingState(done + steps, weights, momenta))
 
     def metric(self, state: bytes) -> int:
-        """Thousandths of a bit for a byte of the sample of held-out windows."""
+        """Return thousandths of a bit per byte of the sample of held-out windows."""
         windows = self._windows(self._held_out)
         return milli_bits(self._use.take(self._network.powers(self._logits(state, windows))), windows[:, -1])
 
     def model(self, state: bytes) -> bytes:
-        """The weights as they multiply, matrix by matrix: i16, little-endian."""
+        """Return the weights as they multiply, matrix by matrix: i16, little-endian."""
         return b"".join(weight.astype("<i2").tobytes() for weight in as_multiplied(self._decoded(state).weights))
 
     def guesses(self, state: bytes) -> bytes:
-        """The logits of the windows of the step that comes after a state, if there is another: i64, little-endian."""
+        """Return the logits of the windows of the step after a state, or of the last step: i64, little-endian."""
         windows = self._windows_of(min(self._decoded(state).done, self._asked.steps - 1))
         return self._use.take(self._logits(state, windows)).astype("<i8").tobytes()
 
@@ -162,6 +168,6 @@ class TrainingRun:
         return self._windows(windows_of_step(self._asked, self.drawable, step))
 
     def _windows(self, ends: Integers) -> Integers:
-        """int64[n, context + 1]: the text up to each end, the byte there included."""
+        """Return int64[n, context + 1]: the text up to and including each end."""
         windows: Integers = self._text[ends[:, None] + np.arange(-self._asked.context, 1)].astype(np.int64)
         return windows

@@ -1,4 +1,4 @@
-"""`train-int8` as a `Workload` and a `StepwiseWorkload`: the whole run as one unit, or a run to go through in steps."""
+"""`train-int8` as a `Workload`, the whole run as one unit, and as a `StepwiseWorkload`, a run in steps."""
 
 from hashlib import blake2b
 
@@ -25,21 +25,21 @@ _PROBE_DOMAIN = b"ogpu/train-int8/1/probe"
 
 
 class IntegerTraining(StepwiseWorkload):
-    """See `Workload` and `StepwiseWorkload` for the methods."""
+    """`train-int8` ready to run. See `Workload` and `StepwiseWorkload` for the methods."""
 
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
 
     def __init__(self, use: ExactArithmetic) -> None:
-        """On a backend, whose conformance the caller asks for."""
+        """Take a backend, whose conformance the caller checks."""
         self._use = use
 
     def begin(self, request: bytes) -> TrainingRun:
-        """The run of a request within the limits."""
+        """Return the run of a request within the limits."""
         return TrainingRun(self._use, decode_request(request))
 
     def run(self, request: bytes) -> bytes:
-        """The encoded `TrainingOutput`."""
+        """Return the encoded `TrainingOutput`."""
         asked = decode_request(request)
         run, digests, last = TrainingRun(self._use, asked), [], b""
         for last in states(run):
@@ -49,7 +49,8 @@ class IntegerTraining(StepwiseWorkload):
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
         """Train again, up to the first state with another hash.
 
-        `recomputed` counts as costs do; `first_wrong` is a state, or how many there are if what follows them is wrong.
+        `recomputed` counts in cost units. `first_wrong` is the first wrong state, or the number of states if the error
+        comes after them.
         """
         asked = decode_request(request)
         try:
@@ -65,24 +66,24 @@ class IntegerTraining(StepwiseWorkload):
         return OutputCheck(is_right, cost_of(asked), None if is_right else run.segments + 1)
 
     def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        """The logits of one step's windows before that step: no output tells them."""
+        """Return the hash of one step's logits before that step, which no output contains."""
         asked = decode_request(request)
         run, step = TrainingRun(self._use, asked), int.from_bytes(place, "little") % asked.steps
         guesses = run.guesses(run.advance(run.initial_state(), step))
         return blake2b(_PROBE_DOMAIN + step.to_bytes(4, "little") + guesses, digest_size=32).digest()
 
     def conformance(self) -> bytes:
-        """The hash of all vectors, which are published."""
+        """Return the hash of all vectors, which are published."""
         return check(self._use)
 
 
 def open_published(backend: str) -> IntegerTraining:
-    """The workload on a backend, after its vectors passed; errors as `WorkloadForm.open`."""
+    """Return the workload on a backend after its vectors passed. Raise errors as `WorkloadForm.open`."""
     workload = IntegerTraining(arithmetic(backend))
     workload.conformance()
     return workload
 
 
 def _encoded(asked: TrainingRequest, run: TrainingRun, digests: tuple[bytes, ...], last: bytes) -> bytes:
-    """The output of a run that ended in the state `last`."""
+    """Return the output of a run that ended in the state `last`."""
     return OUTPUT.encode(TrainingOutput(cost_of(asked), run.metric(last), digests, run.model(last)))

@@ -1,9 +1,9 @@
-"""A state of training as bytes: whose it is, how far it is, weights, momenta.
+"""A state of training as bytes: its request, the completed steps, weights, momenta.
 
     blake2b-256 of the request ‖ steps done: u32 ‖ weights, matrix by matrix: i32 ‖ momenta likewise     little-endian
 
-Always: one state is bytes in one way, of a length that the request fixes; what is decoded lies within the limits that
-the bounds of `training_step.py` start from, whoever made the bytes.
+Invariant: each state has one encoding, of a length that the request fixes. A decoded state, from any source, is within
+the limits that the bounds of `training_step.py` assume.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _HEADER_BYTES = DIGEST_BYTES + 4
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Steps done, and int64 matrices in the order of `matrices`."""
+    """Completed steps, and int64 matrices in the order of `matrices`."""
 
     done: int
     weights: list[Integers]
@@ -29,18 +29,18 @@ class TrainingState:
 
 
 def state_bytes(asked: TrainingRequest) -> int:
-    """The length of a state of this request."""
+    """Return the length of a state of this request."""
     return _HEADER_BYTES + 8 * parameters(asked)
 
 
 def encode_state(digest: bytes, state: TrainingState) -> bytes:
-    """The bytes of a state of the request with this hash."""
+    """Return the bytes of a state of the request with this hash."""
     arrays = (array.astype("<i4").tobytes() for array in (*state.weights, *state.momenta))
     return b"".join([digest, state.done.to_bytes(4, "little"), *arrays])
 
 
 def decode_state(asked: TrainingRequest, digest: bytes, data: bytes) -> TrainingState:
-    """The state in `data`; DecodeError unless it is one of this request, within the limits."""
+    """Return the state in `data`. Raise DecodeError unless it belongs to this request and is within the limits."""
     if len(data) != state_bytes(asked):
         raise DecodeError("a state of another length", len(data))
     if data[:DIGEST_BYTES] != digest:

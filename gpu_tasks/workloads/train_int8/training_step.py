@@ -3,12 +3,12 @@
     inputs   the vectors of `context` bytes, side by side, and a constant 1      8 bits, units of 2**-5
     hidden   inputs times weights, once or twice: clamped to 0..127, and a 1     8 bits, units of 2**-5
     guesses  hidden times weights: a share for each byte by powers of e          units of 2**-15
-    errors   shares less the byte that came; backwards through the weights       units of 2**-15
+    errors   shares less the true byte; backwards through the weights            units of 2**-15
     momentum = 7/8 of itself + the mean gradient of the windows                  units of 2**-24
     weights  = themselves - rate * momentum                                      units of 2**-24
 
-Bounds, for the greatest that `request.py` allows (rows R <= 513, batch B <= 512, windows' bytes B * context <= 2**13)
-and any state that `state.py` lets in; every value is below 2**63, every sum of products below 2**53:
+Bounds, for the greatest request of `request.py` (rows R <= 513, batch B <= 512, windows' bytes B * context <= 2**13)
+and any state that `state.py` accepts. Every value is below 2**63, every sum of products below 2**53:
 
     activations             |a| <= 127, shown by their clamp; vectors by the limit of weights: 127 * 2**19 >> 19
     weights as operands     |w| <= 127 * 2**7 = 16,256 < 2**14
@@ -41,27 +41,27 @@ ACTIVATION_ONE = 32
 ERROR_MAX = (1 << 19) - 1
 MOMENTUM_MAX = (1 << 31) - 1
 WEIGHT_LIMIT = 127 << 19
-"""Just below 4: so that a vector is 8 bits after its shift, and an operand 14 bits and a sign after its own."""
-_VECTOR_SHIFT = 19  # weights in units of 2**-24 to vectors in units of 2**-5
-_OPERAND_SHIFT = 12  # and to operands in units of 2**-12
-_SUM_SHIFT = 12  # sums in units of 2**-17 to activations in units of 2**-5; errors of 2**-27 back to 2**-15
-_POWER_SHIFT = 9  # sums in units of 2**-17 to entries of the table of powers, 2**-8 apart
+"""Just below 4, so that a vector is 8 bits after its shift, and an operand 14 bits and a sign after its own."""
+_VECTOR_SHIFT = 19  # Weights in units of 2**-24 to vectors in units of 2**-5
+_OPERAND_SHIFT = 12  # Weights to operands in units of 2**-12
+_SUM_SHIFT = 12  # Sums in units of 2**-17 to activations in units of 2**-5; errors of 2**-27 back to 2**-15
+_POWER_SHIFT = 9  # Sums in units of 2**-17 to entries of the table of powers, 2**-8 apart
 _SHARE_BITS = 15
 _FRICTION_SHIFT = 3
-_MEAN_OF_WEIGHTS, _MEAN_OF_VECTORS = 4, 9  # gradients in units of 2**-20 and 2**-15 to units of 2**-24
+_MEAN_OF_WEIGHTS, _MEAN_OF_VECTORS = 4, 9  # Gradients in units of 2**-20 and 2**-15 to units of 2**-24
 _RATE_SHIFT = RATE_ONE.bit_length() - 1
 
 
 @dataclass
 class MovingWeights:
-    """Weights and momenta, matrix by matrix, in arrays of a backend; a step replaces them."""
+    """Weights and momenta, matrix by matrix, in arrays of a backend. A step replaces them."""
 
     weights: list[Tensor]
     momenta: list[Tensor]
 
 
 def as_multiplied(weights: list[Tensor]) -> list[Tensor]:
-    """Weights as they take part in products: vectors of 8 bits in units of 2**-5, the others as operands."""
+    """Return the weights for products: vectors of 8 bits in units of 2**-5, the others as operands."""
     return [round_shift(weight, _OPERAND_SHIFT if place else _VECTOR_SHIFT) for place, weight in enumerate(weights)]
 
 
@@ -69,7 +69,7 @@ class NextByteModel:
     """The forward pass and the step of one request on one backend."""
 
     def __init__(self, use: ExactArithmetic, asked: TrainingRequest) -> None:
-        """Tables into the arrays of the backend."""
+        """Put the tables into arrays of the backend."""
         self._use, self._asked = use, asked
         self._powers = use.put(powers_of_e())
         self._marks = use.put(np.eye(SYMBOLS, dtype=np.int64))
@@ -88,20 +88,20 @@ class NextByteModel:
             self._change(parameters, place, round_shift(scaled, asked.batch.bit_length() - 1), rate)
 
     def logits(self, weights: list[Tensor], windows: Integers) -> Tensor:
-        """int64[n, 256] in units of 2**-17 for int64[n, context + 1] of text, whose last bytes are not looked at."""
+        """Return int64[n, 256] in units of 2**-17 for int64[n, context + 1] of text, whose last bytes are not used."""
         return self._forward(weights[0], self._operands(weights), self._use.put(windows)[:, :-1])[1]
 
     def powers(self, logits: Tensor) -> Tensor:
-        """int64[n, 256]: e to each logit less the greatest of its row, in units of 2**-24."""
+        """Return int64[n, 256]: e to each logit less the greatest of its row, in units of 2**-24."""
         below = self._use.peak(logits) - logits
         return self._powers[self._use.clamp(round_shift(below, _POWER_SHIFT), 0, POWER_ENTRIES - 1)]
 
     def _operands(self, weights: list[Tensor]) -> list[Tensor]:
-        """What each layer multiplies with."""
+        """Return each layer's weights as operands."""
         return [self._use.operand(rounded) for rounded in as_multiplied(weights)[1:]]
 
     def _forward(self, vectors: Tensor, operands: list[Tensor], text: Tensor) -> tuple[list[Tensor], Tensor]:
-        """What goes into each layer, with its constant, and the sums of the last one."""
+        """Return each layer's input with its constant, and the sums of the last layer."""
         use = self._use
         values = as_multiplied([vectors])[0][text].reshape(len(text), -1)
         layers = [use.beside(values, ACTIVATION_ONE)]
@@ -112,27 +112,27 @@ class NextByteModel:
         return layers, use.product(use.operand(layers[-1]), operands[-1])
 
     def _errors(self, logits: Tensor, came: Tensor) -> Tensor:
-        """The gradient of the cross entropy: shares less what came."""
+        """Return the gradient of the cross entropy: shares less the true byte."""
         powers = self.powers(logits)
         totals = self._use.total(powers)
         shares = ((powers << _SHARE_BITS) + (totals >> 1)) // totals
         return shares - (self._marks[came] << _SHARE_BITS)
 
     def _backward(self, layers: list[Tensor], operands: list[Tensor], errors: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Gradients of the layers' weights, summed over the windows, in the layers' order; the errors of the inputs."""
+        """Return the gradients of the layers' weights, summed over the windows, and the errors of the inputs."""
         use, gradients = self._use, list[Tensor]()
         for place in reversed(range(len(layers))):
             error_operands = use.operand(errors)
             gradients.insert(0, use.product(use.operand(layers[place]).T, error_operands))
             sums = use.product(error_operands, operands[place].T)[:, :-1]
             errors = use.clamp(round_shift(sums, _SUM_SHIFT), -ERROR_MAX, ERROR_MAX)
-            if place > 0:  # a value that its clamp holds goes nowhere
+            if place > 0:  # A clamped value has no gradient
                 values = layers[place][:, :-1]
                 errors = errors * ((values > 0) & (values < ACTIVATION_MAX))
         return gradients, errors
 
     def _change(self, parameters: MovingWeights, place: int, mean: Tensor, rate: int) -> None:
-        """Momentum, and the weights along it."""
+        """Update the momentum, and move the weights along it."""
         use, momentum = self._use, parameters.momenta[place]
         momentum = use.clamp(momentum - round_shift(momentum, _FRICTION_SHIFT) + mean, -MOMENTUM_MAX, MOMENTUM_MAX)
         moved = parameters.weights[place] - round_shift(momentum * rate, _RATE_SHIFT)
