@@ -1,7 +1,7 @@
-"""What a backend supplies to `vector_tracing.py`, and the one that everybody has: NumPy.
+"""The operations that `vector_tracing.py` needs of a backend, and the backend that every machine has: NumPy.
 
-Always: arrays are int64 and every value keeps to the bounds of `fixed_point.py`. The one float is that of a root: the
-square root in float64 of an integer below 2**62 is off by less than 1, and is put right by comparing squares.
+Invariant: arrays are int64 and every value keeps to the bounds of `fixed_point.py`. Only a root uses a float: the
+float64 square root of an integer below 2**62 is off by less than 1, and a comparison of squares corrects it.
 """
 
 from typing import Any, Protocol
@@ -10,86 +10,86 @@ import numpy as np
 from numpy.typing import NDArray
 
 Int64Array = NDArray[np.int64]
-PathArray = Any  # whatever a backend calculates with; always integers, or truths
+PathArray = Any  # The array type of a backend, always of integers or truths
 
 
 class ArrayArithmetic(Protocol):
-    """What a backend supplies: int64 arrays with `+ - * // >> << & | ^ < > == ~`, indexing, and these operations."""
+    """A backend: int64 arrays with `+ - * // >> << & | ^ < > == ~`, indexing, and these operations."""
 
     name: str
     paths: int
-    """How many to follow at once."""
+    """The number of paths to follow at once."""
 
     def put(self, values: Any) -> PathArray:
-        """Integers of NumPy or of lists as an array of this backend."""
+        """Return integers of NumPy or of lists as an array of this backend."""
         ...
 
     def take(self, values: PathArray) -> Int64Array:
-        """The same integers in NumPy."""
+        """Return the same integers in NumPy."""
         ...
 
     def root(self, squares: PathArray) -> PathArray:
-        """The roots of integers from 0 to 2**62, rounded down."""
+        """Return the roots of integers from 0 to 2**62, rounded down."""
         ...
 
     def choose(self, truths: PathArray, values: PathArray, others: PathArray) -> PathArray:
-        """Where it is true a value, else the other; one of the two is an array."""
+        """Return `values` where `truths` is true, else `others`. At least one of the two is an array."""
         ...
 
     def lesser(self, left: PathArray, right: PathArray) -> PathArray:
-        """The lesser of two, place by place."""
+        """Return the lesser of two, place by place."""
         ...
 
     def greater(self, left: PathArray, right: PathArray) -> PathArray:
-        """The greater of two, place by place."""
+        """Return the greater of two, place by place."""
         ...
 
     def where(self, truths: PathArray) -> PathArray:
-        """The places of what is true, ascending."""
+        """Return the places of true entries, ascending."""
         ...
 
     def at(self, values: PathArray, places: PathArray) -> PathArray:
-        """Of the last axis, what stands at the places."""
+        """Return the entries of the last axis at the places."""
         ...
 
 
 class NumpyArrays:
-    """Implements `ArrayArithmetic` (see there for the methods)."""
+    """Arrays of NumPy. Implements `ArrayArithmetic` (see there for the methods)."""
 
     name = "numpy"
     paths = 1 << 15
 
     def put(self, values: Any) -> PathArray:
-        """int64."""
+        """Return the values as int64."""
         return np.asarray(values, dtype=np.int64)
 
     def take(self, values: PathArray) -> Int64Array:
-        """int64 already."""
+        """Return the values as they are, int64."""
         return np.asarray(values, dtype=np.int64)
 
     def root(self, squares: PathArray) -> PathArray:
-        """By float64, put right."""
+        """Return float64 roots, corrected by comparing squares."""
         found = np.sqrt(squares.astype(np.float64)).astype(np.int64)
         found -= found * found > squares
         found += (found + 1) * (found + 1) <= squares
         return found
 
     def choose(self, truths: PathArray, values: PathArray, others: PathArray) -> PathArray:
-        """NumPy's `where`."""
+        """Return NumPy's `where` of two values."""
         return np.where(truths, values, others)
 
     def lesser(self, left: PathArray, right: PathArray) -> PathArray:
-        """NumPy's minimum."""
+        """Return NumPy's minimum of two arrays."""
         return np.minimum(left, right)
 
     def greater(self, left: PathArray, right: PathArray) -> PathArray:
-        """NumPy's maximum."""
+        """Return NumPy's maximum of two arrays."""
         return np.maximum(left, right)
 
     def where(self, truths: PathArray) -> PathArray:
-        """NumPy's flat `nonzero`."""
+        """Return NumPy's flat `nonzero`."""
         return np.flatnonzero(truths)
 
     def at(self, values: PathArray, places: PathArray) -> PathArray:
-        """NumPy's `take`."""
+        """Return NumPy's `take` along the last axis."""
         return np.take(values, places, axis=-1)

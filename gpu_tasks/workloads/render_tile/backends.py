@@ -1,4 +1,4 @@
-"""Which backends there are: the reference, pixel by pixel, and arrays of NumPy or PyTorch, many paths at once."""
+"""The backends by name: the reference, pixel by pixel, and arrays of NumPy or PyTorch, many paths at once."""
 
 from collections.abc import Sequence
 from math import isqrt
@@ -18,88 +18,91 @@ class PixelTracer(Protocol):
     """One scene on one backend."""
 
     def sums(self, columns: Int64Array, rows: Int64Array) -> Int64Array:
-        """int64[n, 3]: red, green and blue of all paths of each pixel together, in units of 2**-16."""
+        """Return int64[n, 3]: red, green and blue, summed over all paths of each pixel, in units of 2**-16."""
         ...
 
 
 class TileBackend(Protocol):
-    """What renders scenes, and shows how it takes roots and quotients."""
+    """A renderer of scenes that also exposes its roots and quotients to the conformance vectors."""
 
     name: str
 
     def tracer(self, scene: RenderScene) -> PixelTracer:
-        """What follows the paths of a scene."""
+        """Return a tracer of the scene's paths."""
         ...
 
     def roots(self, squares: Sequence[int]) -> list[int]:
-        """Rounded down, of integers from 0 to 2**62."""
+        """Return the roots of integers from 0 to 2**62, rounded down."""
         ...
 
     def quotients(self, values: Sequence[int], divisors: Sequence[int]) -> list[int]:
-        """Rounded towards minus infinity."""
+        """Return the quotients, rounded towards minus infinity."""
         ...
 
 
 class VectorBackend:
-    """Implements `TileBackend` by arrays."""
+    """A backend in arrays. Implements `TileBackend`."""
 
     def __init__(self, use: ArrayArithmetic) -> None:
-        """On this arithmetic."""
+        """Take the arithmetic of the arrays."""
         self.name, self._use = use.name, use
 
     def tracer(self, scene: RenderScene) -> VectorTracer:
-        """Many paths at once."""
+        """Return a tracer that follows many paths at once."""
         return VectorTracer(self._use, scene)
 
     def roots(self, squares: Sequence[int]) -> list[int]:
-        """As vectors are scaled."""
+        """Return roots by the method that scales vectors."""
         return [int(root) for root in self._use.take(self._use.root(self._use.put(squares)))]
 
     def quotients(self, values: Sequence[int], divisors: Sequence[int]) -> list[int]:
-        """As distances to planes are found."""
+        """Return quotients by the method that finds distances to planes."""
         return [int(value) for value in self._use.take(self._use.put(values) // self._use.put(divisors))]
 
 
 class ReferenceTracer:
-    """A pixel at a time, in Python's integers."""
+    """A tracer of one pixel at a time, in Python's integers."""
 
     def __init__(self, scene: RenderScene) -> None:
-        """Of this scene."""
+        """Take the scene."""
         self._scene = scene
 
     def sums(self, columns: Int64Array, rows: Int64Array) -> Int64Array:
-        """See `PixelTracer`."""
+        """Sum the paths of each pixel. See `PixelTracer`."""
         sums = [pixel_sums(self._scene, int(column), int(row)) for column, row in zip(columns, rows, strict=True)]
         return np.array(sums, dtype=np.int64).reshape(-1, 3)
 
 
 class ReferenceBackend:
-    """Implements `TileBackend` in Python's integers: slow, and right by inspection."""
+    """A backend in Python's integers: slow, and correct by inspection. Implements `TileBackend`."""
 
     name = "reference"
 
     def tracer(self, scene: RenderScene) -> ReferenceTracer:
-        """A pixel at a time."""
+        """Return a tracer of one pixel at a time."""
         return ReferenceTracer(scene)
 
     def roots(self, squares: Sequence[int]) -> list[int]:
-        """Python's own."""
+        """Return roots by Python's `isqrt`."""
         return [isqrt(square) for square in squares]
 
     def quotients(self, values: Sequence[int], divisors: Sequence[int]) -> list[int]:
-        """Python's own."""
+        """Return quotients by Python's `//`."""
         return [value // divisor for value, divisor in zip(values, divisors, strict=True)]
 
 
 def shown(sums: Int64Array, samples: int) -> bytes:
-    """Red, green and blue as a picture shows them, pixel by pixel: as `byte_of`, of the mean of a pixel's paths."""
+    """Return red, green and blue of the picture's pixels: `byte_of` applied to the mean of each pixel's paths."""
     use = NumpyArrays()
     light = use.lesser(sums // samples, WHITE) * (2 * 255) ** 2 >> LIGHT_BITS
     return bytes((use.root(light) + 1 >> 1).astype(np.uint8).tobytes())
 
 
 def backend_named(backend: str) -> TileBackend:
-    """The backend `numpy`, `reference`, or `torch-` with a device. LookupError, ImportError without PyTorch."""
+    """Return the backend `numpy`, `reference`, or `torch-` with a device.
+
+    Raise LookupError for another name or an unusable device, and ImportError without PyTorch.
+    """
     return chosen(backend, _numpy, ReferenceBackend, _torch)
 
 

@@ -1,7 +1,7 @@
-"""Vectors: fixed work whose hashes are published. A backend that misses one must not serve.
+"""Vectors: fixed work with published hashes. A backend that differs in one must not serve.
 
-Roots around perfect squares, where a float is off by one; quotients of numbers below 0; a scene with everything that
-there is, a scene whose numbers are at their limits, and the bytes of a tile.
+They cover roots around perfect squares, where a float is off by one, and quotients of negative numbers. They also cover
+a scene with every feature, a scene with numbers at their limits, and the bytes of a tile.
 """
 
 from hashlib import blake2b
@@ -55,29 +55,29 @@ sphere 1.1 -1.2 0.4  0.8  matte #ff8040
 
 
 def roots_hash(use: TileBackend) -> str:
-    """Of the roots of squares, and of their neighbours."""
+    """Return the hash of the roots of squares and of their neighbours."""
     near = [root * root + more for root in range(1, (1 << 31) - 1, 1_999_993) for more in (-1, 0, 1)]
     return _hash(use.roots([0, *near, (1 << 62) - 1]))
 
 
 def quotients_hash(use: TileBackend) -> str:
-    """Of numbers on both sides of 0."""
+    """Return the hash of quotients of numbers on both sides of 0."""
     values = [value * (1 << 40) + value for value in range(-9, 10)]
     pairs = [(value, divisor) for value in values for divisor in (-1_048_832, -7, -1, 1, 3, 1_048_832)]
     return _hash(use.quotients([value for value, _ in pairs], [divisor for _, divisor in pairs]))
 
 
 def light_of_all(use: TileBackend, scene: RenderScene) -> list[list[int]]:
-    """The light of every pixel, row by row."""
+    """Return the light of every pixel, row by row."""
     rows, columns = np.divmod(np.arange(scene.width * scene.height), scene.width)
     return [[int(part) for part in pixel] for pixel in use.tracer(scene).sums(columns, rows)]
 
 
 def check(use: TileBackend) -> bytes:
-    """32 bytes over all vectors; NonConformingBackendError that names the first that is missed."""
+    """Return 32 bytes over all vectors. Raise NonConformingBackendError, which names the first wrong one."""
     try:
         found = all_hashes(use)
-    except (IndexError, OverflowError, ValueError) as error:  # of values that no table and no byte has
+    except (IndexError, OverflowError, ValueError) as error:  # values outside a table's or a byte's range
         raise NonConformingBackendError(f"render-tile: {use.name}: {error}") from error
     for name, value in found.items():
         if value != HASHES[name]:
@@ -86,7 +86,7 @@ def check(use: TileBackend) -> bytes:
 
 
 def all_hashes(use: TileBackend) -> dict[str, str]:
-    """Of each vector, as this backend computes it: what to publish in `HASHES` when the computation changes."""
+    """Return each vector as this backend computes it, to be published in `HASHES` when the computation changes."""
     scenes = {"everything": EVERYTHING, "limits": LIMITS, "dark": DARK}
     light = {name: light_of_all(use, read_text(text).scene) for name, text in scenes.items()}
     return {

@@ -1,13 +1,13 @@
-"""The integers of `render-tile`: units, roots, unit vectors, sines and chance, in plain Python; no NumPy.
+"""The integers of `render-tile`: units, roots, unit vectors, sines and random numbers, in Python without NumPy.
 
-Notation: a *unit* says what 1 stands for. Places are in units of 2**-16 (of the scene's unit of length), directions in
-units of 2**-20, light in units of 2**-16. `>>` and `//` round towards minus infinity.
+Notation: a *unit* is the value of 1. Places are in units of 2**-16 (of the scene's unit of length), directions in units
+of 2**-20, light in units of 2**-16. `>>` and `//` round towards minus infinity.
 
-Bounds, whatever the scene: every value is an integer below 2**63, so a backend may calculate in int64. Of the
-parameters below:
+Bounds for every scene: each value is an integer below 2**63, so a backend may calculate in int64. With the parameters
+below:
 
     places of the scene, radii      500 * 2**16 < 2**25
-    origins of rays                 each coordinate at most WORLD_MAX = 2**26: what is hit farther out is not hit
+    origins of rays                 each coordinate at most WORLD_MAX = 2**26: a hit farther out is ignored
     directions d                    each coordinate at most 2**20 + 2**8, since `scaled` divides by 2**12 or more
     origin less a place             2**26 + 2**25 < 2**27
     products of it with d           three of 2**27 * (2**20 + 2**8): < 2**49; after the shift < 2**29
@@ -15,10 +15,10 @@ parameters below:
     squares of it                   three of 2**60: < 2**62
     slabs of a box                  2**27 * 2**34 = 2**61, since no d is taken below 2**6
     planes                          three of 2**26 * 2**20, twice: < 2**49
-    places that are hit             distance 2**28 * d: < 2**49
+    places of hits                  distance 2**28 * d: < 2**49
     vectors before they are scaled  2**30 each: squares < 2**62; their quotients by the root: 2**50 * (1 + 2**-12)
     light on a path                 a share of 2**16 times 100 * 2**16: < 2**39; shifted, 9 * 1,024 times: < 2**37
-    chance                          32 bits times 31 bits: < 2**63
+    random numbers                  32 bits times 31 bits: < 2**63
 """
 
 from math import isqrt
@@ -30,19 +30,19 @@ ONE = 1 << DIRECTION_BITS
 WHITE = 1 << LIGHT_BITS
 WORLD_MAX = 1 << 26
 HIT_MAX = WORLD_MAX - (1 << 9)
-"""Beyond it a hit counts for nothing; a ray that leaves from there begins within `WORLD_MAX`."""
+"""Hits beyond it are ignored, so that a ray which leaves a surface begins within `WORLD_MAX`."""
 NEAREST, FARTHEST = 1 << 4, 1 << 28
-"""Of a hit, as a distance: nearer is where the ray starts from, farther is nothing."""
+"""The range of a hit's distance. A nearer hit is the surface that the ray leaves; a farther one is ignored."""
 LIFT_SHIFT = 12
-"""A ray leaves a surface from 2**-8 above it, so that it does not hit it again where it starts."""
+"""A ray leaves from 2**-8 above a surface, so that it does not hit the surface again where it starts."""
 SHORTEST_ROOT = 1 << 12
 SLAB_LEAST = 1 << 6
 SLAB_BITS = 40
 SCALED_BITS = 8
-"""Sums of unit vectors are scaled with so many bits more, so that a short sum keeps its direction."""
+"""Extra bits for scaling a sum of unit vectors, so that a short sum keeps its direction."""
 NORMAL_BITS = 4
 SUN_SHIFT = 5
-"""The sun is a disc: its rays come from directions up to 2**-5 apart from its centre's."""
+"""The sun is a disc: its rays come from directions up to 2**-5 from its centre's."""
 
 ANGLES = 4_096
 _SINE_BITS = 60
@@ -55,30 +55,30 @@ RECIPROCAL_BITS = 50
 
 
 def mixed(value: int) -> int:
-    """32 bits out of 32 bits, each bit of them depending on all: multiplications by odd numbers, and shifts."""
+    """Return 32 mixed bits, each of which depends on all input bits, by odd multiplications and shifts."""
     value = (value ^ value >> 17) * 0x24F4D2CD & MASK
     value = (value ^ value >> 15) * 0x1BA3B969 & MASK
     return value ^ value >> 16
 
 
 def absorbed(key: int, value: int) -> int:
-    """A key of 32 bits out of another one, and a number that is told apart from others by it."""
+    """Return a 32-bit key from another key and a number; other numbers give other keys."""
     return mixed((key + (value + 1) * GOLDEN) & MASK)
 
 
 def drawn(key: int, number: int) -> int:
-    """32 bits of chance: draw `number` of a path."""
+    """Return 32 random bits: draw `number` of a path."""
     return mixed((key + number * GOLDEN) & MASK)
 
 
 def length(vector: Vector) -> int:
-    """The root of the sum of squares, rounded down."""
+    """Return the root of the sum of squares, rounded down."""
     x, y, z = vector
     return isqrt(x * x + y * y + z * z)
 
 
 def scaled(vector: Vector, otherwise: Vector) -> Vector:
-    """A vector of coordinates up to 2**30 as a direction; `otherwise` for one that is too short to have any."""
+    """Return a vector of coordinates up to 2**30 as a direction, or `otherwise` if it is too short to have one."""
     root = length(vector)
     if root < SHORTEST_ROOT:
         return otherwise
@@ -88,14 +88,14 @@ def scaled(vector: Vector, otherwise: Vector) -> Vector:
 
 
 def direction_of(vector: Vector) -> Vector:
-    """A vector of any length but 0 as a direction, as exact as a direction can be: for what is fixed by the scene."""
+    """Return a vector of any length except 0 as a direction, with full precision, for values fixed by the scene."""
     root = length((vector[0] << 64, vector[1] << 64, vector[2] << 64))
     x, y, z = (((2 * part << 64 + DIRECTION_BITS) + root) // (2 * root) for part in vector)
     return x, y, z
 
 
 def sines() -> list[int]:
-    """The sine at each of `ANGLES` angles round a circle, in units of 2**-20."""
+    """Return the sine at each of `ANGLES` angles round a circle, in units of 2**-20."""
     sine, cosine, quarter = 0, 1 << _SINE_BITS, []
     for _ in range(ANGLES // 4):
         quarter.append(sine + (1 << _SINE_BITS - DIRECTION_BITS - 1) >> _SINE_BITS - DIRECTION_BITS)
@@ -108,10 +108,10 @@ def sines() -> list[int]:
 
 
 def byte_of(light: int) -> int:
-    """What a picture shows of light: the root of it, from 0 to 255 at `WHITE` and above, halves rounded up."""
+    """Return a pixel's byte for some light: its root, from 0 to 255 at `WHITE` and above, halves rounded up."""
     return isqrt(min(light, WHITE) * (2 * 255) ** 2 >> LIGHT_BITS) + 1 >> 1
 
 
 def light_of(byte: int) -> int:
-    """The light that a byte of a colour stands for: its square."""
+    """Return the light for a byte of a colour: its square."""
     return (2 * byte * byte * WHITE + 255 * 255) // (2 * 255 * 255)

@@ -1,7 +1,7 @@
-"""`render-tile` as programs see it: a scene as text, a part of its picture; so many tests of a ray are a unit of cost.
+"""`render-tile` as programs see it: a scene as text, a part of its picture. The cost unit is a number of ray tests.
 
-Always: no request costs more than it may, or breaks the limits of `request.py`. The chance of a picture is its scene's
-own, so that tiles which are asked for one by one fit together.
+Invariant: no request costs more than `cost_max` or breaks the limits of `request.py`. The scene names the seed of its
+picture, so that tiles bought one by one fit together.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _DIGITS_MAX = len(str(SIDE_MAX))
 
 
 class TileForm(WorkloadForm):
-    """See `WorkloadForm` for the methods."""
+    """`render-tile` for programs. See `WorkloadForm` for the methods."""
 
     name = "render-tile"
     workload_id = WORKLOAD_ID
@@ -40,7 +40,10 @@ class TileForm(WorkloadForm):
     options = (SEGMENT,)
 
     def encode(self, text: str, cost_max: int, options: Mapping[str, str], seed: bytes) -> bytes:
-        """The tile that the text names, or the whole picture; `seed` is not needed, since the scene has its own."""
+        """Encode the tile that the text names, or the whole picture.
+
+        `seed` is unused, because the scene has its own.
+        """
         segment = _rows(settings(self.options, options)[SEGMENT.name])
         try:
             request = request_of(read_text(text), segment)
@@ -55,14 +58,14 @@ class TileForm(WorkloadForm):
         return REQUEST.encode(request)
 
     def show_request(self, request: bytes) -> str:
-        """How the scene begins, and which part of the picture is asked for."""
+        """Return the beginning of the scene, and the requested part of the picture."""
         asked, scene = decode_request(request), REQUEST.decode(request).scene.decode("ascii")
         start = scene if len(scene) <= _SHOWN_MAX else scene[:_SHOWN_MAX] + "…"
         tile, objects = asked.tile, len(asked.scene.objects)
         return f"{start} (tile {tile.left} {tile.top} {tile.columns} {tile.rows}, {objects} objects)"
 
     def show_output(self, output: bytes) -> str:
-        """Which part of which picture it is; all of the bytes if they are no output."""
+        """Return the output's part and picture, or all the bytes if they are no output."""
         try:
             shown = OUTPUT.decode(output)
         except DecodeError:
@@ -71,33 +74,33 @@ class TileForm(WorkloadForm):
         return f"tile {place} of picture 0x{shown.picture.hex()}, {len(shown.pixels):,} bytes"
 
     def cost_asked(self, request: bytes) -> int:
-        """All tests that the tile's paths may take."""
+        """Return the cost of all tests that the tile's paths may take."""
         return decode_request(request).cost
 
     def output_bytes(self, request: bytes) -> int:
-        """The pixels, and what is said of them."""
+        """Return the bytes of the pixels, and of the fields beside them."""
         return FRAME_BYTES + PIXEL_BYTES * decode_request(request).pixels
 
     def segments(self, request: bytes) -> int:
-        """All but the last of the length that the request names."""
+        """Return the number of segments. All but the last have the length that the request names."""
         return decode_request(request).segments
 
     def cost(self, output: bytes) -> int:
-        """What the output says; nothing if the bytes are no output."""
+        """Return the cost in the output, or 0 if the bytes are no output."""
         try:
             return OUTPUT.decode(output).cost
         except DecodeError:
             return 0
 
     def open(self, backend: str) -> Workload:
-        """On `numpy`, `reference` or `torch-<device>`."""
+        """Open the workload on `numpy`, `reference` or `torch-<device>`."""
         from gpu_tasks.workloads.render_tile.service import open_published  # noqa: PLC0415  # NumPy, for executors only
 
         return open_published(backend)
 
 
 def _rows(text: str) -> int:
-    """A number of rows in decimal digits."""
+    """Return a number of rows in decimal digits."""
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX) or int(text) < 1:
         raise RequestError(f"segment is a whole number of rows, at least 1, not {text!r}")
     return int(text)

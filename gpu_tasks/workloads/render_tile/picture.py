@@ -1,7 +1,7 @@
-"""A picture out of the tiles that providers gave: what is missing, what does not belong, and the file; no NumPy.
+"""A picture from the tiles of providers: missing tiles, foreign tiles, and the file. Needs no NumPy.
 
-Always: no tile is taken that is another picture's, of another form, or at odds with one that was taken before; each is
-named. Whether a tile's pixels are right its bytes do not say: `TileRendering.spot_check` computes drawn ones again.
+Invariant: a tile is refused, by name, if it belongs to another picture, has another form, or contradicts an earlier
+tile. The bytes do not show whether the pixels are right: `TileRendering.spot_check` computes drawn ones again.
 """
 
 import struct
@@ -24,30 +24,30 @@ from runtime.encoding.codec import DecodeError
 
 COMPRESSION = 6
 TILES_MAX = 4_096
-"""Of a picture that is cut: as many lines as a customer's file may have."""
+"""The most tiles of a picture: the most lines of a customer's file."""
 
 
-# A state of a run as bytes: whose it is, how far it is, the pixels that are done; no NumPy.
+# The state of a run as bytes: its request, the completed rows, their pixels.
 #
 # blake2b-256 of the request ‖ rows done: u32 ‖ red, green, blue of their pixels, row by row little-endian
 #
-# Always: one state is bytes in one way, of a length that the request and the rows fix.
+# Invariant: each state has one encoding, of a length that the request and the rows fix.
 DIGEST_BYTES = 32
 HEADER_BYTES = DIGEST_BYTES + 4
 
 
 def request_digest(request: bytes) -> bytes:
-    """What the states of a request's run begin with."""
+    """Return the first bytes of all states of a request's run."""
     return blake2b(request, digest_size=DIGEST_BYTES).digest()
 
 
 def encode_state(digest: bytes, rows: int, pixels: bytes) -> bytes:
-    """The state of the run that `digest` stands for, of so many rows."""
+    """Return the state of the run of `digest` after `rows` rows."""
     return digest + rows.to_bytes(4, "little") + pixels
 
 
 def decode_state(asked: AskedTile, digest: bytes, state: bytes) -> tuple[int, bytes]:
-    """The rows that are done, and their pixels; DecodeError unless it is a state of this request."""
+    """Return the completed rows and their pixels. Raise DecodeError unless `state` is one of this request."""
     if state[:DIGEST_BYTES] != digest or len(state) < HEADER_BYTES:
         raise DecodeError("a state of another request")
     rows = int.from_bytes(state[DIGEST_BYTES:HEADER_BYTES], "little")
@@ -68,18 +68,19 @@ class RenderedPicture:
 
 
 class PictureError(ValueError):
-    """The tiles make no whole picture; `problems` are sentences, `missing` the tiles to ask for."""
+    """The tiles make no whole picture. `problems` are sentences, `missing` the tiles to order."""
 
     def __init__(self, problems: Sequence[str], missing: Sequence[TilePlace]) -> None:
-        """Both in the order in which they were found."""
+        """Take both in the order of discovery."""
         super().__init__("; ".join(problems))
         self.problems, self.missing = tuple(problems), tuple(missing)
 
 
 def assembled(text: str, outputs: Sequence[bytes]) -> RenderedPicture:
-    """The picture of a scene from the outputs of its tiles, in any order; PictureError where that is not all of it.
+    """Return a scene's picture from its tiles' outputs, in any order.
 
-    An output may be empty, for a tile that did not come. SceneError for no scene.
+    An output may be empty, for a tile that did not arrive. Raise PictureError if the tiles do not make the whole
+    picture, and SceneError for an invalid scene.
     """
     read = read_text(text)
     canvas = _Canvas(read)
@@ -93,9 +94,9 @@ def assembled(text: str, outputs: Sequence[bytes]) -> RenderedPicture:
 
 
 def output_of_state(request: bytes, state: bytes) -> bytes:
-    """The rows that a state of a task has, as the output of a tile of as many: also of a task that did not end.
+    """Return the rows of a state as the output of a tile with that many rows, also for an unfinished task.
 
-    DecodeError for what is no request, or no state of it, or one without a row.
+    Raise DecodeError for an invalid request, for no state of it, or for a state without a row.
     """
     asked = decode_request(request)
     rows, pixels = decode_state(asked, request_digest(request), state)
@@ -105,16 +106,17 @@ def output_of_state(request: bytes, state: bytes) -> bytes:
 
 
 def png_of(picture: RenderedPicture) -> bytes:
-    """A PNG file: 8 bits for each colour, rows without a filter."""
+    """Return a PNG file: 8 bits for each colour, rows without a filter."""
     length = PIXEL_BYTES * picture.width
     rows = (picture.pixels[start : start + length] for start in range(0, len(picture.pixels), length))
+    # PNG (ISO/IEC 15948): bit depth 8, colour type 2 is RGB, and each row starts with its filter type.
     header = struct.pack(">IIBBBBB", picture.width, picture.height, 8, 2, 0, 0, 0)
     data = zlib.compress(b"".join(b"\0" + row for row in rows), COMPRESSION)
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
 
 
 class _Canvas:
-    """Pixels that have come, and what was wrong with tiles."""
+    """The pixels of the tiles so far, and the problems with tiles."""
 
     def __init__(self, read: SceneText) -> None:
         self._width, self._height = read.scene.width, read.scene.height
@@ -124,7 +126,7 @@ class _Canvas:
         self.problems: list[str] = []
 
     def take(self, name: str, output: bytes) -> None:
-        """Put a tile where it belongs, or say why not."""
+        """Put a tile in its place, or note its problem."""
         try:
             tile = OUTPUT.decode(output)
         except DecodeError:
@@ -140,7 +142,7 @@ class _Canvas:
             self.pixels[PIXEL_BYTES * start : PIXEL_BYTES * (start + tile.columns)] = _row(tile, row)
 
     def missing(self) -> list[TilePlace]:
-        """What has not come, as tiles that can be asked for: each as wide, then as high as it can be."""
+        """Return the missing pixels as tiles that can be ordered, each as wide, then as high as possible."""
         found, came = [], self._has_come
         while (first := came.find(0)) >= 0:
             top, left = divmod(first, self._width)
@@ -159,7 +161,7 @@ class _Canvas:
         return self._has_come[start : start + columns]
 
     def _problem(self, tile: TileOutput) -> str | None:
-        """Why a tile is not taken; None if it is."""
+        """Return the problem with a tile, or None."""
         if tile.picture != self._picture:
             return "is of another picture"
         if tile.left + tile.columns > self._width or tile.top + tile.rows > self._height:

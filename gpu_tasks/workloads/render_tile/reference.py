@@ -1,15 +1,15 @@
-"""One pixel of a scene in plain Python integers: with `fixed_point.py` it is the specification, right by inspection.
+"""One pixel of a scene in Python integers: with `fixed_point.py` it is the specification, correct by inspection.
 
-A path starts at the eye, through a place in the pixel that chance names, and goes from surface to surface:
+A path starts at the eye, through a random place in the pixel, and continues from surface to surface:
 
-    matte      lit by the sun where nothing stands between; then on in a direction near the normal, chance says which
-    mirror     on as it is thrown back
-    light      its light is seen, and the path ends
-    nothing    the sky is seen, and the path ends
+    matte      lit by the sun unless an object is between; then on in a random direction near the normal
+    mirror     on in the reflected direction
+    light      adds its light, and the path ends
+    nothing    adds the sky's light, and the path ends
 
-Each surface takes its share from what is seen behind it. A pixel is the mean of its paths.
+Each surface multiplies the light behind it by its share. A pixel is the mean of its paths.
 
-Always: a pixel depends on the scene and its place in the picture, so any can be computed alone.
+Invariant: a pixel depends only on the scene and its place in the picture, so each can be computed alone.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from gpu_tasks.workloads.render_tile.scene import (
 
 SINES = tuple(fp.sines())
 NOTHING = fp.FARTHEST
-"""The distance to what is not hit."""
+"""The distance of a ray that hits nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class LightRay:
 
 
 def pixel_sums(scene: RenderScene, column: int, row: int) -> Light:
-    """Red, green and blue of all paths of a pixel together, in units of 2**-16."""
+    """Return red, green and blue, summed over all paths of a pixel, in units of 2**-16."""
     key = pixel_key(scene.seed, column, row)
     paths = [path_light(scene, column, row, fp.absorbed(key, sample)) for sample in range(scene.samples)]
     red, green, blue = (sum(channel) for channel in zip(*paths, strict=True))
@@ -52,17 +52,17 @@ def pixel_sums(scene: RenderScene, column: int, row: int) -> Light:
 
 
 def pixel_bytes(scene: RenderScene, column: int, row: int) -> bytes:
-    """Red, green and blue of a pixel as the picture shows them."""
+    """Return red, green and blue of a pixel as the picture shows them."""
     return bytes(fp.byte_of(total // scene.samples) for total in pixel_sums(scene, column, row))
 
 
 def pixel_key(seed: int, column: int, row: int) -> int:
-    """What the chance of a pixel's paths begins with."""
+    """Return the first key of a pixel's random numbers."""
     return fp.absorbed(fp.absorbed(fp.mixed(seed), row), column)
 
 
 def path_light(scene: RenderScene, column: int, row: int, key: int) -> Light:
-    """What is seen along one path."""
+    """Return the light along one path."""
     ray = camera_ray(scene, column, row, fp.drawn(key, 0))
     share: Light = (fp.WHITE, fp.WHITE, fp.WHITE)
     seen: Light = (0, 0, 0)
@@ -92,7 +92,7 @@ def path_light(scene: RenderScene, column: int, row: int, key: int) -> Light:
 
 
 def camera_ray(scene: RenderScene, column: int, row: int, chance: int) -> LightRay:
-    """From the eye through a place in a pixel: 16 bits of chance across it, and 16 down."""
+    """Return a ray from the eye through a place in a pixel: 16 random bits across it, and 16 down."""
     camera = scene.camera
     across = (2 * ((column << 16) + (chance & 0xFFFF)) - (scene.width << 16) << 4) // scene.height
     down = (2 * ((row << 16) + (chance >> 16)) - (scene.height << 16) << 4) // scene.height
@@ -100,7 +100,7 @@ def camera_ray(scene: RenderScene, column: int, row: int, chance: int) -> LightR
 
 
 def _view(camera: CameraView, across: int, down: int) -> Vector:
-    """A sum of the camera's directions, in units of 2**-20: right, down, and forward to the picture."""
+    """Return the sum of the camera's directions, in units of 2**-20: right, down, and forward to the picture."""
     ahead = camera.zoom << 4
     parts = zip(camera.right, camera.up, camera.forward, strict=True)
     x, y, z = (across * right - down * up + ahead * forward >> fp.DIRECTION_BITS for right, up, forward in parts)
@@ -108,24 +108,24 @@ def _view(camera: CameraView, across: int, down: int) -> Vector:
 
 
 def moved(ray: LightRay, distance: int) -> Vector:
-    """The place so far along a ray."""
+    """Return the place at a distance along a ray."""
     x, y, z = (o + (distance * d >> fp.DIRECTION_BITS) for o, d in zip(ray.origin, ray.direction, strict=True))
     return x, y, z
 
 
 def is_within(place: Vector) -> bool:
-    """Whether a place is near enough for a ray to start there."""
+    """Return True if a place is near enough for a ray to start there."""
     return all(-fp.HIT_MAX <= part <= fp.HIT_MAX for part in place)
 
 
 def lifted(place: Vector, normal: Vector) -> Vector:
-    """Just above a surface."""
+    """Return the place just above a surface."""
     x, y, z = (p + (n >> fp.LIFT_SHIFT) for p, n in zip(place, normal, strict=True))
     return x, y, z
 
 
 def thrown_back(direction: Vector, normal: Vector) -> Vector:
-    """As a mirror does."""
+    """Return the reflected direction."""
     twice = 2 * dot(direction, normal) >> fp.DIRECTION_BITS
     parts = zip(direction, normal, strict=True)
     x, y, z = (d - (twice * n >> fp.DIRECTION_BITS) << fp.SCALED_BITS for d, n in parts)
@@ -133,13 +133,13 @@ def thrown_back(direction: Vector, normal: Vector) -> Vector:
 
 
 def scattered(normal: Vector, chance: int) -> Vector:
-    """A direction near the normal, as often as a matte surface throws light there: the normal and one from anywhere."""
+    """Return a direction near the normal with the distribution of matte light: the normal plus a uniform direction."""
     x, y, z = (n + u << fp.SCALED_BITS for n, u in zip(normal, anywhere(chance), strict=True))
     return fp.scaled((x, y, z), normal)
 
 
 def anywhere(chance: int) -> Vector:
-    """A direction, each as likely as any other: 20 bits of chance for its height, 12 for its angle."""
+    """Return a direction, uniformly distributed: 20 random bits for its height, 12 for its angle."""
     height = 2 * (chance >> 12) - fp.ONE + 1
     around = isqrt((1 << 2 * fp.DIRECTION_BITS) - height * height)
     angle = chance & fp.ANGLES - 1
@@ -151,7 +151,10 @@ def anywhere(chance: int) -> Vector:
 
 
 def nearest(objects: tuple[SceneObject, ...], ray: LightRay) -> tuple[int, SceneObject | None]:
-    """How far away the first object is that a ray hits, and which; of two as far away the first that is named."""
+    """Return the distance of the first object that a ray hits, and the object.
+
+    Of equals, take the first in the list.
+    """
     best, found = NOTHING, None
     for thing in objects:
         distance = distance_to(thing, ray)
@@ -161,7 +164,7 @@ def nearest(objects: tuple[SceneObject, ...], ray: LightRay) -> tuple[int, Scene
 
 
 def distance_to(thing: SceneObject, ray: LightRay) -> int:
-    """How far away an object is along a ray; `NOTHING` where it is not hit, or too near or too far."""
+    """Return the distance of an object along a ray, or `NOTHING` if it is missed, too near or too far."""
     shape = thing.shape
     if isinstance(shape, SphereShape):
         near, far = _through_sphere(shape, ray)
@@ -174,7 +177,7 @@ def distance_to(thing: SceneObject, ray: LightRay) -> int:
 
 
 def _through_sphere(shape: SphereShape, ray: LightRay) -> tuple[int, int]:
-    """Where a ray enters and leaves: half a chord before and behind the place that is nearest to the centre."""
+    """Return the entry and the exit of a ray: half a chord before and after the place nearest to the centre."""
     apart = tuple(o - c for o, c in zip(ray.origin, shape.centre, strict=True))
     along = -dot(apart, ray.direction) >> fp.DIRECTION_BITS  # type: ignore[arg-type]  # three
     aside = [a + (along * d >> fp.DIRECTION_BITS) for a, d in zip(apart, ray.direction, strict=True)]
@@ -191,14 +194,14 @@ def _to_plane(shape: PlaneShape, ray: LightRay) -> int:
 
 
 def _through_box(shape: BoxShape, ray: LightRay) -> tuple[int, int]:
-    """Where a ray is between all three pairs of sides."""
+    """Return the part of a ray that is between all three pairs of sides."""
     slabs = _slabs(shape, ray)
     near, far = max(enter for enter, _ in slabs), min(leave for _, leave in slabs)
     return (near, far) if near <= far else (NOTHING, NOTHING)
 
 
 def _slabs(shape: BoxShape, ray: LightRay) -> list[tuple[int, int]]:
-    """Where a ray is between the two sides across each axis."""
+    """Return, for each axis, the part of a ray between the two sides across it."""
     slabs = []
     for low, high, o, d in zip(shape.low, shape.high, ray.origin, ray.direction, strict=True):
         inverse = (1 << fp.SLAB_BITS) // _not_level(d)
@@ -208,12 +211,13 @@ def _slabs(shape: BoxShape, ray: LightRay) -> list[tuple[int, int]]:
 
 
 def _not_level(part: int) -> int:
-    """A coordinate of a direction, kept away from 0."""
+    """Return a coordinate of a direction, kept away from 0."""
+    # A ray parallel to a side would divide by zero, and a smaller divisor would exceed the bound for slabs.
     return max(part, fp.SLAB_LEAST) if part >= 0 else min(part, -fp.SLAB_LEAST)
 
 
 def normal_at(thing: SceneObject, ray: LightRay, place: Vector) -> Vector:
-    """The direction away from a surface, on the side that the ray comes from."""
+    """Return the direction away from a surface, on the side of the arriving ray."""
     shape = thing.shape
     if isinstance(shape, BoxShape):
         return _box_normal(shape, ray)
@@ -228,7 +232,10 @@ def _sphere_normal(shape: SphereShape, place: Vector, ray: LightRay) -> Vector:
 
 
 def _box_normal(shape: BoxShape, ray: LightRay) -> Vector:
-    """Against the ray along the axis whose side it meets: the last one that it enters, or the first that it leaves."""
+    """Return the normal against the ray along the axis of the side that it meets.
+
+    That side is the last one that the ray enters or, from inside, the first that it leaves.
+    """
     slabs = _slabs(shape, ray)
     near, far = [enter for enter, _ in slabs], [leave for _, leave in slabs]
     axis = near.index(max(near)) if max(near) > fp.NEAREST else far.index(min(far))
@@ -238,7 +245,7 @@ def _box_normal(shape: BoxShape, ray: LightRay) -> Vector:
 
 
 def is_odd_square(place: Vector) -> bool:
-    """Whether a place lies in a square of the second colour: squares of one unit, as seen from above."""
+    """Return True if a place is in a square of the second colour: squares of one unit, as seen from above."""
     return ((place[0] >> fp.PLACE_BITS) + (place[2] >> fp.PLACE_BITS)) % 2 == 1
 
 
@@ -246,7 +253,7 @@ def is_odd_square(place: Vector) -> bool:
 
 
 def sky_light(sky: SkyLight, direction: Vector) -> Light:
-    """Between horizon and zenith, by how far up a direction points."""
+    """Return the light between horizon and zenith, by the upward part of a direction."""
     up = min(max(direction[1], 0), fp.ONE)
     parts = zip(sky.zenith, sky.horizon, strict=True)
     red, green, blue = (low + ((high - low) * up >> fp.DIRECTION_BITS) for high, low in parts)
@@ -254,7 +261,7 @@ def sky_light(sky: SkyLight, direction: Vector) -> Light:
 
 
 def sun_light(scene: RenderScene, sun: SunLight, origin: Vector, normal: Vector, chance: int) -> Light:
-    """What the sun gives to a place, by how steeply it shines there; nothing where an object stands between."""
+    """Return the sun's light at a place, by its angle to the surface. Return none if an object is between."""
     parts = zip(sun.direction, anywhere(chance), strict=True)
     x, y, z = (s + (u >> fp.SUN_SHIFT) << fp.SCALED_BITS for s, u in parts)
     towards = fp.scaled((x, y, z), sun.direction)
@@ -266,16 +273,16 @@ def sun_light(scene: RenderScene, sun: SunLight, origin: Vector, normal: Vector,
 
 
 def shaded(share: Light, light: Light) -> Light:
-    """A share of light, or of another share."""
+    """Return a share of light, or of another share."""
     red, green, blue = (part * of >> fp.LIGHT_BITS for part, of in zip(share, light, strict=True))
     return red, green, blue
 
 
 def added(light: Light, more: Light) -> Light:
-    """Both."""
+    """Return the sum of two lights."""
     return light[0] + more[0], light[1] + more[1], light[2] + more[2]
 
 
 def dot(left: Vector, right: Vector) -> int:
-    """The sum of products."""
+    """Return the sum of products."""
     return left[0] * right[0] + left[1] * right[1] + left[2] * right[2]

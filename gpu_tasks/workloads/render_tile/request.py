@@ -1,8 +1,8 @@
-"""The service, what a customer may ask of it, and what comes back, as canonical SCALE bytes with limits; no NumPy.
+"""The service, its requests and its outputs as canonical SCALE bytes with limits. Needs no NumPy.
 
-Always: what is asked is known from the request alone, its cost too, and the cost bounds the work: `TESTS` tests of a
-ray against an object are one unit. A tile's bytes depend on the scene and on where its pixels are, on nothing else:
-so tiles of one scene fit together, whoever computed them.
+Invariant: the request alone determines the work and its cost, and the cost bounds the work: `TESTS` tests of a ray
+against an object are one unit. A tile's bytes depend only on the scene and the places of its pixels. Tiles of one scene
+therefore fit together, from any provider.
 """
 
 from dataclasses import dataclass, replace
@@ -22,33 +22,33 @@ from runtime.encoding.codec import U16, U32, Bounded, DecodeError, Fixed, codec,
 
 WORKLOAD_ID = blake2b(b"ogpu/workload/render-tile/1", digest_size=32).digest()
 MODEL_ID = bytes(32)
-"""There is no model file."""
+"""Zeros, because there is no model file."""
 
 PIXELS_MAX = 65_536
-"""Of a tile: so that its bytes, 3 for each pixel, fit an output of 256 KiB."""
+"""The most pixels of a tile. Its bytes, 3 for each pixel, then fit an output of 256 KiB."""
 PIXEL_BYTES = 3
 COST_MAX = 30_000
-"""A minute or two of NumPy: a worker is given two for a request."""
+"""A minute or two of NumPy. A worker has two minutes for a request."""
 TESTS = 1 << 18
 RAY_TESTS = 24
-"""What a ray takes beside its tests against objects, in such tests: measured."""
+"""The measured cost of a ray beside its tests against objects, in such tests."""
 
 
 @struct
 class TileRequest:
-    """Render a part of the scene's picture, row by row."""
+    """A request: render a part of the scene's picture, row by row."""
 
     left: U16
     top: U16
     columns: U16
     rows: U16
-    segment: U16  # rows between two states of the trace; the last segment may be shorter
-    scene: Annotated[bytes, Bounded(TEXT_BYTES_MAX)]  # its compact form: see `scene_text.py`
+    segment: U16  # Rows between two states of the trace; the last segment may be shorter
+    scene: Annotated[bytes, Bounded(TEXT_BYTES_MAX)]  # Its compact form: see `scene_text.py`
 
 
 @struct
 class TileOutput:
-    """What it cost, which part of which picture it is, and red, green and blue of each pixel, row by row."""
+    """An output: its cost, its picture and part of it, and red, green and blue of each pixel, row by row."""
 
     cost: U32
     picture: Annotated[bytes, Fixed(32)]
@@ -62,64 +62,65 @@ class TileOutput:
 REQUEST = codec(TileRequest)
 OUTPUT = codec(TileOutput)
 FRAME_BYTES = 48
-"""What an output has beside its pixels, at most."""
+"""The most bytes of an output beside its pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedTile:
-    """A request that was read: the scene, and the part of it that is asked for."""
+    """A decoded request: the scene, and the requested part of its picture."""
 
     scene: RenderScene
     tile: TilePlace
     segment: int
     picture: bytes
-    """Which picture it is a part of: the hash of its scene."""
+    """The picture's id: the hash of its scene."""
 
     @property
     def pixels(self) -> int:
-        """How many there are."""
+        """The number of pixels."""
         return self.tile.columns * self.tile.rows
 
     @property
     def segments(self) -> int:
-        """How many segments the run has."""
+        """The number of segments of the run."""
         return -(-self.tile.rows // self.segment)
 
     @property
     def cost(self) -> int:
-        """Whole units of `TESTS` tests, at least 1."""
+        """The cost in whole units of `TESTS` tests, at least 1."""
         return -(-self.pixels * tests_of_a_pixel(self.scene) // TESTS)
 
     def first_rows(self, rows: int) -> "AskedTile":
-        """The part of it that ends above row `rows` of the tile."""
+        """Return the part of the tile above its row `rows`."""
         return replace(self, tile=replace(self.tile, rows=rows))
 
     def output(self, pixels: bytes) -> "TileOutput":
-        """What comes back with these pixels."""
+        """Return the output with these pixels."""
         tile = self.tile
         return TileOutput(self.cost, self.picture, tile.left, tile.top, tile.columns, tile.rows, pixels)
 
     def place(self, index: int) -> tuple[int, int]:
-        """The column and the row in the picture of a pixel of the tile."""
+        """Return the column and the row in the picture of a pixel of the tile."""
         row, column = divmod(index, self.tile.columns)
         return self.tile.left + column, self.tile.top + row
 
 
 def picture_id(scene: bytes) -> bytes:
-    """32 bytes that stand for a picture: the hash of its scene's compact form."""
+    """Return the 32-byte id of a picture: the hash of its scene's compact form."""
     return blake2b(b"ogpu/render-tile/1/picture" + scene, digest_size=32).digest()
 
 
 def tests_of_a_pixel(scene: RenderScene) -> int:
-    """The most tests that a pixel takes: at each surface a ray, and another one to the sun if there is one."""
+    """Return the most tests of a pixel: at each surface a ray, and another to the sun if there is one."""
     rays = scene.samples * scene.bounces * (1 if scene.sun is None else 2)
     return rays * (len(scene.objects) + RAY_TESTS)
 
 
 def read_request(request: TileRequest) -> AskedTile:
-    """A request with its scene; SceneError for what breaks a limit."""
+    """Return a request with its scene. Raise SceneError if it breaks a limit."""
     text = request.scene.decode("ascii", errors="replace")
     read = read_text(text)
+    # One scene must have one id, so only its compact form is accepted.
     if read.compact != text:
         raise SceneError("the scene is not in its compact form")
     scene = read.scene
@@ -132,14 +133,14 @@ def read_request(request: TileRequest) -> AskedTile:
 
 
 def request_of(read: SceneText, segment: int) -> TileRequest:
-    """The request for the tile that a text names, or for the whole picture; its limits are not looked at."""
+    """Return the request for the tile that a text names, or for the whole picture, without checking its limits."""
     tile = read.tile or TilePlace(0, 0, read.scene.width, read.scene.height)
     rows = min(segment, tile.rows)
     return TileRequest(tile.left, tile.top, tile.columns, tile.rows, rows, read.compact.encode("ascii"))
 
 
 def decode_request(data: bytes) -> AskedTile:
-    """The request in `data`; DecodeError unless it is canonical and within the limits."""
+    """Return the request in `data`. Raise DecodeError unless it is canonical and within the limits."""
     try:
         return read_request(REQUEST.decode(data))
     except SceneError as error:
@@ -147,7 +148,7 @@ def decode_request(data: bytes) -> AskedTile:
 
 
 def _limits_broken(asked: AskedTile) -> str | None:
-    """What is wrong with a tile; None if nothing is."""
+    """Return the problem with a tile, or None."""
     tile, scene = asked.tile, asked.scene
     if tile.columns < 1 or tile.rows < 1:
         return "a tile has at least one column and one row"

@@ -1,6 +1,6 @@
 """A scene as values: places and sizes in units of 2**-16, directions in units of 2**-20, light in units of 2**-16.
 
-Always: whatever is here is within the limits that the bounds of `fixed_point.py` start from.
+Invariant: all values are within the limits that the bounds of `fixed_point.py` assume.
 """
 
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ Light = tuple[int, int, int]
 
 
 class SurfaceKind(IntEnum):
-    """What becomes of a path that meets a surface."""
+    """The effect of a surface on a path that meets it."""
 
     MATTE = 0
-    CHECKED = 1  # matte, in two colours, in squares of one unit as seen from above
+    CHECKED = 1  # Matte, in two colours, in squares of one unit as seen from above
     MIRROR = 2
-    LIGHT = 3  # the path ends here
+    LIGHT = 3  # The path ends here
 
 
 @dataclass(frozen=True, slots=True)
 class SceneSurface:
-    """A colour is the share of light that is thrown back; of a light, what it gives."""
+    """A surface. Its colour is the reflected share of light, or a light's own light."""
 
     kind: SurfaceKind
     colour: Light
     other: Light
-    """The second colour of a checked surface; else the first again."""
+    """The second colour of a checked surface, else the first again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class SphereShape:
 
 @dataclass(frozen=True, slots=True)
 class PlaneShape:
-    """All places p with normal * p = `height`, which is in units of 2**-36: it has two sides, and no end."""
+    """All places p with normal * p = `height`, in units of 2**-36. A plane has two sides and no end."""
 
     normal: Vector
     height: int
@@ -57,7 +57,7 @@ class BoxShape:
 
 @dataclass(frozen=True, slots=True)
 class SceneObject:
-    """A shape and what covers it."""
+    """A shape and its surface."""
 
     shape: SphereShape | PlaneShape | BoxShape
     surface: SceneSurface
@@ -65,19 +65,19 @@ class SceneObject:
 
 @dataclass(frozen=True, slots=True)
 class CameraView:
-    """Where the eye is, and three directions: of the view, to its right, and up."""
+    """The eye's place, and three directions: of the view, to its right, and up."""
 
     eye: Vector
     forward: Vector
     right: Vector
     up: Vector
     zoom: int
-    """How far in front of the eye a picture of height 2 stands, in units of 2**-16."""
+    """The distance from the eye of a picture of height 2, in units of 2**-16."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkyLight:
-    """What comes from where nothing is: from above, and from level with the eye and below."""
+    """The light of a ray that hits nothing: from above, and from level with the eye and below."""
 
     zenith: Light
     horizon: Light
@@ -85,7 +85,7 @@ class SkyLight:
 
 @dataclass(frozen=True, slots=True)
 class SunLight:
-    """A disc of light in a direction, which matte surfaces alone are lit by."""
+    """A disc of light in a direction. It lights only matte surfaces."""
 
     direction: Vector
     light: Light
@@ -93,7 +93,7 @@ class SunLight:
 
 @dataclass(frozen=True, slots=True)
 class RenderScene:
-    """A picture: its size in pixels, paths for each pixel, surfaces that a path may meet, and what is to be seen."""
+    """A picture: its size in pixels, paths for each pixel, the most surfaces of a path, and the visible objects."""
 
     width: int
     height: int

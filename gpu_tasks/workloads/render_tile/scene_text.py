@@ -1,18 +1,18 @@
-"""A scene as people write it, read strictly: statements, one a line or apart by `;`, with `//` before remarks.
+"""A scene as text, with a strict parser: statements on lines of their own or separated by `;`, and `//` comments.
 
     picture 320 240                            // width and height in pixels
     tile 0 0 64 64                             // from the left, from the top, columns, rows; the whole if left out
     samples 16; bounces 4; seed 7
-    camera 0 1.5 -6  0 1 0  1.6                // the eye, what it looks at, zoom
+    camera 0 1.5 -6  0 1 0  1.6                // the eye, its target, zoom
     sky #6fa0e0 #e8eef6 1                      // zenith, horizon, strength
-    sun 0.4 0.8 -0.5 #fff0d8 2                 // where it stands, colour, strength
+    sun 0.4 0.8 -0.5 #fff0d8 2                 // its direction, colour, strength
     plane 0 0 0  0 1 0  checked #e8e8e8 #303848
     sphere -1.2 1 0  1  mirror #f0f0f0
     box 0.5 0 -1  1.5 1 0  matte #c04030
     sphere 0 3 1  0.5  light #ffd090 4
 
-Always: what is refused is named with its line and what to write; no number leaves the limits; a text has one compact
-form, in one line without remarks and tile, and only that is a part of a request.
+Invariant: an error names its line and the right form. No number exceeds the limits. A text has one compact form, in one
+line without comments and tile, and only that form is part of a request.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ _MILLI = 1_000
 
 
 class SceneError(ValueError):
-    """What is no scene; the text names the line, and says what to write."""
+    """The text is no scene. The message names the line and the right form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +67,20 @@ class TilePlace:
 
 @dataclass(frozen=True, slots=True)
 class SceneStatement:
-    """A line, or a part of one, as words: what it says first, and what of it."""
+    """A statement as words: its name, and the words after it."""
 
     line: int
     name: str
     words: tuple[str, ...]
 
     def refused(self, why: str) -> SceneError:
-        """The error that names the line."""
+        """Return the error that names the line."""
         return SceneError(f"line {self.line}: {self.name} {why}")
 
 
 @dataclass(frozen=True, slots=True)
 class SceneText:
-    """What a text says: a scene, the tile of its picture that is asked for, if it names one, and its compact form."""
+    """A parsed text: the scene, the tile of its picture if the text names one, and the compact form."""
 
     scene: RenderScene
     tile: TilePlace | None
@@ -89,14 +89,14 @@ class SceneText:
 
 @dataclass
 class _Read:
-    """What statements have said so far."""
+    """The values of the statements so far."""
 
     once: dict[str, object] = field(default_factory=dict)
     objects: list[SceneObject] = field(default_factory=list)
 
 
 def statements(text: str) -> list[SceneStatement]:
-    """What a text says, word by word; SceneError for one that is too long, or has letters that no scene needs."""
+    """Return the statements of a text. Raise SceneError if it is too long or has characters outside ASCII."""
     if len(text.encode("utf-8", "surrogatepass")) > TEXT_BYTES_MAX:
         raise SceneError(f"the scene has more than {TEXT_BYTES_MAX:,} bytes: take fewer objects, or shorter remarks")
     found = []
@@ -112,7 +112,7 @@ def statements(text: str) -> list[SceneStatement]:
 
 
 def read_text(text: str) -> SceneText:
-    """The scene of a text, its compact form, and the tile that it names; SceneError."""
+    """Return the scene of a text, its compact form, and its tile. Raise SceneError if the text is no scene."""
     said = statements(text)
     read = _Read()
     for statement in said:
@@ -129,7 +129,7 @@ def read_text(text: str) -> SceneText:
 
 
 def _take(statement: SceneStatement, read: _Read) -> None:
-    """Add what a statement says."""
+    """Add the value of a statement."""
     name = statement.name
     if name in _SHAPES:
         if len(read.objects) == OBJECTS_MAX:
@@ -203,7 +203,7 @@ def _box(statement: SceneStatement) -> BoxShape:
 
 
 def _surface(statement: SceneStatement, words: Sequence[str]) -> SceneSurface:
-    """`matte COLOUR`, `checked COLOUR COLOUR`, `mirror COLOUR` or `light COLOUR STRENGTH`."""
+    """Parse `matte COLOUR`, `checked COLOUR COLOUR`, `mirror COLOUR` or `light COLOUR STRENGTH`."""
     if words[0] not in _KINDS:
         raise statement.refused(f"is covered with {', '.join(_KINDS)}, not {_shown(words[0])}")
     kind, first = _KINDS[words[0]], len(statement.words) - len(words) + 1
@@ -228,8 +228,9 @@ def _is_whole(word: str, digits: int) -> bool:
 
 
 def _milli(statement: SceneStatement, place: int, least: int, most: int) -> int:
-    """A number with at most three decimals, in thousandths, exactly: never by way of a float."""
+    """Return a number with at most three decimals, in thousandths, exactly."""
     word = statement.words[place]
+    # A float could round a decimal to another thousandth, and the scene would have another picture.
     whole, point, decimals = word.removeprefix("-").partition(".")
     if _is_whole(whole, _WHOLE_DIGITS) and (_is_whole(decimals, _DECIMALS) if point else True):
         milli = int(whole) * _MILLI + int(f"{decimals:0<3}")
@@ -271,12 +272,12 @@ def _lit(colour: Light, milli: int) -> Light:
 
 
 def _fixed(milli: int) -> int:
-    """Thousandths in units of 2**-16, halves rounded up."""
+    """Return thousandths in units of 2**-16, halves rounded up."""
     return ((milli << PLACE_BITS + 1) + _MILLI) // (2 * _MILLI)
 
 
 def _plain(milli: int) -> str:
-    """A number as people write it."""
+    """Return a number as people write it."""
     sign, rest = ("-", -milli) if milli < 0 else ("", milli)
     return sign + f"{rest // _MILLI}.{rest % _MILLI:03}".rstrip("0").rstrip(".")
 

@@ -1,7 +1,7 @@
-"""`render-tile` as a `Workload` and a `StepwiseWorkload`, and checks of drawn pixels for whoever is content with them.
+"""`render-tile` as a `Workload` and a `StepwiseWorkload`, and cheaper checks of drawn pixels.
 
-`verify` looks at every pixel, as judges must, who answer for what they say; it goes through them in an order that is
-drawn from the output, so that a lie about one pixel in a hundred is found after some hundred.
+`verify` computes every pixel, because judges are liable for their answers. The output determines the order, so a fault
+in one pixel of a hundred appears after some hundred pixels.
 """
 
 from hashlib import blake2b, shake_256
@@ -30,33 +30,33 @@ _DOMAIN = b"ogpu/render-tile/1/"
 
 
 class TileRun:
-    """Implements `SegmentedRun` (see there for the methods)."""
+    """The run of one tile. Implements `SegmentedRun` (see there for the methods)."""
 
     def __init__(self, use: TileBackend, asked: AskedTile, request: bytes) -> None:
-        """`asked` is what was read of `request`."""
+        """Take a request and its decoded form `asked`."""
         self._asked = asked
         self._tracer = use.tracer(asked.scene)
         self._digest = request_digest(request)
 
     @property
     def segments(self) -> int:
-        """All but the last of the length that the request names."""
+        """The number of segments. All but the last have the length that the request names."""
         return self._asked.segments
 
     def boundary(self, index: int) -> int:
-        """A multiple of the segment's length, but for the end."""
+        """Return a multiple of the segment's length, or all rows at the end."""
         return min(index * self._asked.segment, self._asked.tile.rows)
 
     def initial_state(self) -> bytes:
-        """No row."""
+        """Return the state without any row."""
         return encode_state(self._digest, 0, b"")
 
     def steps_done(self, state: bytes) -> int:
-        """The rows that a state has."""
+        """Return the number of rows in a state."""
         return decode_state(self._asked, self._digest, state)[0]
 
     def advance(self, state: bytes, steps: int) -> bytes:
-        """The next rows below those of a state."""
+        """Compute the next rows below those of a state."""
         done, pixels = decode_state(self._asked, self._digest, state)
         if not 0 <= steps <= self._asked.tile.rows - done:
             raise ValueError(f"{steps} rows after {done}: there are {self._asked.tile.rows}")
@@ -65,54 +65,57 @@ class TileRun:
         return encode_state(self._digest, done + steps, pixels + self.pixels(later))
 
     def metric(self, state: bytes) -> int:
-        """The pixels that are still to be rendered."""
+        """Return the number of pixels that are still to be rendered."""
         return self._asked.pixels - self.steps_done(state) * self._asked.tile.columns
 
     def pixels(self, indices: Int64Array) -> bytes:
-        """Red, green and blue of some pixels of the tile, in any order, each computed alone."""
+        """Return red, green and blue of some pixels of the tile, in any order, each computed alone."""
         return shown(self.sums(indices), self._asked.scene.samples)
 
     def sums(self, indices: Int64Array) -> Int64Array:
-        """int64[n, 3]: the light of all their paths, which no output tells."""
+        """Return int64[n, 3]: the light summed over all their paths, which no output contains."""
         tile = self._asked.tile
         return self._tracer.sums(tile.left + indices % tile.columns, tile.top + indices // tile.columns)
 
 
 class TileRendering(StepwiseWorkload):
-    """See `Workload` and `StepwiseWorkload` for the methods."""
+    """`render-tile` ready to run. See `Workload` and `StepwiseWorkload` for the methods."""
 
     workload_id = WORKLOAD_ID
     model_id = MODEL_ID
 
     def __init__(self, use: TileBackend) -> None:
-        """On a backend, whose conformance the caller asks for."""
+        """Take a backend, whose conformance the caller checks."""
         self._use = use
 
     def begin(self, request: bytes) -> TileRun:
-        """The run of a request within the limits."""
+        """Return the run of a request within the limits."""
         return TileRun(self._use, decode_request(request), request)
 
     def run(self, request: bytes) -> bytes:
-        """The encoded `TileOutput`."""
+        """Return the encoded `TileOutput`."""
         asked = decode_request(request)
         pixels = TileRun(self._use, asked, request).pixels(np.arange(asked.pixels))
         return OUTPUT.encode(asked.output(pixels))
 
     def verify(self, request: bytes, output: bytes) -> OutputCheck:
-        """Every pixel again, up to the first wrong ones; `recomputed` and `first_wrong` are pixels of the tile."""
+        """Compute every pixel again, up to the first wrong ones.
+
+        `recomputed` and `first_wrong` are pixels of the tile.
+        """
         asked = decode_request(request)
         return self._looked_at(request, output, _order(b"order" + blake2b(output).digest(), asked.pixels))
 
     def spot_check(self, request: bytes, output: bytes, seed: bytes, count: int) -> OutputCheck:
-        """`count` pixels again, drawn from `seed`, which the provider must not know before it has answered.
+        """Compute `count` pixels again, drawn from `seed`, which the provider must not know before it has answered.
 
-        An output of which a share f is wrong passes with (1 - f)**count. DecodeError for no request.
+        An output with a wrong share f passes with probability (1 - f)**count. Raise DecodeError for no request.
         """
         asked = decode_request(request)
         return self._looked_at(request, output, _order(b"spots" + seed, asked.pixels)[:count])
 
     def trace(self, request: bytes, output: bytes, place: bytes) -> bytes:
-        """The light of some pixels before it is rounded to what is shown: no output tells it."""
+        """Return the hash of some pixels' light before rounding, which no output contains."""
         asked = decode_request(request)
         drawn = np.sort(_order(b"probe" + place, asked.pixels)[:PROBE_PIXELS])
         sums = TileRun(self._use, asked, request).sums(drawn)
@@ -120,11 +123,11 @@ class TileRendering(StepwiseWorkload):
         return blake2b(_DOMAIN + b"trace" + told, digest_size=32).digest()
 
     def conformance(self) -> bytes:
-        """The hash of all vectors, which are published."""
+        """Return the hash of all vectors, which are published."""
         return check(self._use)
 
     def _looked_at(self, request: bytes, output: bytes, order: Int64Array) -> OutputCheck:
-        """The pixels in this order, few at first, four times as many each time after."""
+        """Compare the pixels in this order, few at first, four times as many each further time."""
         asked = decode_request(request)
         claimed = _claimed(asked, output)
         if claimed is None:
@@ -141,14 +144,14 @@ class TileRendering(StepwiseWorkload):
 
 
 def open_published(backend: str) -> TileRendering:
-    """The workload on a backend, after its vectors passed; errors as `WorkloadForm.open`."""
+    """Return the workload on a backend after its vectors passed. Raise errors as `WorkloadForm.open`."""
     workload = TileRendering(backend_named(backend))
     workload.conformance()
     return workload
 
 
 def _claimed(asked: AskedTile, output: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None:
-    """uint8[n, 3] of an output that is right but for its pixels; None for any other."""
+    """Return uint8[n, 3] of an output that can be wrong only in its pixels, or None for any other."""
     try:
         pixels = OUTPUT.decode(output).pixels
     except DecodeError:
@@ -159,6 +162,6 @@ def _claimed(asked: AskedTile, output: bytes) -> np.ndarray[tuple[int, ...], np.
 
 
 def _order(drawn_from: bytes, count: int) -> Int64Array:
-    """All pixels of a tile in an order that SHAKE-256 names."""
+    """Return all pixels of a tile in an order drawn by SHAKE-256."""
     keys = np.frombuffer(shake_256(_DOMAIN + drawn_from).digest(8 * count), "<u8")
     return np.argsort(keys, kind="stable").astype(np.int64)

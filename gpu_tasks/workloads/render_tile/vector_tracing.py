@@ -1,6 +1,6 @@
-"""Many paths at once, in arrays of a backend: the same integers as `reference.py`, which says what they mean.
+"""Many paths at once, in arrays of a backend: the same integers as `reference.py`, which explains them.
 
-Vectors stand in arrays `[3, n]`, a path in each column; paths that have ended are left out of what is calculated on.
+Vectors are arrays `[3, n]`, a path in each column. Ended paths are left out of later calculations.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ NOTHING = fp.FARTHEST
 
 @dataclass
 class MovingPaths:
-    """Paths on their way: which they are, their keys, what share of light they bring, and their rays."""
+    """Paths on their way: their numbers, their keys, the share of light that they carry, and their rays."""
 
     number: PathArray
     key: PathArray
@@ -34,7 +34,7 @@ class MovingPaths:
     direction: PathArray
 
     def some(self, use: ArrayArithmetic, places: PathArray) -> "MovingPaths":
-        """Those at the places."""
+        """Return the paths at the places."""
         return MovingPaths(
             use.at(self.number, places),
             use.at(self.key, places),
@@ -48,7 +48,7 @@ class VectorTracer:
     """One scene on one backend."""
 
     def __init__(self, use: ArrayArithmetic, scene: RenderScene) -> None:
-        """Tables into the arrays of the backend: a column for each object."""
+        """Put the tables into arrays of the backend, a column for each object."""
         self._use, self._scene = use, scene
         self._sines = use.put(SINES)
         self._kinds = use.put([thing.surface.kind for thing in scene.objects])
@@ -64,12 +64,12 @@ class VectorTracer:
         self._sun = None if sun is None else (_columns(use, [sun.direction]), _columns(use, [sun.light]))
 
     def sums(self, columns: Int64Array, rows: Int64Array) -> Int64Array:
-        """int64[n, 3]: red, green and blue of all paths of each pixel together, in units of 2**-16."""
+        """Return int64[n, 3]: red, green and blue, summed over all paths of each pixel, in units of 2**-16."""
         parts = [self._sums(columns[part], rows[part]) for part in self._batches(len(columns))]
         return np.concatenate([np.zeros((0, 3), dtype=np.int64), *parts])
 
     def _batches(self, count: int) -> Iterator[slice]:
-        """Pixels to follow at once, by their paths."""
+        """Return the pixels to follow at once, by the number of their paths."""
         step = max(1, self._use.paths // self._scene.samples)
         return (slice(start, start + step) for start in range(0, count, step))
 
@@ -82,7 +82,7 @@ class VectorTracer:
         return self._use.take(seen.reshape(3, len(columns), samples).sum(-1)).T
 
     def _seen(self, column: PathArray, row: PathArray, key: PathArray) -> PathArray:
-        """What is seen along each path."""
+        """Return the light along each path."""
         seen, paths = key * self._use.put([[0]] * 3), self._from_the_eye(column, row, key)
         for bounce in range(self._scene.bounces):
             if not len(paths.number):
@@ -105,7 +105,7 @@ class VectorTracer:
         )
 
     def _on_from_one_surface(self, seen: PathArray, paths: MovingPaths, bounce: int) -> MovingPaths:
-        """The paths that go on from the surfaces that they meet; what is seen there is added to `seen`."""
+        """Return the paths that continue from the surfaces that they meet, and add the light there to `seen`."""
         use = self._use
         distance, which = self._nearest(paths.origin, paths.direction)
         place = paths.origin + (distance * paths.direction >> fp.DIRECTION_BITS)
@@ -123,7 +123,7 @@ class VectorTracer:
     def _thrown(
         self, seen: PathArray, paths: MovingPaths, which: PathArray, place: PathArray, bounce: int
     ) -> MovingPaths:
-        """On from surfaces that throw light back, with their share."""
+        """Return the paths from reflecting surfaces, with their share."""
         use = self._use
         kinds, normal = use.at(self._kinds, which), self._normals(which, paths, place)
         is_odd = ((place[0] >> fp.PLACE_BITS) + (place[2] >> fp.PLACE_BITS) & 1) == 1
@@ -148,7 +148,7 @@ class VectorTracer:
         return self._scaled(normal + self._anywhere(chance) << fp.SCALED_BITS, normal)
 
     def _anywhere(self, chance: PathArray) -> PathArray:
-        """A direction for each, all as likely."""
+        """Return a direction for each, uniformly distributed."""
         height = 2 * (chance >> 12) - fp.ONE + 1
         around = self._use.root((1 << 2 * fp.DIRECTION_BITS) - height * height)
         angle = chance & fp.ANGLES - 1
@@ -168,7 +168,7 @@ class VectorTracer:
     # --------------------------------------------------------------------------------------------------------- objects
 
     def _nearest(self, origin: PathArray, direction: PathArray) -> tuple[PathArray, PathArray]:
-        """How far away the first object is that each ray hits, `NOTHING` without any, and which."""
+        """Return the distance of the first object on each ray, `NOTHING` without any, and the object's number."""
         use = self._use
         inverse = (1 << fp.SLAB_BITS) // _not_level(use, direction) if self._has_boxes else None
         best = origin[0] * 0 + NOTHING
@@ -186,7 +186,7 @@ class VectorTracer:
         return best, which
 
     def _normals(self, which: PathArray, paths: MovingPaths, place: PathArray) -> PathArray:
-        """Away from each surface, on the side that the ray comes from."""
+        """Return the direction away from each surface, on the side of the arriving ray."""
         normal = place * 0
         for number, tests in enumerate(self._shapes):
             here = self._use.where(which == number)
@@ -208,7 +208,7 @@ class VectorTracer:
     # ----------------------------------------------------------------------------------------------------------- light
 
     def _see(self, seen: PathArray, paths: MovingPaths, light: PathArray) -> None:
-        """Add what each path brings of a light."""
+        """Add each path's share of a light."""
         seen[:, paths.number] += paths.share * light >> fp.LIGHT_BITS
 
     def _sky(self, direction: PathArray) -> PathArray:
@@ -219,7 +219,7 @@ class VectorTracer:
         return self._use.choose(values < low, low, self._use.choose(values > high, high, values))
 
     def _shine(self, seen: PathArray, paths: MovingPaths, normal: PathArray, bounce: int) -> None:
-        """Add what the sun gives where nothing stands between."""
+        """Add the sun's light where no object is between."""
         use, (centre, sunlight) = self._use, self._sun or ((), ())
         jitter = self._anywhere(fp.drawn(paths.key, 2 * bounce + 2)) >> fp.SUN_SHIFT
         towards = self._scaled(centre + jitter << fp.SCALED_BITS, normal * 0 + centre)
@@ -232,7 +232,7 @@ class VectorTracer:
 
 
 class _ShapeTests:
-    """One shape on one backend: which rays hit it, and where."""
+    """The intersections of rays with one shape on one backend."""
 
     def __init__(self, use: ArrayArithmetic, thing: SceneObject) -> None:
         self._use, self.shape = use, thing.shape
@@ -243,7 +243,7 @@ class _ShapeTests:
             self.vector = _columns(use, [of.centre if isinstance(of, SphereShape) else of.normal])
 
     def hits(self, origin: PathArray, direction: PathArray, inverse: PathArray) -> tuple[PathArray | None, PathArray]:
-        """Places of rays that may hit it, or None for all of them, and how far away, `NOTHING` where they do not."""
+        """Return the places of rays that may hit, or None for all, and their distances, `NOTHING` for a miss."""
         shape = self.shape
         if isinstance(shape, SphereShape):
             return self._sphere_hits(shape, origin, direction)
@@ -254,11 +254,12 @@ class _ShapeTests:
         return None, self._use.choose(near <= far, self._distance(near, far), NOTHING)
 
     def box_normal(self, origin: PathArray, direction: PathArray) -> PathArray:
-        """Against the ray along the axis whose side it meets."""
+        """Return the normal against the ray along the axis of the side that it meets."""
         use = self._use
         enter, leave = self._slabs(origin, (1 << fp.SLAB_BITS) // _not_level(use, direction))
         near, far = _greatest(use, enter), _least(use, leave)
         is_side = use.choose(near > fp.NEAREST, enter == near, leave == far)
+        # Where two sides meet, the first axis counts, as in the reference.
         is_side[1] &= ~is_side[0]
         is_side[2] &= ~(is_side[0] | is_side[1])
         return use.choose(is_side, use.choose(direction >= 0, direction * 0 - fp.ONE, fp.ONE), 0)
@@ -286,13 +287,13 @@ class _ShapeTests:
         return self._use.lesser(first, second), self._use.greater(first, second)
 
     def _distance(self, near: PathArray, far: PathArray) -> PathArray:
-        """The nearer of two hits that is not where the ray starts, if it is not too far."""
+        """Return the nearer of two hits that is not at the ray's start, or `NOTHING` if it is too far."""
         distance = self._use.choose(near > fp.NEAREST, near, far)
         return self._use.choose((distance > fp.NEAREST) & (distance < fp.FARTHEST), distance, NOTHING)
 
 
 def _columns(use: ArrayArithmetic, vectors: Sequence[tuple[int, int, int]]) -> PathArray:
-    """int64[3, n]."""
+    """Return the vectors as int64[3, n]."""
     return use.put([list(axis) for axis in zip(*vectors, strict=True)])
 
 
@@ -310,6 +311,6 @@ def _least(use: ArrayArithmetic, vectors: PathArray) -> PathArray:
 
 
 def _not_level(use: ArrayArithmetic, direction: PathArray) -> PathArray:
-    """Kept away from 0."""
+    """Return the coordinates of a direction, kept away from 0."""
     least = direction * 0 + fp.SLAB_LEAST
     return use.choose(direction >= 0, use.greater(direction, least), use.lesser(direction, -least))
