@@ -1,7 +1,7 @@
-"""Why each bid of an auction won or lost: its score by price, time and risk, and a sentence.
+"""The reason why each bid of an auction won or lost: its score by price, time and risk, and a sentence.
 
-Always: what is said follows from the selection, which anybody recomputes out of the chain's records; "a price lower by
-so much" is one with which the bid would have tied with the last winner, all else as it was.
+Invariant: all of it follows from the selection, which anyone can recompute from the chain's records. "A price lower by
+N" is the price at which the bid would have tied with the last winner, with all else equal.
 """
 
 from collections import Counter
@@ -26,10 +26,10 @@ class SealedBid:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedBid:
-    """A bid, and why it has the fate that it has. Amounts are grains; None: unknown, for it was never opened."""
+    """A bid with the reason for its fate. Amounts are grains; None is unknown, because the bid was never opened."""
 
     place: int
-    """From 1: winners first, then by score, then those that could not win, then those that were not opened."""
+    """From 1: winners first, then by score, then the bids that could not win, then the unopened ones."""
     provider: bytes
     device: bytes
     kind: DeviceClass
@@ -38,12 +38,12 @@ class ExplainedBid:
     collateral: int | None
     fate: BidFate | None
     pay: int
-    """A winner's; a standby's, if it takes over the whole task."""
+    """The pay of a winner, or of a standby if it takes over the whole task."""
     why: str
 
 
 def explain(terms: TaskTerms, selection: Selection, sealed: Sequence[SealedBid] = ()) -> list[ExplainedBid]:
-    """Every bid in the order of its place."""
+    """Return every bid, in the order of places."""
     last = selection.winners[-1].score if selection.winners else None
     kinds = Counter(placed.bid.device_class for placed in selection.places if placed.fate is BidFate.TOO_FEW)
     rows = []
@@ -85,7 +85,7 @@ def _why(
 
 
 def _why_paid(terms: TaskTerms, clearing: int | None, placed: Placed) -> str:
-    """Where a winner's pay comes from."""
+    """Explain a winner's pay."""
     if clearing is None:
         return f"won, with no loser to set the price: paid the greatest, {_money(placed.pay)}"
     if placed.pay == terms.price_max:
@@ -95,7 +95,7 @@ def _why_paid(terms: TaskTerms, clearing: int | None, placed: Placed) -> str:
 
 
 def _behind(placed: Placed, last: Score | None) -> str:
-    """By how much a bid lost to the last winner, and in what."""
+    """Return the difference of a bid to the last winner, in total and by parts of the score."""
     assert last is not None, "who is behind is behind somebody"
     score = placed.score
     if score.total == last.total:
@@ -106,7 +106,7 @@ def _behind(placed: Placed, last: Score | None) -> str:
 
 
 def _side(score: Score, last: Score) -> str:
-    """A bid of a class that was not chosen may have a lower score than a winner."""
+    """Return the side of the last winner. A bid of a class that was not chosen may have a lower score than a winner."""
     return "behind" if score.total > last.total else "before"
 
 

@@ -1,8 +1,8 @@
-"""From a task that was read to what goes by a chain: the request, the canonical task with its hash, and the terms.
+"""A prepared task: its request, its canonical form with the hash on the chain, and its terms.
 
-Always: the canonical task holds what is computed and by how many of which devices, and nothing that the chain may let
-the customer amend: price, time and collateral stand on the chain in the clear. Names and labels are in neither. The
-same task, input and seed give the same bytes on every machine.
+Invariant: the canonical task has the computation and the number and classes of devices, and nothing that the customer
+may amend. Price, time and collateral are on the chain in the clear. Names and labels are in neither. The same task,
+input and seed give the same bytes on every machine.
 """
 
 from dataclasses import dataclass
@@ -19,17 +19,18 @@ from runtime.encoding.codec import U8, U32, Bounded, codec, struct
 from runtime.encoding.types import Hash
 
 INPUT_BYTES_MAX = 1024 * 1024
-"""No workload takes more; each has a limit of its own below it."""
+"""No workload takes more. Each has a lower limit of its own."""
 
 
 @struct
 class CanonicalTask:
-    """What is computed, and by how many devices of which classes."""
+    """The computation, and the number and classes of its devices."""
 
     workload: Hash
     model: Hash
     request: Hash
-    """Of the request's bytes, which hold the input and 32 bytes of chance: nobody finds them by trying."""
+    """The hash of the request's bytes. These contain the input and 32 random bytes, so that they cannot be found by
+    trial."""
     request_bytes: U32
     cost: U32
     """In the workload's unit."""
@@ -37,24 +38,24 @@ class CanonicalTask:
     slots: U8
     is_homogeneous: bool
     classes: Annotated[tuple[DeviceClass, ...], Bounded(len(DeviceClass))]
-    """That suit, ascending."""
+    """The suitable classes, ascending."""
 
 
 CANONICAL = codec(CanonicalTask)
 
 
 def task_hash_of(task: CanonicalTask) -> bytes:
-    """What names a canonical task on a chain."""
+    """Return the hash of a canonical task, which names it on a chain."""
     return blake2_256(b"ogpu/task/1" + CANONICAL.encode(task))
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedTask:
-    """A task with its request, which is what goes to whoever computes it."""
+    """A task with its request, which the provider receives."""
 
     request: bytes
     segments: int
-    """Of the trace of its run: milestones stand at their ends."""
+    """Segments of the run's trace. Milestones are at their ends."""
     canonical: CanonicalTask
 
     @property
@@ -64,14 +65,14 @@ class PreparedTask:
 
     @property
     def task_hash(self) -> bytes:
-        """What names them on a chain."""
+        """The hash that names them on a chain."""
         return task_hash_of(self.canonical)
 
 
 def prepare(file: TaskFile, given: bytes, seed: bytes) -> PreparedTask:
-    """The request over an input's bytes, and what names it; TaskFileError where the workload takes no such input.
+    """Return the request for an input's bytes, with its canonical task. Raise TaskFileError for an unsuitable input.
 
-    `seed` is 32 bytes of chance; the file's own, if it has one, stands before it.
+    `seed` is 32 random bytes; the file's own seed, if it has one, takes precedence.
     """
     task = file.task
     form = stepwise_forms()[task.workload]
@@ -86,6 +87,7 @@ def prepare(file: TaskFile, given: bytes, seed: bytes) -> PreparedTask:
     except RequestError as error:
         raise file.refused("spec.run", f"{task.workload} takes no such request: {error}") from None
     segments = form.segments(request)
+    # A default number of milestones adapts to the run; only a number that the file gives can be wrong.
     if task.milestones > segments and file.names("spec.run.milestones"):
         text = f"{task.milestones} milestones need as many segments, and the run has {segments}; take fewer, or shorter"
         raise file.refused("spec.run.milestones", f"{text} segments where the workload has an option for it")
@@ -104,7 +106,10 @@ def prepare(file: TaskFile, given: bytes, seed: bytes) -> PreparedTask:
 
 
 def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
-    """What the task asks of bids, with these rules and slots; TaskFileError where a chain would refuse it."""
+    """Return the task's terms for bids, with these rules and slots.
+
+    Raise TaskFileError if a chain would refuse them.
+    """
     task = file.task
     blocks_max = task.deadline.in_blocks(slot_ms)
     if blocks_max < 1:
@@ -121,7 +126,7 @@ def terms_of(file: TaskFile, rules: TaskRules, slot_ms: int) -> TaskTerms:
 
 
 def _time_value(file: TaskFile, blocks_max: int, slot_ms: int) -> int:
-    """TaskFileError where a block is worth more than the whole task, which no chain takes."""
+    """Return the value of a block. Raise TaskFileError above the price of the whole task, which no chain accepts."""
     task = file.task
     if task.time_value is None:
         return default_time_value(task.price_max, blocks_max)

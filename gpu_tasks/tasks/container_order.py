@@ -1,7 +1,7 @@
-"""From a job or lease that was read to what is submitted: its request, its intervals, its order.
+"""A prepared job or lease: its request, its intervals, its order.
 
-Always: the order's hash names the whole request, so who bids knows what it bids for; time is rounded up to whole
-intervals, and an interval to a block at least.
+Invariant: the order's hash covers the whole request, so a bidder knows the exact work. Time is rounded up to whole
+intervals, and an interval to at least a block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from runtime.cryptography.hashing import blake2_256
 
 INTERVAL_MS_USUAL = 60_000
 INTERVAL_MS_MAX = 300_000
-"""What a side may lose of the other is five minutes at most; a chain may allow less."""
+"""Each side can lose at most one interval, so five minutes. A chain may allow less."""
 LONGEST = written_span(INTERVALS_MAX * INTERVAL_MS_MAX)
 NO_MODEL = bytes(32)
 
@@ -35,16 +35,16 @@ class PreparedContainer:
 
     @property
     def name(self) -> str:
-        """How its customer calls it."""
+        """The customer's name for it."""
         return self.file.task.name
 
     @property
     def classes(self) -> tuple[DeviceClass, ...]:
-        """Which devices suit."""
+        """The suitable classes of devices."""
         return self.file.task.classes
 
     def with_parts(self, size: int, parts: Sequence[container_request.ImagePart]) -> "PreparedContainer":
-        """The same with the parts of its archive, once they are stored; `size` is the archive's, not compressed."""
+        """Return the task with the parts of its archive, once they are stored; `size` is the uncompressed archive's."""
         asked = container_request.REQUEST.decode(self.request)
         assert isinstance(asked.image, container_request.ArchivedImage), "it has one"
         image = replace(asked.image, size=size, parts=tuple(parts))
@@ -52,17 +52,17 @@ class PreparedContainer:
 
     @property
     def checked_by(self) -> CheckedBy:
-        """Time is bought, or copies are compared."""
+        """The way in which the work is checked: time is paid, or copies are compared."""
         if self.file.task.copies > 1:
             return CheckedBy.REPLICATED
         return CheckedBy.LEASED if self.file.task.is_lease else CheckedBy.METERED
 
     def intervals(self, slot_ms: int) -> int:
-        """In how many intervals it is paid, 0 where a result is; TaskFileError as `terms`."""
+        """Return the number of paid intervals, 0 if a result is paid. Raise TaskFileError as `terms`."""
         return 0 if self.file.task.copies > 1 else intervals_of(self.file, slot_ms)[1]
 
     def terms(self, rules: TaskRules, slot_ms: int) -> TaskTerms:
-        """What it asks of bids; TaskFileError where a chain would refuse it."""
+        """Return its terms for bids. Raise TaskFileError if a chain would refuse them."""
         task, (blocks, _) = self.file.task, intervals_of(self.file, slot_ms)
         return TaskTerms(
             price_max=task.price_max,
@@ -75,7 +75,7 @@ class PreparedContainer:
         )
 
     def order(self, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
-        """What is submitted; TaskFileError where a chain with these slots would refuse its terms."""
+        """Return the order to submit. Raise TaskFileError if a chain with these slots would refuse its terms."""
         task, terms = self.file.task, self.terms(rules, slot_ms)
         parts = max(1, self.intervals(slot_ms))
         return TaskOrder(
@@ -101,7 +101,7 @@ class PreparedContainer:
 
 
 def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, ...], copies: int = 1) -> bytes:
-    """What names a job or a lease on a chain; a job that several compute has one part."""
+    """Return the hash that names a job or a lease on a chain. A replicated job has one part."""
     return task_hash_of(
         CanonicalTask(
             workload=container_request.CONTAINER_WORKLOAD,
@@ -118,7 +118,7 @@ def container_hash(request: bytes, intervals: int, classes: tuple[DeviceClass, .
 
 
 def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms: int) -> PreparedContainer:
-    """The request, where `inputs` are its files by their names in /in; TaskFileError where they are too large."""
+    """Return the request with `inputs`, files by name in /in. Raise TaskFileError if they are too large."""
     task = file.task
     if sum(map(len, inputs.values())) > container_request.INPUT_BYTES_MAX:
         most = f"{container_request.INPUT_BYTES_MAX:,}"
@@ -148,17 +148,18 @@ def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms:
 
 
 def _asked_image(image: container_request.RegistryImage | SavedImage) -> container_request.AskedImage:
-    """Of an archive without its parts, which get addresses when they are stored."""
+    """Return the image of a request. An archive has no parts yet: they get addresses when they are stored."""
     return container_request.ArchivedImage(image.sha256, 0, ()) if isinstance(image, SavedImage) else image
 
 
 def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:
-    """Blocks that are bought, and in how many intervals; TaskFileError where they are too many, or too long."""
+    """Return the paid blocks and the number of intervals. Raise TaskFileError if these are too many or too long."""
     task = file.task
     if task.copies > 1:
         return max(1, task.time.in_blocks(slot_ms)), 1
     time = max(1, task.time.in_blocks(slot_ms))
     if task.interval is None:
+        # The usual interval, or the shortest that needs no more intervals than a task can have.
         each = max(1, INTERVAL_MS_USUAL // slot_ms, -(-time // INTERVALS_MAX))
         if each * slot_ms > INTERVAL_MS_MAX:
             raise file.refused("spec.limits.time", f"is {LONGEST} at most, as a task is paid; give less")

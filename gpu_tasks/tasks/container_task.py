@@ -1,8 +1,8 @@
-"""A job or a lease as a customer's file says it: a program in a container, for a time that is bought.
+"""The keys of a job or a lease in a customer's file: a program in a container, for paid time.
 
-A job ends when its program ends; a lease when its time is up. Always: a task that was read keeps to all limits that
-need no chain; images are named by digest, for a tag means something else tomorrow; one device, one container: work that
-takes more than one runs outside of containers.
+A job ends when its program ends, a lease when its time is up. Invariant: a task that was read keeps to all limits that
+need no chain. Images are named by digest, because a tag can change. A container has one device: work on several devices
+runs outside of containers.
 """
 
 import re
@@ -57,19 +57,19 @@ _IMAGE = re.compile(r"((?P<repository>[a-z0-9][a-z0-9._:/-]{0,199})@)?sha256:(?P
 
 @dataclass(frozen=True, slots=True)
 class SavedImage:
-    """An image as `docker save` wrote it, beside the task file."""
+    """An image file of `docker save`, beside the task file."""
 
     path: str
     sha256: bytes
-    """Its id."""
+    """The image's id."""
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the id and the path, for people."""
         return f"sha256:{self.sha256.hex()}, of {self.path}"
 
 
 def image_of(text: str) -> RegistryImage:
-    """An image of a registry by its digest; without a repository the id of an archive."""
+    """Return the registry image of a text with a digest. Without a repository, the digest is an archive's id."""
     found = _IMAGE.fullmatch(text)
     if found is None:
         tagged = "; a tag means something else tomorrow: `docker inspect --format '{{.RepoDigests}}'` says the digest"
@@ -78,14 +78,14 @@ def image_of(text: str) -> RegistryImage:
 
 
 def one_replica(text: str) -> int:
-    """One, and why no more."""
+    """Return 1, the only number of replicas in containers."""
     if quantities.whole(text) != 1:
         raise QuantityError(f"is 1: {REPLICAS_REFUSED}")
     return 1
 
 
 def gpus_of(text: str) -> int:
-    """As many as a device has, or none."""
+    """Return 0 or 1: a device has one GPU."""
     found = quantities.whole(text)
     if found not in (0, 1):
         raise QuantityError(f"is 0 or 1: {GPUS_REFUSED}")
@@ -93,7 +93,7 @@ def gpus_of(text: str) -> int:
 
 
 def copies_of(text: str) -> int:
-    """One, or as many as can have a majority."""
+    """Return 1, or a number of copies that can have a majority."""
     found = quantities.whole(text)
     if found not in (1, *REPLICAS):
         raise QuantityError(f"is 1, or {', '.join(map(str, REPLICAS))} that are compared: most of them decide")
@@ -101,7 +101,7 @@ def copies_of(text: str) -> int:
 
 
 def _free(text: str) -> str:
-    halves = any("\ud800" <= letter <= "\udfff" for letter in text)  # of a pair, which stands for one letter
+    halves = any("\ud800" <= letter <= "\udfff" for letter in text)  # A surrogate has no UTF-8 encoding
     if halves or "\x00" in text or len(text.encode()) > WORD_BYTES_MAX:
         raise QuantityError(f"is a text of at most {WORD_BYTES_MAX:,} bytes, without a zero byte or half a letter")
     return text
@@ -122,7 +122,7 @@ TIME_DEFAULT = "1h"
 
 
 class ProgramRun(Section):
-    """Which program, and its inputs."""
+    """The program, and its inputs."""
 
     image: Annotated[Image, quantity_word(image_of, "^(.+@)?sha256:[0-9a-f]{64}$")] = Field(
         description="what runs, by its digest"
@@ -148,7 +148,7 @@ class ProgramRun(Section):
 
 
 class LeaseRun(ProgramRun):
-    """Which program, and its ports."""
+    """The program, its inputs and its ports."""
 
     ports: Annotated[tuple[Annotated[int, whole_word(1, 65_535)], ...], WordList(PORTS_MAX)] = Field(
         default=(), description="that you may reach by `ogpu port-forward`"
@@ -156,7 +156,7 @@ class LeaseRun(ProgramRun):
 
 
 class ProgramResources(Section):
-    """Shares of a device that the program uses."""
+    """The program's share of a device."""
 
     gpus: Annotated[int, Word(gpus_of, {"type": "integer", "minimum": 0, "maximum": 1}, needs_no_quotes=True)] = Field(
         default=0, description="GPUs of the device that go in: a device is one"
@@ -176,7 +176,7 @@ class ProgramResources(Section):
 
 
 class ProgramLimits(Section):
-    """How long it may take."""
+    """The program's time."""
 
     time: Annotated[TimeSpan, SPAN] = Field(
         default=written(TIME_DEFAULT), description="that is bought, 255 intervals at most"
@@ -187,13 +187,13 @@ class ProgramLimits(Section):
 
 
 class LeaseLimits(ProgramLimits):
-    """How long it lasts."""
+    """The lease's time."""
 
     keep: Annotated[TimeSpan | None, SPAN] = Field(default=None, description="its workspace for so long after the end")
 
 
 class Verify(Section):
-    """How outputs are checked."""
+    """The check of the outputs."""
 
     copies: Annotated[int, Word(copies_of, {"type": "integer", "enum": [1, *REPLICAS]}, needs_no_quotes=True)] = Field(
         default=1, description="devices of several owners that compute the same"
@@ -239,7 +239,10 @@ class LeaseFile(TaskForm):
 
 
 class ContainerTask(TaskMetadata, LeaseRun, ProgramResources, TaskMarket, LeaseLimits, Verify):
-    """All that a file asks for. Amounts are grains, sizes bytes; None: the usual interval, or as `time` needs."""
+    """All values of a file. Amounts are grains, sizes bytes.
+
+    An interval of None is the usual one, or as long as `time` needs.
+    """
 
     is_lease: bool
 
@@ -252,7 +255,7 @@ RESOURCE_DEFAULTS = {
 
 
 def read_container_task(tree: FileNode, kind: str, file: str) -> ContainerFile:
-    """The job or lease of a file's tree; TaskFileError says all that is wrong with it."""
+    """Return the job or lease of a file's tree. Raise TaskFileError with all its problems."""
     found = read_section(FILES[kind], tree, file)
     spec = found.spec
     sections = (found.metadata, spec.run, spec.resources, spec.market, spec.limits)
@@ -270,7 +273,7 @@ def read_container_task(tree: FileNode, kind: str, file: str) -> ContainerFile:
 
 
 def _problems(spec: ProgramSpec, file: ContainerFile) -> Iterator[Problem]:
-    """What single keys cannot say."""
+    """Yield the problems that involve several keys."""
     task, image = file.task, spec.run.image
     if isinstance(image, RegistryImage) and bool(task.archive) is bool(image.repository):
         of_archive = "is an id, so `archive` names the file that `docker save` wrote; add it, or name a repository"
@@ -298,6 +301,9 @@ def _problems(spec: ProgramSpec, file: ContainerFile) -> Iterator[Problem]:
 
 
 def _classes(resources: ProgramResources) -> tuple[DeviceClass, ...]:
-    """Those that suit: of a task that wants a GPU none without one, whose owners would never bid."""
+    """Return the suitable classes, ascending.
+
+    A task with a GPU excludes the class without one, which would never bid.
+    """
     suit = GPU_CLASSES if resources.gpus else CLASS_NAMES
     return tuple(sorted({CLASS_NAMES[name] for name in suit} & set(resources.classes or CLASS_NAMES.values())))

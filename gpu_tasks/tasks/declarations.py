@@ -1,7 +1,7 @@
-"""Sections of a task file as pydantic models: texts are read strictly, and errors name file, line and remedy.
+"""Sections of a task file as pydantic models: texts are parsed strictly, and errors name file, line and remedy.
 
-Always: reading and schema come from the same declaration, and all that is wrong is said at once. A value of a file with
-problems is never used. pydantic converts nothing by itself: every text goes through the reader of its `Word`.
+Invariant: parser and schema come from the same declaration, and an error lists all problems at once. A file with
+problems gives no values. pydantic converts nothing by itself: the reader of its `Word` parses every text.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,25 +17,25 @@ from gpu_tasks.tasks.quantities import QuantityError
 from gpu_tasks.tasks.yaml_tree import FileNode, Scalar, line_at
 
 VALUE_LETTERS_MAX = 300
-"""The usual limit of a value; readers may look at each letter more than once."""
+"""The usual limit of a value. Readers may look at each letter more than once."""
 PLACE_LETTERS_MAX = 20
-"""Letters of a name that the file chooses, in the place of a problem."""
+"""The most letters of a name from the file in a problem's place."""
 JsonSchema = dict[str, Any]
 
 
 class FormError(ValueError):
-    """A part of a file in another form than its key takes; the message says which and what to do."""
+    """A part of a file has the wrong form for its key. The message says what the key takes and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Annotate a field that is written as a text: how it is read, and how the schema describes it."""
+    """The annotation of a field that is written as a text: its parser, and its schema."""
 
     read: Callable[[str], Any]
-    """QuantityError says what the key takes and why a text is none."""
+    """Raises QuantityError, with the accepted form, for another text."""
     schema: Mapping[str, Any]
     needs_no_quotes: bool = False
-    """A number or a truth value: in quotes it is a text to every other reader of YAML."""
+    """True for numbers and truth values, which in quotes are texts to every other YAML reader."""
     letters_max: int = VALUE_LETTERS_MAX
     too_long: str = "shorten it"
     """The advice for a longer value."""
@@ -47,7 +47,7 @@ class Word:
         return dict(self.schema)
 
     def _value(self, node: object) -> Any:
-        if node is None or isinstance(node, int):  # a default, which is a value already: files hold texts
+        if node is None or isinstance(node, int):  # A default is a value already; files contain only texts
             return node
         if not isinstance(node, str):
             raise FormError("takes a single value; write it behind the colon")
@@ -66,7 +66,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class WordList:
-    """Annotate a tuple that is written in brackets; none stands twice, unless that means something."""
+    """The annotation of a tuple that is written in brackets, without duplicates unless these have a meaning."""
 
     most: int
     may_repeat: bool = False
@@ -91,7 +91,7 @@ class WordList:
 
 @dataclass(frozen=True, slots=True)
 class NamedWords:
-    """Annotate a dictionary whose names the file chooses."""
+    """The annotation of a dictionary with names from the file."""
 
     name: Word
     value: Word
@@ -115,12 +115,12 @@ class NamedWords:
 
 
 def written(text: str) -> Any:
-    """Return a default as the file would say it: it is read like the file's own words."""
+    """Return a default in the form of the file, so that it is parsed like the file's own texts."""
     return text
 
 
 class Section(BaseModel):
-    """Declared keys: a field is called by its alias in the file, and its description is shown to people."""
+    """Declared keys. A field's alias is its key in the file, and its description is shown to people."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
@@ -147,11 +147,11 @@ SectionT = TypeVar("SectionT", bound=Section)
 
 
 def read_section(form: type[SectionT], tree: FileNode, file: str) -> SectionT:
-    """Read a file's tree; TaskFileError says all that is wrong with it."""
+    """Parse a file's tree. Raise TaskFileError with all its problems."""
     try:
         return form.model_validate(tree)
     except ValidationError as error:
-        # a key that is lacking follows, in its line, the unknown key that was meant for it
+        # On the same line, a missing key comes after the unknown key that was probably meant for it
         found = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
         raise TaskFileError(file, [_problem(form, tree, each) for each in found]) from None
 
@@ -177,7 +177,7 @@ def schema_of(form: type[Section]) -> JsonSchema:
 
 
 def _problem(form: type[Section], tree: FileNode, found: ErrorDetails) -> Problem:
-    """Turn an error into the file's words; errors of our own validators have these already."""
+    """Return an error as a problem of the file. Errors of our own validators have their texts already."""
     path = [part for part in found["loc"] if isinstance(part, str) and part != "[key]"]
     line, kind = getattr(found["input"], "line", 0), found["type"]
     if kind in {"missing", "extra_forbidden"}:

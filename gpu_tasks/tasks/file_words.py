@@ -1,6 +1,7 @@
 """The words that task files of every kind share: names, prices, times, and the sections that are alike in all.
 
-Always: a word says what it takes in its refusal and in the schema; a path never leads out of the task file's folder.
+Invariant: a word describes its form both in its error and in the schema. A path never leads out of the task file's
+folder.
 """
 
 import re
@@ -39,7 +40,7 @@ class ReadFile(Generic[TaskT_co]):
     tree: FileNode
 
     def names(self, path: str) -> bool:
-        """Tell whether the file gives a key of a section."""
+        """Return True if the file gives a key of a section."""
         node: Any = self.tree
         for name in path.split("."):
             if name not in node:
@@ -48,16 +49,16 @@ class ReadFile(Generic[TaskT_co]):
         return True
 
     def problem(self, where: str, text: str) -> Problem:
-        """A problem of a key; where the file leaves it out, in the line of the section."""
+        """Return a problem of a key, on the line of the section if the file leaves the key out."""
         return Problem(line_at(self.tree, where.split(".")), where, text)
 
     def refused(self, where: str, text: str) -> TaskFileError:
-        """The error of one problem."""
+        """Return the error of one problem."""
         return TaskFileError(self.file, [self.problem(where, text)])
 
 
 def text_word(pattern: str, most: int, says: str) -> Word:
-    """A text of a form, which `says` describes."""
+    """Return the word for texts of a pattern, which `says` describes."""
 
     def read(text: str) -> str:
         if not 1 <= len(text) <= most or re.fullmatch(pattern, text) is None:
@@ -68,7 +69,7 @@ def text_word(pattern: str, most: int, says: str) -> Word:
 
 
 def whole_word(least: int, most: int) -> Word:
-    """A whole number between two."""
+    """Return the word for a whole number between two."""
 
     def read(text: str) -> int:
         value = quantities.whole(text)
@@ -80,7 +81,7 @@ def whole_word(least: int, most: int) -> Word:
 
 
 def choice_word(kind: str, names: Mapping[str, Any]) -> Word:
-    """One of some names, for its value."""
+    """Return the word for one of some names, with its value."""
 
     def read(text: str) -> Any:
         if text not in names:
@@ -91,12 +92,12 @@ def choice_word(kind: str, names: Mapping[str, Any]) -> Word:
 
 
 def quantity_word(read: Callable[[str], Any], pattern: str) -> Word:
-    """A quantity, with the pattern that a schema gives of it."""
+    """Return the word for a quantity, with its pattern for the schema."""
     return Word(read, {"type": "string", "pattern": pattern})
 
 
 def path_of(text: str) -> str:
-    """A path beside the task file, or below it."""
+    """Parse a path beside the task file, or below it."""
     if text.startswith("/") or ".." in text.split("/"):
         raise QuantityError("is a file beside the task file or below it; copy or link nothing from elsewhere")
     if len(text) > PATH_MAX or CONTROL.search(text):
@@ -107,7 +108,7 @@ def path_of(text: str) -> str:
 
 
 def price_of(text: str) -> int:
-    """Grains that a slot may cost."""
+    """Parse the price of a slot, in grains."""
     grains = quantities.amount(text)
     if grains < PRICE_LEAST:
         raise QuantityError(f"is at least {PRICE_LEAST} grains, or its shares are nothing; give more")
@@ -115,7 +116,7 @@ def price_of(text: str) -> int:
 
 
 def deadline_of(text: str) -> TimeSpan:
-    """How long something may take."""
+    """Parse a time limit."""
     span = quantities.span(text)
     if span.milliseconds > DEADLINE_MAX.milliseconds or span.blocks > DEADLINE_BLOCKS_MAX:
         raise QuantityError(f"is at most {DEADLINE_DAYS_MAX} days, or {DEADLINE_BLOCKS_MAX:,} blocks; give less")
@@ -135,7 +136,7 @@ Classes = Annotated[tuple[Annotated[DeviceClass, choice_word("class", CLASS_NAME
 
 
 class TaskMetadata(Section):
-    """What the task is called."""
+    """The task's name."""
 
     name: Annotated[str, NAME] = Field(description="how you call the task; it stays with you")
     labels: Annotated[dict[Label, Label], NamedWords(LABEL, LABEL, LABELS_MAX)] = Field(
@@ -144,7 +145,7 @@ class TaskMetadata(Section):
 
 
 class TaskMarket(Section):
-    """What any task may cost."""
+    """The price limits of any task."""
 
     price_max: Price = Field(alias="maxPrice", description="the most that a device is paid")
     loss: Annotated[int | None, AMOUNT] = Field(
