@@ -1,7 +1,7 @@
-"""A query over offers: `class=datacenter price<0.5 state=free`. Conditions stand beside each other, and all must hold.
+"""A query over offers: `class=datacenter price<0.5 state=free`. All conditions must hold.
 
-Always: every field is known, and compared as what it is: amounts as grains, names as names. Length and number of
-conditions are bounded, and a query does one comparison for each condition and row, whatever it says.
+Invariant: every field is known and compared by its type: amounts as grains, names as names. The length and the number
+of conditions are bounded, and a query makes one comparison for each condition and row.
 """
 
 import re
@@ -27,49 +27,49 @@ _COMPARED: Mapping[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": g
 
 
 class QueryError(WalletError):
-    """A query that is none; the message says where, why, and what there is."""
+    """The query is invalid. The message says where, why, and which forms exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryField:
-    """Something that can be asked of an offer."""
+    """A property of an offer for queries."""
 
     doc: str
     read: Callable[[str], Value]
-    """QueryError for a text that is no such value."""
+    """Raises QueryError for a text that is no such value."""
     of: Callable[[OfferRow], Value | None]
     has_order: bool = False
     is_part: bool = False
-    """Whether a text holds where it is a part of what is found."""
+    """True if a part of the found text suffices."""
     is_claimed: bool = False
-    """Whether it is a provider's word, and no fact of the chain."""
+    """True if the value is a provider's claim, not a fact of the chain."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryCondition:
-    """A field compared with values: with `=` any of them may hold, with `!=` none."""
+    """A field compared with values: with `=` at least one must hold, with `!=` none may."""
 
     field: QueryField
     sign: str
     values: tuple[Value, ...]
 
     def holds(self, row: OfferRow) -> bool:
-        """Of a row; bytes are compared as far as they were written."""
+        """Return True for a row that meets the condition. Bytes are compared up to the given length."""
         found = self.field.of(row)
         if isinstance(found, int):
             results = [_COMPARED[self.sign](found, value) for value in self.values if isinstance(value, int)]
             return all(results) if self.sign == "!=" else any(results)
         if found is None and self.field.is_claimed:
-            return False  # who says nothing of it is not what was asked for, whatever that was
+            return False  # A provider that claims nothing never matches, not even `!=`
         is_met = any(_part_of(found, value) if self.field.is_part else _begins(found, value) for value in self.values)
         return is_met != (self.sign == "!=")
 
 
 def parse_query(text: str) -> tuple[QueryCondition, ...]:
-    """The conditions of a query; none in an empty one. QueryError says what is wrong."""
+    """Return the conditions of a query, none of an empty one. Raise QueryError for an invalid query."""
     if len(text) > QUERY_LETTERS_MAX:
         raise QueryError(f"the query has {len(text)} letters: at most {QUERY_LETTERS_MAX}")
-    # `price < 0.5` is `price<0.5`: what stands round a sign belongs to it
+    # `price < 0.5` is `price<0.5`: blanks round a sign belong to the condition
     words = re.sub(r"\s*(<=|>=|!=|==|=|<|>|,)\s*", r"\1", text).split()
     if len(words) > CONDITIONS_MAX:
         raise QueryError(f"the query has {len(words)} conditions: at most {CONDITIONS_MAX}")
@@ -77,12 +77,12 @@ def parse_query(text: str) -> tuple[QueryCondition, ...]:
 
 
 def asks_for_claims(conditions: Iterable[QueryCondition]) -> bool:
-    """Whether providers have to be asked what their machines have."""
+    """Return True if a condition needs the providers' claims about their machines."""
     return any(condition.field.is_claimed for condition in conditions)
 
 
 def matching(conditions: Sequence[QueryCondition], rows: Iterable[OfferRow]) -> list[OfferRow]:
-    """The rows for which all conditions hold, in their order."""
+    """Return the rows for which all conditions hold, in their order."""
     return [row for row in rows if all(condition.holds(row) for condition in conditions)]
 
 
@@ -117,7 +117,7 @@ def _part_of(found: Value | None, value: Value) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Letters and digits alone: a condition has no room for blanks."""
+    """Return the letters and digits alone, because a condition has no room for blanks."""
     return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
@@ -156,18 +156,18 @@ def _kilobits(text: str) -> int:
 
 
 def _version(text: str) -> int:
-    """A whole number that grows as versions do: up to four parts of at most five digits."""
+    """Return a whole number that grows as versions do: up to four parts of at most five digits."""
     if re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}", text, re.ASCII) is None:
         raise QueryError(f"{shown(text)} is no version: write it like 535.104")
     parts = [int(part) for part in text.split(".")]
-    number = 1  # so that version 0 is one, and what is not said is none
+    number = 1  # Version 0 then has a value too, and only a missing claim is 0
     for part in (*parts, 0, 0, 0)[:4]:
         number = number * 100_000 + part
     return number
 
 
 def _share(text: str) -> int:
-    """Millionths of `0.9` or `90%`."""
+    """Return `0.9` or `90%` in millionths."""
     found = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,6}))?(%?)", text, re.ASCII)
     ppm = -1
     if found is not None:
@@ -179,12 +179,12 @@ def _share(text: str) -> int:
 
 
 def _claimed(read: Callable[[DeviceClaims], Value | None]) -> Callable[[OfferRow], Value | None]:
-    """Of what a provider says; None where it says nothing, or nothing of this."""
+    """Return the reader of a claim, which gives None for a provider without it."""
     return lambda row: None if row.claims is None else read(row.claims) or None
 
 
 def _said_version(text: str) -> int | None:
-    """Of a stranger's text, as far as it begins with a version."""
+    """Return the version at the beginning of a provider's text, or None."""
     found = re.match(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}(?![0-9])", text, re.ASCII)
     return None if found is None else _version(found[0])
 
@@ -216,7 +216,7 @@ def _id(text: str) -> bytes:
 def _claim(
     doc: str, read: Callable[[str], Value], of: Callable[[DeviceClaims], Value | None], *, has_order: bool = True
 ) -> QueryField:
-    """A number that a provider claims."""
+    """Return the field of a number that a provider claims."""
     return QueryField(doc, read, _claimed(of), has_order=has_order, is_claimed=True)
 
 

@@ -1,7 +1,7 @@
-"""What is on offer: each offer of a device for a service, in a row with the fields that a query can ask for.
+"""The offers of a chain: each offer of a device for a service, in a row with the fields for queries.
 
-Always: a row says what the chain says of device and offer at one block, and nothing of its own; what a provider claims
-stands apart, in `claims`; rows stand in the order of their prices.
+Invariant: a row has only the chain's state of device and offer at one block. A provider's claims are apart, in
+`claims`. Rows are in the order of their prices.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,18 +16,18 @@ from gpu_tasks.workloads import registry
 
 
 class DeviceState(Enum):
-    """Whether a device takes work now."""
+    """The readiness of a device for work."""
 
     FREE = "free"
     WORKING = "working"
     PAUSED = "paused"
     UNPROVEN = "unproven"
-    """It has proven less than its class claims, and gets no work."""
+    """The device has proven less than its class claims, and gets no work."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceClaims:
-    """What a provider says of a device and its machine: its word, signed. Empty or 0 is what it does not say."""
+    """A provider's signed claims about a device and its machine. Empty or 0 means no claim."""
 
     vendor: str
     model: str
@@ -49,30 +49,30 @@ class OfferRow:
 
     service: int
     workload: str | None
-    """By its name; None for one that this program does not know."""
+    """The workload's name, or None for one that this program does not know."""
     provider: bytes
     device: bytes
     kind: DeviceClass
     price: int
-    """The lowest that it takes for a unit."""
+    """The device's lowest price for a unit."""
     bond: int
     free_bond: int
-    """What of the bond secures no unit."""
+    """The part of the bond that secures no unit."""
     state: DeviceState
     since: int
-    """The block in which this price was named."""
+    """The block of this price."""
     reliability_ppm: int | None = None
-    """By the chain's history of the provider's tasks, in millionths; None where it was not read."""
+    """From the chain's history of the provider's tasks, in millionths. None if it was not read."""
     claims: DeviceClaims | None = None
-    """None where nothing was asked, or no answer counted."""
+    """None if the provider was not asked, or its answer was invalid."""
     proven: int | None = None
-    """Its throughput at the last roll call, in thousand millions of operations a slot; None where none is in force."""
+    """Throughput at the last roll call, in thousand millions of operations a slot. None if no roll call is in force."""
 
 
 def rows_of(
     devices: Iterable[DeviceStatus], services: Mapping[int, Service], rates: ProvenRates = NOT_ASKED
 ) -> list[OfferRow]:
-    """All offers for services that are open, the cheapest first."""
+    """Return all offers for open services, the cheapest first."""
     rows = []
     for status in devices:
         device = status.device
@@ -100,7 +100,7 @@ def rows_of(
 
 
 def state_of(device: Device, *, has_proven: bool) -> DeviceState:
-    """Whether a device takes work now."""
+    """Return the readiness of a device for work."""
     if device.is_paused:
         return DeviceState.PAUSED
     if not has_proven:

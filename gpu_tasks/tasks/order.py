@@ -1,7 +1,7 @@
-"""From a task that was prepared to what is submitted: the order, as the pallet of tasks takes it.
+"""A prepared task to its order, as the pallet of tasks takes it.
 
-Always: what the file leaves to the chain's defaults the order leaves to them too; the terms that the chain makes of an
-order are those that `canonical.terms_of` shows before it is sent.
+Invariant: values that the file leaves to the chain's defaults stay open in the order. The chain's terms for an order
+are those that `canonical.terms_of` shows before it is sent.
 """
 
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ from gpu_tasks.tasks.canonical import PreparedTask, terms_of
 from gpu_tasks.tasks.training_task import TaskFile
 
 RUN_BLOCKS_LEAST = 10
-"""A judge fetches states before it computes: so long it has, however small the work is."""
+"""The least time of a judge in blocks, however small the work, because it fetches states before it computes."""
 AUCTIONS = 2
-"""If a task's winner and its standby are gone, the rest is sold once more."""
+"""If a task's winner and its standby fail, the rest is sold once more."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredInput:
-    """A request that is sealed and stored."""
+    """A sealed and stored request."""
 
     root: bytes
     blob: bytes
-    """Its address."""
+    """The blob's address."""
     sealed_at: int
-    """Whoever had a key at that height can read it."""
+    """The height at which the input was sealed. Every key holder at that height can read it."""
 
 
 def order_of(file: TaskFile, prepared: PreparedTask, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
-    """The order; TaskFileError where a chain with these slots would refuse its terms."""
+    """Return the order. Raise TaskFileError if a chain with these slots would refuse its terms."""
     task, canonical = file.task, prepared.canonical
     terms = terms_of(file, rules, slot_ms)
     return TaskOrder(
@@ -56,6 +56,6 @@ def order_of(file: TaskFile, prepared: PreparedTask, stored: StoredInput, rules:
 
 
 def run_blocks(blocks_max: int, segments: int) -> int:
-    """How long a judge has: as long as the slowest bid that may win takes for the segments that are looked at."""
+    """Return a judge's time in blocks: that of the slowest possible winner for the segments that judges compute."""
     share = -(-blocks_max * looked_at_most(segments) // segments)
     return min(max(share, RUN_BLOCKS_LEAST), run_blocks_max(blocks_max))

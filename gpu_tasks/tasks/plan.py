@@ -1,8 +1,8 @@
-"""What would become of a task if it were submitted now: who could serve it, why the others cannot, cost and start.
+"""The prospects of a task: the devices that could serve it, the obstacles of the others, cost and start.
 
-Always: only what a chain says of everybody; prices are sealed, so what it costs has bounds and no guess. That a task is
-served means that the devices which could bid are enough, if they do: nobody has to. An owner counts for no more
-devices than it can lock the collateral for.
+Invariant: the plan uses only the chain's public state. Prices are sealed, so the cost has bounds and no estimate. A
+served task has enough devices that could bid, but none has to. An owner counts for as many devices as it can lock the
+collateral for.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from gpu_tasks.tasks.order import AUCTIONS
 
 
 class Hindrance(Enum):
-    """Why a device could not bid, in the order in which they are looked at: what waiting mends comes last."""
+    """The reason why a device could not bid, in the order of checks. Reasons that pass by waiting come last."""
 
     OWN = "of the customer's own, who may not bid for it"
     CLASS = "of another class"
@@ -36,7 +36,7 @@ class Hindrance(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BiddingDevice:
-    """A device, and what of it and its owner decides whether it may bid. Amounts are grains."""
+    """A device, with the values of it and its owner that decide whether it may bid. Amounts are grains."""
 
     device: bytes
     owner: bytes
@@ -48,31 +48,31 @@ class BiddingDevice:
     is_paused: bool
     is_busy: bool
     spendable: int
-    """What its owner can lock, for all of its devices together."""
+    """The owner's lockable money, for all of its devices together."""
     has_proven: bool = True
-    """What its class claims, at the last roll call; or there is none."""
+    """True if it proved its class at the last roll call, or if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuctionNumbers:
-    """The numbers that an auction goes by, of those that the chain may change. Windows are in blocks."""
+    """The parameters of an auction. Windows are in blocks."""
 
     rules: TaskRules
     commit: int
     reveal: int
     start: int
-    """For a winner to start, from the award."""
+    """Blocks from the award until a winner must start."""
     deposit: int
-    """Held for the record of a task until that is dropped."""
+    """Held until the chain drops the task's record."""
     step_fee: int
-    """Gone at once, for each look that a block may take at the task."""
+    """Paid at once, for each look that a block may take at the task."""
     interval_max: int
-    """Blocks of the longest interval that time is paid in."""
+    """Blocks of the longest interval in which time is paid."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedDevice:
-    """A device, and what hinders it; None: it could bid."""
+    """A device with its obstacle, or None if it could bid."""
 
     device: BiddingDevice
     hindrance: Hindrance | None
@@ -80,32 +80,32 @@ class PlannedDevice:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """The answer. Amounts are grains, for all devices of the task together; times are blocks from its submission."""
+    """The plan. Amounts are grains, for all devices of the task together. Times are blocks from its submission."""
 
     terms: TaskTerms
     devices: tuple[PlannedDevice, ...]
     able: int
-    """Devices that could bid: of a task for one class, those of the class that has most of them."""
+    """Devices that could bid. For a task of one class, those of the class with the most."""
     is_served: bool
     has_rival: bool
-    """Whether a loser would be left to set the price; else the winners are paid the greatest price."""
+    """True if a loser would be left to set the price. Otherwise the winners are paid the greatest price."""
     has_standby: bool
-    """Whether somebody who is no winner would be left to take over, whoever wins."""
+    """True if some owner other than the winners would be left to take over, whichever bids win."""
     is_of_replicas: bool
-    """Nobody stands by for these."""
+    """True for replicas, which have no standby."""
     locked: int
-    """Held until the task ends, and its deposit until its record is dropped."""
+    """Held until the task ends; its deposit until its record is dropped."""
     prepaid: int
-    """Gone when it is submitted."""
+    """Paid on submission."""
     most: int
-    """The most that can be gone in the end, fees apart, if nothing is disputed and the customer keeps to the task."""
+    """The greatest final cost, fees apart, if the task is neither disputed nor cancelled."""
     starts_from: int
     starts_by: int
     ends_by: int
 
     @property
     def why_not(self) -> str:
-        """A sentence for people: what is missing, and what stands in the way of the others."""
+        """A sentence for people: the missing devices, and the obstacles of the others."""
         slots = self.terms.slots
         of_a_class = " of one class" if self.terms.is_homogeneous and slots > 1 else ""
         wanted = "1 device" if slots == 1 else f"{slots} devices{of_a_class}"
@@ -124,9 +124,10 @@ def plan_of(
     intervals: int = 0,
     checked_by: CheckedBy = CheckedBy.EXECUTED,
 ) -> TaskPlan:
-    """What would become of a task that takes `classes`; `own` are the accounts that its customer acts for.
+    """Return the plan of a task that takes `classes`; `own` are the accounts that its customer acts for.
 
-    Of one that buys time, in `intervals`. Of replicas one place is sold, and the others are drawn among other owners.
+    `intervals` is 0 unless the task pays for time. For replicas one place is sold, and the others are drawn among other
+    owners.
     """
     planned = _with_funds(terms, [PlannedDevice(device, _hindrance(device, classes, own)) for device in devices])
     free = [each.device for each in planned if each.hindrance is None]
@@ -159,7 +160,7 @@ def plan_of(
 
 
 def _hindrance(device: BiddingDevice, classes: Sequence[DeviceClass], own: frozenset[bytes]) -> Hindrance | None:
-    """The first that applies, funds apart."""
+    """Return the first obstacle that applies, funds apart."""
     applies: Mapping[Hindrance, bool] = {
         Hindrance.OWN: device.owner in own,
         Hindrance.CLASS: device.kind not in classes,
@@ -174,7 +175,7 @@ def _hindrance(device: BiddingDevice, classes: Sequence[DeviceClass], own: froze
 
 
 def _with_funds(terms: TaskTerms, planned: Sequence[PlannedDevice]) -> tuple[PlannedDevice, ...]:
-    """Each owner's devices that could bid, as far as what it has covers their collaterals; in the order given."""
+    """Mark each owner's devices beyond its funds for collateral. The order stays."""
     left = {each.device.owner: each.device.spendable for each in planned}
     found = []
     for each in planned:
@@ -188,7 +189,7 @@ def _with_funds(terms: TaskTerms, planned: Sequence[PlannedDevice]) -> tuple[Pla
 
 
 def _fields(terms: TaskTerms, devices: Sequence[BiddingDevice]) -> list[list[BiddingDevice]]:
-    """Which devices compete with each other: all, or those of each class."""
+    """Return the groups of devices that compete with each other: all, or those of each class."""
     if not terms.is_homogeneous or terms.slots == 1:
         return [list(devices)]
     kinds = sorted({device.kind for device in devices})

@@ -1,7 +1,7 @@
-"""What is wrong with something that a person wrote: every problem with its place, its reason and what to do.
+"""Problems of a user's text, each with its place, its reason and its remedy.
 
-Always: all that is wrong is said at once, up to a limit, in the order of the lines; nothing of what was written is
-repeated at length.
+Invariant: an error lists all problems at once, up to a limit, in the order of the lines. It never repeats the text at
+length.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,26 +13,26 @@ from wallet.errors import WalletError
 PROBLEMS_SHOWN_MAX = 8
 SHOWN_MAX = 40
 NEAR = 0.6
-"""How alike a name must be to be offered instead: difflib's own measure and default."""
+"""The similarity from which a name is suggested: the measure and default of difflib."""
 SHORT = 3
-"""A name of so few letters is none that is misspelt: gpu is not cpu."""
+"""Names of up to this length get no suggestion, because gpu is not a misspelt cpu."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing to set right: in which line, at which key, what it is and what helps."""
+    """One problem: its line, its key, the reason and the remedy."""
 
     line: int
     where: str
-    """The keys that lead to it, such as `spec.market.maxPrice`; empty for the file as a whole."""
+    """The keys that lead to it, such as `spec.market.maxPrice`. Empty for the file as a whole."""
     text: str
 
 
 class TaskFileError(WalletError):
-    """A task file that cannot be used."""
+    """The task file cannot be used."""
 
     def __init__(self, file: str, problems: Sequence[Problem]) -> None:
-        """`file` is how the user named it."""
+        """Take the user's name of the file, and its problems."""
         self.file, self.problems = file, tuple(sorted(problems, key=lambda problem: problem.line))
         super().__init__("\n".join(self._lines()))
 
@@ -45,7 +45,7 @@ class TaskFileError(WalletError):
 
 
 def unknown(kind: str, name: str, names: Sequence[str]) -> str:
-    """A sentence for a name that is none: which was meant, perhaps, and which there are."""
+    """Return a sentence for an unknown name, with a similar name, if any, and all valid ones."""
     plain = {known.lower(): known for known in names}
     near = get_close_matches(name[:SHOWN_MAX].lower(), plain, n=1, cutoff=NEAR) if len(name) > SHORT else ()
     meant = f"did you mean {plain[near[0]]}? " if near else ""
@@ -53,5 +53,5 @@ def unknown(kind: str, name: str, names: Sequence[str]) -> str:
 
 
 def shown(text: str) -> str:
-    """A text of a file as a message repeats it: quoted, and cut where it is long."""
+    """Return a text of a file for a message: quoted, and cut if it is long."""
     return repr(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "…")

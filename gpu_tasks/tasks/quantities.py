@@ -1,6 +1,6 @@
-"""Quantities as people write them (`2.5 oGPU`, `90m`, `0.5 oGPU/h`, `16Gi`), as integers: no float comes near them.
+"""Quantities as people write them (`2.5 oGPU`, `90m`, `0.5 oGPU/h`, `16Gi`), as exact integers without floats.
 
-Always: a quantity carries its unit, so none is read as another; what is beyond a limit is refused, never cut.
+Invariant: a quantity carries its unit, so it cannot be taken for another. A value beyond a limit is refused, never cut.
 """
 
 import re
@@ -27,40 +27,40 @@ _PARTS = re.compile(r"([0-9]+)(?:\.([0-9]+))? ?([dhms]) ?", re.ASCII)
 
 
 class QuantityError(ValueError):
-    """A text that is no such quantity; the message says what is, and why this is none."""
+    """The text is no such quantity. The message gives the right form."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """A stretch of time, as it was asked for: in milliseconds, or in blocks."""
+    """A length of time in the unit of the file: milliseconds, or blocks."""
 
     milliseconds: int = 0
     blocks: int = 0
 
     def in_blocks(self, slot_ms: int) -> int:
-        """How many blocks fit into it, where each takes a slot."""
+        """Return the number of whole blocks in it, one for each slot."""
         return self.blocks or self.milliseconds // slot_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Grains for a stretch of time."""
+    """Grains for a length of time."""
 
     grains: int
     span: TimeSpan
 
     def per_block(self, slot_ms: int) -> int:
-        """Grains for a block of one slot, rounded down."""
+        """Return the grains for a block of one slot, rounded down."""
         return self.grains if self.span.blocks else self.grains * slot_ms // self.span.milliseconds
 
     def price_with_fee(self, blocks: int, slot_ms: int, fee_ppm: int) -> int:
-        """Grains that leave this rate for so many blocks once the fee is paid; rounded up, at least a grain."""
+        """Return the price of `blocks` blocks that leaves this rate after the fee: rounded up, at least a grain."""
         time, of = (blocks, self.span.blocks) if self.span.blocks else (blocks * slot_ms, self.span.milliseconds)
         return max(1, -(-self.grains * time * PPM // (of * (PPM - fee_ppm))))
 
 
 def amount(text: str) -> int:
-    """Grains of `2.5 oGPU` or `250000000 grains`."""
+    """Return the grains of `2.5 oGPU` or `250000000 grains`."""
     if re.fullmatch(_AMOUNT, text, re.ASCII) is None:
         bare = re.fullmatch(r"[0-9.]+", text, re.ASCII) is not None
         why = f"it has no unit: write `{text} {SYMBOL}`" if bare else f"write it like `2.5 {SYMBOL}` or `1000 grains`"
@@ -76,7 +76,7 @@ def amount(text: str) -> int:
 
 
 def span(text: str) -> TimeSpan:
-    """`90m`, `1h 30m`, `1.5h`, `2d`, or `5400 blocks`; at least a millisecond or a block."""
+    """Parse `90m`, `1h 30m`, `1.5h`, `2d`, or `5400 blocks`: at least a millisecond or a block."""
     if re.fullmatch(_SPAN, text, re.ASCII) is None:
         raise QuantityError("is a time; write it like `90m`, `1h 30m`, `1.5h`, `2d` or `5400 blocks`")
     if "block" in text:
@@ -93,7 +93,7 @@ def span(text: str) -> TimeSpan:
 
 
 def rate(text: str) -> Rate:
-    """`0.5 oGPU/h`, `200 grains/block`; for d, h, m, s or block."""
+    """Parse `0.5 oGPU/h` or `200 grains/block`, for d, h, m, s or block."""
     value, slash, unit = text.partition("/")
     unit = unit.strip()
     if not slash or unit not in (*UNITS_MS, "block"):
@@ -102,14 +102,14 @@ def rate(text: str) -> Rate:
 
 
 def whole(text: str) -> int:
-    """A whole number in decimal digits."""
+    """Parse a whole number in decimal digits."""
     if re.fullmatch(rf"[0-9]{{1,{WHOLE_DIGITS_MAX}}}", text, re.ASCII) is None:
         raise QuantityError("is a whole number; write it in digits, without a sign or a point")
     return int(text)
 
 
 def bytes_of(text: str) -> int:
-    """`512Mi`, `16Gi`."""
+    """Return the bytes of `512Mi` or `16Gi`."""
     if re.fullmatch(BYTES_PATTERN, text, re.ASCII) is None:
         raise QuantityError(f"is a size; write it like `512Mi` or `16Gi`, in {', '.join(BYTES_UNITS)}")
     size = int(text[:-2]) * BYTES_UNITS[text[-2:]]
@@ -119,7 +119,7 @@ def bytes_of(text: str) -> int:
 
 
 def cpu_of(text: str) -> int:
-    """`1`, `0.5`: thousandths of a core."""
+    """Return `1` or `0.5` cores in thousandths."""
     if re.fullmatch(CPU_PATTERN, text, re.ASCII) is None:
         raise QuantityError("is a number of cores; write it like `1`, `0.5` or `16`")
     whole, _, part = text.partition(".")
@@ -130,7 +130,7 @@ def cpu_of(text: str) -> int:
 
 
 def written_span(milliseconds: int) -> str:
-    """Write whole seconds as a file has them: `1h 30m`; QuantityError below a second."""
+    """Return whole seconds as a file writes them: `1h 30m`. Raise QuantityError below a second."""
     parts, left = [], milliseconds
     for unit, of_unit in UNITS_MS.items():
         count, left = divmod(left, of_unit)
@@ -141,5 +141,5 @@ def written_span(milliseconds: int) -> str:
 
 
 def _milliseconds(number: str, decimals: str, unit: str) -> int:
-    """Exact: a unit is a multiple of 1,000 milliseconds, and there are three decimals at most."""
+    """Return exact milliseconds: a unit is a multiple of 1,000 ms, and there are at most three decimals."""
     return (int(number) * 1_000 + int(decimals.ljust(3, "0"))) * (UNITS_MS[unit] // 1_000)

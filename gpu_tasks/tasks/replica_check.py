@@ -1,6 +1,6 @@
-"""Replicas of a task looked at again out of what a chain keeps: who was drawn, and what most of them found.
+"""Replicas of a task, checked against the records of a chain: the draws, and the majority's result.
 
-Always: only records of the state are read; a draw is made again from its seed and the devices that were offered.
+Invariant: only records of the state are read. A draw is repeated from its seed and the offered devices.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ UNPAID = (TaskOutcome.OUTVOTED, TaskOutcome.LIED)
 
 
 def check_replicas(task: Task, draws: Sequence[AuctionRecords]) -> list[TaskCheck]:
-    """The draws of a task's places, in their order, and what its replicas agree on."""
+    """Return checks of the draws of a task's places, in their order, and of the agreement of its replicas."""
     checks = [_check_draw(task, number, records) for number, records in enumerate(draws, 1)]
     return [*checks, *_check_findings(task)]
 
 
 def agreed_results(task: Task) -> list[tuple[int, TaskResult]]:
-    """What those found, with their places, whose result counts, or would be paid if nobody disputes it."""
+    """Return the places and results that count, or that would be paid without a dispute."""
     if task.state is TaskState.OPENING:
         return []
     stated = ((place, slot) for place, slot in enumerate(task.slots) if slot.outcome in (None, *PAID))
@@ -38,7 +38,7 @@ def _check_draw(task: Task, number: int, records: AuctionRecords) -> TaskCheck:
         return TaskCheck(name, is_right=None if is_open else not drawn, says=says)
     wanted = JURORS if _is_of_jury(task, number) else task.order.slots - 1
     due = replicas.drawn(records.bids, award.seed, wanted)
-    if not drawn:  # too few, or it was sold again since
+    if not drawn:  # Too few were offered, or the place was sold again since
         too_few = len(due) < wanted
         return TaskCheck(name, is_right=True if too_few else None, says=f"{len(due)} owners of {wanted} were offered")
     problems = [] if drawn == due else ["the places are not of whom the seed draws"]
@@ -52,14 +52,14 @@ def _is_of_jury(task: Task, number: int) -> bool:
 
 
 def _unlike(task: Task, number: int) -> list[str]:
-    """Who was drawn, and has another price than the award's."""
+    """Return the drawn places with another price than the award's."""
     price = task.slots[0].price
     others = [place for place, slot in enumerate(task.slots) if slot.draw == number and slot.price != price]
     return [f"place {place} has another price than the award's" for place in others]
 
 
 def _check_findings(task: Task) -> list[TaskCheck]:
-    """What most agree on, of the jury where there is one; and whether the outcomes follow from it."""
+    """Check the majority's result, the jury's if there is one, and the outcomes that follow from it."""
     places = range(task.jury_from, len(task.slots)) if task.jury_from else range(len(task.slots))
     found = replicas.findings_of(task, places)
     if not found:
@@ -80,5 +80,5 @@ def _check_findings(task: Task) -> list[TaskCheck]:
 
 
 def _is_unheard(task: Task, seats: int, opened: int) -> bool:
-    """Whether too few jurors were there for the jury to be heard."""
+    """Return True if half or less of the jurors opened a result, so that the jury does not count."""
     return bool(task.jury_from) and 2 * opened <= seats

@@ -1,7 +1,8 @@
-"""A task looked at again out of what a chain keeps of it: its name, its terms, awards, takeovers, milestones, results.
+"""A task checked against the records of a chain: its name, terms, awards, takeovers, milestones and results.
 
-Always: only records of the state are read, so whoever has these, proved, needs to believe nobody; each check says what
-was compared. What the records do not hold is not claimed: who signed which milestone in which block, say.
+Invariant: only records of the state are read, so a reader with proofs of these trusts nobody. Each check names the
+compared values. The checks claim nothing that the records do not contain, such as the signer and the block of a
+milestone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,20 +21,20 @@ from wallet.amounts import SYMBOL, format_amount
 IN_TIME = (TaskOutcome.ON_TIME, TaskOutcome.LATE)
 
 
-# An auction made again out of what a chain keeps of it: who wins, and why each bid won or lost.
+# An auction repeated from the records of a chain: its winners, and the reason for each bid's fate.
 #
-# Always: only the records of award and bids are read, so whoever has these, proved, needs to believe nobody.
+# Invariant: only the records of award and bids are read, so a reader with proofs of these trusts nobody.
 NO_SEED = bytes(32)
 
 
 def selection_of(award: Award, bids: Mapping[bytes, TaskBid]) -> Selection:
-    """The selection by the bids that were opened, by device; without a seed, equal scores stand in any order."""
+    """Return the selection from the opened bids, by device. Without a seed, equal scores are in arbitrary order."""
     opened = [bid.opened for bid in bids.values() if bid.opened is not None]
     return select(award.terms, opened, NO_SEED if award.seed is None else award.seed)
 
 
 def explained_auction(award: Award, bids: Mapping[bytes, TaskBid]) -> list[ExplainedBid]:
-    """Every bid with its place, its score and why it has its fate; those that were not opened last."""
+    """Return every bid with its place, its score and the reason for its fate. Unopened bids come last."""
     closed = [
         SealedBid(bid.provider, device, bid.device_class, bid.bond)
         for device, bid in bids.items()
@@ -44,32 +45,32 @@ def explained_auction(award: Award, bids: Mapping[bytes, TaskBid]) -> list[Expla
 
 @dataclass(frozen=True, slots=True)
 class TaskCheck:
-    """Something that was reckoned again."""
+    """One computed comparison with the records."""
 
     what: str
     is_right: bool | None
-    """None: there is nothing yet, or nothing any more, to compare it with."""
+    """None: the records have nothing yet, or nothing any longer, to compare with."""
     says: str
 
 
 @dataclass(frozen=True, slots=True)
 class AuctionRecords:
-    """What a chain keeps of an auction; and, where the task's record says no more who won it, what it said then."""
+    """A chain's records of an auction. `then` is an earlier record of the task if the present one lost the winners."""
 
     award: Award | None
     bids: Mapping[bytes, TaskBid]
     then: Task | None = None
-    """The task's record in the state of an earlier block, under this auction's award."""
+    """The task's record in an earlier block's state, under this auction's award."""
     then_at: int = 0
     """That block."""
     why_not: str = "who had the slots is in no record now"
-    """Why there is no such record."""
+    """The reason for a missing earlier record."""
 
 
 def check_task(
     genesis: bytes, task_id: bytes, task: Task, submitted: int, auctions: Sequence[AuctionRecords]
 ) -> list[TaskCheck]:
-    """Everything that can be reckoned again; `submitted` is how many tasks the customer has submitted, ever.
+    """Return all checks of a task. `submitted` is the number of tasks that the customer ever submitted.
 
     `auctions` are the records of auction 1 up to the task's own.
     """
@@ -77,7 +78,7 @@ def check_task(
     for number, records in enumerate(auctions, 1):
         checks += _check_auction(task, number, records)
     checks.append(_check_milestones(task))
-    if not is_replicated(task.order):  # of which `replica_check` compares what was found
+    if not is_replicated(task.order):  # `replica_check` compares the results of these
         checks.append(_check_results(task))
     if task.state is TaskState.ENDED and task.slots:
         checks.append(_check_outcomes(task))
@@ -120,7 +121,7 @@ def _check_auction(task: Task, number: int, records: AuctionRecords) -> list[Tas
 
 
 def is_told_now(task: Task, number: int) -> bool:
-    """Whether the record of a task still says who won one of its auctions."""
+    """Return True if the record of a task still has the winners of one of its auctions."""
     return number == task.auction and bool(task.slots)
 
 
@@ -129,7 +130,7 @@ def _why_no_award(bids: int) -> str:
 
 
 def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, TaskBid]) -> TaskCheck:
-    """Terms follow from the order; each bond from the terms; what was opened is of whom the bid names."""
+    """Check the terms against the order, each bond against the terms, and each opening against its bid."""
     order, rules, problems = task.order, task.rules, []
     time_value = order.time_value
     wanted = (
@@ -166,7 +167,7 @@ def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, T
 
 
 def slot_problems(task: Task, found: Selection) -> list[str]:
-    """What of who has the slots is not as the selection, and takeovers by its standby, allow: nothing, if all is."""
+    """Return the slots' differences from the selection and from allowed takeovers by its standby."""
     sold = [slot for slot in task.slots if not slot.draw]
     if len(sold) != len(found.winners):
         return [f"{len(sold)} slots are awarded, and the selection has {len(found.winners)} winners"]
@@ -182,7 +183,7 @@ def slot_problems(task: Task, found: Selection) -> list[str]:
 
 
 def _took_over(task: Task, slot: Slot, placed: Placed) -> bool:
-    """Whether the standby has the slot for what of its price is left since an award behind some milestone."""
+    """Return True if the standby has the slot at the rest of its price after an award behind some milestone."""
     if not _is_of(slot, placed):
         return False
     whole = task.order.milestones
@@ -195,7 +196,7 @@ def _is_of(slot: Slot, placed: Placed) -> bool:
 
 
 def _is_due(slot: Slot, placed: Placed, done: int, milestones: int) -> bool:
-    """Price and promise of what is left; a customer may have given more blocks since."""
+    """Return True if price and promise are those of the rest. A customer may have allowed more blocks since."""
     price = money.remaining(placed.pay, done, milestones)
     return slot.price == price and slot.promised >= money.remaining_blocks(placed.bid.blocks, done, milestones)
 
@@ -226,7 +227,7 @@ def _check_milestones(task: Task) -> TaskCheck:
 
 
 def _no_checkpoint(task: Task) -> str:
-    """Why no milestone is held: some tasks have none."""
+    """Return the reason for a missing checkpoint. Some tasks have none."""
     if is_by_time(task.order):
         return "none by design: time is paid by its intervals, and hands no state on"
     return "none by design: copies are compared at their end" if is_replicated(task.order) else "none counts yet"
@@ -245,7 +246,7 @@ def _check_results(task: Task) -> TaskCheck:
 
 
 def _check_outcomes(task: Task) -> TaskCheck:
-    """Whether each slot that was paid in time or late was so, by its blocks and its promise."""
+    """Check each slot's outcome, on time or late, against its blocks and its promise."""
     problems = []
     if not any(slot.outcome in IN_TIME for slot in task.slots):
         ended = "" if task.outcome is None else f" ({task.outcome.name.lower().replace('_', ' ')})"

@@ -1,6 +1,6 @@
-"""The kinds of task files: which reader a file wants, and what all of them come to.
+"""The kinds of task files: the parser of each kind, and their common form.
 
-Always: a kind that there is not is answered with those that there are.
+Invariant: the error for an unknown kind lists the known ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OWN = b"ogpu/"
 
 
 class OtherFile(Enum):
-    """A kind of file, and the remedy."""
+    """A kind of another program's file, and the remedy."""
 
     KUBERNETES = "a Kubernetes file, and no command converts it: write its container as a job (docs/tasks.md)"
     COMPOSE = "a Compose file: `ogpu from-compose` makes a task file of it"
@@ -42,7 +42,7 @@ class OtherFile(Enum):
 
 
 def other_file(data: bytes) -> OtherFile | None:
-    """Return the kind of another program's file; None for task files and unknown files."""
+    """Return the kind of another program's file, or None for task files and unknown files."""
     keys = {found[1]: found[2] for found in _KEY.finditer(data)}
     if b"apiVersion" in keys:
         is_other = b"kind" in keys and not keys[b"apiVersion"].startswith(_OWN)
@@ -62,12 +62,12 @@ class AskedTraining:
 
     @property
     def name(self) -> str:
-        """The customer's name of it."""
+        """The customer's name for it."""
         return self.file.task.name
 
     @property
     def classes(self) -> Sequence[DeviceClass]:
-        """The classes of devices that suit."""
+        """The suitable classes of devices."""
         return self.file.task.classes
 
     @property
@@ -76,20 +76,20 @@ class AskedTraining:
         return self.prepared.request
 
     def intervals(self, _slot_ms: int) -> int:
-        """No intervals: a result is paid."""
+        """Return 0, because a result is paid and not time."""
         return 0
 
     def terms(self, rules: TaskRules, slot_ms: int) -> TaskTerms:
-        """The terms that it offers to bidders."""
+        """Return the task's terms for bids."""
         return terms_of(self.file, rules, slot_ms)
 
     def order(self, stored: StoredInput, rules: TaskRules, slot_ms: int) -> TaskOrder:
-        """The order that is submitted."""
+        """Return the order to submit."""
         return order_of(self.file, self.prepared, stored, rules, slot_ms)
 
 
 AskedTask = AskedTraining | PreparedContainer
-"""A task that was read and prepared."""
+"""A parsed and prepared task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +102,18 @@ class TrainingSource:
 
     @property
     def inputs(self) -> Sequence[str]:
-        """The files that it names, as paths beside it."""
+        """The input files, as paths beside the task file."""
         return (self.file.task.input,)
 
     def refused(self, text: str) -> TaskFileError:
-        """The error of an input."""
+        """Return the error of an input."""
         return self.file.refused("spec.run.input", text)
 
     def prepared(self, inputs: Mapping[str, bytes], seed: bytes, _slot_ms: int) -> AskedTask:
-        """The task with its inputs by their paths; `seed` is 32 bytes of chance. TaskFileError."""
+        """Return the task with its inputs by their paths; `seed` is 32 random bytes.
+
+        Raise TaskFileError for a bad input.
+        """
         return AskedTraining(self.file, prepare(self.file, inputs[self.file.task.input], seed))
 
 
@@ -122,12 +125,12 @@ class ContainerSource:
 
     @property
     def inputs(self) -> Sequence[str]:
-        """The files that it names, as paths beside it."""
+        """The input files, as paths beside the task file."""
         return self.file.task.inputs
 
     @property
     def secrets(self) -> Sequence[str]:
-        """The names of secrets that its provider is handed at the start."""
+        """The names of secrets that its provider receives at the start."""
         return self.file.task.secrets
 
     @property
@@ -137,11 +140,11 @@ class ContainerSource:
         return image if isinstance(image, SavedImage) else None
 
     def refused(self, text: str) -> TaskFileError:
-        """The error of an input."""
+        """Return the error of an input."""
         return self.file.refused("spec.run.inputs", text)
 
     def prepared(self, inputs: Mapping[str, bytes], _seed: bytes, slot_ms: int) -> AskedTask:
-        """The task with its inputs by their paths. TaskFileError."""
+        """Return the task with its inputs by their paths. Raise TaskFileError for a bad input."""
         return prepare_container(self.file, {path.rpartition("/")[2]: inputs[path] for path in inputs}, slot_ms)
 
 
@@ -149,7 +152,7 @@ TaskSource = TrainingSource | ContainerSource
 
 
 def read_any_task(data: bytes, file: str) -> TaskSource:
-    """The task of a file's bytes, of whichever kind; TaskFileError says all that is wrong with it."""
+    """Return the task of a file's bytes, of any kind. Raise TaskFileError with all its problems."""
     if (other := other_file(data)) is not None:
         raise TaskFileError(file, [Problem(1, "", f"this is {other.value}")])
     tree = parse(data, file)
@@ -163,5 +166,5 @@ def read_any_task(data: bytes, file: str) -> TaskSource:
 
 
 def task_schema(kind: str = KIND) -> JsonSchema:
-    """Return the JSON Schema of a kind. It takes whatever the reader takes, and refuses most of what that refuses."""
+    """Return the JSON Schema of a kind. It accepts every valid file, and refuses most invalid ones."""
     return {"$schema": DIALECT, "$id": f"{API_VERSION}/{kind}", "title": kind, **schema_of(FORMS[kind])}

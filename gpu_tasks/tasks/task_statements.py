@@ -1,8 +1,8 @@
-"""What the blocks of a chain hold of a task's life: who stated a milestone or a result, and who signed to hold one.
+"""A task's statements in the blocks of a chain: milestones and results by providers, and acknowledged checkpoints.
 
-The record of a task says what was stated last; the blocks say who did so, and when. Always: a statement counts for the
-record only with the same step, root and provider; who looked at all blocks since the submission and found none knows
-that the record is wrong, and who looked at some knows nothing.
+The record of a task has the newest statements; the blocks have their signers and times. Invariant: a statement counts
+for the record only with the same step, root and provider. A missing statement proves the record wrong only if all
+blocks since the submission were read.
 """
 
 from collections.abc import Sequence
@@ -14,30 +14,30 @@ from gpu_tasks.tasks.task_check import TaskCheck
 
 @dataclass(frozen=True, slots=True)
 class StatedStep:
-    """A transaction, or an attestation, about a slot."""
+    """A transaction or an attestation about a slot."""
 
     block: int
     place: int
     by: bytes
-    """The stash that stated it."""
+    """The stash that signed it."""
     number: int | None
-    """Of a milestone; None: the result."""
+    """The milestone's number, or None for the result."""
     root: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A transaction with which somebody says that it holds a checkpoint."""
+    """A transaction whose signer acknowledges that it holds a checkpoint."""
 
     block: int
     by: bytes
-    """Who signed it."""
+    """The signer."""
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class TaskBlocks:
-    """What was found in a range of blocks; `is_whole`: in all since the task was submitted."""
+    """The findings in a range of blocks. `is_whole` is True if it covers all blocks since the submission."""
 
     first: int
     last: int
@@ -47,7 +47,7 @@ class TaskBlocks:
 
 
 def check_statements(task: Task, blocks: TaskBlocks) -> TaskCheck:
-    """Whether what the record of a task says was stated and signed stands in the blocks."""
+    """Check that the blocks contain the statements and signatures that a task's record names."""
     if blocks.first > blocks.last:
         return TaskCheck("statements", is_right=None, says="no block was looked at")
     found, missing = list[str](), list[str]()
@@ -68,13 +68,13 @@ def check_statements(task: Task, blocks: TaskBlocks) -> TaskCheck:
 
 
 def _of_slot(place: int, slot: Slot, blocks: TaskBlocks) -> list[tuple[str, int | None]]:
-    """What is said to have been stated of a slot, with its block."""
+    """Return the statements that the record names for a slot, each with its block or None."""
     said = []
     if slot.milestone is not None:
         newest = slot.milestone
         block = _stated(place, slot, newest.number, newest.root, blocks)
         said.append((f"milestone {newest.number} of slot {place}", block))
-    if slot.commitment is not None:  # of a replica, which opens it by a call of its own
+    if slot.commitment is not None:  # A replica's commitment, which it opens by a call of its own
         said.append((f"the commitment of slot {place}", _stated(place, slot, None, slot.commitment, blocks)))
     elif slot.result is not None:
         said.append((f"the result of slot {place}", _stated(place, slot, None, slot.result.root, blocks)))

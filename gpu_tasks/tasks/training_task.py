@@ -1,7 +1,7 @@
-"""A training task as a customer's file says it: every key with its limits and default, and the task that comes of it.
+"""The keys of a training task in a customer's file, with limits and defaults, and the resulting task.
 
-Always: a task that was read keeps to all limits that need no chain and no input; what depends on these (blocks, the
-cost of a request, the least collateral) is worked out in `canonical.py`.
+Invariant: a task that was read keeps to all limits that need no chain and no input. `canonical.py` computes the values
+that depend on these (blocks, the cost of a request, the least collateral).
 """
 
 import re
@@ -41,7 +41,7 @@ MILESTONES_MAX = 64
 
 
 def stepwise_forms() -> dict[str, WorkloadForm]:
-    """The workloads that can be auctioned: those that run in steps, and so have milestones and can be taken over."""
+    """Return the workloads that can be auctioned: only those in steps have milestones and can be taken over."""
     return {form.name: form for form in registry.FORMS if form.is_stepwise}
 
 
@@ -90,7 +90,7 @@ class WorkloadRun(Section):
 
 
 class TrainingResources(Section):
-    """Which devices suit."""
+    """The suitable devices."""
 
     devices: Annotated[int, whole_word(1, SLOTS_MAX)] = Field(
         default=1, description="how many compute it, each the whole run alone; all or none"
@@ -102,7 +102,7 @@ class TrainingResources(Section):
 
 
 class RunMarket(TaskMarket):
-    """What a run may cost."""
+    """The price limits of a run."""
 
     time_value: Annotated[Rate | None, quantity_word(quantities.rate, RATE_PATTERN)] = Field(
         default=None,
@@ -112,7 +112,7 @@ class RunMarket(TaskMarket):
 
 
 class TrainingLimits(Section):
-    """How long it may take."""
+    """The time limit."""
 
     deadline: Annotated[TimeSpan, SPAN] = Field(default=written("6h"), description="the most that a bid may promise")
 
@@ -134,19 +134,22 @@ class TrainingFile(TaskForm):
 
 
 class TrainingTask(TaskMetadata, WorkloadRun, TrainingResources, RunMarket, TrainingLimits):
-    """All that a file asks for. Amounts are grains, for one device; None: what the auction's defaults make of it."""
+    """All values of a file. Amounts are grains, for one device. None stands for the auction's default."""
 
 
 TaskFile = ReadFile[TrainingTask]
 
 
 def read_task(data: bytes, file: str) -> TaskFile:
-    """The task of a file's bytes; TaskFileError says all that is wrong with it. `file` is how messages call it."""
+    """Return the task of a file's bytes. Raise TaskFileError with all its problems.
+
+    `file` is its name in messages.
+    """
     return read_training_task(parse(data, file), file)
 
 
 def read_training_task(tree: FileNode, file: str) -> TaskFile:
-    """The task of a file's tree; TaskFileError says all that is wrong with it."""
+    """Return the task of a file's tree. Raise TaskFileError with all its problems."""
     found = read_section(TrainingFile, tree, file)
     spec = found.spec
     classes = tuple(sorted(spec.resources.classes or CLASS_NAMES.values()))

@@ -1,11 +1,11 @@
-"""From the bytes of a YAML file to a tree of texts, each with its line: nothing is guessed, built or expanded.
+"""From the bytes of a YAML file to a tree of texts, each with its line, without guessed types or expansions.
 
-Always: a scalar is its text, whatever it looks like, so `no` is no truth value and `1e3` no number until a declaration
-says so. Anchors, aliases and tags are refused, so a file means no more than it shows; so are keys that stand twice and
-a second document. Size, depth and number of nodes are bounded, and nothing is read beyond the bound that is met: of
-hostile files of the greatest size the dearest took a sixth of a second and 1 MB.
+Invariant: a scalar is its text, so `no` is no truth value and `1e3` no number until a declaration parses it. Anchors,
+aliases and tags are refused, so a file means no more than it shows. Repeated keys and a second document are refused
+too. Size, depth and number of nodes are bounded, and the parser stops at the first bound. Of hostile files of the
+greatest size, the most expensive took a sixth of a second and 1 MB.
 
-The library's own scanner and parser do the reading, in Python and never in C: messages are then the same everywhere.
+The library's own scanner and parser run in Python, never in C, so that messages are the same everywhere.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,10 +27,10 @@ class Scalar(str):
     __slots__ = ("is_plain", "line")
     line: int
     is_plain: bool
-    """Whether it stands without quotes."""
+    """True if the text has no quotes."""
 
     def __new__(cls, text: str, line: int, *, is_plain: bool = True) -> Self:
-        """`line` counts from 1."""
+        """Take the text and its line, counted from 1."""
         made = super().__new__(cls, text)
         made.line, made.is_plain = line, is_plain
         return made
@@ -40,16 +40,16 @@ class Listing(list["FileNode"]):
     """The items of brackets, or of dashes."""
 
     def __init__(self, items: Iterable["FileNode"], line: int) -> None:
-        """`line` counts from 1."""
+        """Take the items and the line, counted from 1."""
         super().__init__(items)
         self.line = line
 
 
 class Table(dict[Scalar, "FileNode"]):
-    """Keys with their values, in the order of the file; no key twice."""
+    """Keys with their values, in the order of the file, without repeated keys."""
 
     def __init__(self, entries: Iterable[tuple[Scalar, "FileNode"]], line: int) -> None:
-        """`line` counts from 1."""
+        """Take the entries and the line, counted from 1."""
         super().__init__(entries)
         self.line = line
 
@@ -69,7 +69,7 @@ def line_at(tree: FileNode, path: Sequence[str]) -> int:
 
 
 def parse(data: bytes, file: str, depth_max: int = DEPTH_MAX, unanchored: str = UNANCHORED) -> FileNode:
-    """Parse the one document of a file; TaskFileError, with the line, for anything else.
+    """Parse the one document of a file. Raise TaskFileError, with the line, for anything else.
 
     `unanchored` says how to write a file without anchors.
     """
@@ -101,20 +101,20 @@ def _refuse(file: str, line: int, text: str) -> NoReturn:
 
 
 class _Composer:
-    """Builds the tree out of the library's events, which it makes one by one as they are asked for."""
+    """Builds the tree from the library's events, which the library makes one by one on demand."""
 
     def __init__(self, events: Iterator[yaml.Event], file: str, depth_max: int, unanchored: str) -> None:
         self._events, self._file, self._depth_max, self._nodes = events, file, depth_max, 0
         self._unanchored = unanchored
 
     def document(self) -> FileNode:
-        """The one document; what comes after it is looked at too."""
-        next(self._events)  # the start of the stream
+        """Return the one document, after a check that nothing follows it."""
+        next(self._events)  # The start of the stream
         event = next(self._events)
         if isinstance(event, yaml.StreamEndEvent):
             _refuse(self._file, 1, "the file is empty; begin with `apiVersion: ogpu/v1`")
         node = self._node(next(self._events), 1)
-        next(self._events)  # the end of the document
+        next(self._events)  # The end of the document
         after = next(self._events)
         if not isinstance(after, yaml.StreamEndEvent):
             _refuse(self._file, _line(after), "a second document begins here; give each task a file of its own")
@@ -123,6 +123,7 @@ class _Composer:
     def _node(self, event: yaml.Event, depth: int) -> FileNode:
         self._nodes += 1
         line = _line(event)
+        # Counted before a node is built, so that a hostile file stops at the bound.
         if self._nodes > NODES_MAX:
             _refuse(self._file, line, f"the file holds more than {NODES_MAX:,} values; split the task")
         if depth > self._depth_max:
@@ -139,7 +140,7 @@ class _Composer:
                 raise AssertionError("a node begins with one of three events")
 
     def _require_plain_words(self, event: yaml.Event, line: int) -> None:
-        """No names for parts of the file, and no types that a file could ask for."""
+        """Refuse names for parts of the file, and types."""
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             _refuse(self._file, line, f"anchors and aliases (& and *) are not taken; {self._unanchored}")
         if getattr(event, "tag", None) is not None:
