@@ -1,6 +1,6 @@
-"""An appeal against what judges have said of a unit: what it is against, what it binds and what it brings.
+"""An appeal against a verdict about a unit: the verdict, the bond and the possible gain.
 
-Always: the bond is what the chain's own rules would hold now, over the state that the node proves.
+Invariant: the bond is the one that the chain's own rules would hold, over the state that the node proves.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from wallet.errors import WalletError
 from wallet.trial import TrialError, attempt
 
 
-# What the end of a case moved, reckoned by the chain's own rules over the state before the block of the end.
+# The payments at the end of a case, computed by the chain's own rules over the state before the block of the end.
 #
-# Always: the end is the one that the block's event tells of; where the state bears no such way out nothing is claimed.
+# Invariant: the end is the one in the block's event. If the state allows no such end, the result is None.
 def flows_at_end(bound: Bound, case_id: bytes, ended: CaseEnded) -> tuple[CourtCase, tuple[Flow, ...]] | None:
-    """What the end of a case moved: the one of the three ways for it to end that the event tells of."""
+    """Return the payments at the end of a case, from the one of its three possible ends that the event names."""
     courts = bound[Courts]
     case = courts.cases[case_id]
     if case is None:
         return None
-    # where there is no court nobody can appeal: it is decided and ends in one block, so the record before says neither
+    # Without a court no appeal is possible: the case is decided and ends in one block, so the record before has no
+    # verdict
     at_once = replace(case, verdict=ended.verdict, has_court=False)
     ways = [(case, ended.verdict), (case, None)] + ([(at_once, None)] if case.verdict is None else [])
     for found, decided in ways:
@@ -43,12 +44,12 @@ def flows_at_end(bound: Bound, case_id: bytes, ended: CaseEnded) -> tuple[CourtC
 
 
 class AppealError(WalletError):
-    """There is nothing to appeal against; the text says how far the case is."""
+    """There is no verdict to appeal against. The message gives the stage of the case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appeal:
-    """The call, what of it a person is shown, and the bond in grains (0 where the chain would refuse it)."""
+    """The call, its facts for display, and the bond in grains (0 if the chain would refuse the call)."""
 
     call: Call
     facts: dict[str, Any]
@@ -56,7 +57,7 @@ class Appeal:
 
 
 async def appeal_against(client: ChainClient, unit_id: bytes, appellant: bytes) -> Appeal:
-    """What an appeal by this account against the verdict about a unit would be; AppealError where there is none."""
+    """Return this account's appeal against the verdict about a unit. Raise AppealError if there is no verdict."""
     status = await market_reads.case(client, unit_id)
     if status is None:
         raise AppealError("no case about this unit is open: nobody has brought it before judges, or it is over")
@@ -78,7 +79,7 @@ async def appeal_against(client: ChainClient, unit_id: bytes, appellant: bytes) 
 async def _bond(client: ChainClient, call: Call, appellant: bytes) -> int:
     try:
         return (await attempt(client, [call], appellant)).amount
-    except TrialError:  # who sends the call is told so
+    except TrialError:  # The sender of the call sees this error
         return 0
 
 

@@ -1,8 +1,9 @@
 """Blobs over HTTP: `PUT /blobs` stores one, `GET /blobs/<address in hex>` fetches it.
 
-Always: bytes count only if they hash to the address asked for, so it does not matter who serves them; no answer longer
-than a blob may be is read; several stores are tried side by side, each has to make progress, and the whole ends within
-a fixed time, whatever the stores do; connections go to what `endpoint` allows, and redirects are not followed.
+Invariant: bytes count only if they hash to the requested address, so any store may serve them. The client reads no
+answer longer than a blob. It tries several stores side by side and requires progress of each. A search ends within a
+fixed time, whatever the stores do. Connections go only to addresses that `endpoint` allows, and redirects are not
+followed.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ from wallet.errors import harmless
 
 FETCH_SECONDS = 8.0
 STORE_SECONDS = 20.0
-"""To store one blob: a customer's way out may be narrow."""
+"""To store one blob, since a customer's uplink may be narrow."""
 PATIENCE_SECONDS = 0.5
-"""After so long without news the next store is tried beside."""
+"""After this time without news, the client also tries the next store."""
 SLOW_SECONDS = 1.0
 GRACE_SECONDS = 3.0
 ANSWER_SECONDS = 6.0
-"""Before the first byte of an answer to a question: the provider asks its node first."""
+"""Before the first byte of an answer to a question, since the provider asks its node first."""
 BYTES_PER_SECOND_MIN = 64 * 1024
 TRANSFERS_MAX = 32
-"""At once: each may hold a blob."""
+"""At once. Each may hold a blob."""
 TRANSFERS_OF_STORE_MAX = 4
 INVENTORIES_MAX = 512
-"""At once, beside: each is small, and who drips must not have others left out of what ends in a fixed time."""
+"""At once, besides the transfers. Each is small, and a slow sender must not exclude others before a fixed deadline."""
 ERROR_TEXT_BYTES_MAX = 512
 PART_BYTES = 64 * 1024
 BROKER_BYTES_MAX = 512
-"""Of a broker's address."""
+"""The most bytes of a broker's address."""
 TELEMETRY_PATH = "/telemetry"
 INVENTORY_PATH = "/inventory"
 TUNNEL_PATH = "/tunnel/{task}"
@@ -60,89 +61,89 @@ SLOW_FOR_SECONDS = 600.0
 STORES_KEPT = 4_096
 
 
-# Which blob stores keep a blob: the same answer for whoever writes it and whoever looks for it.
+# The stores of a blob: writers and readers compute the same list.
 #
 # Rendezvous hashing (Thaler, Ravishankar: A name-based mapping scheme for rendezvous, 1996): every store has a number
-# for every blob, and the lowest hold it. So a reader needs no directory, load spreads evenly, and a store that leaves
-# moves no other store's blobs.
+# for every blob, and the stores with the lowest hold it. So a reader needs no directory, load spreads evenly, and a
+# leaving store moves no other store's blobs.
 COPIES = 4
-"""Stores that a customer puts each input into."""
+"""The stores that a customer puts each input into."""
 STORES_ASKED_MAX = 16
-"""Stores that anybody tries for one blob: some may be away, but a search ends."""
+"""The most stores that a client tries for one blob. Some may be offline, but a search must end."""
 
 
 BYTES_MIN = 128 * 1024
-"""Of a transfer that says something of the line, and not of the way to and fro alone."""
+"""The least bytes of a transfer that measures the line instead of the round trip."""
 KEPT = 32
 BITS = 8
 
 
 @dataclass(slots=True)
 class TransferRates:
-    """Kilobits a second; 0 where nothing was measured."""
+    """Measured rates in kilobits a second, 0 without a measurement."""
 
     _down: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
     _up: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     @property
     def down_kbit(self) -> int:
-        """The fastest that came."""
+        """The fastest download."""
         return max(self._down, default=0)
 
     @property
     def up_kbit(self) -> int:
-        """The fastest that went, up to the other's answer."""
+        """The fastest upload, up to the other side's answer."""
         return max(self._up, default=0)
 
     def note(self, seconds: float, *, sent: int, received: int) -> None:
-        """A transfer of so many bytes took so long, question and answer together."""
+        """Record a transfer of `sent` and `received` bytes with its time, question and answer together."""
         size, rates = (sent, self._up) if sent > received else (received, self._down)
         if size >= BYTES_MIN and seconds > 0:
             rates.append(int(size * BITS / seconds / 1_000))
 
 
 def stores_for(address: bytes, endpoints: Iterable[str]) -> list[str]:
-    """The endpoints to try for the blob `address`, best first."""
+    """Return the endpoints to try for the blob `address`, best first."""
     ranked = sorted(set(endpoints), key=lambda endpoint: (blake2_256(address + endpoint.encode()), endpoint))
     return ranked[:STORES_ASKED_MAX]
 
 
 class SlowStores:
-    """Times are seconds of a clock that only goes forward."""
+    """The stores that were slow of late. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        """None was slow."""
+        """Start without a slow store."""
         self._until: dict[str, float] = {}
 
     def note_slow(self, endpoint: str, now: float) -> None:
-        """It kept somebody waiting."""
+        """Record that a store kept a client waiting."""
         self._until.pop(endpoint, None)
         self._until[endpoint] = now + SLOW_FOR_SECONDS
         while len(self._until) > STORES_KEPT:
             del self._until[next(iter(self._until))]
 
     def note_quick(self, endpoint: str) -> None:
-        """It answered in time."""
+        """Record that a store answered in time."""
         self._until.pop(endpoint, None)
 
     def last(self, endpoints: Iterable[str], now: float) -> list[str]:
-        """The endpoints in their order, once each, but for the slow ones, which come last."""
+        """Return the endpoints in their order, once each, with the slow ones last."""
         known = list(dict.fromkeys(endpoints))
         return sorted(known, key=lambda endpoint: self._until.get(endpoint, 0.0) > now)
 
 
 class BlobError(Exception):
-    """A blob could not be fetched, or stored; the text says what each store answered."""
+    """A blob could not be fetched or stored. The text has each store's answer."""
 
 
 @dataclass(slots=True)
 class _Refusals:
-    """What each store answered, as far as it is no blob."""
+    """Each store's answer other than a blob."""
 
     told: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """In the order in which they came."""
+        """Return the answers in the order of arrival."""
         return "; ".join(f"{endpoint}: {text}" for endpoint, text in self.told.items()) or "no store to ask"
 
 
@@ -150,18 +151,19 @@ class BlobClient:
     """A pool of connections to blob stores. Use `async with BlobClient() as blobs`."""
 
     def __init__(self, *, private: bool = False) -> None:
-        """Connects when first used; with `private` to addresses of own networks too: for development chains."""
+        """Connect on first use. `private` also allows addresses of private networks, for development chains."""
         self._is_private = private
         self._session: aiohttp.ClientSession | None = None
         self._slots = asyncio.Semaphore(TRANSFERS_MAX)
         self._inventory_slots = asyncio.Semaphore(INVENTORIES_MAX)
-        self._slots_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # those in use
+        self._slots_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # Those in use
         self._slow = SlowStores()
         self.rates = TransferRates()
 
     async def __aenter__(self) -> Self:
         """Open the pool."""
-        # What is connected to is looked at, not what a name said before: names change their minds.
+        # The check is on the connected address, not on an earlier look-up: a name can resolve differently (DNS
+        # rebinding).
         connector = aiohttp.TCPConnector(
             socket_factory=None if self._is_private else public_socket,
             resolver=NameResolver(),
@@ -179,7 +181,10 @@ class BlobClient:
             await self._session.close()
 
     async def get(self, address: bytes, endpoints: Iterable[str], *, seconds: float = FETCH_SECONDS) -> bytes:
-        """The blob of an address from the first endpoint that serves it; `BlobError` if none does in time."""
+        """Return the blob of an address from the first endpoint that serves it.
+
+        Raise `BlobError` if none does in time.
+        """
 
         async def fetch(endpoint: str) -> bytes:
             blob = await self._request("GET", endpoint, f"/blobs/{address.hex()}", None)
@@ -194,7 +199,10 @@ class BlobClient:
         return found[0]
 
     async def put(self, blob: bytes, endpoints: Iterable[str], copies: int = 1) -> list[str]:
-        """Store a blob at the first `copies` endpoints that take it; where it lies. `BlobError` if none took it."""
+        """Store a blob at the first `copies` endpoints that take it, and return these.
+
+        Raise `BlobError` if none takes it.
+        """
 
         async def store(endpoint: str) -> str:
             answer = await self._request("PUT", endpoint, "/blobs", blob)
@@ -209,21 +217,21 @@ class BlobClient:
         return stored
 
     async def ask(self, endpoint: str, path: str, question: bytes) -> bytes:
-        """What a provider answers to a question: at most a blob."""
+        """Return a provider's answer to a question: at most a blob."""
         return await self._request("POST", endpoint, path, question, ANSWER_SECONDS)
 
     async def broker_of(self, endpoint: str) -> str:
-        """Where a provider says that its telemetry is heard; what it says is a stranger's word."""
+        """Return a provider's claimed telemetry broker, unverified."""
         found = await self._request("GET", endpoint, TELEMETRY_PATH, None, most=BROKER_BYTES_MAX)
         return found.decode("ascii", errors="replace")
 
     async def inventory_of(self, endpoint: str) -> bytes:
-        """What a provider says that its machine has, unread; BlobError, also where that is more than it may be."""
+        """Return a provider's claimed inventory, unverified. Raise BlobError on failure, or if it is too long."""
         most, slots = INVENTORY_BYTES_MAX, self._inventory_slots
         return await self._request("GET", endpoint, INVENTORY_PATH, None, most=most, slots=slots)
 
     async def presence_of(self, endpoint: str, nonce: bytes) -> bytes:
-        """Fetch a daemon's answer to a nonce, unverified; BlobError."""
+        """Return a daemon's answer to a nonce, unverified. Raise BlobError on failure."""
         path = PRESENCE_PATH.format(nonce=nonce.hex())
         return await self._request("GET", endpoint, path, None, most=PRESENCE_BYTES)
 
@@ -236,7 +244,7 @@ class BlobClient:
         wanted: int,
         seconds: float,
     ) -> list[T]:
-        """The first `wanted` results of `work`, side by side; those that were slow of late are tried last."""
+        """Return the first `wanted` results of `work`, side by side. Stores that were slow of late come last."""
         now = asyncio.get_running_loop().time
 
         async def attempt(endpoint: str) -> T | None:
@@ -246,6 +254,7 @@ class BlobClient:
             except BlobError as error:
                 refusals.told[endpoint] = str(error)
                 return None
+            # A cancelled attempt was overtaken by others: only a long wait counts against its store.
             except asyncio.CancelledError:
                 if now() - began >= SLOW_SECONDS:
                     refusals.told[endpoint] = "was too slow"
@@ -261,9 +270,10 @@ class BlobClient:
         self, verb: str, endpoint: str, path: str, body: bytes | None, grace: float | None = None,
         most: int = BLOB_BYTES_MAX, slots: asyncio.Semaphore | None = None,
     ) -> bytes:  # fmt: skip
-        """The body of a good answer; `BlobError` for every other end."""
+        """Return the body of a good answer. Raise `BlobError` for every other end."""
         if self._session is None:
             raise RuntimeError("use `async with BlobClient()`")
+        # An upload gets more time in proportion to its length, since the answer follows only after all of it.
         loop, seconds = asyncio.get_running_loop(), (grace or GRACE_SECONDS) + len(body or b"") / BYTES_PER_SECOND_MIN
         try:
             url = reachable_endpoint(endpoint, private=self._is_private).url + path
@@ -284,7 +294,7 @@ class BlobClient:
 
     @contextlib.asynccontextmanager
     async def _slot(self, endpoint: str, slots: asyncio.Semaphore) -> AsyncIterator[None]:
-        """A part of what may run at once; one store that drips holds a few transfers up, and not all."""
+        """Take a part of the transfers at once. A slow store can hold up a few of them, never all."""
         of_store = self._slots_of.get(endpoint)
         if of_store is None:
             of_store = self._slots_of[endpoint] = asyncio.Semaphore(TRANSFERS_OF_STORE_MAX)
@@ -293,7 +303,7 @@ class BlobClient:
 
 
 def _in_words(error: Exception) -> str:
-    """Why a store cannot be reached, as people say it: these errors show Python's tuples and classes."""
+    """Return the reason why a store cannot be reached, without the tuples and classes of Python's errors."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, OSError) and cause.strerror:
         return harmless(cause.strerror)
@@ -303,7 +313,7 @@ def _in_words(error: Exception) -> str:
 
 
 async def _read_limited(answer: aiohttp.ClientResponse, limit: asyncio.Timeout, began: float, most: int) -> bytes:
-    """The whole body, at most so many bytes; each part gives it more time."""
+    """Return the whole body, at most `most` bytes. Each part extends the time limit."""
     parts, length = [], 0
     async for part in answer.content.iter_chunked(PART_BYTES):
         length += len(part)

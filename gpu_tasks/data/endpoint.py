@@ -1,8 +1,8 @@
-"""Where a blob store answers: scheme, host and port, and nothing else.
+"""The address of a blob store: scheme, host and port, and nothing else.
 
-Anybody who registers as provider writes an address on the chain to which all providers and customers then connect. So
-there is one parser: no user, path, query or fragment that would aim at something else on that host, and outside of
-development chains no address of somebody's own network, looked at again for the address that is connected to.
+Any registered provider writes an address on the chain, and all providers and customers connect to it. So there is one
+parser. It accepts no user, path, query or fragment that would aim at something else on that host. Outside of
+development chains it accepts no address of a private network, and the connected address is checked again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FORM = re.compile(r"(https?)://(?:\[([0-9A-Fa-f:.]{2,45})\]|([0-9A-Za-z.-]{1,25
 _LABEL = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,61}[0-9a-z])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _TRANSLATED = IPv6Network("64:ff9b::/96")
-"""IPv4 addresses as networks without IPv4 write them (RFC 6052)."""
+"""IPv4 addresses in the form of networks without IPv4 (RFC 6052)."""
 _TRANSLATED_LOCALLY = IPv6Network("64:ff9b:1::/48")
 _COMPATIBLE = IPv6Network("::/96")
 
@@ -31,7 +31,7 @@ AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
 
 
 class EndpointError(ValueError):
-    """No address of a blob store, or one that must not be connected to; the text says why."""
+    """The text is no address of a blob store, or clients must not connect to it. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +45,19 @@ class StoreAddress:
 
     @property
     def url(self) -> str:
-        """As text, the same for every way of writing it."""
+        """The address as text, the same for every way to write it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}" + (f":{self.port}" if self.port != DEFAULT_PORTS[self.scheme] else "")
 
     @property
     def literal(self) -> str | None:
-        """The IP address, where it is written as one."""
+        """The IP address, if the host is one."""
         return self.host if ":" in self.host or _NUMBER.fullmatch(self.host.rpartition(".")[2]) else None
 
 
 @functools.lru_cache(maxsize=PARSED_KEPT)
 def parse_endpoint(text: str) -> StoreAddress:
-    """The address that a text is; EndpointError."""
+    """Return the address of a text. Raise EndpointError if it is none."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise EndpointError(f"{text!r} is no http(s)://HOST:PORT: no user, path, query or fragment belongs to it")
@@ -69,7 +69,7 @@ def parse_endpoint(text: str) -> StoreAddress:
 
 
 def reachable_endpoint(text: str, *, private: bool) -> StoreAddress:
-    """As `parse_endpoint`; without `private` also refuse what is written as an address of an own network."""
+    """Parse as `parse_endpoint`. Without `private`, also refuse literal addresses of private networks."""
     endpoint = parse_endpoint(text)
     literal = endpoint.literal
     is_local = endpoint.host == "localhost" or endpoint.host.endswith(".localhost")
@@ -79,7 +79,8 @@ def reachable_endpoint(text: str, *, private: bool) -> StoreAddress:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address belongs to the public network, whichever way an IPv4 address is wrapped in it."""
+    """Return True if an IP address belongs to the public network, also if it wraps an IPv4 address."""
+    # A zone such as `%eth0` is no part of the address.
     known = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(known, IPv6Address):
         inner = _wrapped(known)
@@ -91,9 +92,9 @@ def is_public(address: str) -> bool:
 
 
 def public_socket(info: AddressInfo) -> socket.socket:
-    """A socket to the address of `info`; OSError unless that is public.
+    """Return a socket to the address of `info`. Raise OSError unless that address is public.
 
-    Called with what is connected to, after the name was resolved, so a name that changes its mind gains nothing.
+    The caller passes the resolved address of the connection, so a name that resolves differently later gains nothing.
     """
     family, kind, protocol, _, address = info
     if not is_public(str(address[0])):
@@ -119,7 +120,7 @@ def _six(text: str) -> str:
 
 def _host(name: str) -> str:
     labels = name.split(".")
-    # Resolvers take 0x7f000001, 2130706433 and 127.1 for addresses: one way of writing is enough.
+    # Resolvers take 0x7f000001, 2130706433 and 127.1 for addresses, so only four decimal numbers are accepted
     if _NUMBER.fullmatch(labels[-1]):
         try:
             return str(IPv4Address(name))

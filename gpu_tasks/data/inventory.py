@@ -1,10 +1,10 @@
-"""What a provider says that its machine has and that it bids for, signed with its key: whose word it is can be known.
+"""A provider's claims about its machine and its bids, signed with its key so that their author is known.
 
     signed = SCALE(inventory, ed25519 signature of the provider key over domain("invntory", genesis, inventory))
 
-Always: an answer is bounded before it is read, and each text in it; it counts only from the key that works for the
-stash which owns the devices, for a few minutes after it was made. Nothing is paid or drawn by it, and what it says of
-bids binds nobody.
+Invariant: an answer, and each text in it, is bounded before it is read. It counts only from the provider key of the
+stash that owns the devices, for a few minutes after it was made. No payment or draw depends on it, and its claims about
+bids bind nobody.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ KIND = b"invntory"
 DEVICES_MAX = 64
 TEXT_BYTES_MAX = 80
 INVENTORY_BYTES_MAX = 32 * 1024
-"""Of an answer; 64 devices with the longest texts are 28 KiB, and the longest policy is 3."""
+"""The most bytes of an answer: 64 devices with the longest texts are 28 KiB, and the longest policy is 3 KiB."""
 KINDS_MAX = 16
 IMAGES_MAX = 32
 CONTAINER_KIND = "container"
-"""How a policy calls programs in containers, beside the workloads by name."""
+"""The name of programs in containers in a policy, beside the names of workloads."""
 OLD_MS = 10 * 60 * 1_000
 AHEAD_MS = 2 * 60 * 1_000
-"""Clocks differ."""
+"""A tolerance for different clocks."""
 
 ClaimText = Annotated[str, Bounded(TEXT_BYTES_MAX)]
 
 
 class InventoryError(ValueError):
-    """Bytes that are no inventory of this provider; the text says why."""
+    """The bytes are no inventory of this provider. The text says why."""
 
 
 @struct
 class ClaimedDevice:
-    """A device, whoever made it. Texts are empty where nothing is known."""
+    """A device of any vendor. Unknown texts are empty."""
 
     uuid_hash: Hash
-    """Of the hardware's own identifier: as the chain's record of a device has it."""
+    """The hash of the hardware's own identifier, as in the chain's record of a device."""
     vendor: ClaimText
     model: ClaimText
     memory_mib: U32
-    """0 for a CPU: its memory is the machine's."""
+    """0 for a CPU, which shares the machine's memory."""
     driver: ClaimText
     platform: ClaimText
     """`cuda` or `rocm`."""
     platform_version: ClaimText
     is_processor: bool
-    """The machine's own: on the chain a device of the class `cpu`."""
+    """True for the machine's own processor, on the chain a device of the class `cpu`."""
 
 
 @struct
 class ClaimedMachine:
-    """What all devices of a provider share. 0 where nothing is known."""
+    """The machine that all devices of a provider share. Unknown numbers are 0."""
 
     processor: ClaimText
     cores: U16
     memory_mib: U32
     disk_free_mib: U64
-    """Where the provider keeps its work."""
+    """On the disk of the provider's work."""
     down_kbit: U32
-    """A second; the fastest that a blob of some size came lately."""
+    """Kilobits a second: the fastest recent download of a sufficiently large blob."""
     up_kbit: U32
 
 
@@ -96,7 +96,7 @@ class ClaimedPolicy:
     """Workloads by name, and `container`."""
     gangs: bool = False
     price: Balance = 0
-    """The lowest price of a device's time in grains, after the fee: for `price_ms`, or for so many blocks."""
+    """The lowest price of a device's time in grains, after the fee: for `price_ms`, or for `price_blocks` blocks."""
     price_ms: U64 = 3_600_000
     price_blocks: U32 = 0
     """0: the price is for milliseconds."""
@@ -105,7 +105,7 @@ class ClaimedPolicy:
 
 @struct
 class MachineInventory:
-    """All of it, and who says so when."""
+    """All claims of a provider, with its key and the time."""
 
     version: U16
     provider_key: AccountId
@@ -117,7 +117,7 @@ class MachineInventory:
 
 @struct
 class SignedInventory:
-    """As it is served."""
+    """An inventory with its signature, as providers serve it."""
 
     inventory: MachineInventory
     signature: Signature
@@ -133,18 +133,21 @@ def image_mark(image: str) -> bytes:
 
 
 def claim_text(text: str) -> str:
-    """As much of a text as a claim may have, without what no terminal shows."""
+    """Return the part of a text that fits a claim, without unprintable letters."""
     shown = "".join(letter if letter.isprintable() else " " for letter in text).strip()
     return shown.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
 
 
 def sign_inventory(inventory: MachineInventory, genesis: bytes, sign: Callable[[bytes], bytes]) -> bytes:
-    """The bytes that are served. `sign` is the provider key's."""
+    """Return the bytes to serve. `sign` signs with the provider key."""
     return _SIGNED.encode(SignedInventory(inventory, sign(domain(KIND, genesis, _INVENTORY.encode(inventory)))))
 
 
 def read_inventory(raw: bytes, genesis: bytes, now_ms: int) -> MachineInventory:
-    """The inventory in an answer, whose key is left to be looked up; InventoryError says what is wrong with it."""
+    """Return the inventory of an answer. Raise InventoryError with the problem.
+
+    The caller still has to look up the stash of its key.
+    """
     if len(raw) > INVENTORY_BYTES_MAX:
         raise InventoryError(f"sent {len(raw):,} bytes, more than {INVENTORY_BYTES_MAX:,}")
     try:

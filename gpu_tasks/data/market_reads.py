@@ -1,9 +1,9 @@
-"""What providers and customers ask a node about the market, typed.
+"""Typed reads of the market for providers and customers.
 
-Always: what is asked goes through the reads of the client that is given, so a `VerifiedClient` proves every answer, and
-lists with nothing left out; `at` is a block's hash, None the newest final block (of a client that believes its node the
-best one). What one service or some devices need is read by the keys listed; a whole list is proved in
-pages, and refused beyond `ENTRIES_BYTES_MAX` of `wallet.proved.view`.
+Invariant: all reads go through the given client, so a `VerifiedClient` proves every answer, and that no list lacks an
+entry. `at` is a block's hash. None stands for the newest final block, or for the best block of a client that trusts its
+node. Values of one service or of some devices are read by the listed keys. A whole list is proved in pages, and refused
+beyond `ENTRIES_BYTES_MAX` of `wallet.proved.view`.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from wallet.proved.keys import map_keys
 
 
 async def services(chain: ChainClient, at: bytes | None = None) -> dict[int, Service]:
-    """All services by number."""
+    """Return all services by number."""
     return {number: service for (number,), service in await entries(chain, InferenceMarket.services, at=at)}
 
 
 async def service(chain: ChainClient, number: int, at: bytes | None = None) -> Service | None:
-    """One service; None where there is none of that number."""
+    """Return one service, or None for an unknown number."""
     found: Service | None = await chain.read(InferenceMarket.services, number, at=at)
     return found
 
 
 async def devices(chain: ChainClient, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
-    """The device table, by ascending owner."""
+    """Return the device table, by ascending owner."""
     at = await chain.finalized() if at is None else at
     found = await entries(chain, Devices.devices, at=at)
     offers = await entries(chain, InferenceMarket.offers, at=at)
@@ -53,14 +53,14 @@ async def devices(chain: ChainClient, at: bytes | None = None) -> tuple[DeviceSt
 
 
 async def devices_of(chain: ChainClient, owner: bytes, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
-    """One provider's devices: nobody else's crowd them out."""
+    """Return one provider's devices, which other providers' devices cannot displace."""
     at = await chain.finalized() if at is None else at
     found = await entries(chain, Devices.devices, at=at)
     return await with_offers(chain, {device: stored for (device,), stored in found if stored.owner == owner}, at)
 
 
 async def with_offers(chain: ChainClient, devices: dict[bytes, Device], at: bytes) -> tuple[DeviceStatus, ...]:
-    """Some devices with their offers, which are read by the keys that each lists."""
+    """Return some devices with their offers, read by the keys that each device lists."""
     offered = await chain.read_many(InferenceMarket.device_offers, list(devices), at=at)
     pairs = [(number, device) for device, numbers in zip(devices, offered, strict=True) for number in sorted(numbers)]
     offers = await chain.read_many(InferenceMarket.offers, pairs, at=at)
@@ -68,7 +68,7 @@ async def with_offers(chain: ChainClient, devices: dict[bytes, Device], at: byte
 
 
 async def devices_for(chain: ChainClient, number: int, at: bytes | None = None) -> tuple[DeviceStatus, ...]:
-    """The devices that offer a service, with that offer alone; the chain bounds how many there are."""
+    """Return the devices that offer a service, with that offer alone. The chain bounds their number."""
     at = await chain.finalized() if at is None else at
     offers = await entries(chain, InferenceMarket.offers, number, at=at)
     names = [device for (_, device), _ in offers]
@@ -77,24 +77,24 @@ async def devices_for(chain: ChainClient, number: int, at: bytes | None = None) 
 
 
 async def readers(chain: ChainClient, service: int, at: bytes | None = None) -> tuple[InputReader, ...]:
-    """Whom to seal an input to: those who may judge, then those who may race."""
+    """Return the readers of a service's inputs: possible judges, then possible racers."""
     found: tuple[InputReader, ...] = await chain.query("GpuTasksApi_readers", service, at=at)
     return found
 
 
 def keys_at(readers: Iterable[InputReader], height: int) -> list[bytes]:
-    """What is sealed to in an input of that height: the keys of those who had them by then, if they are any."""
+    """Return the seal keys for an input of that height: usable keys that their readers had by then."""
     return [reader.seal_key for reader in readers if reader.key_since <= height and is_usable(reader.seal_key)]
 
 
 async def judging_readers(chain: ChainClient, at: bytes | None = None) -> tuple[InputReader, ...]:
-    """Those in office or elected next who may judge, with the block since which each has to be among the readers."""
+    """Return the possible judges of the current and next active set, each with the block from which it must read."""
     found: tuple[InputReader, ...] = await chain.query("GpuTasksApi_judging_readers", at=at)
     return found
 
 
 async def judges_left(chain: ChainClient, readers: Iterable[InputReader], at: bytes | None = None) -> JudgesLeft:
-    """Those of a service's readers who are in office and may judge, and how many must stay outside a race."""
+    """Return a service's readers in the active set who may judge, and the number of them that a race must leave."""
     stakes = {seat.stash: seat.weight for seat in await chain.read(TrustStake.active_set, at=at)}
     needed = judges_needed(len(stakes))
     since = {reader.stash: reader.key_since for reader in readers if reader.stash in stakes}
@@ -102,78 +102,78 @@ async def judges_left(chain: ChainClient, readers: Iterable[InputReader], at: by
 
 
 async def duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DutyStatus, ...]:
-    """The races that a provider was drawn for."""
+    """Return the races that a provider was drawn for."""
     found: tuple[DutyStatus, ...] = await chain.query("GpuTasksApi_duties", stash, at=at)
     return found
 
 
 async def seats(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[SeatStatus, ...]:
-    """The cases that a provider judges."""
+    """Return the cases that a provider judges."""
     found: tuple[SeatStatus, ...] = await chain.query("CourtsApi_seats", stash, at=at)
     return found
 
 
 async def case(chain: ChainClient, case_id: bytes, at: bytes | None = None) -> CaseStatus | None:
-    """A case; None once it is over."""
+    """Return a case, or None after its end."""
     found: CaseStatus | None = await chain.query("CourtsApi_case", case_id, at=at)
     return found
 
 
 async def judges(chain: ChainClient, case: bytes, at: bytes | None = None) -> tuple[tuple[bytes, JudgeSeat], ...]:
-    """Who sits or sat in a case, with what each has said; nobody once it is over."""
+    """Return the present and former judges of a case with their answers, none after its end."""
     found: tuple[tuple[bytes, JudgeSeat], ...] = await chain.query("CourtsApi_judges", case, at=at)
     return found
 
 
 async def checks(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[CheckStatus, ...]:
-    """The checks of batches for which a provider shows leaves now, or computes them."""
+    """Return the checks of batches in which a provider must show or compute leaves."""
     found: tuple[CheckStatus, ...] = await chain.query("LeafChecksApi_duties", stash, at=at)
     return found
 
 
 async def check(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> LeafCheck | None:
-    """The check of a batch by its leaves, while it goes on."""
+    """Return the ongoing check of a batch by its leaves, or None."""
     found: LeafCheck | None = await chain.query("LeafChecksApi_check", unit_id, at=at)
     return found
 
 
 async def check_of_case(chain: ChainClient, case: bytes, at: bytes | None = None) -> CheckStatus | None:
-    """The check of a batch that a case before the courts is about."""
+    """Return the check of a batch that a case before the courts is about."""
     found: CheckStatus | None = await chain.query("LeafChecksApi_check_of_case", case, at=at)
     return found
 
 
 async def disputes(chain: ChainClient, stash: bytes, at: bytes | None = None) -> tuple[DisputeStatus, ...]:
-    """The disputes about batches in which a provider shows nodes of its tree now."""
+    """Return the disputes about batches in which a provider must show nodes of its tree."""
     found: tuple[DisputeStatus, ...] = await chain.query("LeafDisputesApi_duties", stash, at=at)
     return found
 
 
 async def dispute(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> LeafDispute | None:
-    """The dispute about a batch whose racers differ; None where there is none, or none any more."""
+    """Return the dispute about a batch whose racers differ, or None."""
     found: LeafDispute | None = await chain.query("LeafDisputesApi_dispute", unit_id, at=at)
     return found
 
 
 async def unit(chain: ChainClient, unit_id: bytes, at: bytes | None = None) -> UnitStatus | None:
-    """A unit; None where the chain does not know it, or not any more."""
+    """Return a unit, or None if the chain never had it or dropped it."""
     found: UnitStatus | None = await chain.query("GpuTasksApi_unit", unit_id, at=at)
     return found
 
 
 async def units(chain: ChainClient, ids: Sequence[bytes], at: bytes | None = None) -> list[Unit | None]:
-    """Many units with few questions; None for those that the chain does not know."""
+    """Return many units with few queries, None for each that the chain does not have."""
     return await chain.read_many(InferenceMarket.units, ids, at=at)
 
 
 async def stash_of(chain: ChainClient, provider_key: bytes, at: bytes | None = None) -> bytes | None:
-    """The stash that a provider key works for."""
+    """Return the stash of a provider key."""
     found: bytes | None = await chain.query("GpuTasksApi_provider_stash", provider_key, at=at)
     return found
 
 
 async def provider_key_of(chain: ChainClient, stash: bytes, at: bytes | None = None) -> bytes | None:
-    """The provider key that works for a stash."""
+    """Return the provider key of a stash."""
     candidate = await chain.read(TrustStake.candidates, stash, at=await chain.finalized() if at is None else at)
     return None if candidate is None else bytes(candidate.provider_key)
 
@@ -181,30 +181,30 @@ async def provider_key_of(chain: ChainClient, stash: bytes, at: bytes | None = N
 async def quote(
     chain: ChainClient, number: int, price_max: int, racers: int, requests: int = 1, at: bytes | None = None
 ) -> Quote | None:
-    """What one unit would lock and cost; None if there is no such service."""
+    """Return the locked amount and the cost of one unit, or None if there is no such service."""
     found: Quote | None = await chain.query("GpuTasksApi_quote", number, price_max, racers, requests, at=at)
     return found
 
 
 async def providers(chain: ChainClient, at: bytes | None = None) -> dict[bytes, Provider]:
-    """All providers by stash: how they are reached, and their keys."""
+    """Return all providers by stash, with their endpoints and keys."""
     return {stash: provider for (stash,), provider in await entries(chain, Devices.providers, at=at)}
 
 
 async def provider(chain: ChainClient, stash: bytes, at: bytes | None = None) -> Provider | None:
-    """How one provider is reached; None for who is none."""
+    """Return one provider's record, or None if the stash is no provider."""
     found: Provider | None = await chain.read(Devices.providers, stash, at=at)
     return found
 
 
 def endpoints_of(providers: dict[bytes, Provider]) -> list[str]:
-    """The addresses of all blob stores, as text; those that are none are left out."""
+    """Return the addresses of all blob stores, as text, without invalid ones."""
     found = (endpoint_of(provider) for provider in providers.values())
     return [endpoint for endpoint in found if endpoint is not None]
 
 
 def endpoint_of(provider: Provider) -> str | None:
-    """The address of a provider's blob store; None for bytes that are none."""
+    """Return the address of a provider's blob store, or None for invalid bytes."""
     try:
         return parse_endpoint(provider.endpoint.decode("ascii")).url
     except ValueError:
@@ -212,14 +212,14 @@ def endpoint_of(provider: Provider) -> str | None:
 
 
 def is_development(chain: ChainClient) -> bool:
-    """Whether this is a chain for development, where stores may be on the own machine."""
+    """Return True for a development chain, where stores may be on the own machine."""
     return Sudo in chain.runtime.pallets
 
 
 async def entries(
     chain: ChainClient, item: StorageItem, *under: Any, at: bytes | None
 ) -> list[tuple[tuple[Any, ...], Any]]:
-    """What a map holds, by ascending keys."""
+    """Return the entries of a map, by ascending keys."""
     found, known = await chain.entries(item, *under, at=at), chain.runtime.item(item)
     with chain.rpc.understanding("state_getKeysPaged"):
         keyed = [(map_keys(known, key), value) for key, value in found.items()]
@@ -227,7 +227,7 @@ async def entries(
 
 
 def _table(devices: dict[bytes, Device], offers: Sequence[tuple[tuple[Any, ...], Offer]]) -> tuple[DeviceStatus, ...]:
-    """Devices with their offers, as `GpuTasksApi_devices` shows them."""
+    """Return devices with their offers, as `GpuTasksApi_devices` shows them."""
     offered: dict[bytes, list[tuple[int, Offer]]] = {device: [] for device in devices}
     for (number, device), offer in offers:
         if device in offered:

@@ -1,7 +1,7 @@
-"""Names to addresses, in threads of their own: who answers for a stranger's name may take its time.
+"""Names to addresses, in separate threads, since the name server of an untrusted name may be slow.
 
-Always: a lookup takes no thread that anything else waits for, and none that a program has to wait for at its end; so
-many are under way at most.
+Invariant: a look-up uses no thread of a shared pool, and none that delays the end of the program. Their number is
+bounded.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ LOOKUPS_MAX = 64
 
 
 class NameResolver(AbstractResolver):
-    """Asks the system, as aiohttp's own does with threads that everything else uses too."""
+    """A resolver that asks the system, as aiohttp's own does, but outside of the shared thread pool."""
 
     def __init__(self) -> None:
-        """Nothing is under way."""
+        """Start without a look-up."""
         self._room = threading.BoundedSemaphore(LOOKUPS_MAX)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The addresses of a name; OSError where it has none, or too many others are looked up."""
+        """Return the addresses of a name. Raise OSError if it has none, or during too many other look-ups."""
         if not self._room.acquire(blocking=False):
             raise OSError(f"{LOOKUPS_MAX} other names are looked up and not answered for")
         loop = asyncio.get_running_loop()
@@ -37,11 +37,11 @@ class NameResolver(AbstractResolver):
             ResolveResult(hostname=host, host=str(address[0]), port=port, family=kind, proto=protocol,
                           flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
             for kind, _, protocol, _, address in await found
-            if "%" not in str(address[0])  # an address of one link is nobody's on the network
+            if "%" not in str(address[0])  # A link-local address has no meaning on the network
         ]  # fmt: skip
 
     async def close(self) -> None:
-        """Who still looks is waited for by nobody."""
+        """Return at once. No caller waits for unfinished look-ups."""
 
     def _look_up(
         self,
@@ -55,16 +55,16 @@ class NameResolver(AbstractResolver):
         problem: Exception | None = None
         try:
             answer = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-        except (OSError, ValueError) as error:  # a label that is none is a UnicodeError
+        except (OSError, ValueError) as error:  # An invalid label is a UnicodeError
             problem = OSError(str(error)) if isinstance(error, ValueError) else error
         finally:
             self._room.release()
-        with contextlib.suppress(RuntimeError):  # the loop has ended
+        with contextlib.suppress(RuntimeError):  # The loop has ended
             loop.call_soon_threadsafe(_say, found, answer, problem)
 
 
 def _say(found: asyncio.Future[list[Any]], answer: list[Any] | None, problem: Exception | None) -> None:
-    if found.done():  # nobody waits any more
+    if found.done():  # The caller was cancelled
         return
     if problem is not None:
         found.set_exception(problem)

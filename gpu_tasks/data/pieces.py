@@ -1,10 +1,10 @@
-"""A sealed blob that is too long for a store, in pieces: each a blob by its own hash, and a manifest that names them.
+"""A sealed blob that is too long for a store, in pieces: each a blob by its own hash, with a manifest.
 
     manifest = SCALE(version, length of the whole, hashes of the pieces)        address of the whole = the manifest's
 
-Whoever reads a blob by its address reads a whole in pieces alike, by `gathered`: it fetches the pieces that it lacks.
-Always: what a manifest may cost its reader is known before a piece is fetched, 17 pieces at most and no byte beyond
-what an input may have; a whole has one manifest that is right, and everybody finds the same ones wrong.
+A reader of a blob reads a whole in pieces in the same way, by `gathered`, which fetches the missing pieces. Invariant:
+the reader's cost is known before any piece is fetched: at most 17 pieces, and no byte beyond the limit of an input. A
+whole has exactly one right manifest, and every reader rejects the same wrong ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PIECES_MAX = -(-WHOLE_BYTES_MAX // PIECE_BYTES)
 
 
 class PiecesError(ValueError):
-    """A manifest that is none, or not that of its pieces: whoever made it did so."""
+    """The blob is no manifest, or not that of its pieces. Its author made it so."""
 
 
 @struct
@@ -37,7 +37,7 @@ _MANIFEST = codec(_Manifest)
 
 
 def in_pieces(sealed: bytes) -> list[bytes]:
-    """What is stored for a sealed blob: itself, or its pieces. The last one's address is that of the whole."""
+    """Return the blobs to store for a sealed blob: itself, or its pieces. The last one's address is the whole's."""
     if len(sealed) <= BLOB_BYTES_MAX:
         return [sealed]
     if len(sealed) > WHOLE_BYTES_MAX:
@@ -48,10 +48,10 @@ def in_pieces(sealed: bytes) -> list[bytes]:
 
 
 async def gathered(blob: bytes, fetch: Callable[[bytes], Awaitable[bytes]], content_max: int) -> bytes:
-    """The whole that a fetched blob stands for: itself, or the pieces that it names, with so much content; PiecesError.
+    """Return a fetched blob, or the whole of the pieces that it lists, with at most `content_max` of content.
 
-    `fetch` gives the blob of an address, or raises what is passed on. One piece after the other: each is asked of
-    several stores as it is.
+    `fetch` returns the blob of an address; its errors pass through. Pieces are fetched one after the other, each from
+    several stores. Raise PiecesError for a wrong manifest.
     """
     if blob[:1] != bytes([MANIFEST_VERSION]):
         return blob
@@ -67,7 +67,7 @@ async def gathered(blob: bytes, fetch: Callable[[bytes], Awaitable[bytes]], cont
 
 
 def pieces_of(blob: bytes) -> tuple[bytes, ...]:
-    """The addresses of the pieces that a blob names; none for one that is no manifest."""
+    """Return the addresses of the pieces in a manifest, none for any other blob."""
     try:
         return _manifest_of(blob).pieces if blob[:1] == bytes([MANIFEST_VERSION]) else ()
     except PiecesError:

@@ -1,9 +1,9 @@
-"""What a program leaves, as one blob: the archive of its /out, and the last lines that it wrote.
+"""The remains of a program, as one blob: the archive of its /out, and its last log lines.
 
     content = SCALE(outputs, lines, left_out)
 
-Always: the chain has the hash of the outputs alone, since no two runs write the same lines at the same moments; the
-lines are their provider's word. Only the last lines are kept, and how many went before them is said.
+Invariant: the chain has only the hash of the outputs, because no two runs write the same lines at the same times. The
+lines are a claim of the provider. Only the last lines are kept, with the number of the lines before them.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from runtime.encoding.codec import U64, Bounded, codec, struct
 LINE_BYTES_MAX = 2_000
 LINES_MAX = 16_384
 LINES_BYTES_MAX = 256 * 1024
-"""Of the lines that are kept, encoded."""
+"""The most bytes of the kept lines, encoded."""
 FRAME_BYTES = 32
-"""What the lengths take, and more."""
+"""More than the bytes of the lengths."""
 OUTPUTS_BYTES_MAX = CONTENT_BYTES_MAX - FRAME_BYTES
 
 
 @struct
 class LogLine:
-    """A line that a program wrote."""
+    """A log line of a program."""
 
     at_ms: U64
     """Milliseconds since 1970, by the provider's clock."""
     is_error: bool
-    """Whether it was written to standard error."""
+    """True for standard error."""
     text: Annotated[str, Bounded(LINE_BYTES_MAX)]
 
 
 @struct
 class ProgramLeft:
-    """What was left. Where the outputs could not be taken they are empty, and no hash of them is stated."""
+    """The remains of a program. Outputs that could not be taken are empty, and the provider states no hash of them."""
 
     outputs: Annotated[bytes, Bounded(CONTENT_BYTES_MAX)]
     lines: Annotated[tuple[LogLine, ...], Bounded(LINES_MAX)]
     left_out: U64
-    """Lines that were written before these."""
+    """The number of lines before these."""
 
 
 _LEFT = codec(ProgramLeft)
@@ -49,25 +49,25 @@ _LINE = codec(LogLine)
 
 
 def encode_left(outputs: bytes, lines: Sequence[LogLine], lines_seen: int) -> bytes:
-    """The content of a blob, with as many of the last lines as have room; ValueError for too many outputs."""
+    """Return the content of a blob, with the last lines that fit. Raise ValueError for too many outputs."""
     check_size(outputs)
     kept = _last(lines, min(LINES_BYTES_MAX, OUTPUTS_BYTES_MAX - len(outputs)))
     return _LEFT.encode(ProgramLeft(outputs, kept, lines_seen - len(kept)))
 
 
 def check_size(outputs: bytes) -> None:
-    """ValueError for more outputs than a blob has room for."""
+    """Raise ValueError for outputs that do not fit a blob."""
     if len(outputs) > OUTPUTS_BYTES_MAX:
         raise ValueError(f"the outputs are {len(outputs)} bytes, and {OUTPUTS_BYTES_MAX} at most are sealed")
 
 
 def decode_left(content: bytes) -> ProgramLeft:
-    """What a blob holds; DecodeError (runtime.encoding.codec)."""
+    """Return the content of a blob. Raise DecodeError (runtime.encoding.codec) for anything else."""
     return _LEFT.decode(content)
 
 
 def _last(lines: Sequence[LogLine], room: int) -> tuple[LogLine, ...]:
-    """The last lines that fit."""
+    """Return the last lines that fit."""
     first = len(lines)
     while first and len(lines) - first < LINES_MAX:
         room -= len(_LINE.encode(lines[first - 1]))

@@ -1,4 +1,4 @@
-"""What devices have proven at roll calls, and why the chain gives one no work: read from the state of a block."""
+"""Devices' proven throughput at roll calls, and the reason why one gets no work, from the state of a block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_RATES = (Capacity.cpu_rate_min, Capacity.consumer_rate_min, Capacity.datac
 
 
 async def proven_rates(chain: ChainClient, devices: Sequence[bytes], at: bytes) -> ProvenRates:
-    """How some devices stand after a block; they are not looked at where roll calls are not in force."""
+    """Return some devices' proven rates after a block, none if roll calls are not in force."""
     rates_min = await least_rates(chain, at)
     called: RollCall | None = await chain.read(Capacity.current, at=at)
     if called is None or not await chain.read(Capacity.is_enforced, at=at):
@@ -27,7 +27,7 @@ async def proven_rates(chain: ChainClient, devices: Sequence[bytes], at: bytes) 
 
 
 async def unproven(chain: ChainClient, devices: Sequence[bytes], at: bytes) -> dict[bytes, str]:
-    """Those of some devices that get no work, each with the reason; one that is registered no more is left out."""
+    """Return the devices that get no work, each with the reason, without those that are no longer registered."""
     rates = await proven_rates(chain, devices, at)
     if not rates.in_force:
         return {}
@@ -37,5 +37,5 @@ async def unproven(chain: ChainClient, devices: Sequence[bytes], at: bytes) -> d
 
 
 async def least_rates(chain: ChainClient, at: bytes | None = None) -> tuple[int, ...]:
-    """What a device of each class has to prove."""
+    """Return the least rate of each class."""
     return tuple([await chain.read(parameter.item, at=at) for parameter in LEAST_RATES])

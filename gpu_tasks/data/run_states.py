@@ -1,11 +1,11 @@
-"""What a provider of a task keeps of its run: a state, and the hashes of all states up to it, in one blob.
+"""A provider's record of a task's run: a state, and the hashes of all states up to it, in one blob.
 
-A checkpoint is the run up to a milestone, a result the run up to its end: both are the same record, sealed as the
-input is, to the customer's reply key and to whoever may judge or take over. What stands on the chain of either is the
-root of the trace up to there, so that who goes on from a checkpoint states the root of an undisturbed run.
+A checkpoint is the run up to a milestone, a result the run up to its end. Both are the same record. Like the input, it
+is sealed to the customer's reply key and to each provider that may judge or take over. The chain has the root of the
+trace up to there. A provider that continues from a checkpoint therefore states the root of an uninterrupted run.
 
-Always: a blob is believed only as far as it hashes to the root that was stated; milestone k of m ends where segment
-`n k / m` begins.
+Invariant: a blob counts only if it hashes to the stated root. Milestone k of m ends at the beginning of segment `n k /
+m`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runtime.encoding.codec import U8, Bounded, DecodeError, Fixed, codec, struc
 
 VERSION = 1
 STATE_BYTES_MAX = 1_000_000
-"""With its hashes it fits what may be sealed, a mebibyte."""
+"""With its hashes it fits the limit of sealed content, a mebibyte."""
 
 
 @struct
@@ -36,26 +36,26 @@ _RUN_STATE = codec(RunState)
 
 
 class WrongRunStateError(ValueError):
-    """A blob does not hold what was stated; the text says in what."""
+    """The blob differs from the statement on the chain. The text says how."""
 
 
 def encode_run_state(digests: tuple[bytes, ...], state: bytes) -> bytes:
-    """The content of a checkpoint's or a result's blob."""
+    """Return the content of a checkpoint's or a result's blob."""
     return _RUN_STATE.encode(RunState(VERSION, digests, state))
 
 
 def root_of(digests: tuple[bytes, ...]) -> bytes:
-    """What is stated of a milestone, or of a result, on the chain."""
+    """Return the root that the provider states on the chain for a milestone or a result."""
     return trace_root(digests)
 
 
 def state_index(order: TaskOrder, milestone: int) -> int:
-    """Which state milestone `milestone`, counted from 1 over all legs, is: the i of s(i)."""
+    """Return the state's index i of s(i) for a milestone, counted from 1 over all legs."""
     return leg_segments(order.segments, milestone, order.milestones).start
 
 
 def read_run_state(content: bytes, order: TaskOrder, milestone: int, root: bytes) -> RunState:
-    """The run up to a milestone, as it was stated; WrongRunStateError for everything else."""
+    """Return the stated run up to a milestone. Raise WrongRunStateError for any other content."""
     try:
         found = _RUN_STATE.decode(content)
     except DecodeError as error:
@@ -74,7 +74,7 @@ def read_run_state(content: bytes, order: TaskOrder, milestone: int, root: bytes
 
 
 def begins_as_stated(digests: tuple[bytes, ...], task: Task) -> bool:
-    """Whether a result goes on from where its leg began, and from the newest milestone of its own that counts."""
+    """Return True if a result continues from the start of its leg, and from its own newest milestone that counts."""
     order, held = task.order, task.checkpoint
     stated = [] if held is None else [(held.milestone.number, held.milestone.root)]
     if task.begun_from is not None:
@@ -83,5 +83,5 @@ def begins_as_stated(digests: tuple[bytes, ...], task: Task) -> bool:
 
 
 def goes_on_from(digests: tuple[bytes, ...], order: TaskOrder, counted: Milestone) -> bool:
-    """Whether a run begins with the hashes of an earlier milestone: who took the task over began where that ended."""
+    """Return True if a run begins with the hashes of an earlier milestone, from which a takeover started."""
     return trace_root(digests[: state_index(order, counted.number) + 1]) == counted.root

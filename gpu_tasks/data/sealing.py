@@ -2,15 +2,15 @@
 
     blob = SCALE(version, boxes, nonce, ciphertext)        address = blake2-256 of the blob
 
-* the content key is 32 random bytes; a box is that key in a libsodium sealed box (X25519), 80 bytes, whose ephemeral
-  secret is blake2b-256(reader; key = content key, person = "ogpu box"): who opened one box can work out every other,
-  and sees whether somebody who shall read was left out;
-* the content is under XChaCha20-Poly1305, with the boxes as associated data, so that nobody can trade readers; the
-  nonce is blake2b-192(content key, person = "ogpu nonce"), so that a blob has one content key: a box with another is
-  passed over, and what one reader opens is what every other opens;
-* a box carries no name: a reader tries each, at about 40 us, and an outsider learns only how many readers there are.
+* The content key is 32 random bytes. A box is that key in a libsodium sealed box (X25519), 80 bytes. Its ephemeral
+  secret is blake2b-256(reader; key = content key, person = "ogpu box"). The reader of one box can thus compute every
+  other, and sees whether a rightful reader was left out.
+* The content is under XChaCha20-Poly1305, with the boxes as associated data, so that the readers cannot be exchanged.
+  The nonce is blake2b-192(content key, person = "ogpu nonce"), so that a blob has one content key. A box with another
+  key is skipped, and all readers open the same content.
+* A box has no name. A reader tries each, at about 40 us, and an outsider learns only the number of readers.
 
-What this does not hide: the length of the content, the number of readers, and that the readers can read it.
+This does not hide the length of the content, the number of readers, or that the readers can read it.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from wallet.keypair import Keypair
 VERSION = 3
 CONTENT_BYTES_MAX = 1024 * 1024
 LARGE_CONTENT_BYTES_MAX = 16 * 1024 * 1024 + 256
-"""Of the input of a unit, which travels in pieces: the requests of a batch, and what stands around them."""
+"""The limit of a unit's input, which is stored in pieces: the requests of a batch with their encoding."""
 READERS_MAX = 256
 BOX_BYTES = 80
 NOTE_SEAL_BYTES = 48
-"""By so much a note grows that is sealed."""
+"""The growth of a note by sealing."""
 KEY_BYTES = 32
 NONCE_BYTES = 24
 TAG_BYTES = 16
 SEALING_BYTES_MAX = TAG_BYTES + READERS_MAX * BOX_BYTES + 64
-"""By so much content grows at most that is sealed."""
+"""The greatest growth of content by sealing."""
 BLOB_BYTES_MAX = CONTENT_BYTES_MAX + SEALING_BYTES_MAX
 
 Boxes = Annotated[tuple[Annotated[bytes, Fixed(BOX_BYTES)], ...], Bounded(READERS_MAX)]
@@ -68,55 +68,55 @@ _BOXES = codec(Boxes)
 
 
 class SealError(ValueError):
-    """A blob that cannot be opened with this key: not sealed to it, damaged, or no blob at all."""
+    """The key cannot open the blob: it is not sealed to it, is damaged, or is no blob."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A blob that was opened: its content, and what shows who else can open it."""
+    """An opened blob: its content, its key, and the boxes that show its other readers."""
 
     content: bytes
     key: bytes
     boxes: tuple[bytes, ...]
 
     def left_out(self, readers: Iterable[bytes]) -> list[bytes]:
-        """Those who have no box or a wrong one, at about 0.1 ms for each that is asked about."""
+        """Return the readers without a box or with a wrong one, at about 0.1 ms for each."""
         boxes = dict.fromkeys(self.boxes)
         return [reader for reader in readers if _box(self.key, reader) not in boxes]
 
 
 class SealKey:
-    """An X25519 key pair; the secret half stays inside."""
+    """An X25519 key pair. Only `lent` gives out the secret half."""
 
     def __init__(self, secret: bytes) -> None:
-        """`secret` is 32 bytes."""
+        """Take a secret of 32 bytes."""
         self._secret = secret
         self.public: bytes = crypto_scalarmult_base(secret)
 
     @classmethod
     def from_seed(cls, seed: bytes) -> SealKey:
-        """The key that belongs to a signing seed."""
+        """Return the key of a signing seed."""
         return cls(seal_keypair_from_seed(seed)[1])
 
     @classmethod
     def of(cls, key: Keypair) -> SealKey:
-        """The key that a provider or customer opens blobs with; its signing key is all that has to be kept."""
+        """Return the key with which a provider or customer opens blobs. It follows from the signing key."""
         return cls.from_seed(key.secret_key[:32])
 
     def __repr__(self) -> str:
-        """Only the public half."""
+        """Show only the public half."""
         return f"SealKey({self.public.hex()})"
 
     def lent(self) -> bytes:
-        """The secret half, for the handshake of a tunnel and nothing else."""
+        """Return the secret half, for the handshake of a tunnel and nothing else."""
         return self._secret
 
     def open(self, blob: bytes) -> bytes:
-        """The content of a blob that was sealed to this key; `SealError` if it cannot be opened."""
+        """Return the content of a blob that was sealed to this key. Raise `SealError` if it cannot be opened."""
         return self.opened(blob).content
 
     def opened(self, blob: bytes) -> Opened:
-        """As `open`, with what shows who else can open it."""
+        """Open as `open`, and return also the key and the boxes, which show the other readers."""
         try:
             sealed = _BLOB.decode(blob)
         except DecodeError as error:
@@ -132,7 +132,7 @@ class SealKey:
         return Opened(content, key, sealed.boxes)
 
     def open_note(self, sealed: bytes) -> bytes:
-        """What `seal_note` sealed to this key; `SealError` if it was not."""
+        """Return the text that `seal_note` sealed to this key. Raise `SealError` for any other."""
         try:
             plain: bytes = crypto_box_seal_open(sealed, self.public, self._secret)
         except (CryptoError, ValueError, TypeError):
@@ -145,13 +145,14 @@ class SealKey:
                 key: bytes = crypto_box_seal_open(box, self.public, self._secret)
             except CryptoError:
                 continue
+            # A sender could put different keys into the boxes, and show each reader other content.
             if _nonce_of(key) == nonce:
                 return key
         raise SealError("the blob is not sealed to this key")
 
 
 def readers_of(blob: bytes) -> int:
-    """For how many readers a blob has boxes; 0 for what is no sealed blob."""
+    """Return the number of boxes in a blob, 0 for no sealed blob."""
     try:
         return len(_BLOB.decode(blob).boxes)
     except DecodeError:
@@ -159,9 +160,10 @@ def readers_of(blob: bytes) -> int:
 
 
 def seal(content: bytes, readers: Iterable[bytes], bytes_max: int = CONTENT_BYTES_MAX) -> bytes:
-    """A blob of `content` that exactly `readers` (X25519 public keys) can open; `pieces` store what is too long.
+    """Return a blob of `content` that exactly `readers` (X25519 public keys) can open.
 
-    ValueError for too much content, for no readers or too many of them, or for a key that is none (`is_usable`).
+    `pieces` stores a blob that is too long. Raise ValueError for too much content, no reader or too many, or an
+    unusable key (`is_usable`).
     """
     keys = sorted({bytes(reader) for reader in readers})
     if len(content) > bytes_max:
@@ -169,7 +171,7 @@ def seal(content: bytes, readers: Iterable[bytes], bytes_max: int = CONTENT_BYTE
     if not 1 <= len(keys) <= READERS_MAX:
         raise ValueError(f"a blob has 1 to {READERS_MAX} readers, not {len(keys)}")
     key = os.urandom(KEY_BYTES)
-    nonce = _nonce_of(key)  # used once, as the key is
+    nonce = _nonce_of(key)  # Used once, as the key is
     try:
         boxes = tuple(_box(key, reader) for reader in keys)
     except CryptoError:
@@ -179,7 +181,7 @@ def seal(content: bytes, readers: Iterable[bytes], bytes_max: int = CONTENT_BYTE
 
 
 def seal_note(plain: bytes, reader: bytes) -> bytes:
-    """A few bytes for one reader alone, in a libsodium sealed box; ValueError for a key that is none."""
+    """Return a few bytes sealed to one reader, in a libsodium sealed box. Raise ValueError for an unusable key."""
     try:
         sealed: bytes = crypto_box_seal(plain, reader)
     except (CryptoError, TypeError):
@@ -188,7 +190,7 @@ def seal_note(plain: bytes, reader: bytes) -> bytes:
 
 
 def _box(key: bytes, reader: bytes) -> bytes:
-    """The one box of a content key for a reader: what `crypto_box_seal` makes, its ephemeral secret chosen by both."""
+    """Return the one box of a content key for a reader: that of `crypto_box_seal`, with a derived ephemeral secret."""
     secret = blake2b(reader, key=key, person=b"ogpu box", digest_size=KEY_BYTES).digest()
     public: bytes = crypto_scalarmult_base(secret)
     nonce = blake2b(public + reader, digest_size=crypto_box_NONCEBYTES).digest()
@@ -196,12 +198,15 @@ def _box(key: bytes, reader: bytes) -> bytes:
 
 
 def _nonce_of(key: bytes) -> bytes:
-    """What shows that a blob is under this content key; the cipher itself may open under two."""
+    """Return the nonce of a content key. It commits to the key, because the cipher alone may open under two keys."""
     return blake2b(key, digest_size=NONCE_BYTES, person=b"ogpu nonce").digest()
 
 
 def is_usable(reader: bytes) -> bool:
-    """Whether blobs can be sealed to this key: libsodium refuses points of small order, which anybody may register."""
+    """Return True if blobs can be sealed to this key.
+
+    libsodium refuses points of small order, which anyone may register.
+    """
     try:
         crypto_box_seal(bytes(KEY_BYTES), reader)
     except (CryptoError, ValueError, TypeError):
@@ -210,5 +215,5 @@ def is_usable(reader: bytes) -> bool:
 
 
 def address_of(blob: bytes) -> bytes:
-    """The 32 bytes by which a blob is found."""
+    """Return the 32-byte address of a blob."""
     return blake2_256(blob)

@@ -1,4 +1,4 @@
-"""Several at once: tries of which whoever is slow is overtaken, with one deadline; and jobs that all have to end."""
+"""Several at once: attempts of which the fastest count, with one deadline, and jobs that must all end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 AT_ONCE_MAX = 8
-"""Of one search: each may hold a blob."""
+"""The attempts of one search at once. Each may hold a blob."""
 
 T = TypeVar("T")
 Trying = Callable[[], Coroutine[Any, Any, T | None]]
@@ -18,10 +18,10 @@ Job = Callable[[], Coroutine[Any, Any, T]]
 async def side_by_side(
     tries: Iterable[Trying[T]], *, wanted: int, patience_seconds: float, deadline_seconds: float
 ) -> list[T]:
-    """The first `wanted` results that are not None; fewer if all were tried, or the deadline has passed.
+    """Return the first `wanted` results that are not None, or fewer after all attempts or the deadline.
 
-    So many as are wanted begin at once; one more begins whenever one fails, and whenever nothing has happened for
-    `patience_seconds`. What still runs at the end is cancelled.
+    `wanted` attempts begin at once. One more begins after each failure, and whenever nothing has happened for
+    `patience_seconds`. Attempts that still run at the end are cancelled.
     """
     now = asyncio.get_running_loop().time
     end, waiting, running, found = now() + deadline_seconds, deque(tries), set[asyncio.Task[T | None]](), list[T]()
@@ -41,11 +41,15 @@ async def side_by_side(
     finally:
         for task in running:
             task.cancel()
+        # A cancelled attempt may still hold a connection, so the search ends only after all have.
         await asyncio.gather(*running, return_exceptions=True)
 
 
 async def all_side_by_side(jobs: Iterable[Job[T]], *, at_once: int) -> list[T]:
-    """What each gives, in their order, at most so many at once; where one fails the others are cancelled."""
+    """Return all results in the order of the jobs, at most `at_once` at once.
+
+    If one fails, the others are cancelled.
+    """
     turn = asyncio.Semaphore(at_once)
 
     async def in_turn(job: Job[T]) -> T:

@@ -1,7 +1,7 @@
-"""What customers and providers ask a node about tasks at auction, typed.
+"""Typed reads of tasks at auction for customers and providers.
 
-Always: as `market_reads`: every answer is proved where the client proves, and `at` is a block's hash, None the newest
-final block. Tasks and bids are the records of the state themselves, so that an award can be made again out of them.
+Invariant: as in `market_reads`, every answer is proved where the client proves. `at` is a block's hash, or None for the
+newest final block. Tasks and bids are the records of the state themselves, so that an award can be computed again.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from gpu_tasks.market.training.training_market import TrainingMarket
 from wallet.client import ChainClient
 
 TASKS_LISTED_MAX = 500
-"""Of a customer, the newest: the chain drops what has ended."""
+"""The newest tasks of a customer that are listed. The chain drops ended ones."""
 
 NamedTask = tuple[bytes, Task]
 
 
 async def task(chain: ChainClient, task_id: bytes, at: bytes | None = None) -> Task | None:
-    """A task; None where the chain does not know it, or not any more."""
+    """Return a task, or None if the chain never had it or dropped it."""
     found: Task | None = await chain.read(TrainingMarket.tasks, task_id, at=at)
     return found
 
 
 async def tasks_of(chain: ChainClient, customer: bytes, at: bytes | None = None) -> list[NamedTask]:
-    """The newest tasks of a customer that the chain still knows, in the order of their submission."""
+    """Return the newest tasks of a customer that the chain still has, in the order of submission."""
     at = await chain.finalized() if at is None else at
     count: int = await chain.read(TrainingMarket.submission_counts, customer, at=at)
     numbers = range(max(0, count - TASKS_LISTED_MAX), count)
@@ -33,7 +33,7 @@ async def tasks_of(chain: ChainClient, customer: bytes, at: bytes | None = None)
 
 
 async def auctions(chain: ChainClient, at: bytes | None = None) -> list[NamedTask]:
-    """The tasks whose auction is open, those that end first at the beginning."""
+    """Return the tasks with an open auction, the earliest end first."""
     at = await chain.finalized() if at is None else at
     names = [name for (name,), _ in await entries(chain, TrainingMarket.open_auctions, at=at)]
     return sorted(await _known(chain, names, at), key=lambda named: (named[1].deadline, named[0]))
@@ -42,9 +42,9 @@ async def auctions(chain: ChainClient, at: bytes | None = None) -> list[NamedTas
 async def bids(
     chain: ChainClient, task_id: bytes, at: bytes | None = None, *, auction: int | None = None
 ) -> dict[bytes, TaskBid]:
-    """The bids of an auction of a task by device, of its newest one where none is named; none of a task that is gone.
+    """Return the bids of a task's auction by device, of its newest one by default, none for a dropped task.
 
-    Auctions are counted from 1; with `award`, the selection can be made again.
+    Auctions are counted from 1. With `award`, the selection can be computed again.
     """
     at = await chain.finalized() if at is None else at
     if auction is None:
@@ -57,13 +57,13 @@ async def bids(
 
 
 async def award(chain: ChainClient, task_id: bytes, auction: int, at: bytes | None = None) -> Award | None:
-    """By which terms and seed an auction of a task was decided; None while bids are still opened."""
+    """Return the terms and the seed that decided an auction, or None while bids are being opened."""
     found: Award | None = await chain.read(TrainingMarket.awards, auction_id(task_id, auction), at=at)
     return found
 
 
 async def task_duties(chain: ChainClient, stash: bytes, at: bytes | None = None) -> list[NamedTask]:
-    """The tasks of which a provider has a slot, or stands by."""
+    """Return the tasks in which a provider has a slot or stands by."""
     at = await chain.finalized() if at is None else at
     named = [name for (_, name), _ in await entries(chain, TrainingMarket.duties, stash, at=at)]
     return await _known(chain, named, at)

@@ -1,8 +1,8 @@
-"""What a customer seals for the racers of a unit, or for who works on a task.
+"""The content that a customer seals for the racers of a unit, or for the provider of a task.
 
-The salt is random and never leaves the sealed input. It keeps the hashes that do go on chain, of the input and of
-the output, from being guessed for short texts. The reply key is the customer's X25519 key: the output is sealed to it,
-and it stands here so that the chain never links it to an account.
+The salt is random and never leaves the sealed input. The chain has hashes of the input and of the output; the salt
+keeps short texts from being guessed by them. The reply key is the customer's X25519 key, to which the output is sealed.
+It is in the input so that the chain never links it to an account.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ VERSION = 1
 REQUEST_BYTES_MAX = 256 * 1024
 OUTPUT_BYTES_MAX = 256 * 1024
 INPUT_BYTES_MAX = BATCH_BYTES_MAX
-"""Of the requests of a unit together."""
+"""The limit of a unit's requests together."""
 
 
 @struct
 class UnitInput:
-    """A workload's request, salted; or the requests of a batch (`gpu_tasks.batches.requests`)."""
+    """A workload's request with a salt, or the requests of a batch (`gpu_tasks.batches.requests`)."""
 
     version: U8
     salt: Annotated[bytes, Fixed(32)]
@@ -33,13 +33,14 @@ class UnitInput:
 
 _INPUT = codec(UnitInput)
 _FRAME_BYTES = 256
-"""More than stands around the requests of an input, and around each of them."""
+"""More than the encoding adds to the requests of an input, and to each of them."""
 
 
 def content_max(requests: int) -> int:
-    """How many bytes the input of a unit may have that says on the chain how many requests it has.
+    """Return the most bytes of a unit's input by its number of requests on the chain.
 
-    Whoever fetches it knows so before that what it can cost: a stranger pays for one request, and sends no sixteen MiB.
+    A reader thus knows its cost before it fetches. A stranger who pays for one request cannot make it fetch sixteen
+    MiB.
     """
     if requests == 1:
         return REQUEST_BYTES_MAX + _FRAME_BYTES
@@ -47,12 +48,12 @@ def content_max(requests: int) -> int:
 
 
 def encode_input(salt: bytes, reply_key: bytes, request: bytes) -> bytes:
-    """The content of an input blob."""
+    """Return the content of an input blob."""
     return _INPUT.encode(UnitInput(VERSION, salt, reply_key, request))
 
 
 def decode_input(content: bytes) -> UnitInput:
-    """The salted request; DecodeError if it is none."""
+    """Return the salted request. Raise DecodeError for anything else."""
     value = _INPUT.decode(content)
     if value.version != VERSION:
         raise DecodeError(f"unit input version {value.version} is unknown")
@@ -60,5 +61,5 @@ def decode_input(content: bytes) -> UnitInput:
 
 
 def commitment_of(content: bytes) -> bytes:
-    """What the chain keeps of an input, before it is sealed."""
+    """Return the chain's commitment to an input, before it is sealed."""
     return blake2_256(content)

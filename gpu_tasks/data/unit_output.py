@@ -1,7 +1,7 @@
-"""What a unit gives: an outcome for each of its requests, and the root by which the chain names them.
+"""The output of a unit: an outcome for each of its requests, and the root that names them on the chain.
 
-The outcomes travel in one sealed blob. On the chain stand the root of a tree over them and the tokens that it commits
-to; the salt of the sealed input, which is in every leaf, keeps short outputs from being guessed.
+The outcomes are in one sealed blob. The chain has the root of a tree over them and the tokens that it commits to. The
+salt of the sealed input is in every leaf and keeps short outputs from being guessed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from gpu_tasks.data.unit_input import REQUEST_BYTES_MAX, UnitInput
 from runtime.encoding.codec import DecodeError
 
 ANSWERS_BYTES_MAX = CONTENT_BYTES_MAX
-"""Of all outcomes of a unit, encoded: they travel in one blob."""
+"""The limit of all outcomes of a unit, encoded, because they are in one blob."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitOutput:
-    """The outcomes of a unit, with what the chain is told of them."""
+    """The outcomes of a unit, with their totals for the chain."""
 
     outcomes: tuple[BatchOutcome, ...]
     totals: Totals
@@ -35,7 +35,7 @@ class UnitOutput:
 
 
 def requests_of(asked: UnitInput, count: int) -> tuple[bytes, ...]:
-    """The requests of a unit that says on the chain how many it has; DecodeError where the input has others."""
+    """Return the requests of a unit with `count` of them on the chain. Raise DecodeError if the input differs."""
     if count == 1:
         if len(asked.request) > REQUEST_BYTES_MAX:
             raise DecodeError("a request of too many bytes")
@@ -47,17 +47,17 @@ def requests_of(asked: UnitInput, count: int) -> tuple[bytes, ...]:
 
 
 def answers_bytes(outputs: Iterable[int]) -> int:
-    """The most bytes that outcomes have, encoded, whose outputs have so many bytes at most."""
+    """Return the greatest length of encoded outcomes with outputs of at most these lengths."""
     return FRAME_BYTES + sum(size + FRAME_BYTES for size in outputs)
 
 
 def output_of(genesis: bytes, unit: bytes, salt: bytes, outcomes: Sequence[BatchOutcome]) -> UnitOutput:
-    """The outcomes of all requests of a unit, in their order, under their root."""
+    """Return the outcomes of all requests of a unit, in their order, under their root."""
     return UnitOutput(tuple(outcomes), totals_of(leaves_of(genesis, unit, salt, outcomes)))
 
 
 def read_output(genesis: bytes, unit: bytes, salt: bytes, content: bytes, count: int) -> UnitOutput | None:
-    """The output in the content of a blob; None for what is no output of so many requests."""
+    """Return the output in the content of a blob, or None if it is no output of `count` requests."""
     try:
         outcomes = decode_outcomes(content)
     except DecodeError:
