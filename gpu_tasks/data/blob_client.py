@@ -119,6 +119,7 @@ class SlowStores:
         """Record that a store kept a client waiting."""
         self._until.pop(endpoint, None)
         self._until[endpoint] = now + SLOW_FOR_SECONDS
+        # Providers choose their endpoints, so the list needs a bound.
         while len(self._until) > STORES_KEPT:
             del self._until[next(iter(self._until))]
 
@@ -169,6 +170,7 @@ class BlobClient:
             resolver=NameResolver(),
             limit=TRANSFERS_MAX + INVENTORIES_MAX,
         )
+        # A total limit would cut long transfers off; `_read_limited` requires progress instead.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=GRACE_SECONDS)
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
         return self
@@ -317,6 +319,7 @@ async def _read_limited(answer: aiohttp.ClientResponse, limit: asyncio.Timeout, 
     parts, length = [], 0
     async for part in answer.content.iter_chunked(PART_BYTES):
         length += len(part)
+        # Before the part is kept, since a store can send without end.
         if length > most:
             raise BlobError(f"sent more than {most:,} bytes")
         parts.append(part)

@@ -24,7 +24,9 @@ _LABEL = re.compile(r"[0-9a-z](?:[0-9a-z-]{0,61}[0-9a-z])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 """IPv4 addresses in the form of networks without IPv4 (RFC 6052)."""
+# For translation within one network (RFC 8215).
 _TRANSLATED_LOCALLY = IPv6Network("64:ff9b:1::/48")
+# IPv4-compatible addresses, which are deprecated (RFC 4291).
 _COMPATIBLE = IPv6Network("::/96")
 
 AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
@@ -86,8 +88,10 @@ def is_public(address: str) -> bool:
         inner = _wrapped(known)
         if inner is not None:
             return is_public(str(inner))
+        # Such addresses can lead into a private network: Teredo (RFC 4380), site-local (RFC 3879), RFC 8215.
         if known.teredo is not None or known.is_site_local or known in _TRANSLATED_LOCALLY:
             return False
+    # `ipaddress` counts some multicast addresses as global.
     return known.is_global and not known.is_multicast
 
 

@@ -135,6 +135,7 @@ def image_mark(image: str) -> bytes:
 def claim_text(text: str) -> str:
     """Return the part of a text that fits a claim, without unprintable letters."""
     shown = "".join(letter if letter.isprintable() else " " for letter in text).strip()
+    # The cut can fall inside a letter.
     return shown.encode()[:TEXT_BYTES_MAX].decode(errors="ignore")
 
 

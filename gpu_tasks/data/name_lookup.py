@@ -28,6 +28,7 @@ class NameResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """Return the addresses of a name. Raise OSError if it has none, or during too many other look-ups."""
+        # Refused instead of queued: slow name servers could fill any queue.
         if not self._room.acquire(blocking=False):
             raise OSError(f"{LOOKUPS_MAX} other names are looked up and not answered for")
         loop = asyncio.get_running_loop()

@@ -61,6 +61,7 @@ async def gathered(blob: bytes, fetch: Callable[[bytes], Awaitable[bytes]], cont
     pieces: list[bytes] = []
     for address in manifest.pieces:
         pieces.append(await fetch(address))
+        # Other lengths would give one whole several manifests.
         if len(pieces[-1]) != min(PIECE_BYTES, manifest.length - (len(pieces) - 1) * PIECE_BYTES):
             raise PiecesError("a piece has another length than its manifest says")
     return b"".join(pieces)

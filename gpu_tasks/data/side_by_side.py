@@ -35,6 +35,7 @@ async def side_by_side(
             done, running = await asyncio.wait(
                 running, timeout=min(patience_seconds, left), return_when=asyncio.FIRST_COMPLETED
             )
+            # After a timeout one more attempt may run beside the slow ones.
             overtaking += not done
             found += [result for task in done if (result := task.result()) is not None]
         return found[:wanted]

@@ -44,6 +44,7 @@ def content_max(requests: int) -> int:
     """
     if requests == 1:
         return REQUEST_BYTES_MAX + _FRAME_BYTES
+    # 4 bytes: the SCALE length of a request.
     return min(BATCH_BYTES_MAX, requests * (BATCHED_BYTES_MAX + 4)) + _FRAME_BYTES
 
 

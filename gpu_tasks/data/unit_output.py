@@ -36,6 +36,7 @@ class UnitOutput:
 
 def requests_of(asked: UnitInput, count: int) -> tuple[bytes, ...]:
     """Return the requests of a unit with `count` of them on the chain. Raise DecodeError if the input differs."""
+    # A single request is not encoded as a batch.
     if count == 1:
         if len(asked.request) > REQUEST_BYTES_MAX:
             raise DecodeError("a request of too many bytes")

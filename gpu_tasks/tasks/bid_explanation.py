@@ -72,6 +72,7 @@ def _why(
         case BidFate.OTHER_CLASS:
             return f"another class fills its {terms.slots} slots at a lower score: {_behind(placed, last)}"
         case BidFate.TOO_FEW:
+            # A single slot is of one class anyway.
             is_of_class = terms.is_homogeneous and terms.slots > 1
             count = too_few[bid.device_class] if is_of_class else too_few.total()
             bids = "1 bid" if count == 1 else f"{count} bids"
@@ -88,6 +89,7 @@ def _why_paid(terms: TaskTerms, clearing: int | None, placed: Placed) -> str:
     """Explain a winner's pay."""
     if clearing is None:
         return f"won, with no loser to set the price: paid the greatest, {_money(placed.pay)}"
+    # The greatest price caps the pay, even if the best loser's score would allow more.
     if placed.pay == terms.price_max:
         return f"won: paid {_money(placed.pay)}, the greatest price, for the best loser has a score beyond it"
     rest = f"{_money(placed.score.time)} for its time and {_money(placed.score.risk)} for its risk"
@@ -113,6 +115,7 @@ def _side(score: Score, last: Score) -> str:
 def _what_would_have_helped(placed: Placed) -> str:
     if placed.behind == 0:
         return "any lower price would have won"
+    # No price is below zero, so a lower price makes up only for a smaller gap.
     if placed.behind < placed.score.price:
         return f"a price lower by {_money(placed.behind)} would have tied"
     return "no price would have: less time or more collateral was wanted"

@@ -129,6 +129,7 @@ def prepare_container(file: ContainerFile, inputs: Mapping[str, bytes], slot_ms:
         version=container_request.CONTAINER_VERSION,
         image=_asked_image(task.image),
         command=task.command,
+        # Sorted, like all lists here, so that the same request has the same bytes.
         environment=tuple(container_request.EnvironmentVariable(*pair) for pair in sorted(task.environment.items())),
         secrets=tuple(sorted(task.secrets)),
         inputs=tuple(container_request.RequestFile(*pair) for pair in sorted(inputs.items())),
@@ -155,6 +156,7 @@ def _asked_image(image: container_request.RegistryImage | SavedImage) -> contain
 def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:
     """Return the paid blocks and the number of intervals. Raise TaskFileError if these are too many or too long."""
     task = file.task
+    # Copies are paid by their result, so their whole time is one interval.
     if task.copies > 1:
         return max(1, task.time.in_blocks(slot_ms)), 1
     time = max(1, task.time.in_blocks(slot_ms))
@@ -167,6 +169,7 @@ def intervals_of(file: ContainerFile, slot_ms: int) -> tuple[int, int]:
         each = max(1, task.interval.in_blocks(slot_ms))
     if each * slot_ms > INTERVAL_MS_MAX:
         raise file.refused("spec.limits.interval", "is longer than five minutes, which each side may lose; give less")
+    # A task that is shorter than an interval pays for its own time only.
     each = min(each, time)
     count = -(-time // each)
     if count > INTERVALS_MAX:

@@ -275,12 +275,14 @@ def read_container_task(tree: FileNode, kind: str, file: str) -> ContainerFile:
 def _problems(spec: ProgramSpec, file: ContainerFile) -> Iterator[Problem]:
     """Yield the problems that involve several keys."""
     task, image = file.task, spec.run.image
+    # An id alone needs an archive, and a repository excludes one.
     if isinstance(image, RegistryImage) and bool(task.archive) is bool(image.repository):
         of_archive = "is an id, so `archive` names the file that `docker save` wrote; add it, or name a repository"
         of_registry = "names a registry's image, and `archive` another; leave one out, or give the archive's id alone"
         yield file.problem("spec.run.image", of_registry if task.archive else of_archive)
     for name in filter(is_loader_variable, task.environment):
         text = "is one that loaders act on, and no provider sets it; set it in the program, once it runs"
+        # The file chooses this name, so the message repeats only its beginning.
         yield replace(file.problem(f"spec.run.env.{name}", text), where=f"spec.run.env.{name[:20]}")
     if not task.classes:
         text = f"are none that have a GPU, and `gpus` asks for one; give {' or '.join(GPU_CLASSES)}"
@@ -296,6 +298,7 @@ def _problems(spec: ProgramSpec, file: ContainerFile) -> Iterator[Problem]:
                 yield file.problem(
                     where, f"{why}, and copies are paid by what most of them find; leave it out, or `verify`"
                 )
+    # Files of different folders share /in, so their last names must differ.
     for name in {name for name in names if names.count(name) > 1}:
         yield file.problem("spec.run.inputs", f"has two files that are {name} in /in; rename one")
 

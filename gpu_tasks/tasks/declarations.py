@@ -52,8 +52,10 @@ class Word:
         if not isinstance(node, str):
             raise FormError("takes a single value; write it behind the colon")
         is_plain = isinstance(node, Scalar) and node.is_plain
+        # The null values of YAML.
         if is_plain and node in {"", "~", "null"}:
             raise FormError("says nothing; give it a value, or leave the line out")
+        # Before the parser, which may look at each letter more than once.
         if len(node) > self.letters_max:
             raise FormError(f"is longer than {self.letters_max:,} letters; {self.too_long}")
         if self.needs_no_quotes and not is_plain:
@@ -79,6 +81,7 @@ class WordList:
         return {**handler(core), "minItems": 1, "maxItems": self.most, "uniqueItems": not self.may_repeat}
 
     def _require_list(self, node: object) -> object:
+        # An empty tuple is a default. A file cannot give an empty list.
         if node != () and (not isinstance(node, list) or not 1 <= len(node) <= self.most):
             raise FormError(f"takes a list of 1 to {self.most}; write them in brackets, with commas")
         return node
@@ -127,6 +130,7 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _require_keys(cls, node: object) -> object:
+        # A default is a section already.
         if not isinstance(node, dict | cls):
             raise FormError(f"takes keys: {', '.join(cls.keys())}; put them under it, indented")
         return node
@@ -178,6 +182,7 @@ def schema_of(form: type[Section]) -> JsonSchema:
 
 def _problem(form: type[Section], tree: FileNode, found: ErrorDetails) -> Problem:
     """Return an error as a problem of the file. Errors of our own validators have their texts already."""
+    # pydantic's path also has indices of lists, and a mark for a dictionary's key.
     path = [part for part in found["loc"] if isinstance(part, str) and part != "[key]"]
     line, kind = getattr(found["input"], "line", 0), found["type"]
     if kind in {"missing", "extra_forbidden"}:

@@ -110,6 +110,7 @@ def path_of(text: str) -> str:
 def price_of(text: str) -> int:
     """Parse the price of a slot, in grains."""
     grains = quantities.amount(text)
+    # The shares of a lower price would round to nothing.
     if grains < PRICE_LEAST:
         raise QuantityError(f"is at least {PRICE_LEAST} grains, or its shares are nothing; give more")
     return grains
@@ -118,6 +119,7 @@ def price_of(text: str) -> int:
 def deadline_of(text: str) -> TimeSpan:
     """Parse a time limit."""
     span = quantities.span(text)
+    # Without a chain the length of a slot is unknown, so each unit has a limit of its own.
     if span.milliseconds > DEADLINE_MAX.milliseconds or span.blocks > DEADLINE_BLOCKS_MAX:
         raise QuantityError(f"is at most {DEADLINE_DAYS_MAX} days, or {DEADLINE_BLOCKS_MAX:,} blocks; give less")
     return span

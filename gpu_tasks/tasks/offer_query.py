@@ -162,6 +162,7 @@ def _version(text: str) -> int:
     parts = [int(part) for part in text.split(".")]
     number = 1  # Version 0 then has a value too, and only a missing claim is 0
     for part in (*parts, 0, 0, 0)[:4]:
+        # A part has at most five digits, so the numbers keep the order of the versions.
         number = number * 100_000 + part
     return number
 
@@ -180,11 +181,13 @@ def _share(text: str) -> int:
 
 def _claimed(read: Callable[[DeviceClaims], Value | None]) -> Callable[[OfferRow], Value | None]:
     """Return the reader of a claim, which gives None for a provider without it."""
+    # 0 and the empty text mean that the provider claims nothing.
     return lambda row: None if row.claims is None else read(row.claims) or None
 
 
 def _said_version(text: str) -> int | None:
     """Return the version at the beginning of a provider's text, or None."""
+    # A longer number would not fit `_version`, so it counts as no claim.
     found = re.match(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}(?![0-9])", text, re.ASCII)
     return None if found is None else _version(found[0])
 

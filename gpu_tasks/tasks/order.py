@@ -58,4 +58,5 @@ def order_of(file: TaskFile, prepared: PreparedTask, stored: StoredInput, rules:
 def run_blocks(blocks_max: int, segments: int) -> int:
     """Return a judge's time in blocks: that of the slowest possible winner for the segments that judges compute."""
     share = -(-blocks_max * looked_at_most(segments) // segments)
+    # The chain refuses an order with more than `run_blocks_max`.
     return min(max(share, RUN_BLOCKS_LEAST), run_blocks_max(blocks_max))

@@ -138,9 +138,11 @@ def plan_of(
     whole = escrow(numbers.rules, terms.price_max) * terms.slots
     is_of_replicas = checked_by is CheckedBy.REPLICATED
     if is_of_replicas:
+        # The results of replicas are compared, so each replica needs another owner.
         serving = [field for field in serving if _owners(field) >= terms.slots]
         award += numbers.start + numbers.commit + BEACON_DELAY
     sold = 1 if is_of_replicas else terms.slots
+    # A dispute adds jurors, and the looks at them are prepaid too.
     prepaid = numbers.step_fee * looks(AUCTIONS, terms.slots + JURORS * is_of_replicas, intervals)
     return TaskPlan(
         terms=terms,
@@ -176,6 +178,7 @@ def _hindrance(device: BiddingDevice, classes: Sequence[DeviceClass], own: froze
 
 def _with_funds(terms: TaskTerms, planned: Sequence[PlannedDevice]) -> tuple[PlannedDevice, ...]:
     """Mark each owner's devices beyond its funds for collateral. The order stays."""
+    # One owner's money has to cover the collateral of all its devices together.
     left = {each.device.owner: each.device.spendable for each in planned}
     found = []
     for each in planned:

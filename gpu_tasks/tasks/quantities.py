@@ -56,6 +56,7 @@ class Rate:
     def price_with_fee(self, blocks: int, slot_ms: int, fee_ppm: int) -> int:
         """Return the price of `blocks` blocks that leaves this rate after the fee: rounded up, at least a grain."""
         time, of = (blocks, self.span.blocks) if self.span.blocks else (blocks * slot_ms, self.span.milliseconds)
+        # The fee is a share of the price itself: price * (1 - fee) is at least rate * time.
         return max(1, -(-self.grains * time * PPM // (of * (PPM - fee_ppm))))
 
 

@@ -36,6 +36,7 @@ def _check_draw(task: Task, number: int, records: AuctionRecords) -> TaskCheck:
         is_open = task.state is TaskState.VOLUNTEERING and number == task.draws
         says = f"{len(records.bids)} devices were offered, and nobody was drawn"
         return TaskCheck(name, is_right=None if is_open else not drawn, says=says)
+    # One place is sold by auction, and only the others are drawn.
     wanted = JURORS if _is_of_jury(task, number) else task.order.slots - 1
     due = replicas.drawn(records.bids, award.seed, wanted)
     if not drawn:  # Too few were offered, or the place was sold again since

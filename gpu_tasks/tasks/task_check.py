@@ -87,6 +87,7 @@ def check_task(
 
 def _check_name(genesis: bytes, task_id: bytes, task: Task, submitted: int) -> TaskCheck:
     numbers = range(submitted)
+    # Newest first: the chain drops ended tasks, so a known one is probably recent.
     number = next((n for n in reversed(numbers) if task_id_of(genesis, task.customer, n) == task_id), None)
     if number is None:
         return TaskCheck("id", is_right=False, says=f"it is none of the {submitted} tasks of its customer")
@@ -134,6 +135,7 @@ def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, T
     order, rules, problems = task.order, task.rules, []
     time_value = order.time_value
     wanted = (
+        # Only one place of a replicated task is sold.
         ("slots", terms.slots, 1 if is_replicated(order) else order.slots),
         ("one class", terms.is_homogeneous, order.is_homogeneous),
         ("loss", terms.loss, default_loss(order.price_max) if order.loss is None else order.loss),
@@ -149,6 +151,7 @@ def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, T
         ),
     )
     problems += [f"{what} is {stated}, and {due} by the order" for what, stated, due in wanted if stated != due]
+    # A later auction can have less time left than the order allows, never more.
     if terms.blocks_max > order.blocks_max:
         problems.append(f"it allows {terms.blocks_max} blocks, and the order {order.blocks_max}")
     bond = money.bid_bond(rules, terms.price_max)
@@ -168,6 +171,7 @@ def _check_terms(task: Task, name: str, terms: TaskTerms, bids: Mapping[bytes, T
 
 def slot_problems(task: Task, found: Selection) -> list[str]:
     """Return the slots' differences from the selection and from allowed takeovers by its standby."""
+    # The other places come from a draw, which `replica_check` repeats.
     sold = [slot for slot in task.slots if not slot.draw]
     if len(sold) != len(found.winners):
         return [f"{len(sold)} slots are awarded, and the selection has {len(found.winners)} winners"]
@@ -187,6 +191,7 @@ def _took_over(task: Task, slot: Slot, placed: Placed) -> bool:
     if not _is_of(slot, placed):
         return False
     whole = task.order.milestones
+    # The record does not name the milestone of the takeover, so each possible one is tried.
     return any(_is_due(slot, placed, task.behind - before, whole - before) for before in range(task.behind + 1))
 
 

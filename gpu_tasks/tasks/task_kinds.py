@@ -153,10 +153,12 @@ TaskSource = TrainingSource | ContainerSource
 
 def read_any_task(data: bytes, file: str) -> TaskSource:
     """Return the task of a file's bytes, of any kind. Raise TaskFileError with all its problems."""
+    # Before the parser: its errors would hide that the file belongs to another program.
     if (other := other_file(data)) is not None:
         raise TaskFileError(file, [Problem(1, "", f"this is {other.value}")])
     tree = parse(data, file)
     kind = tree.get(Scalar("kind", 1)) if isinstance(tree, Table) else None
+    # The parser of training tasks also reports a missing kind.
     if not isinstance(kind, Scalar) or kind == KIND:
         return TrainingSource(read_training_task(tree, file))
     if kind not in FILES:

@@ -156,6 +156,7 @@ def read_training_task(tree: FileNode, file: str) -> TaskFile:
     sections = (found.metadata, spec.run, spec.resources, spec.market, spec.limits)
     read = ReadFile(file, TrainingTask.joined(*sections, classes=classes), tree)
     try:
+        # Called only for its error: an unknown option is reported before the input is read.
         settings(stepwise_forms()[spec.run.workload].options, spec.run.options)
     except RequestError as error:
         raise read.refused("spec.run.options", f"{error}") from None

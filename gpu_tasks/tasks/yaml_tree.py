@@ -141,6 +141,7 @@ class _Composer:
 
     def _require_plain_words(self, event: yaml.Event, line: int) -> None:
         """Refuse names for parts of the file, and types."""
+        # Nested aliases can expand a short file without bound ("billion laughs").
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             _refuse(self._file, line, f"anchors and aliases (& and *) are not taken; {self._unanchored}")
         if getattr(event, "tag", None) is not None:
@@ -156,6 +157,7 @@ class _Composer:
             key = self._node(event, depth + 1)
             if not isinstance(key, Scalar):
                 _refuse(self._file, key.line, "a key is a word; put what is in brackets behind one")
+            # PyYAML's own constructor silently keeps the last of repeated keys.
             if key in first:
                 _refuse(
                     self._file,
