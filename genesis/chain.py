@@ -1,7 +1,6 @@
-"""What the chain is made of: the one list of pallets, and block 0 of a chain specification.
+"""The parts of the chain: the list of pallets, and block 0 of a chain specification.
 
-What always holds: adding a pallet touches its own module and this list, nothing else; equal specifications give equal
-genesis hashes.
+Invariant: adding a pallet touches only its own module and this list. Equal specifications give equal genesis hashes.
 """
 
 from __future__ import annotations
@@ -79,38 +78,38 @@ PALLETS: tuple[type[Pallet], ...] = (
 DEVELOPMENT_PALLETS: tuple[type[Pallet], ...] = (Sudo,)
 
 GENESIS_KEYS = (storage_prefix("TrustStake", "ActiveSet"), storage_prefix("Sudo", "Key"))
-"""What of the state of block 0 is shown to whoever knows the genesis hash alone: the first validators, and who holds
-the powers of Root. On a chain for development somebody does, on a live one nobody."""
+"""The entries of block 0 shown to clients that know only the genesis hash: the first validators, and the sudo key. A
+development chain has a sudo key, a live one has none."""
 
 APIS: tuple[type[RuntimeApi], ...] = (
     *STANDARD_APIS, OgpuApi, GpuTasksApi, CourtsApi, TrainingApi, ParametersApi, LocksApi, LeafChecksApi,
     LeafDisputesApi,
 )  # fmt: skip
 
-# the last number, system_version 2, says to clients that the extrinsics root is a tree of layout V1, as the state is
+# The last number, system_version 2, tells clients that the extrinsics root is a tree of layout V1, as the state is.
 VERSION = with_apis(RuntimeVersion("ogpu", "ogpu-python", 1, 1, 1, (), 1, 2), APIS)
 
 
 def runtime_of(spec: ChainSpec) -> Runtime:
-    """The state transition of this chain."""
+    """Return the state transition of this chain."""
     return runtime_for(spec.parameters, is_development=spec.chain_type != "Live")
 
 
 @lru_cache(maxsize=4)
 def runtime_for(parameters: str, *, is_development: bool) -> Runtime:
-    """The state transition for a set of parameters; made once, because compiling the pallets takes a while."""
+    """Return the state transition for a set of parameters, made once, because compiling the pallets is slow."""
     pallets = PALLETS + DEVELOPMENT_PALLETS * is_development
     return Runtime(pallets, VERSION, numbers(parameters), outside=outside(parameters), relations=RELATIONS)
 
 
 @lru_cache(maxsize=4)
 def apis_for(parameters: str, *, is_development: bool) -> Apis:
-    """The questions that one may ask a state of such a chain."""
+    """Return the runtime APIs of such a chain."""
     return Apis(runtime_for(parameters, is_development=is_development), APIS)
 
 
 def genesis_state(spec: ChainSpec) -> dict[bytes, bytes]:
-    """Every storage key and value of block 0.  Raises `SpecError` for a specification that does not hold together."""
+    """Return every storage key and value of block 0. Raise SpecError for an inconsistent specification."""
     runtime = runtime_of(spec)
     state = dict(sorted(spec.raw.items())) if spec.raw is not None else _built(runtime, spec.patch or {})
     _check_state(runtime, state)
@@ -118,9 +117,9 @@ def genesis_state(spec: ChainSpec) -> dict[bytes, bytes]:
 
 
 def genesis_numbers(spec: ChainSpec) -> dict[str, int]:
-    """Every parameter and constant by name, as block 0 has it; SpecError for a value that a parameter cannot have.
+    """Return every parameter and constant by name, as block 0 has it, without checking the relations.
 
-    Whether they keep to the relations is not looked at.
+    Raise SpecError for a value out of a parameter's bounds.
     """
     runtime = runtime_of(spec)
     try:
@@ -137,7 +136,7 @@ def genesis_numbers(spec: ChainSpec) -> dict[str, int]:
 
 
 def changeable_parameters(spec: ChainSpec) -> frozenset[str]:
-    """The names of the numbers that a specification may give another value."""
+    """Return the names of the numbers that a specification may change."""
     table = runtime_of(spec).parameters.parameters
     return frozenset(name for name, parameter in table.items() if not parameter.is_frozen)
 
@@ -156,11 +155,11 @@ def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
 
 
 def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
-    """`SpecError` unless every entry decodes, the numbers fit, all grains of the cap exist, and somebody validates.
+    """Check the state of block 0 and whether its sudo key matches the chain's type.
 
-    A state shows by its sudo key whether it is one for development.
+    Raise SpecError unless every entry decodes, the numbers fit, all grains of the cap exist, and there is a validator.
     """
-    # A raw state comes from its file as it stands: nothing has looked into it before.
+    # A raw state comes unchecked from its file.
     bound = runtime.at(Memory(state))
     try:
         for pallet in bound.pallets:
@@ -182,7 +181,7 @@ def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
 
 
 def _read_all(item: Any) -> None:
-    """Decode every entry of a storage item; `StateCorrupted` for the first that does not decode."""
+    """Decode every entry of a storage item. Raise StateCorrupted for the first that does not decode."""
     if isinstance(item, StorageValue):
         item.get()
     else:
@@ -191,12 +190,12 @@ def _read_all(item: Any) -> None:
 
 
 def genesis_block_header(state: dict[bytes, bytes]) -> Header:
-    """The header of block 0 over this state; its hash is the chain's genesis hash."""
+    """Return the header of block 0 over this state. Its hash is the chain's genesis hash."""
     return genesis_header(Trie(state).root)
 
 
 def _by_pallet(runtime: Runtime, patch: dict[str, dict[str, SpecJson]]) -> dict[str, dict[str, SpecJson]]:
-    """Keys as the SDK writes them (`trustStake`) to names of pallets (`TrustStake`)."""
+    """Return the configuration with the SDK's keys (`trustStake`) replaced by names of pallets (`TrustStake`)."""
     pallets = [pallet.__name__ for pallet in runtime.pallets]
     names = {name[0].lower() + name[1:]: name for name in pallets}  # deterministic: our own names
     unknown = [name for name in patch if name not in names]

@@ -1,7 +1,7 @@
-"""The accounts that everybody knows: Alice to Ferdie, derived from Substrate's development phrase.
+"""The well-known development accounts: Alice to Ferdie, derived from Substrate's development phrase.
 
-What always holds: anybody can sign for them, so they belong to development chains only.  The names, the phrase and the
-way from one to the other are Substrate's, so every wallet and explorer shows these accounts by name.
+Anyone can sign for them, so they belong to development chains only. The names, the phrase and the derivation are
+Substrate's, so every wallet and explorer shows these accounts by name.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TEXT = codec(Annotated[str, Bounded(256)])
 
 @lru_cache(maxsize=256)
 def stash(name: str) -> bytes:
-    """The sr25519 account `//name`."""
+    """Return the sr25519 account `//name`."""
     public, secret = keypair_from_seed(Scheme.SR25519, DEV_SEED)
     return derive_sr25519(public, secret, _chain_code(name), hard=True)[0]
 
 
 @lru_cache(maxsize=256)
 def key_seed(name: str, purpose: str) -> bytes:
-    """The ed25519 seed `//name//purpose`."""
+    """Return the ed25519 seed `//name//purpose`."""
     seed = DEV_SEED
     for junction in (name, purpose):
         seed = blake2_256(_TEXT.encode("Ed25519HDKD") + seed + _chain_code(junction))
@@ -37,17 +37,17 @@ def key_seed(name: str, purpose: str) -> bytes:
 
 
 def key(name: str, purpose: str) -> bytes:
-    """The ed25519 public key `//name//purpose`."""
+    """Return the ed25519 public key `//name//purpose`."""
     return keypair_from_seed(Scheme.ED25519, key_seed(name, purpose))[0]
 
 
 def node_keys(name: str) -> SessionKeys:
-    """The session and the VRF key of the account's node."""
+    """Return the session and the VRF key of the account's node."""
     return SessionKeys(key(name, SESSION), key(name, VRF))
 
 
 def keys_proof(name: str, genesis: bytes, owner: bytes | None = None) -> KeysProof:
-    """The proof by which `owner`, the account itself where none is named, registers these keys on a chain."""
+    """Return the proof with which `owner` (the account itself if None) registers these keys on a chain."""
     public, secret = keypair_from_seed(Scheme.ED25519, key_seed(name, SESSION))
     return prove_keys(
         genesis,
@@ -59,7 +59,7 @@ def keys_proof(name: str, genesis: bytes, owner: bytes | None = None) -> KeysPro
 
 
 def seal_key(name: str) -> bytes:
-    """The X25519 public key by which inputs are sealed to the account's provider."""
+    """Return the X25519 public key to which inputs for the account's provider are sealed."""
     return seal_keypair_from_seed(key_seed(name, PROVIDER))[0]
 
 

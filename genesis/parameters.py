@@ -1,6 +1,6 @@
-"""The sets of numbers that a chain may run by, each value in one place.
+"""The sets of numbers that a chain may use, each value in one place.
 
-What always holds: what consensus and the runtime both need (slot, epoch) comes from the same number.
+Invariant: numbers that both consensus and the runtime need (slot, epoch) have one source.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ CONSENSUS: dict[str, Parameters] = {"devnet": DEVNET, "devnet-fast": DEVNET_FAST
 
 MS_PER_DAY = 86_400_000
 TRUSTING_DAYS = 14
-"""How long a program on mainnet believes what it saw last; wallets go by the same number."""
+"""The days for which a program on mainnet trusts the last state it saw. Wallets use the same number."""
 
 
 def numbers(name: str) -> dict[str, Any]:
-    """The constants and parameters that differ from the pallets' defaults: `{"Pallet.constant": value}`.
+    """Return the constants and parameters that differ from the pallets' defaults: `{"Pallet.constant": value}`.
 
-    Constants are part of the code of such a chain; parameters begin so, and a specification may say otherwise.
+    Constants are part of the code of such a chain. Parameters start with these values unless a specification sets
+    others.
     """
     consensus = CONSENSUS[name]
     shared = {
@@ -31,7 +32,7 @@ def numbers(name: str) -> dict[str, Any]:
 
 
 def outside(name: str) -> dict[str, int]:
-    """The numbers that relations name and no pallet declares."""
+    """Return the numbers that relations name and no pallet declares."""
     consensus = CONSENSUS[name]
     epoch_ms = consensus.epoch_blocks * consensus.slot_ms
     trusting = TRUSTING_DAYS * MS_PER_DAY // epoch_ms if name == "mainnet" else 2

@@ -1,7 +1,7 @@
-"""What a specification may say about each pallet: which fields, of which type, and which of them must be there.
+"""The form of each pallet's configuration in a specification: its fields, their types, and the required ones.
 
-Always: a patch that passes has only known fields, and every value has its type and range; the error for any other names
-the field by its path. Whether values fit together (a bond that its owner can pay) is for the pallets to say.
+Invariant: a patch that passes has only known fields, and every value has its type and range. Any error names the field
+by its path. The pallets themselves check whether values fit together (such as a bond that its owner can pay).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ LIST_LENGTH_MAX = 1_000_000
 TEXT_LENGTH_MAX = 256
 
 Form = Callable[[SpecJson, str], None]
-"""Checks a value at a path, such as `patch.balances.balances[3]`; `SpecError` if it does not fit."""
+"""Checks a value at a path, such as `patch.balances.balances[3]`. Raises SpecError if it does not fit."""
 
 
 def check_patch(patch: Patch) -> None:
-    """`SpecError` unless every pallet's configuration has its form."""
+    """Raise SpecError unless every pallet's configuration has its form."""
     for name in NEEDED:
         if name not in patch:
             raise SpecError(f"patch.{name} is missing")
@@ -39,14 +39,14 @@ def check_patch(patch: Patch) -> None:
 
 
 def _refuse(where: str, should: str, value: SpecJson) -> NoReturn:
-    # What stands there may have millions of parts: its kind and length say enough.
+    # The value may have millions of parts, so only its kind and length are shown.
     found = f"{type(value).__name__} of {len(value):,}" if isinstance(value, list | dict) else f"{value!r:.80}"
     raise SpecError(f"{where} must be {should}, not {found}")
 
 
 def _number(lowest: int, highest: int) -> Form:
     def check(value: SpecJson, where: str) -> None:
-        # JSON's `true` is an int to isinstance, and would be one grain.
+        # JSON's `true` is an int to isinstance, and would count as one grain.
         if type(value) is not int or not lowest <= value <= highest:
             _refuse(where, f"an integer from {lowest} to {highest}", value)
 
@@ -174,5 +174,5 @@ PALLETS: dict[str, Form] = {
     "chainParameters": _numbers_by_name,
     "sudo": _fields(key=_account),
 }
-"""A pallet without an entry has nothing to configure."""
+"""The form of each pallet's configuration. A pallet without an entry has no configuration."""
 NEEDED = ("balances", "beacon", "trustStake")

@@ -1,7 +1,7 @@
-"""What people may name: ready-made chains, and accounts that everybody knows; apart, for the help of command lines."""
+"""Names for people: ready-made chains, and well-known accounts. Separate, so that command-line help loads fast."""
 
 DEV_NAMES = ("Alice", "Bob", "Charlie", "Dave", "Eve", "Ferdie")
 CUSTOMER_NAMES = ("Grace", "Heidi")
-"""Who has money where all of the others validate: somebody has to buy who neither races nor judges."""
+"""Accounts with money on chains where all others validate: a buyer that neither races nor judges is needed."""
 PRESETS = ("dev", "local")
 VALIDATORS_MAX = 16

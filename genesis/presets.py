@@ -1,6 +1,6 @@
 """Ready-made chains: `dev`, where Alice is the only validator, and `local`, with four.
 
-What always holds: every grain of the cap exists in the genesis state: what the accounts do not get lies in the reserve.
+Invariant: every grain of the cap exists in the genesis state. The reserve holds the grains that no account gets.
 """
 
 from __future__ import annotations
@@ -25,29 +25,32 @@ ENDOWMENT = 1_000_000 * GRAINS_PER_OGPU
 PROVIDER_ENDOWMENT = 10 * GRAINS_PER_OGPU
 GENESIS_BOND = 10_000 * GRAINS_PER_OGPU
 WAITING_BOND = GENESIS_BOND // 2
-"""Of candidates without a seat: some delegations lift them above the least of those who sit."""
+"""The bond of candidates without a seat: a few delegations lift them above the weakest seat."""
 
 DEVICE_BOND = 2_000 * GRAINS_PER_OGPU
+"""A collateral is about twenty times the price, so the bond covers 98 units at once at an oGPU each."""
 DEVICE_QUEUE = 7
-"""Units that a device takes while it works on one: those of three blocks, if each takes less than half of one."""
-"""A collateral is some twenty times the price: enough for 98 units at once at an oGPU each."""
+"""The units in a device's queue while it works on one: those of three blocks, if each takes less than half of one."""
 BLOB_PORT_FIRST = 9750
 
 ASK = GRAINS_PER_OGPU // 100
-"""What a provider of a preset asks for a thousand output tokens: 0.01 oGPU."""
+"""The price of a preset's provider for a thousand output tokens: 0.01 oGPU."""
 INPUT_SHARE = 250_000
-"""An input token counts a quarter of an output token: it is read in a batch with the others."""
+"""The weight of an input token, in ppm of an output token: a quarter, because inputs are read in batches."""
 PACE = 64
-"""Output tokens in a block: a CPU under load, one request at a time, computes more."""
+"""The output tokens in a block. A CPU under load, one request at a time, computes more."""
 RATE_MAX = 20 * GRAINS_PER_OGPU
-"""The most that a customer of a preset may offer for a thousand."""
+"""The most that a preset's customer may offer for a thousand tokens."""
 TEXTGEN_WORKLOAD = bytes.fromhex("a99b44f323e5803fea6e9d0f333b929ad346f5ac77fc9552ccbe9e663c07fc9e")
 TEXTGEN_MODEL = bytes.fromhex("9a4aa3ca24c16979964acf53d58c2f80d8f6e8b3c42fdd0a29023af2d0a8b6e1")
-"""The workload textgen-int8 and its published model; a test compares them with the package's."""
+"""The workload textgen-int8 and its published model. A test compares them with the package's."""
 
 
 def load_spec(source: str | bytes) -> ChainSpec:
-    """The preset of that name, or the specification in these bytes (`genesis.spec.SpecError` if it is none)."""
+    """Return the preset of that name, or the specification in these bytes.
+
+    Raise SpecError for malformed bytes, KeyError for an unknown name.
+    """
     if isinstance(source, bytes):
         return from_json(source)
     if source == "dev":
@@ -58,7 +61,7 @@ def load_spec(source: str | bytes) -> ChainSpec:
 
 
 def validator_names(count: int, apart: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Alice to Ferdie, then Node7 and so on, without those who are to be something else."""
+    """Return Alice to Ferdie, then Node7 and so on, without the names in `apart`."""
     names = tuple(name for name in all_names() if name not in apart)
     if not 1 <= count <= len(names):
         raise ValueError(f"a preset has 1 to {len(names)} validators")
@@ -66,7 +69,7 @@ def validator_names(count: int, apart: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def customer_names(validators: tuple[str, ...]) -> tuple[str, ...]:
-    """The well-known accounts that have `ENDOWMENT` grains in a preset of these validators, and validate nothing."""
+    """Return the well-known accounts with `ENDOWMENT` grains that do not validate in a preset of these validators."""
     return tuple(name for name in DEV_NAMES if name not in validators) or CUSTOMER_NAMES
 
 
@@ -79,7 +82,7 @@ def preset(
     seats: int | None = None,
     parameters: str = "devnet",
 ) -> ChainSpec:
-    """A chain whose validators and rich accounts are well known; the first `seats` of the validators sit."""
+    """Return a chain with well-known validators and rich accounts. The first `seats` validators are active."""
     return ChainSpec(
         name=name,
         id=chain_id,
@@ -92,17 +95,17 @@ def preset(
 
 
 def raw_spec(spec: ChainSpec) -> ChainSpec:
-    """The same chain, its genesis as storage keys and values."""
+    """Return the same chain with its genesis as storage keys and values."""
     return replace(spec, patch=None, raw=genesis_state(spec))
 
 
 def blob_endpoint(name: str) -> str:
-    """Where the provider of a development account serves blobs."""
+    """Return the URL at which the provider of a development account serves blobs."""
     return f"http://127.0.0.1:{BLOB_PORT_FIRST + all_names().index(name)}"
 
 
 def all_names() -> tuple[str, ...]:
-    """Every account that a preset may seat, in order."""
+    """Return every account that a preset may seat, in order."""
     return DEV_NAMES + tuple(f"Node{number}" for number in range(len(DEV_NAMES) + 1, VALIDATORS_MAX + 1))
 
 
@@ -111,7 +114,7 @@ def _patch(chain_id: str, validators: tuple[str, ...], seats: int | None) -> Pat
     names = tuple(dict.fromkeys((*validators, *DEV_NAMES, *customer_names(validators))))
     balances = [[ss58(dev_accounts.stash(name)), ENDOWMENT] for name in names]
     balances += [[ss58(dev_accounts.key(name, dev_accounts.PROVIDER)), PROVIDER_ENDOWMENT] for name in names]
-    balances.append([ss58(AUDIT_POT), Balances.existential_deposit.default])  # no premium of a cheap unit opens it
+    balances.append([ss58(AUDIT_POT), Balances.existential_deposit.default])  # a cheap unit's premium cannot create it
     given = sum(amount for _, amount in balances if isinstance(amount, int))
     balances.append([ss58(RESERVE), CAP_GRAINS - given])
     return {

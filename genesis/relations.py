@@ -1,7 +1,7 @@
-"""What must hold between the numbers of the chain: every inequality between parameters and constants, in one place.
+"""The relations of the chain: every inequality between parameters and constants, in one place.
 
-Checked when block 0 is made, and whenever Root changes a parameter; `ogpu-node genesis check` shows each with its
-numbers. Always: whatever is named here is a number that a pallet declares, or stands in `genesis.parameters.outside`.
+They are checked when block 0 is made, and whenever Root changes a parameter. `ogpu-node genesis check` shows each with
+its numbers. Invariant: every name here is a number that a pallet declares, or a key of `genesis.parameters.outside`.
 """
 
 from gpu_tasks.market.courts.money import SEAT_FEES
@@ -12,14 +12,14 @@ from runtime.frame.relations import Relation
 ALL_PPM = 1_000_000
 FIRST_COMMITTEE = 3
 TWICE_PRICE_FEES = 4
-"""Twice the price is at most so many fees, since a fee is at least half of it."""
+"""The most fees that twice the price can equal, since a fee is at least half of the price."""
 RACER_DUTIES = 2
 RACER_BYTES = 790
-"""A racer's commitment and its reveal as mortal extrinsics, at their longest."""
+"""The bytes of a racer's commitment and its reveal as mortal extrinsics, at their longest."""
 RACER_TIME = (WEIGHTS["InferenceMarket.commit_result"] + WEIGHTS["Attestations.reveal"]).ref_time
-"""What they weigh, in picoseconds."""
+"""Their weight, in picoseconds."""
 LOOK_TIME = max(STEP_WEIGHT.ref_time, SLOT_WEIGHT.ref_time)
-"""What a look at a task weighs, and what each of its slots adds: both are prepaid by the same fee."""
+"""The greater weight of a look at a task and of one of its slots: the same fee prepays both."""
 
 RELATIONS = (
     Relation(

@@ -1,8 +1,7 @@
-"""The chain specification: a JSON file in Substrate's shape that says which chain this is.
+"""The chain specification: a JSON file in Substrate's shape that defines a chain.
 
-What always holds: a `ChainSpec` that exists has passed every check that needs no runtime; a field that is unknown,
-missing, twice there or of another type is a `SpecError` that names it.  Numbers are integers: a float anywhere is
-refused.
+Invariant: every `ChainSpec` has passed all checks that need no runtime. For an unknown, missing, repeated or mistyped
+field a SpecError names it. Numbers are integers: a float anywhere is refused.
 
 The genesis is either a `patch` for people (one object for each pallet) or `raw` (storage keys and values, exact).
 """
@@ -27,7 +26,7 @@ RawState = dict[bytes, bytes]
 
 
 class SpecError(ValueError):
-    """A chain specification that cannot be used; the message names the field and says what it should be."""
+    """A chain specification that cannot be used. The message names the field and its allowed values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +36,17 @@ class ChainSpec:
     name: str
     id: str
     chain_type: str
-    parameters: str  # which set of `genesis.parameters` the chain runs by
+    parameters: str  # the set of `genesis.parameters` that the chain uses
     properties: dict[str, SpecJson]
     patch: Patch | None
     raw: RawState | None
     boot_nodes: tuple[str, ...] = ()
     protocol_id: str = "ogpu"
     start_time: int = 0
-    """When the chain began, in Unix seconds: how old block 0 is; 0 where nobody said."""
+    """The start of the chain in Unix seconds, from which the age of block 0 follows. 0 if unknown."""
 
     def __post_init__(self) -> None:
-        """Check each field."""
+        """Check each field. Raise SpecError if one is invalid."""
         _require(
             bool(self.id) and set(self.id) <= _ID_CHARACTERS,
             "id",
@@ -61,7 +60,7 @@ class ChainSpec:
 
 
 def to_json(spec: ChainSpec) -> str:
-    """The file's text; `from_json` gives the same specification back."""
+    """Return the file's text. `from_json` returns the same specification from it."""
     if spec.patch is not None:
         genesis: SpecJson = {"runtimeGenesis": {"patch": spec.patch}}
     else:
@@ -84,7 +83,7 @@ def to_json(spec: ChainSpec) -> str:
 
 
 def from_json(data: bytes) -> ChainSpec:
-    """Read a specification.  Raises `SpecError`."""
+    """Read a specification. Raise SpecError if it is invalid."""
     fields = _object(_parsed(data), "the file")
     _only(fields, "", *_FIELDS)
     if fields.get("telemetryEndpoints") or fields.get("codeSubstitutes") or fields.get("forkId"):

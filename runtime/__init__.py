@@ -1,13 +1,10 @@
-"""What a block means: the state transition of ogpu, pure and deterministic.
+"""The state transition of ogpu, pure and deterministic: the meaning of a block.
 
-From the ground up; each room knows only those before it:
+From the bottom up. Each room imports only those before it:
 
-encoding        SCALE: how values become bytes
-cryptography    hashes, signatures, addresses, draws
-state           what is stored under which key, and the trie over it
-frame           the form of pallets and calls, and the runtime that puts pallets together
-blocks          headers, digests and extrinsics
-pallets         the state transition itself, one pallet a file
-execution       a block over its parent's state, step by step
-interface       what clients see: metadata and runtime APIs
+encoding        SCALE: values as bytes cryptography    hashes, signatures, addresses, draws state           values under
+storage keys, and the trie over them frame           the form of pallets and calls, and the runtime that puts pallets
+together blocks          headers, digests and extrinsics pallets         the state transition itself, one pallet a file
+execution       a block over its parent's state, step by step interface       the view of clients: metadata and runtime
+APIs
 """

@@ -1,6 +1,6 @@
 """Headers and blocks: Substrate's five-field header, and opaque extrinsics under it.
 
-A block's id is the hash of its sealed header; the author's seal covers everything else in the header.
+A block's id is the hash of its sealed header. The author's seal covers the rest of the header.
 """
 
 from contextlib import suppress
@@ -39,12 +39,12 @@ def _encode_extrinsic(raw: bytes) -> bytes:
 
 
 RawExtrinsic = Annotated[bytes, Codec(_encode_extrinsic, _decode_extrinsic, BYTES, "OpaqueExtrinsic")]
-"""An extrinsic as it travels, is hashed and is shown: its length prefix included."""
+"""An extrinsic in the form that is sent, hashed and shown: with its length prefix."""
 
 
 @struct(path="sp_runtime::generic::header::Header")
 class Header:
-    """What commits to a block: where it stands, the state after it, its extrinsics, and consensus data."""
+    """The commitment to a block: its position, the state after it, its extrinsics, and consensus data."""
 
     parent_hash: Hash
     number: CompactU32
@@ -55,7 +55,7 @@ class Header:
 
 @struct(path="sp_runtime::generic::block::Block")
 class Block:
-    """A header and what it commits to."""
+    """A header and its extrinsics."""
 
     header: Header
     extrinsics: Annotated[tuple[RawExtrinsic, ...], Bounded(EXTRINSICS_PER_BLOCK_MAX)]
@@ -66,28 +66,28 @@ BLOCK = codec(Block)
 
 
 def block_id(header: Header) -> bytes:
-    """The hash of a header, seal included."""
+    """Return the hash of a header, seal included."""
     return blake2_256(HEADER.encode(header))
 
 
 def without_seal(header: Header) -> Header:
-    """The header that execution sees; DecodeError if it bears no seal."""
+    """Return the header for execution, without its seal. Raise DecodeError if it has no seal."""
     digest, _ = split_seal(header.digest)
     return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)
 
 
 def seal_payload(genesis_hash: bytes, header: Header) -> bytes:
-    """What the author signs: the header without its seal, if it bears one already."""
+    """Return the bytes that the author signs: the header without its seal, if it has one already."""
     with suppress(DecodeError):
         header = without_seal(header)
     return domain(b"header", genesis_hash, HEADER.encode(header))
 
 
 def extrinsics_root(extrinsics: tuple[bytes, ...]) -> bytes:
-    """The root of the trie that maps positions to extrinsics."""
+    """Return the root of the trie that maps positions to extrinsics."""
     return Trie({encode_compact(position): raw for position, raw in enumerate(extrinsics)}).root
 
 
 def genesis_header(state_root: bytes) -> Header:
-    """The header of block 0: no parent, no extrinsics, no seal."""
+    """Return the header of block 0: no parent, no extrinsics, no seal."""
     return Header(GENESIS_PARENT, 0, state_root, extrinsics_root(()), ())

@@ -1,4 +1,4 @@
-"""What consensus writes into headers: digest items, and the contents of ours.
+"""The consensus data in headers: digest items, and the contents of ours.
 
 Order in a header: `PreRuntime("nmbs", author)`, `PreRuntime("ogpu", PreDigest)`, then `Consensus("ogpu", ...)` items,
 and `Seal("ogpu", signature)` last. Explorers show the 32 bytes under the engine "nmbs" as the block's author.
@@ -30,7 +30,7 @@ class Other:
 
 @variant(4, unnamed=True)
 class Consensus:
-    """From the runtime or the author to the consensus engine."""
+    """Data from the runtime or the author to the consensus engine."""
 
     engine: Engine
     data: Content
@@ -46,7 +46,7 @@ class Seal:
 
 @variant(6, unnamed=True)
 class PreRuntime:
-    """From the author to the runtime, before execution."""
+    """Data from the author to the runtime, before execution."""
 
     engine: Engine
     data: Content
@@ -70,12 +70,12 @@ Digest = Annotated[
     tuple[Other | Consensus | Seal | PreRuntime | RuntimeEnvironmentUpdated, ...],
     Codec(LOGS.encode, LOGS.decode_from, _DIGEST_INFO, "Digest"),
 ]
-"""The digest items of a header, in order; a tuple, though metadata shows the SDK's struct of one field."""
+"""The digest items of a header, in order. A tuple, though metadata shows the SDK's struct of one field."""
 
 
 @struct
 class PreDigest:
-    """Which slot the block fills, and the proof of its author's randomness in it."""
+    """The block's slot, and the proof of its author's randomness in it."""
 
     slot: U64
     epoch: U32
@@ -94,7 +94,7 @@ class FinalRef:
 
 @variant(1)
 class NextValidators:
-    """In the last block of an epoch: `blake2_256(SCALE(Seats))` of the validators of the next one."""
+    """In the last block of an epoch: `blake2_256(SCALE(Seats))` of the validators of the next epoch."""
 
     hash: Hash
 
@@ -103,27 +103,27 @@ ConsensusLog = Annotated[FinalRef | NextValidators, Tagged("ogpu::ConsensusLog")
 
 
 def author_item(author: bytes) -> PreRuntime:
-    """The first item: who made the block."""
+    """Return the first item: the author of the block."""
     return PreRuntime(AUTHOR_ENGINE, codec(AccountId).encode(author))
 
 
 def pre_digest_item(pre_digest: PreDigest) -> PreRuntime:
-    """The second item: slot and randomness."""
+    """Return the second item: slot and randomness."""
     return PreRuntime(ENGINE, codec(PreDigest).encode(pre_digest))
 
 
 def consensus_item(log: FinalRef | NextValidators) -> Consensus:
-    """An item of ours from the author to everybody."""
+    """Return a consensus item of ours from the author."""
     return Consensus(ENGINE, codec(ConsensusLog).encode(log))
 
 
 def seal_item(signature: bytes) -> Seal:
-    """The last item."""
+    """Return the last item, the seal."""
     return Seal(ENGINE, signature)
 
 
 def find_author(digest: Digest) -> bytes | None:
-    """The account that made the block, if the first item names one of 32 bytes."""
+    """Return the author of the block, None unless the first item names an account of 32 bytes."""
     first = digest[0] if digest else None
     if isinstance(first, PreRuntime) and first.engine == AUTHOR_ENGINE and len(first.data) == 32:
         return first.data
@@ -131,7 +131,7 @@ def find_author(digest: Digest) -> bytes | None:
 
 
 def find_pre_digest(digest: Digest) -> PreDigest | None:
-    """The pre-digest, if the second item holds one; DecodeError if it holds something else."""
+    """Return the pre-digest, None if the second item is not ours. Raise DecodeError if it is malformed."""
     second = digest[1] if len(digest) > 1 else None
     if isinstance(second, PreRuntime) and second.engine == ENGINE:
         return codec(PreDigest).decode(second.data)
@@ -139,13 +139,16 @@ def find_pre_digest(digest: Digest) -> PreDigest | None:
 
 
 def consensus_logs(digest: Digest) -> tuple[FinalRef | NextValidators, ...]:
-    """Our consensus items, in order; DecodeError if one is malformed."""
+    """Return our consensus items, in order. Raise DecodeError if one is malformed."""
     decode = codec(ConsensusLog).decode
     return tuple(decode(item.data) for item in digest if isinstance(item, Consensus) and item.engine == ENGINE)
 
 
 def split_seal(digest: Digest) -> tuple[Digest, bytes]:
-    """The digest without its seal, and the seal's signature; DecodeError if the last item is no seal of ours."""
+    """Return the digest without its seal, and the seal's signature.
+
+    Raise DecodeError if the last item is not a seal of ours.
+    """
     last = digest[-1] if digest else None
     if not isinstance(last, Seal) or last.engine != ENGINE or len(last.data) != SIGNATURE_BYTES:
         raise DecodeError("the last digest item is not a seal")

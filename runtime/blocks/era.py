@@ -1,8 +1,8 @@
-"""How long a transaction may wait: for ever, or for a number of blocks after a birth block.
+"""The lifetime of a transaction: unlimited, or a number of blocks after a birth block.
 
-Encoding of `sp_runtime::generic::Era`: one zero byte, or two bytes that hold a period (a power of two)
-and the phase of the birth block within it. The hash of the birth block is part of what is signed, so a mortal
-transaction also belongs to one branch of the chain.
+Encoding of `sp_runtime::generic::Era`: one zero byte, or two bytes that hold a period (a power of two) and the phase of
+the birth block within it. The signature covers the hash of the birth block, so a mortal transaction is also valid on
+one branch of the chain only.
 """
 
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ PERIOD_MAX = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Era:
-    """`period` 0 is immortal; else the transaction is born at heights that are `phase` modulo `period`."""
+    """An era. `period` 0 is immortal. Otherwise birth heights are `phase` modulo `period`."""
 
     period: int = 0
     phase: int = 0
 
     def birth(self, height: int) -> int:
-        """The height whose hash was signed, for a block at `height`; 0 for the immortal."""
+        """Return the height of the signed birth hash, for a block at `height`. 0 for the immortal era."""
         if not self.period:
             return 0
         return (max(height, self.phase) - self.phase) // self.period * self.period + self.phase
 
     def death(self, height: int) -> int | None:
-        """The first height at which it is invalid; None for the immortal."""
+        """Return the first height at which the transaction is invalid, None for the immortal era."""
         return self.birth(height) + self.period if self.period else None
 
 
@@ -39,7 +39,7 @@ IMMORTAL = Era()
 
 
 def mortal(period: int, height: int) -> Era:
-    """An era of about `period` blocks, born at `height`; the period is rounded up to a power of two."""
+    """Return an era of about `period` blocks, born at `height`. The period is rounded up to a power of two."""
     period = min(max(1 << (period - 1).bit_length(), PERIOD_MIN), PERIOD_MAX)
     quantum = max(period >> 12, 1)
     return Era(period, height % period // quantum * quantum)
@@ -65,7 +65,10 @@ def _decode(data: bytes, start: int) -> tuple[Era, int]:
 
 
 def _type_info() -> TypeInfo:
-    """256 variants: the first byte as the tag, the second as the only field of all but the first."""
+    """Return the shape: 256 variants, with the first byte as the tag.
+
+    The second byte is the only field of all but the first variant.
+    """
     second = (info.FieldInfo(None, info.U8, ""),)
     mortals = tuple(info.VariantInfo(f"Mortal{tag}", tag, second) for tag in range(1, 256))
     return TypeInfo(

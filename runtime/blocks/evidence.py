@@ -1,9 +1,12 @@
-"""Two signed statements that no honest validator makes, in the form in which they are reported.
+"""Evidence: two signed statements that no honest validator makes, in reportable form.
 
-E1 two headers by one author in one slot; E2 two proposals by one member for one round; E3 two
-notarise (or two finalise) ballots in one round; E4 a finalise and a skip in one round.
-Always: an honest key, which signs what `consensus.signstate` allows, can never be shown at fault. Who sits is asked
-elsewhere: by the epoch that the statements name.
+* E1: two headers by one author in one slot
+* E2: two proposals by one member for one round
+* E3: two notarise (or two finalise) ballots in one round
+* E4: a finalise and a skip in one round
+
+Invariant: no evidence exists against an honest key, which signs only records that `consensus.signstate` allows. This
+module does not check membership: callers know the set of the statements' epoch.
 """
 
 from typing import Annotated
@@ -60,7 +63,7 @@ EVIDENCE: Codec[DoubleHeader | DoubleProposal | DoubleBallot] = codec(Evidence)
 
 
 def are_exclusive(first: Ballot, second: Ballot) -> bool:
-    """Whether no honest voter casts both: E3 (one kind, two contents) or E4 (finalise, skip)."""
+    """Return True if no honest voter casts both: E3 (one kind, two contents) or E4 (finalise, skip)."""
     if (first.epoch, first.round) != (second.epoch, second.round):
         return False
     if first.kind == second.kind:
@@ -69,15 +72,15 @@ def are_exclusive(first: Ballot, second: Ballot) -> bool:
 
 
 def double_ballot(first: SignedBallot, second: SignedBallot) -> DoubleBallot:
-    """Evidence from two ballots of one voter, in one order, so that it is reported once."""
+    """Return evidence from two ballots of one voter, sorted, so that the same offence has one form."""
     lower, upper = sorted((first, second), key=lambda vote: (vote.ballot.kind, vote.ballot.block))
     return DoubleBallot(first.voter, lower.ballot, lower.signature, upper.ballot, upper.signature)
 
 
 def are_signed(evidence: DoubleProposal | DoubleBallot, genesis: bytes, verify: VerifyEd25519) -> bool:
-    """Whether the two statements of E2, E3 or E4 exclude each other, and the accused key has signed both.
+    """Return True if the two statements of E2, E3 or E4 exclude each other and the accused key signed both.
 
-    For E2 it does not matter whose turn the round was: no honest member signs two proposals for one round.
+    For E2 the round's leader does not matter: no honest member signs two proposals for one round.
     """
     first, second = evidence.first, evidence.second
     if isinstance(first, Proposal) and isinstance(second, Proposal):

@@ -1,9 +1,9 @@
-"""Extrinsics: what a block is made of, in the forms that public wallets make.
+"""Extrinsics: the entries of a block, in the forms that public wallets make.
 
-Signed (version 4): `0x84 ++ address ++ signature ++ era ++ nonce ++ tip ++ mode ++ call`. Bare (`0x04` or `0x05`):
-the call alone, for inherents. What is signed is `call ++ extra ++ additional`, where `additional` is what both sides
-know: versions, genesis, birth block.
-The transaction extensions are exactly those that clients know without reading metadata, because some ignore it.
+Signed (version 4): `0x84 ++ address ++ signature ++ era ++ nonce ++ tip ++ mode ++ call`. Bare (`0x04` or `0x05`): the
+call alone, for inherents. The signature covers `call ++ extra ++ additional`, where `additional` is known to both
+sides: versions, genesis, birth block. The transaction extensions are exactly those that clients know without reading
+metadata, because some ignore it.
 """
 
 from typing import Annotated
@@ -24,7 +24,7 @@ from runtime.frame.weights import EXTRINSIC_LENGTH_MAX_BYTES, SIGNED_LENGTH_MAX_
 SIGNED_V4 = 0x84
 BARE_VERSIONS = (0x04, 0x05)
 HASHED_PAYLOAD_BYTES = 256
-"""Longer payloads are hashed before they are signed, so that small devices can show and sign them."""
+"""The longest payload that is signed as it is. Longer ones are hashed first, so that small devices can sign them."""
 
 
 @record
@@ -77,7 +77,7 @@ MODE = Codec(lambda _: b"\0", _decode_mode, _MODE_INFO, "Mode")
 
 @struct
 class Extra:
-    """The extensions' fields that travel with a signed extrinsic, in the extensions' order."""
+    """The extensions' fields inside a signed extrinsic, in the extensions' order."""
 
     era: EraField = IMMORTAL
     nonce: CompactU32 = 0
@@ -87,7 +87,7 @@ class Extra:
 
 @struct
 class Additional:
-    """The extensions' fields that are signed but do not travel."""
+    """The extensions' fields that are signed but not sent."""
 
     spec_version: U32
     transaction_version: U32
@@ -103,7 +103,7 @@ _ADDRESS = codec(MultiAddress)
 
 @record
 class Authorization:
-    """Who signed an extrinsic, how, and under which conditions; `payload_head` is `call ++ extra`."""
+    """The signer, signature and extensions of an extrinsic. `payload_head` is `call ++ extra`."""
 
     signer: bytes
     signature: MultiSignature
@@ -111,17 +111,17 @@ class Authorization:
     payload_head: bytes
 
     def payload(self, additional: Additional) -> bytes:
-        """The message that the signature is over."""
+        """Return the signed message."""
         return signing_payload(self.payload_head, additional)
 
     def payload_with(self, tail: bytes) -> bytes:
-        """The same, where `tail` is the encoding of `Additional`: one for all transactions of a block, mostly."""
+        """Return the signed message for an encoded `Additional`, which most transactions of a block share."""
         return _payload(self.payload_head + tail)
 
 
 @record
 class Extrinsic:
-    """A decoded extrinsic: its call and what that weighs, its authorization (None: an inherent), and its bytes."""
+    """A decoded extrinsic: its call and weight, its authorization (None for an inherent), and its bytes."""
 
     call: Call
     weight: Weight
@@ -130,28 +130,29 @@ class Extrinsic:
 
     @property
     def hash(self) -> bytes:
-        """The hash that explorers and subscriptions know it by."""
+        """The hash under which explorers and subscriptions know it."""
         return blake2_256(self.raw)
 
 
 @record
 class Envelope:
-    """A signed extrinsic whose call is not decoded: who vouches for it and with which fee can be checked before."""
+    """A signed extrinsic with its call still encoded, so that signer and fee can be checked first."""
 
     authorization: Authorization
     call_bytes: bytes
     raw: bytes
 
     def decode(self, runtime: Runtime) -> Extrinsic:
-        """The extrinsic with its call; DecodeError if that is none."""
+        """Return the extrinsic with its decoded call. Raise DecodeError if that is malformed."""
         call = runtime.call_codec.decode(self.call_bytes)
         return Extrinsic(call, call.weight, self.authorization, self.raw)
 
 
 def open_envelope(raw: bytes) -> Envelope:
-    """The outside of a signed extrinsic, in a time that does not depend on its call; DecodeError if it is none.
+    """Return a signed extrinsic without decoding its call. Raise DecodeError if it is malformed.
 
-    Calls hold calls: decoding 60 kB of them takes 26 ms, which nobody may ask for whose signature was not checked.
+    Calls contain calls: decoding 60 kB of them takes 26 ms. No sender may cause that work before its signature is
+    checked.
     """
     try:
         length, start = decode_compact(raw, 0)
@@ -165,7 +166,7 @@ def open_envelope(raw: bytes) -> Envelope:
 
 
 def decode_extrinsic(runtime: Runtime, raw: bytes) -> Extrinsic:
-    """The extrinsic whose bytes, length prefix included, are exactly `raw`; DecodeError otherwise."""
+    """Return the extrinsic with exactly the bytes `raw`, length prefix included. Raise DecodeError if malformed."""
     if len(raw) > EXTRINSIC_LENGTH_MAX_BYTES:
         raise DecodeError("extrinsic too long")
     try:
@@ -199,12 +200,12 @@ def _open_signed(raw: bytes, start: int) -> Envelope:
 
 
 def signing_payload(payload_head: bytes, additional: Additional) -> bytes:
-    """The message to sign for `call ++ extra`."""
+    """Return the message to sign for `call ++ extra`."""
     return _payload(payload_head + additional_tail(additional))
 
 
 def additional_tail(additional: Additional) -> bytes:
-    """The half of what is signed that does not travel."""
+    """Return the encoded part of the signed message that is not sent."""
     return _ADDITIONAL.encode(additional)
 
 
@@ -213,18 +214,18 @@ def _payload(payload: bytes) -> bytes:
 
 
 def payload_head(runtime: Runtime, call: Call, extra: Extra) -> bytes:
-    """`call ++ extra`, the travelling half of what is signed."""
+    """Return `call ++ extra`, the part of the signed message that is sent."""
     return runtime.call_codec.encode(call) + _EXTRA.encode(extra)
 
 
 def encode_signed(runtime: Runtime, call: Call, extra: Extra, signer: bytes, signature: MultiSignature) -> bytes:
-    """A signed extrinsic, ready to submit."""
+    """Return a signed extrinsic, ready to submit."""
     body = bytes((SIGNED_V4,)) + _ADDRESS.encode(signer) + MULTI_SIGNATURE.encode(signature)
     return _prefixed(body + _EXTRA.encode(extra) + runtime.call_codec.encode(call))
 
 
 def encode_bare(runtime: Runtime, call: Call) -> bytes:
-    """An inherent as an author puts it into a block."""
+    """Return an inherent in the form of a block's entry."""
     return _prefixed(bytes((BARE_VERSIONS[0],)) + runtime.call_codec.encode(call))
 
 

@@ -1,7 +1,7 @@
-"""What validators sign: proposals and ballots of the finality gadget, and how they are signed.
+"""Proposals and ballots of the finality gadget, and their signed bytes.
 
-Always: a statement carries its epoch and round, and only statements of equal (epoch, round)
-compare. The signed bytes are domain-separated by kind and genesis hash.
+Invariant: a statement contains its epoch and round, and only statements of equal (epoch, round) compare. The signed
+bytes are domain-separated by kind and genesis hash.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ Key = Annotated[bytes, Fixed(32)]
 
 NO_BLOCK = bytes(32)
 
-# (public key, signed bytes, signature) -> whether the signature holds. The node passes the one
-# ed25519 rule of `runtime.cryptography.signatures`; the simulator may pass a cheap stand-in.
+# Maps (public key, signed bytes, signature) to True if the signature is valid. The node passes the
+# ed25519 rule of `runtime.cryptography.signatures`. The simulator may pass a cheap substitute.
 VerifyEd25519 = Callable[[bytes, bytes, bytes], bool]
 
 
@@ -45,7 +45,7 @@ class Proposal:
 
 @struct
 class SignedProposal:
-    """A proposal with its leader's signature; the leader follows from epoch and round."""
+    """A proposal with its leader's signature. The leader follows from epoch and round."""
 
     proposal: Proposal
     signature: Signature
@@ -53,7 +53,7 @@ class SignedProposal:
 
 @struct
 class Ballot:
-    """What one vote says; a skip names no block."""
+    """The content of one vote. A skip names no block."""
 
     kind: BallotKind
     epoch: U32
@@ -76,17 +76,17 @@ _PROPOSAL: Codec[Proposal] = codec(Proposal)
 
 
 def skip_ballot(epoch: int, round_: int) -> Ballot:
-    """The ballot that gives up on a round."""
+    """Return the ballot that skips a round."""
     return Ballot(BallotKind.SKIP, epoch, round_, 0, NO_BLOCK)
 
 
 @lru_cache(maxsize=4096)
 def ballot_payload(genesis: bytes, ballot: Ballot) -> bytes:
-    """The bytes that a voter signs."""
+    """Return the bytes that a voter signs."""
     return domain(_LABELS[ballot.kind], genesis, _BALLOT.encode(ballot))
 
 
 @lru_cache(maxsize=1024)
 def proposal_payload(genesis: bytes, proposal: Proposal) -> bytes:
-    """The bytes that a leader signs."""
+    """Return the bytes that a leader signs."""
     return domain(b"propose", genesis, _PROPOSAL.encode(proposal))

@@ -1,7 +1,7 @@
-"""Weighted draws that every node repeats exactly: integers only, all chance from a seed that the chain agreed on.
+"""Weighted draws that every node repeats exactly: integers only, all randomness from a seed that the chain agreed on.
 
-`roulette` is for lists that nobody can change once the seed is known; `lottery` for those that somebody can still
-leave: there everybody has a chance of its own, so that leaving takes nothing from others but the leaver's rivalry.
+Use `roulette` for lists that nobody can change once the seed is known. Use `lottery` for lists that entrants can still
+leave: each entrant has a random key of its own, so leaving does not redraw the others.
 """
 
 from bisect import bisect_right
@@ -18,11 +18,11 @@ _MANTISSA_BITS = 64
 
 
 def roulette(seed: bytes, label: bytes, weights: Sequence[int], count: int) -> list[int]:
-    """Up to `count` different positions of `weights`, in the order drawn; each by weight among those not drawn yet.
+    """Return up to `count` different positions of `weights`, drawn by weight among the remaining ones.
 
-    Positions of weight 0 are never drawn; fewer than `count` come back when fewer have weight. `label` keeps draws of
-    different purpose from the same seed independent. The bias of one draw is below (sum of weights) / 2^256.
-    Raises ValueError for a negative weight or count.
+    They are in the order drawn. Positions of weight 0 are never drawn, so fewer than `count` may be returned. `label`
+    keeps draws of different purpose from the same seed independent. The bias of one draw is below (sum of weights) /
+    2^256. Raise ValueError for a negative weight or count.
     """
     if count < 0 or any(weight < 0 for weight in weights):
         raise ValueError("weights and counts are not negative")
@@ -40,13 +40,13 @@ def roulette(seed: bytes, label: bytes, weights: Sequence[int], count: int) -> l
 
 
 def lottery(seed: bytes, label: bytes, entrants: Sequence[tuple[bytes, int]], count: int) -> list[int]:
-    """Up to `count` different positions of `entrants` (name, weight), in the order drawn: as likely as by `roulette`.
+    """Return up to `count` different positions of `entrants` (name, weight), as likely as by `roulette`.
 
-    Every entrant has the key -log2(u) / weight with a u of its own, and the smallest keys are drawn (Efraimidis and
-    Spirakis, "Weighted random sampling with a reservoir", 2006). So an entrant that leaves does not change the order
-    of the others: whoever sees the seed before the list is closed cannot draw again by withdrawing some of its names.
-    The order of `entrants` does not matter. Names are distinct; those of weight 0 are never drawn.
-    Raises ValueError for a negative weight or count.
+    They are in the order drawn. Every entrant has the key -log2(u) / weight with a u of its own, and the smallest keys
+    are drawn (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006). An entrant that leaves does
+    not change the order of the others, so an owner that sees the seed before the list is closed cannot redraw by
+    withdrawing some of its names. The order of `entrants` does not matter. Names are distinct. Those of weight 0 are
+    never drawn. Raise ValueError for a negative weight or count.
     """
     if count < 0 or any(weight < 0 for _, weight in entrants):
         raise ValueError("weights and counts are not negative")
@@ -64,13 +64,13 @@ def _ticket(seed: bytes, label: bytes, number: int) -> int:
 
 
 def _uniform(parts: tuple[bytes, ...], last: bytes) -> int:
-    """A uniform integer below 2^256; lengths go before the parts so that no two inputs meet."""
+    """Return a uniform integer below 2^256. Each part has a length prefix, so that no two inputs collide."""
     prefixed = b"".join(len(part).to_bytes(4, "little") + part for part in parts)
     return int.from_bytes(blake2_256(prefixed + last), "big")
 
 
 def _minus_log2(ticket: int) -> int:
-    """-log2(ticket / 2^256) with 48 bits behind the point: a table, and straight lines between its entries."""
+    """Return -log2(ticket / 2^256) with 48 fractional bits: a table with linear interpolation."""
     ticket = max(ticket, 1)  # zero has no logarithm
     length = ticket.bit_length()
     mantissa = ticket << _TICKET_BITS - length >> _TICKET_BITS - _MANTISSA_BITS  # its highest bit is set
@@ -83,12 +83,12 @@ def _minus_log2(ticket: int) -> int:
 
 @cache
 def _log2_table() -> tuple[int, ...]:
-    """log2(1 + n / 2^10) for n from 0 to 2^10, with 48 bits behind the point."""
+    """Return log2(1 + n / 2^10) for n from 0 to 2^10, with 48 fractional bits."""
     return (*(_log2(entry) for entry in range(1 << _TABLE_BITS)), 1 << _LOG_BITS)
 
 
 def _log2(entry: int) -> int:
-    """By squaring: each doubles the logarithm, and shows its next bit."""
+    """Return log2(1 + entry / 2^10) by repeated squaring: each step doubles the logarithm and yields its next bit."""
     point = 2 * _MANTISSA_BITS
     value = (1 << _TABLE_BITS) + entry << point - _TABLE_BITS
     log = 0

@@ -1,11 +1,11 @@
-"""A list under one root: a binary Merkle tree whose members can be shown with a short path.
+"""A list under one root: a binary Merkle tree with a short membership path for each item.
 
     leaf(i)  = H(domain ‖ 0 ‖ i ‖ item)         inner = H(domain ‖ 1 ‖ left ‖ right)
     root     = H(domain ‖ 2 ‖ count ‖ top)      numbers are u32, little-endian
 
-Always: a domain is padded to 8 bytes, so no two trees, and no leaf and inner node, hash the same bytes. A node without
-a neighbour goes up as it is; the count under the root fixes the shape, so an item has one place and one path there, and
-the list cannot be read as a longer or a shorter one.
+Invariant: a domain is padded to 8 bytes, so no two trees, and no leaf and inner node, hash the same bytes. A node
+without a neighbour moves up unchanged. The count under the root fixes the shape, so an item has one position and one
+path, and the list cannot be read as a longer or a shorter one.
 """
 
 from collections.abc import Sequence
@@ -18,17 +18,23 @@ _LEAF, _INNER, _ROOT = b"\0", b"\1", b"\2"
 
 
 def merkle_root(domain: bytes, items: Sequence[bytes]) -> bytes:
-    """32 bytes over all items in their order; ValueError for none, too many, or a domain that has not 1 to 8 bytes."""
+    """Return the 32-byte root of all items in order.
+
+    Raise ValueError for no items, too many, or a domain that does not have 1 to 8 bytes.
+    """
     return _rooted(domain, len(items), _levels(domain, items)[-1][0])
 
 
 def merkle_path(domain: bytes, items: Sequence[bytes], index: int) -> tuple[bytes, ...]:
-    """The neighbours of item `index` on the way up, lowest first; ValueError for an index that there is not."""
+    """Return the neighbours of item `index` on its path up, lowest first.
+
+    Raise ValueError for an index out of range.
+    """
     return merkle_paths(domain, items, (index,))[0]
 
 
 def merkle_paths(domain: bytes, items: Sequence[bytes], indices: Sequence[int]) -> list[tuple[bytes, ...]]:
-    """The paths of some items, for the price of one: the tree is made once."""
+    """Return the paths of some items, at the cost of one: the tree is computed once."""
     for index in indices:
         if not 0 <= index < len(items):
             raise ValueError(f"no item {index} among {len(items)}")
@@ -40,9 +46,9 @@ def merkle_paths(domain: bytes, items: Sequence[bytes], indices: Sequence[int]) 
 
 
 def is_member(domain: bytes, root: bytes, count: int, index: int, item: bytes, path: Sequence[bytes]) -> bool:
-    """Whether `item` stands at `index` of the list of `count` under `root`.
+    """Return True if `item` is at `index` of the list of `count` items under `root`.
 
-    Costs a hash for each level of the tree, whatever is given: a path of another length is refused unread.
+    It costs one hash for each level of the tree. A path of another length is refused before any hash.
     """
     if not 0 <= index < count <= COUNT_MAX or len(path) != path_length(count, index):
         return False
@@ -56,7 +62,7 @@ def is_member(domain: bytes, root: bytes, count: int, index: int, item: bytes, p
 
 
 def path_length(count: int, index: int) -> int:
-    """How many neighbours item `index` of `count` has on the way up."""
+    """Return the number of neighbours of item `index` of `count` on its path up."""
     length, last = 0, count - 1
     while last > 0:
         length += index ^ 1 <= last
@@ -65,7 +71,7 @@ def path_length(count: int, index: int) -> int:
 
 
 def _levels(domain: bytes, items: Sequence[bytes]) -> list[list[bytes]]:
-    """All nodes from the leaves up; the last level is the top alone."""
+    """Return all nodes from the leaves up. The last level is the top alone."""
     if not 1 <= len(items) <= COUNT_MAX:
         raise ValueError(f"a tree has 1 to {COUNT_MAX} items, not {len(items)}")
     levels = [[_leaf(domain, index, item) for index, item in enumerate(items)]]

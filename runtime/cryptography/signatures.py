@@ -1,6 +1,6 @@
-"""Signatures: which bytes count as a valid signature is a rule of consensus, and this module is where it is written.
+"""Signatures: the consensus rules for valid signatures.
 
-* ed25519 follows ZIP-215 (https://zips.z.cash/zip-0215): ed25519-zebra decides, and no other library is asked.
+* ed25519 follows ZIP-215 (https://zips.z.cash/zip-0215): only ed25519-zebra decides.
 * sr25519 is schnorrkel with the signing context `substrate`.
 
 No other module may import a signature library: two libraries that disagree on one crafted signature split the chain.
@@ -26,7 +26,7 @@ SIGNATURE_BYTES = 64
 
 
 class Scheme(IntEnum):
-    """Signature schemes of an account; the numbers are the variants of Substrate's `MultiSignature`."""
+    """The signature schemes of an account. The numbers are the variants of Substrate's `MultiSignature`."""
 
     ED25519 = 0
     SR25519 = 1
@@ -37,10 +37,10 @@ VerifySignature = Callable[[Scheme, bytes, bytes, bytes], bool]
 
 
 def verify(scheme: Scheme, public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether `signature` by the account `public_key` over `message` is valid.
+    """Return True if `signature` by the account `public_key` over `message` is valid.
 
     Stricter than the two functions below in one point: a key of small order signs nothing. Anyone can make a signature
-    that such a key "verifies", and one of them is the all-zero account, which people take for a place to burn money.
+    that such a key "verifies". One such key is the all-zero account, which people use as a burn address.
     """
     if public_key in SMALL_ORDER_KEYS:
         return False
@@ -50,35 +50,36 @@ def verify(scheme: Scheme, public_key: bytes, message: bytes, signature: bytes) 
 
 
 def verify_ed25519(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """ZIP-215 verdict on 32, any and 64 bytes; other lengths are not valid."""
+    """Return the ZIP-215 verdict on 32, any and 64 bytes. Other lengths are not valid."""
     if len(public_key) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
-    # libsodium takes a third longer (57 us where this takes 43), and would have to be asked about the refused twice.
+    # libsodium takes a third longer (57 us instead of 43), and would need a second check of refused signatures.
     return bool(ed25519_zebra.ed_verify(signature, message, public_key))
 
 
 def verify_sr25519(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Schnorrkel's verdict, context `substrate`, on 32, any and 64 bytes; other lengths are not valid."""
+    """Return schnorrkel's verdict, context `substrate`, on 32, any and 64 bytes. Other lengths are not valid."""
     if len(public_key) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
     try:
         return bool(sr25519.verify(signature, message, public_key))
-    except ValueError:  # what the library raises for bytes that encode no point, no scalar or no signature
+    except ValueError:  # raised for bytes that encode no point, no scalar or no signature
         return False
 
 
 def is_safe_public_key(public_key: bytes) -> bool:
-    """Whether an ed25519 key may be registered: a canonical point of the prime-order subgroup, not the identity.
+    """Return True if an ed25519 key may be registered: a canonical point of the prime-order subgroup, not the identity.
 
-    Every honestly made key is one. The others sign messages that they never saw.
+    Every honestly made key is one. Other keys can have signatures for messages that their owner never saw.
     """
     return len(public_key) == PUBLIC_KEY_BYTES and crypto_core_ed25519_is_valid_point(public_key)
 
 
 def keypair_from_seed(scheme: Scheme, seed: bytes) -> tuple[bytes, bytes]:
-    """The public key (32 bytes) and the secret key (64 bytes) of a 32-byte seed.
+    """Return the public key (32 bytes) and the secret key (64 bytes) of a 32-byte seed.
 
-    The secret key is libsodium's `seed || public key` for ed25519, schnorrkel's `scalar || nonce` for sr25519.
+    The secret key is libsodium's `seed || public key` for ed25519, schnorrkel's `scalar || nonce` for sr25519. Raise
+    ValueError for a seed of another length.
     """
     if len(seed) != SEED_BYTES:
         raise ValueError(f"a seed has {SEED_BYTES} bytes, not {len(seed)}")
@@ -89,9 +90,9 @@ def keypair_from_seed(scheme: Scheme, seed: bytes) -> tuple[bytes, bytes]:
 
 
 def sign(scheme: Scheme, public_key: bytes, secret_key: bytes, message: bytes) -> bytes:
-    """A 64-byte signature with the keys that `keypair_from_seed` gives.
+    """Return a 64-byte signature with the keys from `keypair_from_seed`.
 
-    An ed25519 signature is a function of its arguments; sr25519 mixes in randomness of the operating system, so it
+    An ed25519 signature is a function of its arguments. sr25519 mixes in randomness of the operating system, so it
     belongs to wallets and never to the execution of a block.
     """
     if scheme is Scheme.ED25519:
@@ -100,9 +101,9 @@ def sign(scheme: Scheme, public_key: bytes, secret_key: bytes, message: bytes) -
 
 
 def derive_sr25519(public_key: bytes, secret_key: bytes, chain_code: bytes, *, hard: bool) -> tuple[bytes, bytes]:
-    """The child (public key, secret key) of an sr25519 key at a 32-byte chain code (one junction of a path).
+    """Return the child (public key, secret key) of an sr25519 key at a 32-byte chain code (one junction of a path).
 
-    The nonce half of a soft child's secret is random, so equal children have equal public keys and not equal bytes.
+    The nonce half of a soft child's secret is random, so equal children have equal public keys, but not equal bytes.
     """
     derive = sr25519.hard_derive_keypair if hard else sr25519.derive_keypair
     _, child_public, child_secret = derive((chain_code, public_key, secret_key), b"")
@@ -110,7 +111,7 @@ def derive_sr25519(public_key: bytes, secret_key: bytes, chain_code: bytes, *, h
 
 
 def seal_keypair_from_seed(seed: bytes) -> tuple[bytes, bytes]:
-    """The X25519 key pair (public, secret) that opens what is sealed to the owner of a signing seed.
+    """Return the X25519 key pair (public, secret) that opens messages sealed to the owner of a signing seed.
 
     A hash under a domain of its own keeps the two uses of the seed apart.
     """
@@ -119,12 +120,12 @@ def seal_keypair_from_seed(seed: bytes) -> tuple[bytes, bytes]:
 
 
 def secret_key_to_expanded(scheme: Scheme, secret_key: bytes) -> bytes:
-    """The 64 bytes that polkadot.js stores for a secret key: of sr25519 the scalar times 8, as old ed25519 code did."""
+    """Return polkadot.js's 64 bytes of a secret key: for sr25519 the scalar times 8, as in old ed25519 code."""
     return secret_key if scheme is Scheme.ED25519 else bytes(sr25519.convert_secret_key_to_ed25519(secret_key))
 
 
 def secret_key_from_expanded(scheme: Scheme, expanded: bytes) -> tuple[bytes, bytes]:
-    """The public and secret key of such 64 bytes; ValueError if they are not a secret key."""
+    """Return the public and secret key of such 64 bytes. Raise ValueError if they are not a secret key."""
     if scheme is Scheme.SR25519:
         public_key, secret_key = sr25519.pair_from_ed25519_secret_key(expanded)
         return bytes(public_key), bytes(secret_key)
@@ -135,10 +136,10 @@ def secret_key_from_expanded(scheme: Scheme, expanded: bytes) -> tuple[bytes, by
 
 
 def _small_order_keys() -> frozenset[bytes]:
-    """All 14 encodings, canonical or not, of the eight ed25519 points whose order divides 8.
+    """Return all 14 encodings, canonical or not, of the eight ed25519 points whose order divides 8.
 
     The y coordinates are 0 (order 4), 1 (the identity), -1 (order 2) and the two of order 8, which are facts of the
-    curve; y = 0 and y = 1 fit below 2^255 a second time with the prime added. Either sign bit may stand beside each.
+    curve. y = 0 and y = 1 also fit below 2^255 with the prime added. Each may have either sign bit.
     """
     prime = 2**255 - 19
     order_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
@@ -150,4 +151,4 @@ def _small_order_keys() -> frozenset[bytes]:
 
 
 SMALL_ORDER_KEYS = _small_order_keys()
-"""Keys that anybody can sign for. The all-zero one is also the identity of ristretto, the only such sr25519 key."""
+"""Keys that anyone can sign for. The all-zero one is also the identity of ristretto, the only such sr25519 key."""

@@ -1,8 +1,8 @@
-"""The bytes that are signed outside extrinsics.
+"""The messages signed outside extrinsics.
 
-Every such message is `b"ogpu/1/" || kind, zero-padded to 8 bytes || genesis hash || SCALE body`, so a signature is good
-for one purpose on one chain. No extrinsic can be mistaken for one: its payload begins with a pallet index, 0x6f (`o`)
-is never one, and a payload that is hashed before signing is shorter than the 47 bytes that every message here has.
+Every message is `b"ogpu/1/" || kind, zero-padded to 8 bytes || genesis hash || SCALE body`, so a signature is valid for
+one purpose on one chain. No extrinsic can be mistaken for one. Its payload begins with a pallet index, which is never
+0x6f (`o`). A payload that is hashed before signing is shorter than the 47 bytes that every message here has.
 """
 
 PREFIX = b"ogpu/1/"
@@ -11,9 +11,9 @@ GENESIS_HASH_BYTES = 32
 
 
 def domain(kind: bytes, genesis_hash: bytes, body: bytes) -> bytes:
-    """The message to sign for `body` (canonical SCALE) of a kind: 1 to 8 bytes of lower-case ASCII, digits and `-`.
+    """Return the message to sign for `body` (canonical SCALE) of a kind: 1 to 8 bytes of `a-z`, `0-9` and `-`.
 
-    Raises ValueError for a kind or genesis hash of the wrong form, which is always a mistake of ours.
+    Raise ValueError for a malformed kind or genesis hash, which is always a bug.
     """
     if not 1 <= len(kind) <= KIND_BYTES or not all(byte in b"abcdefghijklmnopqrstuvwxyz0123456789-" for byte in kind):
         raise ValueError(f"not the kind of a signed message: {kind!r}")

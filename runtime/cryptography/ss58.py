@@ -1,4 +1,4 @@
-"""SS58, the text form of accounts: base58 of network prefix, public key and checksum, as all Substrate wallets show it.
+"""SS58, the text form of accounts: base58 of network prefix, public key and checksum, as in all Substrate wallets.
 
 Format: https://docs.polkadot.com/polkadot-protocol/parachain-basics/accounts/ (prefix of one or two bytes, 32-byte
 account, the first two bytes of BLAKE2b-512 over `SS58PRE` and the rest).
@@ -19,14 +19,14 @@ _CHECKSUM_BYTES = 2
 
 
 class InvalidAddress(DecodeError):
-    """The text is no address of this network; the message says why, for the person who typed it."""
+    """The text is no address of this network. The message gives the reason to the person who typed it."""
 
     def __str__(self) -> str:
         return self.code
 
 
 def encode(account: bytes, prefix: int = DEFAULT_PREFIX) -> str:
-    """The address of a 32-byte account on the network `prefix` (0 to 16383)."""
+    """Return the address of a 32-byte account on the network `prefix` (0 to 16383)."""
     if len(account) != ACCOUNT_BYTES:
         raise ValueError(f"an account has {ACCOUNT_BYTES} bytes, not {len(account)}")
     body = _prefix_bytes(prefix) + account
@@ -34,7 +34,10 @@ def encode(account: bytes, prefix: int = DEFAULT_PREFIX) -> str:
 
 
 def decode(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
-    """The account of an address of network `prefix`, of any network for None. Raises InvalidAddress with the reason."""
+    """Return the account of an address of network `prefix`, or of any network if None.
+
+    Raise InvalidAddress with the reason.
+    """
     data = _unbase58(text)
     width = 2 if data and data[0] & 0x40 else 1
     if len(data) != width + ACCOUNT_BYTES + _CHECKSUM_BYTES:
@@ -49,7 +52,7 @@ def decode(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
 
 
 def account_from_text(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
-    """The account that a person or a chain specification names: an address, or `0x` and 64 hex digits."""
+    """Return the account in a user's or a specification's text: an address, or `0x` and 64 hex digits."""
     if not text.startswith("0x"):
         return decode(text, prefix)
     try:
@@ -62,7 +65,10 @@ def account_from_text(text: str, prefix: int | None = DEFAULT_PREFIX) -> bytes:
 
 
 def _prefix_bytes(prefix: int) -> bytes:
-    """One byte below 64, else two: six low bits then `01` above them, and the other eight, as the registry defines."""
+    """Return one byte below 64, else two, as the registry defines.
+
+    The first is `01` and bits 2 to 7 of the prefix, the second its bits 0 and 1 above its bits 8 to 13.
+    """
     if not 0 <= prefix <= MAX_PREFIX:
         raise ValueError(f"a network prefix is 0 to {MAX_PREFIX}, not {prefix}")
     if prefix < 0x40:

@@ -1,12 +1,12 @@
 """A verifiable random function on edwards25519: one output for each key and input, unpredictable without the secret.
 
-The construction is the one behind RFC 9381 (hash to the curve, multiply by the secret, prove equal discrete
-logarithms), built from libsodium's group operations with hashes of our own, so its bytes are not those of the RFC.
+The construction is that of RFC 9381 (hash to the curve, multiply by the secret, prove equal discrete logarithms), built
+from libsodium's group operations with hashes of our own. Its bytes are not those of the RFC.
 
     Y = x B        H = hash_to_curve(Y, alpha)     Gamma = x H        output = hash(Gamma)
     c = challenge(Y, H, Gamma, k B, k H)           s = k + c x        proof  = Gamma || c (16 bytes) || s
 
-What holds: a proof is accepted only if Y and Gamma are canonical points of the prime-order subgroup and s is below its
+Invariant: a proof is accepted only if Y and Gamma are canonical points of the prime-order subgroup and s is below its
 order. Without these checks a key with a small-order part could show several outputs for one input.
 """
 
@@ -35,13 +35,13 @@ _ZERO_SCALAR = bytes(SCALAR_BYTES)
 
 
 def public_key(seed: bytes) -> bytes:
-    """The 32-byte public key of a 32-byte seed; the same as the ed25519 public key of that seed."""
+    """Return the 32-byte public key of a 32-byte seed, the same as the ed25519 public key of that seed."""
     secret, _ = _expand(seed)
     return crypto_scalarmult_ed25519_base_noclamp(secret)
 
 
 def prove(seed: bytes, alpha: bytes) -> tuple[bytes, bytes]:
-    """The 32-byte output for the input `alpha`, and the 80-byte proof. About 160 us."""
+    """Return the 32-byte output for the input `alpha`, and the 80-byte proof. About 160 us."""
     secret, nonce_key = _expand(seed)
     key = crypto_scalarmult_ed25519_base_noclamp(secret)
     point = _hash_to_curve(key, alpha)
@@ -60,7 +60,10 @@ def prove(seed: bytes, alpha: bytes) -> tuple[bytes, bytes]:
 
 
 def verify(public_key: bytes, alpha: bytes, proof: bytes) -> bytes | None:
-    """The output that `proof` proves for the input `alpha` under a 32-byte public key, or None. About 310 us."""
+    """Return the output that `proof` proves for `alpha` under a 32-byte public key, None if it proves none.
+
+    It takes about 310 us.
+    """
     if len(public_key) != POINT_BYTES or len(proof) != PROOF_BYTES:
         return None
     gamma = proof[:POINT_BYTES]
@@ -82,7 +85,10 @@ def verify(public_key: bytes, alpha: bytes, proof: bytes) -> bytes | None:
 
 
 def _is_acceptable(public_key: bytes, gamma: bytes, challenge: bytes, response: bytes) -> bool:
-    """Points of the prime-order subgroup, canonical s; c and s not zero, which honest provers never meet."""
+    """Return True for points of the prime-order subgroup and a canonical s, with c and s not 0.
+
+    An honest prover never produces a c or s equal to 0.
+    """
     return (
         any(challenge)
         and response != _ZERO_SCALAR
@@ -93,7 +99,10 @@ def _is_acceptable(public_key: bytes, gamma: bytes, challenge: bytes, response: 
 
 
 def _expand(seed: bytes) -> tuple[bytes, bytes]:
-    """The secret scalar and the nonce key of a seed: RFC 8032, section 5.1.5, the scalar reduced by the group order."""
+    """Return the secret scalar and the nonce key of a seed.
+
+    RFC 8032, section 5.1.5, with the scalar reduced by the group order.
+    """
     if len(seed) != SEED_BYTES:
         raise ValueError(f"a seed has {SEED_BYTES} bytes, not {len(seed)}")
     digest = hashlib.sha512(seed).digest()
@@ -102,7 +111,10 @@ def _expand(seed: bytes) -> tuple[bytes, bytes]:
 
 
 def _hash_to_curve(key: bytes, alpha: bytes) -> bytes:
-    """A point of the prime-order subgroup with an unknown logarithm: Elligator 2 of a digest, times the cofactor."""
+    """Return a point of the prime-order subgroup with an unknown logarithm.
+
+    It is Elligator 2 of a digest, times the cofactor.
+    """
     digest = hashlib.blake2b(alpha, digest_size=POINT_BYTES, key=key, person=b"ogpu-vrf-h2c").digest()
     return crypto_core_ed25519_from_uniform(digest)
 

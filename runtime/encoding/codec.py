@@ -1,11 +1,10 @@
 """SCALE from annotations: a type's declaration is its encoding and its metadata.
 
-`codec(annotation)` gives the `Codec` of a type that is declared with the marks of `encoding.marks`, which this
-module offers too, so that one import serves.
+`codec(annotation)` returns the `Codec` of a type declared with the marks of `encoding.marks`. This module exports the
+marks too, so that one import suffices.
 
-Always: encodings are canonical and bounded. A list without a limit cannot be declared, a type that contains itself
-cannot either (the outer call type is given by the runtime, one codec for each level of nesting), and input left over
-after a value is an error.
+Invariant: encodings are canonical and bounded. A list needs a limit. A type cannot contain itself (the runtime provides
+the outer call type, one codec for each level of nesting). Bytes left over after a value are an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +77,7 @@ ENUM_VARIANTS_MAX = 256
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Codec(Generic[T]):
-    """How values of one type become bytes and come back, and what metadata says about it."""
+    """The encoding of one type, and its description in metadata."""
 
     encode: Callable[[T], bytes]
     decode_from: Callable[[bytes, int], tuple[T, int]]
@@ -91,7 +90,7 @@ class Codec(Generic[T]):
         return self.encode, self.decode_from
 
     def decode(self, data: bytes) -> T:
-        """The value that `data` encodes; DecodeError if it is not exactly one encoding."""
+        """Return the value that `data` encodes. Raise DecodeError if it is not exactly one encoding."""
         try:
             value, end = self.decode_from(data, 0)
         except IndexError:
@@ -101,7 +100,7 @@ class Codec(Generic[T]):
         return value
 
     def decode_prefix(self, data: bytes) -> tuple[T, int]:
-        """The value at the start of `data` and its length; DecodeError if there is none."""
+        """Return the value at the start of `data` and its length. Raise DecodeError if there is none."""
         try:
             return self.decode_from(data, 0)
         except IndexError:
@@ -109,11 +108,10 @@ class Codec(Generic[T]):
 
 
 class Codecs:
-    """The codecs of one runtime: annotations resolve by shape, except those that are given.
+    """The codecs of one runtime: annotations resolve by shape, except the given ones.
 
-    `given` maps a class to its codec; the runtime passes its outer call and event types. `variants` are the
-    alternatives that its pallets add to open unions: a class that is marked `Tagged` stands for its subclasses among
-    them.
+    `given` maps a class to its codec. The runtime passes its outer call and event types. `variants` are the
+    alternatives that its pallets add to open unions: a class marked `Tagged` stands for its subclasses among them.
     """
 
     def __init__(self, given: Mapping[Any, Codec[Any]] | None = None, variants: Sequence[type[Any]] = ()) -> None:
@@ -126,7 +124,7 @@ class Codecs:
     @overload
     def of(self, annotation: Any) -> Codec[Any]: ...
     def of(self, annotation: Any) -> Codec[Any]:  # deterministic: as deep as our own declarations
-        """The codec of a type; TypeError if its declaration has no bounded encoding."""
+        """Return the codec of a type. Raise TypeError if its declaration has no bounded encoding."""
         known = self._known.get(annotation)
         if known is None:
             known = self._known[annotation] = self._derive(annotation)
@@ -152,7 +150,7 @@ class Codecs:
         raise TypeError(f"{annotation!r} has no bounded encoding")
 
     def _marked(self, plain: Any, marks: list[Any]) -> Codec[Any]:
-        # Named and TypeName dress the codec that a mark before them made; nothing of them reaches the wire.
+        # Named and TypeName change the description of the codec before them. They add no bytes.
         made: Codec[Any] | None = None
         for mark in marks:
             if isinstance(mark, Codec):
@@ -195,7 +193,7 @@ class Codecs:
 
     def _vector(self, item: Any, limit: int) -> Codec[Any]:
         item_codec = self.of(item)
-        # Items without bytes: the length of the input would no longer bound the decoder's loop.
+        # For items without bytes, the length of the input would not bound the decoder's loop.
         if item_codec.info == info.UNIT:
             raise TypeError("a list of units has no bounded encoding")
         shape = TypeInfo(info.SequenceShape(item_codec.info))
@@ -255,7 +253,10 @@ class Codecs:
         return parts, tuple(members)
 
     def alternative(self, cls: Any, before: bytes = b"") -> tuple[Wire, info.VariantInfo]:
-        """A `@variant` class: encoding of `before`, tag and fields; decoding of the fields; its shape."""
+        """Return the wire and shape of a `@variant` class.
+
+        It encodes `before`, tag and fields, and decodes the fields.
+        """
         tag = cls.__variant__
         if not 0 <= tag < ENUM_VARIANTS_MAX:
             raise TypeError(f"{cls!r}: tag {tag} is out of range")
@@ -283,7 +284,7 @@ def _is_list(plain: Any) -> bool:
 
 
 def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
-    """An IntEnum: one byte, its value."""
+    """Return the codec of an IntEnum: one byte, its value."""
     wires = {int(member): struct_wire([], lambda member=member: member, bytes([member])) for member in cls}
     variants = tuple(info.VariantInfo(_camel(member.name), int(member)) for member in cls)
     path = rust_path(getattr(cls, "__rust_path__", own_path(cls)))
@@ -292,7 +293,7 @@ def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
 
 
 def _camel(name: str) -> str:
-    """`ALL_GOOD` as `AllGood`; names that are not shouted stay."""
+    """Return `ALL_GOOD` as `AllGood`. Other names stay as they are."""
     if not name.isupper():
         return name
     return "".join(part.capitalize() for part in name.split("_"))  # deterministic: our own names

@@ -1,4 +1,4 @@
-"""How a type declares its encoding: marks on plain Python types, and decorators of classes.
+"""The declaration of an encoding: marks on plain Python types, and decorators of classes.
 
     @struct
     class Transfer:
@@ -6,7 +6,7 @@
         amount: U128
         memo: Annotated[bytes, Bounded(64)] | None
 
-Nothing here encodes; `runtime.encoding.codec` reads the declarations.
+Nothing here encodes. `runtime.encoding.codec` reads the declarations.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,58 +16,58 @@ from typing import Annotated, Any, TypeVar, dataclass_transform, overload
 T = TypeVar("T")
 
 
-# Immutable values of which every transaction makes dozens: accounts, events, calls.
+# Immutable values that every transaction creates by the dozen: accounts, events, calls.
 #
-# A frozen dataclass checks at run time that nobody assigns to its fields, which makes its constructor three to four
-# times as slow. Here the type checker alone refuses assignments; nothing else differs from a frozen dataclass. What
-# always holds, and what strict typing keeps: no field of a record changes after its construction, so values may be
-# shared.
+# A frozen dataclass checks at run time that no code assigns to its fields, which makes its constructor three to four
+# times as slow. Here only the type checker refuses assignments. Otherwise a record equals a frozen dataclass.
+# Invariant: no field of a record changes after its construction, so values may be shared. Strict typing
+# ensures it.
 @dataclass_transform(frozen_default=True)
 def record(cls: type[T]) -> type[T]:
-    """A dataclass with slots, equality and hash whose fields are read-only to the type checker."""
+    """Make a class a dataclass with slots, equality and hash. The type checker treats its fields as read-only."""
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
 @dataclass(frozen=True, slots=True)
 class UInt:
-    """Marks an `int`: unsigned, little-endian, `size` bytes."""
+    """The mark of an `int`: unsigned, little-endian, `size` bytes."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """Marks an `int`: compact form, at most `size` bytes."""
+    """The mark of an `int`: compact form, at most `size` bytes."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Marks `bytes` of exactly `length`."""
+    """The mark of `bytes` of exactly `length`."""
 
     length: int
 
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """Marks `bytes`, `str` or `tuple[T, ...]`: at most `limit` bytes or items."""
+    """The mark of `bytes`, `str` or `tuple[T, ...]`: at most `limit` bytes or items."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """Marks `tuple[T, ...]` as a BTreeSet, `tuple[tuple[K, V], ...]` as a BTreeMap, by first item."""
+    """The mark of `tuple[T, ...]` as a BTreeSet, or `tuple[tuple[K, V], ...]` as a BTreeMap, by first item."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """Marks a union of `@variant` classes; `path` is its Rust path (empty: none).
+    """The mark of a union of `@variant` classes. `path` is its Rust path (empty: none).
 
-    It marks a plain class as an open union, whose variants are those subclasses that a runtime's pallets list.
+    On a plain class it marks an open union. Its variants are the subclasses that a runtime's pallets list.
     """
 
     path: str = ""
@@ -75,14 +75,14 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Marks a type that metadata shows as a Rust new type around it, such as AccountId32."""
+    """The mark of a type that metadata shows as a Rust new type around it, such as AccountId32."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class TypeName:
-    """The name that metadata shows for a field of this type, such as `Balance`."""
+    """The name of a field's type in metadata, such as `Balance`."""
 
     text: str
 
@@ -115,9 +115,9 @@ def struct(
 ) -> Any:
     """Make a class a `record` with an encoding: its fields in order.
 
-    `path` is the Rust path that metadata shows (else `ogpu` and the name, so that a file that moves changes nothing for
-    clients), `params` its generic parameters (two types of one path must differ in them), `unnamed` hides the fields'
-    names from metadata, as in a Rust tuple struct.
+    `path` is the Rust path in metadata. The default is `ogpu` and the name, so that moving a file changes nothing for
+    clients. `params` are its generic parameters (two types with one path must differ in them). `unnamed` hides the
+    fields' names from metadata, as in a Rust tuple struct.
     """
 
     def wrap(plain: type[T]) -> type[T]:
@@ -144,7 +144,7 @@ def variant(index: int, *, name: str = "", unnamed: bool = False) -> Callable[[t
 
 
 def own_path(cls: type) -> str:
-    """The Rust path of a type of this chain that is not one of the SDK's."""
+    """Return the Rust path of a type of this chain that is not one of the SDK's."""
     return f"ogpu::{cls.__name__}"
 
 

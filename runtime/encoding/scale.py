@@ -1,10 +1,9 @@
-"""SCALE on the wire: how each shape becomes bytes, and the only bytes that are accepted back.
+"""SCALE on the wire: the bytes of each shape, and the only bytes that decoding accepts.
 
-Every function returns a pair (encode, decode): `encode(value) -> bytes` and
-`decode(data, start) -> (value, end)`. Decoding is canonical: one value has one encoding, and
-every other form is a `DecodeError`. Reading past the end shows as `IndexError` where a single byte is
-read, which `Codec.decode` turns into `DecodeError`; there is no recursion here.
-Format: docs.substrate.io, "Type encoding (SCALE)"; limits are the caller's.
+Every function returns a pair (encode, decode): `encode(value) -> bytes` and `decode(data, start) -> (value, end)`.
+Decoding is canonical: each value has one encoding, and any other form raises `DecodeError`. Reading a single byte past
+the end raises `IndexError`, which `Codec.decode` turns into `DecodeError`. There is no recursion here. Format:
+docs.substrate.io, "Type encoding (SCALE)". Callers set the limits.
 """
 
 from collections.abc import Callable
@@ -23,28 +22,29 @@ _NATIVE = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class DecodeError(ValueError):
-    """The bytes are not the encoding of any value: `code` says why, `where` at which offset."""
+    """Bytes that encode no value: `code` is the reason, `where` the offset."""
 
     def __init__(self, code: str, where: int = 0) -> None:
-        """`code` is a short constant phrase, `where` a byte offset into the decoded input."""
+        """Create the error. `code` is a short constant phrase, `where` a byte offset into the decoded input."""
         super().__init__(code, where)
         self.code = code
         self.where = where
 
     def __str__(self) -> str:
-        """`code at byte where`."""
+        """Return `code at byte where`."""
         return f"{self.code} at byte {self.where}"
 
 
 class EncodeError(ValueError):
-    """A value does not fit its declared type: our mistake, or a caller's of the builder."""
+    """A value that does not fit its declared type: a bug here, or in a caller of the builder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of constant length: its format in the `struct` module, and source code of what that leaves to be done.
+    """A part of constant length: its format in the `struct` module, and source code for the remaining work.
 
-    `encode` makes bytes of `{value}` (empty: the encoder has to be called), `decode` the value of what was unpacked.
+    `encode` is an expression for the bytes of `{value}` (empty: the encoder must be called). `decode` is an expression
+    for the value of the unpacked `{value}`.
     """
 
     format: str
@@ -53,11 +53,11 @@ class Span:
 
 
 SPANS: dict[Decode, Span] = {}
-"""Decoders whose part has a constant length; `struct_codec` writes such parts into one function."""
+"""Decoders of parts of constant length. `struct_codec` writes such parts into one function."""
 
 
 def uint(size: int) -> Wire:
-    """Unsigned little-endian integer of `size` bytes."""
+    """Return the wire of an unsigned little-endian integer of `size` bytes."""
 
     def encode(value: int) -> bytes:
         return value.to_bytes(size, "little")
@@ -77,7 +77,7 @@ def uint(size: int) -> Wire:
 
 
 def encode_compact(value: int) -> bytes:
-    """The shortest of the four compact forms; values up to 2**536 - 1."""
+    """Return the shortest of the four compact forms, for values up to 2**536 - 1."""
     if value < 0:
         raise EncodeError("a compact integer is not negative")
     if value < _ONE_BYTE_MAX:
@@ -91,7 +91,7 @@ def encode_compact(value: int) -> bytes:
 
 
 def decode_compact(data: bytes, start: int) -> tuple[int, int]:
-    """The integer and where it ends; any form longer than the shortest is refused."""
+    """Return the integer and its end. Any form longer than the shortest is refused."""
     first = data[start]
     mode = first & 3
     if mode == 0:
@@ -111,14 +111,14 @@ def decode_compact(data: bytes, start: int) -> tuple[int, int]:
         value = int.from_bytes(data[start + 1 : end], "little")
     if end > len(data):
         raise DecodeError("end of input", len(data))
-    # Nobody signs an extrinsic's length prefix: in a second form anybody could give the extrinsic a second hash.
+    # No signature covers an extrinsic's length prefix: with a second form anyone could give an extrinsic a second hash.
     if value < least:
         raise DecodeError("compact integer is not in its shortest form", start)
     return value, end
 
 
 def compact(size: int) -> Wire:
-    """Compact integer of at most `size` bytes."""
+    """Return the wire of a compact integer of at most `size` bytes."""
     limit = 1 << 8 * size
 
     def encode(value: int) -> bytes:
@@ -139,7 +139,7 @@ def compact(size: int) -> Wire:
 
 
 def boolean() -> Wire:
-    """One byte, 0 or 1."""
+    """Return the wire of a boolean: one byte, 0 or 1."""
 
     def decode(data: bytes, start: int) -> tuple[bool, int]:
         byte = data[start]
@@ -151,7 +151,7 @@ def boolean() -> Wire:
 
 
 def fixed_bytes(length: int) -> Wire:
-    """Exactly `length` bytes, without prefix."""
+    """Return the wire of exactly `length` bytes, without prefix."""
 
     def encode(value: bytes) -> bytes:
         if len(value) != length:
@@ -169,7 +169,7 @@ def fixed_bytes(length: int) -> Wire:
 
 
 def bounded_bytes(limit: int) -> Wire:
-    """Length-prefixed bytes, at most `limit`."""
+    """Return the wire of length-prefixed bytes, at most `limit`."""
 
     def encode(value: bytes) -> bytes:
         if len(value) > limit:
@@ -189,7 +189,7 @@ def bounded_bytes(limit: int) -> Wire:
 
 
 def bounded_text(limit: int) -> Wire:
-    """Length-prefixed UTF-8, at most `limit` bytes."""
+    """Return the wire of length-prefixed UTF-8, at most `limit` bytes."""
     encode_bytes, decode_bytes = bounded_bytes(limit)
 
     def decode(data: bytes, start: int) -> tuple[str, int]:
@@ -203,7 +203,7 @@ def bounded_text(limit: int) -> Wire:
 
 
 def vector(item: Wire, limit: int) -> Wire:
-    """Length-prefixed list of at most `limit` items, as a tuple."""
+    """Return the wire of a length-prefixed list of at most `limit` items, as a tuple."""
     encode_item, decode_item = item
 
     def encode(values: tuple[Any, ...]) -> bytes:
@@ -216,7 +216,7 @@ def vector(item: Wire, limit: int) -> Wire:
         if count > limit:
             raise DecodeError(f"more than {limit} items", start)
         values = []
-        for _ in range(count):  # every item takes a byte at least, so the input bounds the loop
+        for _ in range(count):  # an item has at least one byte, so the input bounds the loop
             value, position = decode_item(data, position)
             values.append(value)
         return tuple(values), position
@@ -225,7 +225,7 @@ def vector(item: Wire, limit: int) -> Wire:
 
 
 def ascending(wire: Wire, key: Callable[[Any], Any]) -> Wire:
-    """A list whose keys ascend strictly: the one order of a BTreeSet or BTreeMap."""
+    """Return the wire of a list with strictly ascending keys: the only order of a BTreeSet or BTreeMap."""
     encode_items, decode_items = wire
 
     def is_ascending(values: tuple[Any, ...]) -> bool:
@@ -247,7 +247,7 @@ def ascending(wire: Wire, key: Callable[[Any], Any]) -> Wire:
 
 
 def option(some: Wire) -> Wire:
-    """0, or 1 and the value."""
+    """Return the wire of an option: 0, or 1 and the value."""
     encode_some, decode_some = some
 
     def decode(data: bytes, start: int) -> tuple[Any, int]:
@@ -262,12 +262,12 @@ def option(some: Wire) -> Wire:
 
 
 def result(error: Wire) -> Wire:
-    """`Result<(), E>`: None is Ok. The same bytes as an option, under another name in metadata."""
+    """Return the wire of `Result<(), E>`, with None for Ok: an option's bytes, under another name in metadata."""
     return option(error)
 
 
 def tagged(wires: dict[int, Wire], tag_of: Callable[[Any], int]) -> Wire:
-    """One tag byte and the variant it names; the encoders of `wires` write the tag themselves."""
+    """Return the wire of a tag byte and its variant. The encoders of `wires` write the tag themselves."""
     encoders = {tag: wire[0] for tag, wire in wires.items()}
     decoders: list[Decode | None] = [None] * 256
     for tag, (_, decode_variant) in wires.items():

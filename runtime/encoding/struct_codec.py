@@ -1,7 +1,7 @@
 """Structs on the wire: values one after the other, by functions that are written out as source.
 
-A loop over the fields takes two to four times as long, and every transaction passes here dozens of times. Fields of
-constant length that follow each other are read with one check of the length.
+A loop over the fields takes two to four times as long, and every transaction runs these functions dozens of times.
+Consecutive fields of constant length are read with one check of the length.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,11 +15,11 @@ from runtime.encoding.scale import SPANS, DecodeError, Wire
 
 SOURCES_MAX = 4096
 Part = tuple[str, Wire]
-"""An expression of `value`, such as `value.nonce`, and how it is encoded."""
+"""An expression of `value`, such as `value.nonce`, and its wire."""
 
 
 def struct_wire(parts: list[Part], build: Callable[..., Any], prefix: bytes = b"") -> Wire:
-    """Encode `prefix` and then every part; decode the parts alone and join them by `build`."""
+    """Return the wire that encodes `prefix` and every part. It decodes the parts and joins them by `build`."""
     scope: dict[str, Any] = {"build": build, "prefix": prefix, "from_bytes": int.from_bytes, "DecodeError": DecodeError}
     terms = ["prefix"] if prefix else []
     for number, part in enumerate(parts):
@@ -39,7 +39,10 @@ def struct_wire(parts: list[Part], build: Callable[..., Any], prefix: bytes = b"
 
 @lru_cache(maxsize=SOURCES_MAX)
 def _compiled(source: str) -> CodeType:
-    """Code of a struct's two functions. Compiling takes most of the time, and many structs have the same source."""
+    """Return the compiled code of a struct's two functions.
+
+    Cached: compiling takes most of the time, and many structs have the same source.
+    """
     return compile(source, "<string>", "exec")  # deterministic: as above
 
 
@@ -52,7 +55,7 @@ def _encoding(number: int, part: Part) -> str:
 
 
 def _unpacking(parts: list[Part], scope: dict[str, Any]) -> Iterator[str]:
-    """Statements that take the parts out of the data: one for each part, one for each run of constant length."""
+    """Yield statements that read the parts from the data: one for each part or run of parts of constant length."""
     decoders = [(f"v{number}", decode) for number, (_, (_, decode)) in enumerate(parts)]
     for is_constant, group in groupby(decoders, lambda decoder: decoder[1] in SPANS):
         run = list(group)
@@ -69,6 +72,6 @@ def _unpacking(parts: list[Part], scope: dict[str, Any]) -> Iterator[str]:
 
 
 def _value(number: int, part: Part) -> str:
-    """What was taken out for a part, as the expression of its value."""
+    """Return the expression for the value of an unpacked part."""
     span = SPANS.get(part[1][1])
     return f"v{number}" if span is None else span.decode.format(value=f"v{number}")

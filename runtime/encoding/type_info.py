@@ -1,8 +1,8 @@
-"""What a client must know to read an encoded value: the shapes of types, as data.
+"""The shapes of types, as data: all that a client needs to read an encoded value.
 
-The codec attaches one `TypeInfo` to every type it can encode; `runtime.interface.metadata` numbers
-them into the portable registry. Nothing here encodes anything. Shapes follow the crate
-scale-info, so that every Substrate client understands them.
+The codec attaches one `TypeInfo` to every encodable type. `runtime.interface.metadata` numbers them into the portable
+registry. Nothing here encodes anything. Shapes follow the crate scale-info, so that every Substrate client understands
+them.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldInfo:
-    """One member of a composite or of a variant; tuple-like members have no name."""
+    """One member of a composite or of a variant. Tuple-like members have no name."""
 
     name: str | None
     type: "TypeInfo"
@@ -59,7 +59,7 @@ class ArrayShape:
 
 @dataclass(frozen=True, slots=True)
 class TupleShape:
-    """Values one after the other; the empty one is the unit type."""
+    """Values one after the other. The empty tuple is the unit type."""
 
     of: tuple["TypeInfo", ...]
 
@@ -80,7 +80,7 @@ class CompactShape:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceShape:
-    """A type that is declared later under this name: the outer call, event and error enums."""
+    """A type declared later under this name: the outer call, event and error enums."""
 
     name: str
 
@@ -108,12 +108,12 @@ class TypeInfo:
 
 
 def rust_path(text: str) -> tuple[str, ...]:
-    """`"sp_core::crypto::AccountId32"` as the segments that metadata holds."""
+    """Return a path such as `"sp_core::crypto::AccountId32"` as the segments in metadata."""
     return tuple(text.split("::")) if text else ()
 
 
 def pallet_path(pallet: str, kind: str) -> tuple[str, ...]:
-    """`pallet_trust_stake::pallet::Call`, as the SDK's macros name the enums of a pallet."""
+    """Return the path of a pallet's enum as the SDK's macros name it, such as `pallet_trust_stake::pallet::Call`."""
     snake = ""
     for letter in pallet:
         snake += f"_{letter.lower()}" if letter.isupper() else letter  # deterministic: ASCII
@@ -123,7 +123,7 @@ def pallet_path(pallet: str, kind: str) -> tuple[str, ...]:
 
 
 def sentences(docstring: str | None) -> tuple[str, ...]:
-    """A docstring as the lines that metadata holds."""
+    """Return a docstring as the lines in metadata."""
     lines = [line.strip() for line in (docstring or "").strip().splitlines()]
     return tuple(line for line in lines if line)
 

@@ -1,4 +1,4 @@
-"""The chain's vocabulary: accounts, amounts, weights and their like, under the Rust paths that clients know."""
+"""The chain's vocabulary: accounts, amounts, weights and the like, under the Rust paths that clients know."""
 
 from enum import IntEnum
 from typing import Annotated, Any, Protocol
@@ -75,28 +75,28 @@ def _address_info() -> TypeInfo:
 
 
 MultiAddress = Annotated[bytes, Codec(_encode_address, _decode_address, _address_info(), "AccountIdLookupOf<T>")]
-"""An account as calls name it. The value is the account's 32 bytes; of the SDK's five forms only `Id` is accepted."""
+"""An account as an argument of calls. The value is its 32 bytes. Of the SDK's five forms only `Id` is accepted."""
 
 
 @struct(path="sp_weights::weight_v2::Weight")
 class Weight:
-    """What a call costs: picoseconds of reference time, bytes of proof."""
+    """The cost of a call: picoseconds of reference time, bytes of proof."""
 
     ref_time: CompactU64 = 0
     proof_size: CompactU64 = 0
 
     def __add__(self, other: "Weight") -> "Weight":
-        """Both parts summed."""
+        """Return the sum of both parts."""
         return Weight(self.ref_time + other.ref_time, self.proof_size + other.proof_size)
 
     def fits(self, limit: "Weight") -> bool:
-        """Whether neither part exceeds the limit's."""
+        """Return True if neither part exceeds the limit's."""
         return self.ref_time <= limit.ref_time and self.proof_size <= limit.proof_size
 
 
 @named("frame_support::dispatch::DispatchClass")
 class DispatchClass(IntEnum):
-    """Which share of a block a call may fill."""
+    """The class of a call, which decides the share of a block that it may fill."""
 
     Normal = 0
     Operational = 1
@@ -105,7 +105,7 @@ class DispatchClass(IntEnum):
 
 @named("frame_support::dispatch::Pays")
 class Pays(IntEnum):
-    """Whether the signer pays the fee."""
+    """The payment of the fee by the signer."""
 
     Yes = 0
     No = 1
@@ -113,7 +113,7 @@ class Pays(IntEnum):
 
 @struct(path="frame_system::DispatchEventInfo")
 class DispatchInfo:
-    """What an executed extrinsic took."""
+    """The weight, class and payment of an executed extrinsic."""
 
     weight: Weight
     class_: DispatchClass
@@ -122,19 +122,19 @@ class DispatchInfo:
 
 @variant(0, unnamed=True)
 class ApplyExtrinsic:
-    """While this extrinsic was applied."""
+    """The phase in which this extrinsic is applied."""
 
     index: U32
 
 
 @variant(1)
 class Finalization:
-    """While the block was closed."""
+    """The phase in which the block is closed."""
 
 
 @variant(2)
 class Initialization:
-    """Before the first extrinsic."""
+    """The phase before the first extrinsic."""
 
 
 Phase = Annotated[ApplyExtrinsic | Finalization | Initialization, Tagged("frame_system::Phase")]
@@ -144,7 +144,7 @@ RUNTIME_APIS_MAX = 64
 
 @struct(path="sp_version::RuntimeVersion")
 class RuntimeVersion:
-    """Which rules a block is executed by. Clients sign `spec_version` and `transaction_version`."""
+    """The version of the rules that execute a block. Clients sign `spec_version` and `transaction_version`."""
 
     spec_name: Annotated[str, Bounded(64)]
     impl_name: Annotated[str, Bounded(64)]
@@ -157,22 +157,22 @@ class RuntimeVersion:
 
 
 class CallFilter(Protocol):
-    """A set of calls: what a pallet that lends somebody's origin to another declares."""
+    """A set of calls, declared by a pallet that lets an account use another account's origin."""
 
     def allows(self, call: Any, /) -> bool:
-        """Whether the call belongs to it."""
+        """Return True if the call belongs to the set."""
         ...
 
 
 @record
 class Signed:
-    """The origin of a call that an account signed, for the calls that all its `filters` allow."""
+    """The origin of a call signed by an account, for calls that all its `filters` allow."""
 
     account: bytes
     filters: tuple[CallFilter, ...] = ()
 
     def within(self, calls: CallFilter) -> "Signed":
-        """The same account, for no other calls than these: also for those that a call makes in its turn."""
+        """Return the same origin restricted to these calls. The restriction also covers calls inside calls."""
         return Signed(self.account, (*self.filters, calls))
 
 
@@ -183,11 +183,11 @@ class Root:
 
 @record
 class Unsigned:
-    """The origin of an inherent: the author of the block, answerable by its validity."""
+    """The origin of an inherent: the author of the block, whose whole block is invalid if the inherent is."""
 
 
 class PalletOrigin:
-    """An origin that a pallet declares and makes (`runtime.frame.pallet.origin`): a body's vote, say."""
+    """An origin that a pallet declares and makes (`runtime.frame.pallet.origin`), such as a body's vote."""
 
     __slots__ = ()
 

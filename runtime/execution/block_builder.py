@@ -5,7 +5,7 @@
     authoring.offer(raw, verify)            # InvalidTransaction: not in this block; any other exception: quarantine it
     built = authoring.finish()              # a header to be sealed
 
-An extrinsic that is refused, or breaks us, leaves no trace, so the block can always be finished.
+An extrinsic that is refused, or that raises any exception, changes nothing, so the block can always be finished.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from runtime.state.trie import Trie
 
 @dataclass(frozen=True, slots=True)
 class BuiltBlock:
-    """A block without its seal, and what executing it came to."""
+    """A block without its seal, and the result of its execution."""
 
     header: Header
     extrinsics: tuple[bytes, ...]
@@ -35,7 +35,7 @@ class Authoring:
     """A block under construction on one parent."""
 
     def __init__(self, runtime: Runtime, reader: StateReader, trie: Trie, parent_hash: bytes, digest: Digest) -> None:
-        """Begin on the state `reader` with the tree `trie` after the block `parent_hash`; `digest` has no seal."""
+        """Start on the state `reader` with the tree `trie` after the block `parent_hash`. `digest` has no seal."""
         self.runtime = runtime
         self._trie = trie
         self._parent_hash = parent_hash
@@ -46,17 +46,20 @@ class Authoring:
 
     @property
     def bound(self) -> Bound:
-        """The state under construction: to look at, so that an author offers only what is valid."""
+        """The state under construction, to read, so that an author offers only valid inherents."""
         return self._execution.bound
 
     def inherent(self, call: Call) -> None:
-        """Add an inherent; InvalidBlock if it fails, which is the author's own mistake."""
+        """Add an inherent. Raise InvalidBlock if it fails, which is a bug of the author."""
         raw = encode_bare(self.runtime, call)
         self._execution.apply_inherent(decode_extrinsic(self.runtime, raw))
         self._extrinsics.append(raw)
 
     def offer(self, extrinsic: bytes | Extrinsic, verify: VerifySignature) -> bool:
-        """Add a signed extrinsic; whether its call succeeded. InvalidTransaction or DecodeError: it was left out."""
+        """Add a signed extrinsic. Return True if its call succeeded.
+
+        Raise InvalidTransaction or DecodeError if the extrinsic was left out.
+        """
         if isinstance(extrinsic, bytes):
             extrinsic = decode_extrinsic(self.runtime, extrinsic)
         succeeded = self._execution.apply_signed(extrinsic, verify)

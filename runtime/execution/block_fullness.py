@@ -1,4 +1,4 @@
-"""How full the block under execution is, and whether an extrinsic still fits (the extension CheckWeight)."""
+"""The room left in the block under execution, and the check of an extrinsic against it (the extension CheckWeight)."""
 
 from runtime.encoding.types import DispatchClass, Weight
 from runtime.frame.errors import InvalidReason, InvalidTransaction
@@ -12,14 +12,14 @@ from runtime.frame.weights import (
 )
 from runtime.pallets.system import ConsumedWeight
 
-# Tuples, by the number of the class: to look an enumeration's member up in a dictionary takes Python a call.
+# Tuples by the number of the class: a dictionary look-up by an enumeration's member costs Python a call.
 _LIMITS = tuple((limit.ref_time, limit.proof_size) if (limit := class_limit(kind)) else None for kind in DispatchClass)
 _LENGTHS = tuple(length_limit(kind) for kind in DispatchClass)
 _BASE_TIME = EXTRINSIC_BASE.ref_time
 
 
 class BlockFullness:
-    """Weight, bytes and number of the extrinsics so far. Kept outside the state: a failed call is not undone here."""
+    """The weight, bytes and number of the extrinsics so far. Outside the state, so a failed call does not undo it."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -30,7 +30,7 @@ class BlockFullness:
         self._total_proof = BLOCK_BASE.proof_size
 
     def check(self, kind: DispatchClass, weight: Weight, length: int) -> None:
-        """InvalidTransaction if an extrinsic whose call weighs so much does not fit. Inherents have their own limit."""
+        """Raise InvalidTransaction if an extrinsic of this weight does not fit. Inherents have their own limit."""
         limit = _LIMITS[kind]
         if limit is None:
             return
@@ -47,7 +47,7 @@ class BlockFullness:
             raise InvalidTransaction(InvalidReason.EXHAUSTS_RESOURCES)
 
     def add_hook(self, weight: Weight) -> None:
-        """Count what a pallet did before the first extrinsic."""
+        """Count a pallet's work before the first extrinsic."""
         self._time[DispatchClass.Mandatory] += weight.ref_time
         self._proof[DispatchClass.Mandatory] += weight.proof_size
         self._total_time += weight.ref_time
@@ -64,5 +64,5 @@ class BlockFullness:
         self._total_proof += proof
 
     def consumed(self) -> ConsumedWeight:
-        """The weights by class, as the state shows them."""
+        """Return the weights by class, in the form of the state."""
         return ConsumedWeight(*(Weight(self._time[kind], self._proof[kind]) for kind in DispatchClass))

@@ -2,8 +2,8 @@
 
     initialise -> inherents -> signed extrinsics -> finalise -> compare roots
 
-Building a block and executing one are the same steps over a `BlockExecution`; so are checking a
-transaction for the pool and applying it. Pure: the state is a `StateReader`, signatures are judged by a function.
+Building a block and executing one are the same steps over a `BlockExecution`. Checking a transaction for the pool and
+applying it also share their code. Pure: the state is a `StateReader`, and a function verifies signatures.
 """
 
 from collections.abc import Callable
@@ -32,12 +32,12 @@ from runtime.state.trie import Trie
 _MANDATORY_ORIGIN = Unsigned()
 
 DecodeExtrinsic = Callable[[Runtime, bytes], Extrinsic]
-"""`runtime.blocks.extrinsic.decode_extrinsic`; raises DecodeError as that does."""
+"""`runtime.blocks.extrinsic.decode_extrinsic`, or a replacement. Raises DecodeError likewise."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionOutcome:
-    """What a block did: its writes, and the tree after them."""
+    """The result of a block: its writes, and the tree after them."""
 
     changes: Changes
     trie: Trie
@@ -46,9 +46,9 @@ class ExecutionOutcome:
 def execute_block(
     runtime: Runtime, reader: StateReader, trie: Trie, block: Block, verify: VerifySignature
 ) -> ExecutionOutcome:
-    """Execute a sealed block over its parent's state and tree; InvalidBlock if it breaks a rule.
+    """Execute a sealed block over its parent's state and tree. Raise InvalidBlock if it breaks a rule.
 
-    Whether the header's parent is the block that `reader` belongs to, and its seal, are for the caller to check.
+    The caller must check the seal, and that `reader` is the state of the header's parent.
     """
     outcome = execute_proven(runtime, reader, trie, block, verify)
     if extrinsics_root(block.extrinsics) != block.header.extrinsics_root:
@@ -64,9 +64,9 @@ def execute_proven(
     verify: VerifySignature,
     decode: DecodeExtrinsic = decode_extrinsic,
 ) -> ExecutionOutcome:
-    """The same for a block whose extrinsics were found to be those that its header commits to.
+    """Execute a block whose extrinsics are already known to match its header.
 
-    `decode` is `decode_extrinsic`, or gives the same as it from what was decoded before.
+    `decode` is `decode_extrinsic`, or returns the same results from a cache.
     """
     header = _unsealed(block.header)
     execution = BlockExecution(runtime, reader, header.number, header.parent_hash, header.digest)
@@ -90,10 +90,10 @@ def _unsealed(header: Header) -> Header:
 
 
 class BlockExecution:
-    """A block under execution. `apply_*` either applies an extrinsic or leaves no trace of it."""
+    """A block under execution. `apply_*` either applies an extrinsic or changes nothing."""
 
     def __init__(self, runtime: Runtime, reader: StateReader, number: int, parent_hash: bytes, digest: Digest) -> None:
-        """Initialise block `number` on `parent_hash`; InvalidBlock if its header does not fit the state."""
+        """Initialise block `number` on `parent_hash`. Raise InvalidBlock if its header does not fit the state."""
         self.runtime = runtime
         self.bound = runtime.at(reader)
         self.fullness = BlockFullness()
@@ -117,7 +117,7 @@ class BlockExecution:
             self.bound.mandatory_left -= weight.ref_time
 
     def apply_from_block(self, raw: bytes, verify: VerifySignature, decode: DecodeExtrinsic = decode_extrinsic) -> None:
-        """Apply an extrinsic of a finished block; InvalidBlock if it may not be there."""
+        """Apply an extrinsic of a finished block. Raise InvalidBlock if it is not allowed there."""
         try:
             extrinsic = decode(self.runtime, raw)
             if extrinsic.authorization is None:
@@ -128,7 +128,7 @@ class BlockExecution:
             raise InvalidBlock(f"extrinsic {self.fullness.count}: {error}") from error
 
     def apply_inherent(self, extrinsic: Extrinsic) -> None:
-        """Apply a call by the author; InvalidBlock if it fails or stands in the wrong place."""
+        """Apply a call by the author. Raise InvalidBlock if it fails or is out of order."""
         method = extrinsic.call.method
         place = (method.pallet.index, method.index)
         if extrinsic.authorization is not None or not method.is_inherent:
@@ -148,7 +148,7 @@ class BlockExecution:
         self.fullness.add(method.dispatch_class, weight, len(extrinsic.raw))
 
     def apply_signed(self, extrinsic: Extrinsic, verify: VerifySignature) -> bool:
-        """Apply a signed call, and say whether it succeeded; InvalidTransaction if it may not be applied."""
+        """Apply a signed call. Return True if it succeeded. Raise InvalidTransaction if it may not be applied."""
         who = extrinsic.authorization
         if who is None:
             raise InvalidTransaction(InvalidReason.BAD_MANDATORY, "not signed")
@@ -169,12 +169,12 @@ class BlockExecution:
     def _pay_and_dispatch(
         self, extrinsic: Extrinsic, who: Authorization, withdrawn: int
     ) -> tuple[DispatchInfo, DispatchError | None]:
-        """Nonce and fee first, then the call in a layer of its own, then the fee that is really due."""
+        """Use the nonce and take the fee, make the call in a layer of its own, then settle the fee actually due."""
         self._balances.begin_transaction(who.signer, withdrawn)
         result, failure = self._dispatch(extrinsic, who)
         tip = who.extra.tip
         weight = extrinsic.weight
-        # A call may correct its weight downwards only: the fee for more was never withdrawn.
+        # A call may correct its weight only downwards, because no fee for more was withdrawn.
         if result.actual_weight is not None and result.actual_weight.fits(weight):
             weight = result.actual_weight
         if not result.pays_fee:
@@ -186,7 +186,7 @@ class BlockExecution:
         self._payment.settle(who.signer, withdrawn, due, tip)
         pays = Pays.Yes if result.pays_fee else Pays.No
         kind, last = extrinsic.call.method.dispatch_class, self._success.dispatch_info
-        # Of equal calls one after the other, such as transfers, the last event is one value: made and encoded once.
+        # Consecutive equal calls, such as transfers, share one success event: it is created and encoded once.
         if weight is last.weight and kind is last.class_ and pays is last.pays_fee:
             return last, failure
         return DispatchInfo(weight, kind, pays), failure
@@ -199,7 +199,7 @@ class BlockExecution:
             return PostDispatch(), error
 
     def finalize(self) -> Changes:
-        """End the block: hooks, events, supply. The writes of the whole block, by ascending key."""
+        """End the block: hooks, events, supply check. Return the writes of the whole block, by ascending key."""
         self.bound.phase = Finalization()
         system = self.bound[System]
         fullness = self.fullness

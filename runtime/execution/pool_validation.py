@@ -1,6 +1,6 @@
-"""What the pool asks of a transaction: is it valid on this state, and what must come before it.
+"""Validity for the pool: a transaction's validity on a state, and its predecessor.
 
-Tags are as in Substrate: a transaction provides (signer, nonce), and requires the nonce before if that is not used yet.
+Tags are as in Substrate: a transaction provides (signer, nonce), and requires the previous nonce if that is unused.
 """
 
 from runtime.blocks.extrinsic import Authorization, Envelope, Extrinsic, decode_extrinsic
@@ -19,7 +19,7 @@ from runtime.state.overlay import StateReader
 
 @record
 class Validity:
-    """A valid transaction: in which order it wants to be, and for how many blocks."""
+    """A valid transaction: its order in the pool, and its lifetime in blocks."""
 
     extrinsic: Extrinsic
     who: Authorization
@@ -31,7 +31,7 @@ class Validity:
 
     @property
     def requires(self) -> tuple[bytes, ...]:
-        """The tag that must be provided first: none, where the nonce is the account's next."""
+        """The tag of the predecessor, () if the nonce is the account's next."""
         nonce = self.who.extra.nonce
         return (nonce_tag(self.who.signer, nonce - 1),) if nonce > self.account_nonce else ()
 
@@ -43,7 +43,7 @@ class Validity:
 
 @record
 class Vouched:
-    """A transaction whose signer exists and can pay the least that it costs, if `payload` is what he signed."""
+    """A transaction whose signer exists and can pay its least fee, provided that the signer signed `payload`."""
 
     envelope: Envelope
     payload: bytes
@@ -52,14 +52,14 @@ class Vouched:
 
 
 class TransactionValidator:
-    """Judges any number of transactions for the block after one head.
+    """Checks of any number of transactions for the block after one head.
 
-    In one step (`validate`), or, for what strangers send, in two: `check_outside` before the signature is checked, in a
-    time that does not depend on the call, and `check_call` after it.  Both ways come to the same verdict.
+    `validate` checks in one step. For transactions of strangers there are two steps with the same result:
+    `check_outside` before the signature check, in a time independent of the call, and `check_call` after it.
     """
 
     def __init__(self, runtime: Runtime, reader: StateReader, block_hash: bytes) -> None:
-        """For the block after `block_hash`, whose state is `reader`."""
+        """Prepare the block after `block_hash`, on its state `reader`."""
         self._runtime = runtime
         self._bound = runtime.at(reader)
         system = self._bound[System]
@@ -69,7 +69,10 @@ class TransactionValidator:
         self._payment = self._bound[TransactionPayment]
 
     def validate(self, raw: bytes | Extrinsic, verify: VerifySignature) -> Validity:
-        """InvalidTransaction or DecodeError if no block may hold it now; a nonce that lies ahead is valid."""
+        """Check a whole transaction. A nonce that lies ahead is valid.
+
+        Raise InvalidTransaction or DecodeError if no block may hold it now.
+        """
         extrinsic = decode_extrinsic(self._runtime, raw) if isinstance(raw, bytes) else raw
         who = extrinsic.authorization
         if who is None:
@@ -78,11 +81,14 @@ class TransactionValidator:
         return self._validity(extrinsic, who, self._bound[System].account[who.signer].nonce, fee)
 
     def payload(self, who: Authorization) -> bytes:
-        """The message that the signer must have signed; InvalidTransaction if the block of birth is not known."""
+        """Return the message that the signer must have signed. Raise InvalidTransaction for an unknown birth block."""
         return self._checks.payload(who)
 
     def check_outside(self, envelope: Envelope) -> Vouched:
-        """Everything that needs neither the signature nor the call; InvalidTransaction if no block may hold it now."""
+        """Check everything that needs neither the signature nor the call.
+
+        Raise InvalidTransaction if no block may hold the transaction now.
+        """
         who = envelope.authorization
         info, payload = self._checks.check_signer(who, ahead=True)
         spendable = self._checks.spendable(info)
@@ -91,7 +97,10 @@ class TransactionValidator:
         return Vouched(envelope, payload, info.nonce, spendable)
 
     def check_call(self, vouched: Vouched) -> Validity:
-        """The rest, of one whose signature holds; DecodeError or InvalidTransaction if no block may hold it now."""
+        """Check the rest of a transaction with a valid signature.
+
+        Raise DecodeError or InvalidTransaction if no block may hold it now.
+        """
         extrinsic = vouched.envelope.decode(self._runtime)
         who = vouched.envelope.authorization
         fee = self._checks.check_call(extrinsic, who, vouched.spendable)
@@ -111,5 +120,5 @@ class TransactionValidator:
 
 
 def nonce_tag(who: bytes, nonce: int) -> bytes:
-    """The tag of an account's transaction: SCALE of (account, nonce)."""
+    """Return the tag of an account's transaction: SCALE of (account, nonce)."""
     return who + nonce.to_bytes(4, "little")

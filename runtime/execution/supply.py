@@ -1,8 +1,8 @@
-"""The supply rule, checked apart from the code that moves money: what accounts lost is what was burned.
+"""The supply rule, checked independently of the code that moves money: accounts lose exactly the burned grains.
 
-Every block checks the accounts that it touched, and no block counts more: what grows with the accounts has no place in
-an execution. A node counts all of them where it starts, before anybody waits for it. A breach is a mistake of ours,
-never of a block's author, so it is no InvalidBlock.
+Every block checks only the accounts that it touched, because a count of all accounts would slow every block as they
+grow. A node counts all accounts when it starts, before any block waits for it. A violation is a bug here, never a fault
+of a block's author, so it is not an InvalidBlock.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ class SupplyBroken(Exception):
 
 
 def check_supply(bound: Bound) -> None:
-    """SupplyBroken unless the execution so far conserved every grain."""
+    """Raise SupplyBroken unless the execution so far conserved every grain."""
     account = bound.runtime.item(System.account)
     gained = 0
     for key, value in bound.overlay.changed_values(account.prefix):
@@ -28,7 +28,7 @@ def check_supply(bound: Bound) -> None:
 
 
 def recount(bound: Bound) -> int:
-    """The sum of all accounts; SupplyBroken unless it is the issuance."""
+    """Return the sum of all accounts. Raise SupplyBroken unless it equals the issuance."""
     total = sum(_owned(info) for _, info in bound[System].account.items())
     if total != bound[Balances].total_issuance.get():
         raise SupplyBroken(f"accounts hold {total}, issued are {bound[Balances].total_issuance.get()}")

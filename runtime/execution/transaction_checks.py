@@ -1,8 +1,8 @@
-"""Whether a signed extrinsic may be applied now: the transaction extensions, cheapest first, then the signature.
+"""The checks of a signed extrinsic: the transaction extensions, cheapest first, then the signature.
 
 CheckNonZeroSender, CheckSpecVersion, CheckTxVersion, CheckGenesis, CheckMortality, CheckNonce, CheckWeight,
-ChargeTransactionPayment, CheckMetadataHash. Versions, genesis and birth block are part of the signed message, which
-is how they are checked. The pool asks for a nonce that may lie ahead; a block asks for the next one exactly.
+ChargeTransactionPayment, CheckMetadataHash. Versions, genesis and birth block are part of the signed message, so the
+signature check covers them. The pool accepts a nonce that lies ahead, a block only the next one.
 """
 
 from runtime.blocks.extrinsic import Additional, Authorization, Extrinsic, additional_tail
@@ -16,14 +16,14 @@ from runtime.pallets.transaction_payment import TransactionPayment
 
 ZERO_SENDER = bytes(32)
 NONCE_MAX = (1 << 32) - 2
-"""The last nonce that may be used: the one after it must still fit its type."""
+"""The last usable nonce: the one after it must still fit its type."""
 
 
 class TransactionChecks:
-    """The checks of one block under execution, which has been initialised. Nothing here writes."""
+    """The checks of one block under execution, which is initialised. Nothing here writes."""
 
     def __init__(self, bound: Bound, fullness: BlockFullness) -> None:
-        """`fullness` says how full the block is; an empty one stands for any block."""
+        """Prepare the checks. `fullness` is that of the block, or an empty one for any block."""
         self._fullness = fullness
         self._account = bound[System].account
         self._block_hash = bound[System].block_hash
@@ -31,10 +31,10 @@ class TransactionChecks:
         self._balances = bound[Balances]
         self._payment = bound[TransactionPayment]
         self._version = bound.runtime.version
-        self._tails: dict[int, bytes] = {}  # what is signed besides what travels, by birth block
+        self._tails: dict[int, bytes] = {}  # the signed bytes that are not sent, by birth block
 
     def check(self, extrinsic: Extrinsic, who: Authorization, verify: VerifySignature, *, ahead: bool = False) -> int:
-        """The fee to withdraw for a valid extrinsic, tip included; InvalidTransaction if it is not valid."""
+        """Return the fee to withdraw for a valid extrinsic, tip included. Raise InvalidTransaction if it is invalid."""
         _refuse_inherent(extrinsic)
         info, payload = self.check_signer(who, ahead=ahead)
         fee = self._fee(extrinsic, who, self._balances.spendable_of(info.data))
@@ -44,8 +44,8 @@ class TransactionChecks:
         return fee
 
     def check_signer(self, who: Authorization, *, ahead: bool) -> tuple[AccountInfo, bytes]:
-        """The account of the signer and the message that it must have signed; its call need not be known for that."""
-        if who.signer == ZERO_SENDER:  # a key of small order: anybody could sign for it (ADR 6)
+        """Return the signer's account and the message that it must have signed. The call may still be encoded."""
+        if who.signer == ZERO_SENDER:  # a key of small order: anyone can sign for it (ADR 6)
             raise InvalidTransaction(InvalidReason.BAD_SIGNER)
         payload = self.payload(who)
         info = self._account[who.signer]
@@ -53,22 +53,22 @@ class TransactionChecks:
         return info, payload
 
     def payload(self, who: Authorization) -> bytes:
-        """The message that is signed; InvalidTransaction if the block of birth is not known."""
+        """Return the signed message. Raise InvalidTransaction if the birth block is unknown."""
         era = who.extra.era
         birth = era.birth(self._height) if era.period else 0
         return who.payload_with(self._tails.get(birth) or self._tail(birth))
 
     def check_call(self, extrinsic: Extrinsic, who: Authorization, spendable: int) -> int:
-        """The fee of an extrinsic whose signer was checked and can spend so much."""
+        """Return the fee of an extrinsic whose signer was checked and can spend `spendable` grains."""
         _refuse_inherent(extrinsic)
         return self._fee(extrinsic, who, spendable)
 
     def spendable(self, info: AccountInfo) -> int:
-        """What an account can pay fees with."""
+        """Return the grains with which an account can pay fees."""
         return self._balances.spendable_of(info.data)
 
     def additional(self, birth: int) -> Additional:
-        """What must have been signed besides what travels; InvalidTransaction if the birth block is not known."""
+        """Return the signed values that are not sent. Raise InvalidTransaction if the birth block is unknown."""
         if birth not in self._block_hash:
             raise InvalidTransaction(InvalidReason.ANCIENT_BIRTH_BLOCK)
         genesis, born = self._block_hash[0], self._block_hash[birth]
@@ -82,7 +82,7 @@ class TransactionChecks:
         weight = extrinsic.weight
         self._fullness.check(extrinsic.call.method.dispatch_class, weight, len(extrinsic.raw))
         fee = self._payment.total_fee(len(extrinsic.raw), weight) + who.extra.tip
-        if fee > spendable:  # a duty that will be free must be payable too
+        if fee > spendable:  # a duty that turns out free must be payable too
             raise InvalidTransaction(InvalidReason.PAYMENT)
         return fee
 
@@ -93,7 +93,7 @@ def _refuse_inherent(extrinsic: Extrinsic) -> None:
 
 
 def check_nonce(nonce: int, info: AccountInfo, *, ahead: bool) -> None:
-    """InvalidTransaction unless the nonce is the account's next, or (`ahead`) a later one."""
+    """Raise InvalidTransaction unless the nonce is the account's next, or (`ahead`) a later one."""
     if nonce < info.nonce:
         raise InvalidTransaction(InvalidReason.STALE)
     if (nonce > info.nonce and not ahead) or nonce > NONCE_MAX:

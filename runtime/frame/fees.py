@@ -74,7 +74,7 @@ def next_multiplier(multiplier: int, full: int) -> int:
 def priority(tip: int, length: int, weight: Weight) -> int:
     """Return a transaction's rank in the pool: the tip per share of a block that it fills, as a u64."""
     fitting = min(_NORMAL_TIME // (weight.ref_time or 1), _NORMAL_LENGTH // (length or 1))
-    # Without the 1 all transactions without a tip would rank equal, whatever room they take.
+    # Without the 1 all transactions without a tip would rank equal, small or large.
     return min((tip + 1) * (fitting or 1), U64_MAX)
 
 

@@ -4,7 +4,7 @@
     settlement_fee_max: Parameter[U32] = Parameter(50_000, unit="ppm", is_frozen=True, doc="...")
 
     self.base_fee                       # on an instance: the value in force, an int, read once in a block
-    TransactionPayment.base_fee.item    # on the class: the storage item, for whoever reads a state
+    TransactionPayment.base_fee.item    # on the class: the storage item, for readers of a state
 
 A `Constant` is part of the code. A parameter is part of the state, under its pallet. Invariant: a block uses the values
 of its parent's state, so a change takes effect with the next block. A value lies within the bounds. A frozen parameter

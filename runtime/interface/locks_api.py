@@ -1,7 +1,7 @@
-"""`LocksApi`: all money of an account that it cannot spend: for which case, until when, how much of it can be taken.
+"""`LocksApi`: all money of an account that it cannot spend, with its case, its end and the part that can be taken.
 
-Programs put it into words. Always: only a height or an epoch that the state has is given as an end; an end that is an
-event is told by reason and part; what may be taken is never more than what lies there.
+Programs put it into words. Invariant: an end is a height or an epoch from the state. An end by an event is described by
+reason and part. The part that can be taken never exceeds the amount.
 """
 
 from collections.abc import Iterator
@@ -23,27 +23,27 @@ LOCKS_PER_PAGE = 128
 
 
 class LockPart(IntEnum):
-    """A part of the money that is held for a reason."""
+    """A part of the money held for a reason."""
 
     WHOLE = 0
-    """All of it, of every reason but stakes."""
+    """The whole hold, for every reason but stakes."""
     BOND = 1
     """A validator's own bond."""
     DELEGATION = 2
     LEAVING = 3
-    """Stake on its way out from behind a validator."""
+    """Stake that is unlocking from a validator."""
     POOLED = 4
-    """Delegations of others behind a validator, kept by the chain."""
+    """Delegations of others behind a validator, held by the chain."""
 
 
 class SlashWait(IntEnum):
-    """Why a stake stays longer than its own time."""
+    """The reasons why a stake stays longer than its own time."""
 
     NONE = 0
     UNDECIDED = 1
-    """A slash waits until it is taken or cancelled."""
+    """A slash is not yet taken or cancelled."""
     RAISABLE = 2
-    """It bore a slash that others who offend can still raise."""
+    """It bore a slash that later offences of others can still raise."""
 
 
 @struct
@@ -55,15 +55,15 @@ class Lock:
     case: CaseId
     amount: Balance
     at_most: Balance
-    """How much of it something could take."""
+    """The most that can be taken from it."""
     until_epoch: U32 | None
-    """The first epoch in which it can be free; None where no epoch is known."""
+    """The first epoch in which it can be free, None if unknown."""
     until_block: BlockNumber | None
-    """The block that frees it; None where no height is known."""
+    """The block that frees it, None if unknown."""
     stays_epochs: U32
-    """It stays locked for so many epochs after the event that ends its case."""
+    """The epochs for which it stays locked after the event that ends its case."""
     stays_blocks: U32
-    """The same in blocks."""
+    """The blocks for which it stays locked after that event."""
     kept_by: SlashWait
 
 
@@ -72,28 +72,28 @@ Locks = Annotated[tuple[Lock, ...], Bounded(LOCKS_PER_PAGE + UNLOCKING_MAX)]
 
 @struct
 class HeldLocks:
-    """Some of what an account holds itself."""
+    """One page of an account's own holds."""
 
     locks: Locks
     more_behind: Hold | None
-    """Where the next page begins; None after the last."""
+    """The start of the next page, None after the last."""
 
 
 @struct
 class EntrustedLocks:
-    """Some of what the chain keeps for an account: delegations, and those on their way back."""
+    """One page of an account's money held by the chain: delegations, and those that are unlocking."""
 
     locks: Locks
     more_behind: AccountId | None
-    """Where the next page begins; None after the last."""
+    """The start of the next page, None after the last."""
 
 
 class LocksApi(RuntimeApi, version=1):
-    """What is locked of an account."""
+    """The locked money of an account."""
 
     @query
     def held(self, account: AccountId, behind: Hold | None) -> HeldLocks:
-        """What an account holds itself, in the order of the storage keys; a bond and each part that leaves it apart."""
+        """Return an account's own holds, in the order of the storage keys. A bond's unlocking parts are separate."""
         cases = self.bound[Balances].held_cases.under(account, behind=behind)
         page = list(islice(cases, LOCKS_PER_PAGE))
         found: list[Lock] = []
@@ -106,7 +106,7 @@ class LocksApi(RuntimeApi, version=1):
 
     @query
     def entrusted(self, account: AccountId, behind: AccountId | None) -> EntrustedLocks:
-        """What an account delegated, in the order of the storage keys; on the first page what waits to come back."""
+        """Return an account's delegations, in the order of the storage keys. The first page adds unlocking ones."""
         stake, found = self.bound[TrustStake], list[Lock]()
         for validator, _ in islice(stake.delegations.under(account, behind=behind), LOCKS_PER_PAGE):
             found.append(_behind(stake, LockPart.DELEGATION, validator, stake_of(stake, account, validator)))
@@ -118,7 +118,7 @@ class LocksApi(RuntimeApi, version=1):
 
 
 def _whole(bound: Bound, hold: Hold, amount: int) -> Lock:
-    """All that is held for a case; its pallet says when it ends."""
+    """Return the whole hold for a case. Its pallet determines the end."""
     pallet = next(pallet for pallet in bound.pallets if hold.reason in pallet.hold_reasons)
     end = pallet.hold_end(hold)
     return Lock(
@@ -136,7 +136,7 @@ def _whole(bound: Bound, hold: Hold, amount: int) -> Lock:
 
 
 def _own_stake(stake: TrustStake, owner: bytes, validator: bytes, amount: int) -> Iterator[Lock]:
-    """A bond of one's own, and what left it and waits; or all delegations behind a validator, where the chain is it."""
+    """Yield an owner's bond and its unlocking parts. For the chain's account, yield a validator's delegations."""
     if validator != owner:
         yield _staked(LockPart.POOLED, validator, amount)
         return
@@ -148,7 +148,7 @@ def _own_stake(stake: TrustStake, owner: bytes, validator: bytes, amount: int) -
 
 
 def _behind(stake: TrustStake, part: LockPart, validator: bytes, amount: int) -> Lock:
-    """Stake that stands behind a validator until its owner takes it out."""
+    """Return the lock of stake behind a validator, until its owner unlocks it."""
     kept_by = SlashWait.UNDECIDED if stake.pending_slash_counts[validator] else SlashWait.NONE
     return _staked(part, validator, amount, stays_epochs=stake.unbonding_epochs, kept_by=kept_by)
 

@@ -1,7 +1,7 @@
 """The runtime's description of itself, derived from its declarations: Substrate metadata, versions 14 and 15.
 
-Clients build everything from it: storage keys, calls, the signed payload, the decoding of events. Well-known types keep
-the paths of the Rust SDK, because clients recognise them by path; ours lie under `ogpu`.
+Clients derive everything from it: storage keys, calls, the signed payload, the decoding of events. Well-known types
+keep the paths of the Rust SDK, because clients recognise them by path. Ours begin with `ogpu`.
 """
 
 from collections.abc import Mapping
@@ -22,30 +22,30 @@ from runtime.interface import metadata_schema as schema
 
 VERSIONS = (14, 15)
 LATEST_OPAQUE = 14
-"""What `state_getMetadata` answers: some clients read nothing newer."""
+"""The version that `state_getMetadata` returns: some clients read nothing newer."""
 EXTRINSIC_VERSION = 4
 CRATE = "ogpu_runtime"
 _FRAME = "frame_system::extensions"
 
 
 class PortableRegistry:
-    """Types in the order in which they were first mentioned; their numbers are their places."""
+    """Types in the order of their first mention. The number of a type is its position."""
 
     def __init__(self, outer: Mapping[str, TypeInfo]) -> None:
-        """`outer` resolves the names of `Reference` shapes; such types may contain each other."""
+        """Start without types. `outer` resolves the names of `Reference` shapes. Such types may contain each other."""
         self._outer = outer
         self._ids: dict[TypeInfo, int] = {}
         self._entries: list[schema.TypeEntry | None] = []
 
     def number(self, described: TypeInfo) -> int:  # deterministic: as deep as our own declarations
-        """The number of a type; it and all that it contains are in the registry afterwards."""
+        """Return the number of a type, after adding it and all types it contains to the registry."""
         if isinstance(described.shape, info.ReferenceShape):
             described = self._outer[described.shape.name]
         known = self._ids.get(described)
         if known is not None:
             return known
         place = self._ids[described] = len(self._entries)
-        self._entries.append(None)  # taken before descending, so that a type may contain itself
+        self._entries.append(None)  # reserved before descending, so that a type may contain itself
         params = []
         for name, parameter in described.params:
             params.append(schema.TypeParameter(name, None if parameter is None else self.number(parameter)))
@@ -54,7 +54,7 @@ class PortableRegistry:
         return place
 
     def entries(self) -> tuple[schema.TypeEntry, ...]:
-        """Every type, by number."""
+        """Return every type, by number."""
         return tuple(entry for entry in self._entries if entry is not None)
 
     def _definition(self, shape: info.Shape) -> schema.TypeDef:
@@ -88,13 +88,13 @@ class PortableRegistry:
 
 @lru_cache(maxsize=16)
 def metadata(apis: Apis, version: int) -> bytes:
-    """The encoded metadata with its prefix; KeyError for a version that is not offered."""
+    """Return the encoded metadata with its prefix. Raise KeyError for a version that is not offered."""
     described = {14: _Description.v14, 15: _Description.v15}[version](_Description(apis))
     return schema.MAGIC + bytes((version,)) + described
 
 
 class _Description:
-    """One description under construction: types get their numbers as they are mentioned."""
+    """One description under construction. Types get their numbers on first mention."""
 
     def __init__(self, apis: Apis) -> None:
         self.apis = apis
@@ -103,14 +103,14 @@ class _Description:
         self.registry = PortableRegistry(self.outer)
 
     def v14(self) -> bytes:
-        """Everything but runtime APIs."""
+        """Return version 14: everything but runtime APIs."""
         pallets = tuple(self._pallet(pallet) for pallet in self.runtime.pallets)
         extrinsic = schema.ExtrinsicV14(self._outer("UncheckedExtrinsic"), EXTRINSIC_VERSION, self._extensions)
         runtime = self._outer("Runtime")
         return schema.METADATA_V14.encode(schema.MetadataV14(self.registry.entries(), pallets, extrinsic, runtime))
 
     def v15(self) -> bytes:
-        """Runtime APIs too."""
+        """Return version 15: runtime APIs too."""
         pallets = [schema.PalletV15(self._pallet(pallet), sentences(pallet.__doc__)) for pallet in self.runtime.pallets]
         self._outer("UncheckedExtrinsic")
         extrinsic = schema.ExtrinsicV15(
@@ -189,7 +189,7 @@ class _Description:
 
 
 def _outer_types(runtime: Runtime) -> dict[str, TypeInfo]:
-    """The types that are made of all pallets, by the names that references use."""
+    """Return the types that consist of all pallets, by the names that references use."""
     call = TypeInfo(info.ReferenceShape("RuntimeCall"))
     address = codec(MultiAddress).info
     signature = MULTI_SIGNATURE.info
@@ -238,7 +238,7 @@ def _error_type(pallet: type[Pallet]) -> TypeInfo | None:
 def _enum_of(
     pallet: type[Pallet], kind: str, variants: tuple[info.VariantInfo, ...], docs: tuple[str, ...] = ()
 ) -> TypeInfo | None:
-    """A pallet's enum with the SDK's parameter T; None where the pallet has nothing of the kind."""
+    """Return a pallet's enum with the SDK's parameter T, None if it has no variants."""
     if not variants:
         return None
     return TypeInfo(info.VariantsShape(variants), pallet_path(pallet.__name__, kind), (("T", None),), docs)

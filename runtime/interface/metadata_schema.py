@@ -135,7 +135,7 @@ class PlainEntry:
 
 @variant(1)
 class MapEntry:
-    """A storage map; several hashers make the key a tuple."""
+    """A storage map. Several hashers make the key a tuple."""
 
     hashers: Annotated[tuple[U8, ...], Bounded(16)]
     key: TypeId
@@ -143,7 +143,7 @@ class MapEntry:
 
 
 class Modifier(IntEnum):
-    """What reading an absent entry gives."""
+    """The result of reading an absent entry."""
 
     Optional = 0
     Default = 1
@@ -180,7 +180,7 @@ class ConstantEntry:
 
 @struct
 class PalletV14:
-    """A pallet, as version 14 tells it."""
+    """A pallet in version 14."""
 
     name: Text
     storage: PalletStorage | None
@@ -201,7 +201,7 @@ class PalletV15:
 
 @struct
 class ExtensionEntry:
-    """A transaction extension: what it adds to an extrinsic, and to what is signed."""
+    """A transaction extension: its fields in an extrinsic, and those that are only signed."""
 
     identifier: Text
     type: TypeId
@@ -213,7 +213,7 @@ Extensions = Annotated[tuple[ExtensionEntry, ...], Bounded(32)]
 
 @struct
 class ExtrinsicV14:
-    """The form of extrinsics, as version 14 tells it."""
+    """The form of extrinsics in version 14."""
 
     type: TypeId
     version: U8
@@ -222,7 +222,7 @@ class ExtrinsicV14:
 
 @struct
 class ExtrinsicV15:
-    """The form of extrinsics, as version 15 tells it."""
+    """The form of extrinsics in version 15."""
 
     version: U8
     address: TypeId
@@ -281,7 +281,7 @@ Types = Annotated[tuple[TypeEntry, ...], Bounded(ITEMS_MAX)]
 
 @struct
 class MetadataV14:
-    """Everything that version 14 tells."""
+    """The metadata in version 14."""
 
     types: Types
     pallets: Annotated[tuple[PalletV14, ...], Bounded(256)]
@@ -291,7 +291,7 @@ class MetadataV14:
 
 @struct
 class MetadataV15:
-    """Everything that version 15 tells: version 14, runtime APIs and outer types."""
+    """The metadata in version 15: version 14, runtime APIs and outer types."""
 
     types: Types
     pallets: Annotated[tuple[PalletV15, ...], Bounded(256)]

@@ -1,4 +1,4 @@
-"""`ParametersApi`: every number that the chain goes by and may change, with all that people need to judge it."""
+"""`ParametersApi`: every parameter of the chain, with its bounds and reason."""
 
 from typing import Annotated
 
@@ -14,10 +14,10 @@ Words = Annotated[str, Bounded(TEXT_BYTES_MAX)]
 
 @struct
 class ParameterStatus:
-    """One parameter as a state has it."""
+    """One parameter in a state."""
 
     name: Words
-    """`TransactionPayment.base_fee`."""
+    """The full name, such as `TransactionPayment.base_fee`."""
     value: Balance
     least: Balance
     greatest: Balance
@@ -27,11 +27,11 @@ class ParameterStatus:
 
 
 class ParametersApi(RuntimeApi, version=1):
-    """The numbers that the chain goes by."""
+    """The parameters of the chain."""
 
     @query
     def parameters(self) -> Annotated[tuple[ParameterStatus, ...], Bounded(PARAMETERS_MAX)]:
-        """Every parameter, as the next block goes by it, in the order of the pallets."""
+        """Return every parameter with its value for the next block, in the order of the pallets."""
         table = self.runtime.parameters.parameters
         return tuple(
             ParameterStatus(

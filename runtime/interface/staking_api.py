@@ -1,4 +1,4 @@
-"""`OgpuApi`: what consensus, wallets and explorers ask about validators, stakes, holds and rewards."""
+"""`OgpuApi`: queries of consensus, wallets and explorers about validators, stakes, holds and rewards."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -36,7 +36,7 @@ HELD_CASES_MAX = 4_096
 
 @struct
 class Stake:
-    """What an account has behind one validator."""
+    """An account's stake behind one validator."""
 
     validator: AccountId
     value: Balance
@@ -44,30 +44,30 @@ class Stake:
 
 @struct
 class WaitingStake:
-    """Stake on its way out, less what slashes took of it."""
+    """Unlocking stake, less its slashes."""
 
     validator: AccountId
     value: Balance
     until_epoch: EpochIndex
-    """The first epoch in which it can be free, by what is known now: an offence or a kept seat makes it later."""
+    """The first epoch in which it can be free, as known now. An offence or a kept seat delays it."""
     is_held: bool
-    """Whether a slash that it may bear waits to be taken, or may be raised: then it is not free, whatever the epoch."""
+    """True if a slash that it may bear is pending or may be raised. Then it is not free in any epoch."""
 
 
 @struct
 class StakeSummary:
-    """All that an account has at stake; a stake behind itself is its own bond."""
+    """An account's whole stake. A stake behind itself is its own bond."""
 
     stakes: Annotated[tuple[Stake, ...], Bounded(STAKES_MAX)]
     unlocking: Annotated[tuple[WaitingStake, ...], Bounded(UNLOCKING_MAX)]
     withdrawable: Balance
     holds: AccountHolds
-    """What is held of it, by reason: stakes, and what else is at stake."""
+    """Its holds by reason: stakes, and everything else at stake."""
 
 
 @struct
 class HeldCase:
-    """What an account holds for one case."""
+    """An account's hold for one case."""
 
     hold: Hold
     amount: Balance
@@ -75,17 +75,17 @@ class HeldCase:
 
 @struct
 class ValidatorSummary:
-    """A candidate as lists of validators show it."""
+    """A candidate in a list of validators."""
 
     stash: AccountId
     session_key: PublicKey
     provider_key: AccountId
     commission_ppm: U32
     commission_change: CommissionChange | None
-    """What it announced, and from which era on."""
+    """The announced commission, and its first era."""
     name: ProfileName
     web: ProfileWeb
-    """What it says of itself; nobody has checked it."""
+    """Its own, unchecked web address."""
     own: Balance
     total: Balance
     delegators: U32
@@ -93,14 +93,14 @@ class ValidatorSummary:
     elected: bool
     tombstoned: bool
     slashes_held: U32
-    """While any of its slashes waits, nothing leaves it."""
+    """The number of its unapplied slashes. While there is one, no stake leaves it."""
     points: U32
-    """Earned in the current era, 20 for each block."""
+    """The points of the current era, 20 for each block."""
 
 
 @struct
 class PendingReward:
-    """What an account earned with a validator, and `TrustStake.claim(validator)` will pay."""
+    """An account's rewards from a validator, which `TrustStake.claim(validator)` will pay."""
 
     validator: AccountId
     amount: Balance
@@ -111,38 +111,41 @@ class OgpuApi(RuntimeApi, version=3):
 
     @query
     def validators(self, epoch: U32) -> Seats:
-        """Who may propose and vote in an epoch, by ascending stash."""
+        """Return the active set of an epoch, by ascending stash."""
         return self.bound[TrustStake].validators(epoch)
 
     @query
     def epoch(self) -> U32:
-        """The epoch of this block."""
+        """Return the epoch of this block."""
         return self.bound[Beacon].epoch()
 
     @query
     def epoch_seed(self, epoch: U32) -> Hash | None:
-        """The seed that an epoch's slots are drawn with; None while it is not settled, or if it is long past."""
+        """Return the seed that draws an epoch's slots, None if it is not settled yet or long past."""
         return self.bound[Beacon].seed_of(epoch)
 
     @query
     def final_block(self) -> FinalBlock:
-        """The newest final block that this block refers to."""
+        """Return the newest final block that this block refers to."""
         return self.bound[Beacon].final.get()
 
     @query
     def candidates(self) -> Annotated[tuple[ValidatorSummary, ...], Bounded(CANDIDATES_MAX)]:
-        """Everybody who offers to validate and to mine, by ascending stash."""
+        """Return every candidate, by ascending stash."""
         offers = sorted(self.bound[TrustStake].candidates.items(), key=lambda offer: offer[0])
         return tuple(self._summary(stash, candidate) for stash, candidate in offers if candidate is not None)
 
     @query
     def election(self) -> Annotated[tuple[Chance, ...], Bounded(CANDIDATES_MAX + VALIDATORS_MAX)]:
-        """How everybody would fare in an election now, with who was on line in the last whole epoch; and why."""
+        """Return the result of an election now for everybody, with reasons.
+
+        It uses the signs of life of the last whole epoch.
+        """
         return outlook(self.bound[TrustStake], max(0, self.bound[Beacon].epoch() - 1))
 
     @query
     def stakes(self, account: AccountId) -> StakeSummary:
-        """What an account has bonded, delegated, unbonded and held."""
+        """Return an account's bond, delegations, unlocking stake and holds."""
         stake = self.bound[TrustStake]
         behind = [account] if stake.bonds[account] else []
         behind += islice((validator for validator, _ in stake.delegations.under(account)), STAKES_MAX - 1)
@@ -160,18 +163,18 @@ class OgpuApi(RuntimeApi, version=3):
 
     @query
     def held_cases(self, account: AccountId) -> Annotated[tuple[HeldCase, ...], Bounded(HELD_CASES_MAX)]:
-        """What an account holds, case by case, in the order of the storage keys."""
+        """Return an account's holds, case by case, in the order of the storage keys."""
         cases = islice(self.bound[Balances].held_cases.under(account), HELD_CASES_MAX)
         return tuple(HeldCase(hold, amount) for hold, amount in cases)
 
     @query
     def pending_rewards(self, account: AccountId) -> Annotated[tuple[PendingReward, ...], Bounded(PENDING_MAX)]:
-        """What an account can claim, by ascending validator."""
+        """Return an account's claimable rewards, by ascending validator."""
         return tuple(self._pending(account))[:PENDING_MAX]
 
     @query
     def expected_returns(self, eras: U32) -> Annotated[tuple[ExpectedReturn, ...], Bounded(VALIDATORS_MAX)]:
-        """What so many eras like the last would pay at least behind each of the elected, if nothing changed."""
+        """Return the least payment of `eras` eras like the last behind each elected validator, if nothing changes."""
         reserve = self.bound[Balances].free_balance(RESERVE)
         return expected_returns(self.bound[TrustStake], reserve, eras)
 

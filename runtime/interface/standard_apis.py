@@ -1,4 +1,4 @@
-"""The runtime APIs that every Substrate client knows, of those that a chain without wasm can serve."""
+"""The runtime APIs that every Substrate client knows, as far as a chain without wasm can serve them."""
 
 from enum import IntEnum
 from typing import Annotated
@@ -41,7 +41,7 @@ _RAW = codec(RawExtrinsic)
 
 def _decode_asked(data: bytes, start: int) -> tuple[bytes, int]:
     raw, end = _RAW.decode_from(data, start)
-    # An inherent may be four times as long: half a megabyte of calls inside calls took a second to decode.
+    # Inherents may be four times as long, but half a megabyte of nested calls took a second to decode.
     if len(raw) > SIGNED_LENGTH_MAX_BYTES:
         raise DecodeError("nobody could send an extrinsic of that length", start)
     return raw, end
@@ -50,15 +50,15 @@ def _decode_asked(data: bytes, start: int) -> tuple[bytes, int]:
 EncodedExtrinsic = Annotated[
     bytes, Codec(_RAW.encode, _decode_asked, TypeInfo(ReferenceShape("UncheckedExtrinsic")), "UncheckedExtrinsic")
 ]
-"""One that somebody means to send."""
+"""An extrinsic that a client wants to send."""
 
 
 class Core(RuntimeApi, version=5):
-    """Which rules are in force."""
+    """The rules in force."""
 
     @query
     def version(self) -> RuntimeVersion:
-        """The version of the runtime."""
+        """Return the version of the runtime."""
         return self.runtime.version
 
 
@@ -67,17 +67,17 @@ class Metadata(RuntimeApi, version=2):
 
     @query
     def metadata(self) -> OpaqueMetadata:
-        """The metadata in the oldest version that is offered."""
+        """Return the metadata in the oldest version offered."""
         return metadata(self.apis, LATEST_OPAQUE)
 
     @query
     def metadata_at_version(self, version: U32) -> OpaqueMetadata | None:
-        """The metadata in this version, if it is offered."""
+        """Return the metadata in this version, None if it is not offered."""
         return metadata(self.apis, version) if version in VERSIONS else None
 
     @query
     def metadata_versions(self) -> Annotated[tuple[U32, ...], Bounded(16)]:
-        """The versions that are offered."""
+        """Return the versions offered."""
         return VERSIONS
 
 
@@ -86,13 +86,13 @@ class AccountNonceApi(RuntimeApi, version=1):
 
     @query
     def account_nonce(self, account: AccountId) -> Nonce:
-        """The next nonce of an account."""
+        """Return the next nonce of an account."""
         return self.bound[System].account[account].nonce
 
 
 @struct(path="pallet_transaction_payment::types::RuntimeDispatchInfo")
 class RuntimeDispatchInfo:
-    """What an extrinsic would take and cost, tip apart."""
+    """The weight, class and fee of an extrinsic, without tip."""
 
     weight: Weight
     class_: DispatchClass
@@ -101,36 +101,36 @@ class RuntimeDispatchInfo:
 
 @struct(path="pallet_transaction_payment::types::FeeDetails")
 class FeeDetails:
-    """The parts of what an extrinsic would cost; nothing for an inherent."""
+    """The parts of an extrinsic's fee. An inherent has none."""
 
     inclusion_fee: InclusionFee | None
     tip: Balance
 
 
 class TransactionPaymentApi(RuntimeApi, version=4):
-    """What a transaction would cost now. The signature may be a placeholder."""
+    """The fee of a transaction now. The signature may be a placeholder."""
 
     @query
     def query_info(self, uxt: EncodedExtrinsic, len: U32) -> RuntimeDispatchInfo:  # noqa: A002 - the SDK's name
-        """Weight, class and fee, tip apart."""
+        """Return weight, class and fee, without tip."""
         extrinsic, fee = self._fee(uxt, len)
         kind = extrinsic.call.method.dispatch_class
         return RuntimeDispatchInfo(extrinsic.weight, kind, 0 if fee is None else fee.total)
 
     @query
     def query_fee_details(self, uxt: EncodedExtrinsic, len: U32) -> FeeDetails:  # noqa: A002 - the SDK's name
-        """The parts of the fee."""
+        """Return the parts of the fee."""
         extrinsic, fee = self._fee(uxt, len)
         return FeeDetails(fee, extrinsic.authorization.extra.tip if extrinsic.authorization else 0)
 
     @query
     def query_weight_to_fee(self, weight: Weight) -> Balance:
-        """The fee for a weight."""
+        """Return the fee for a weight."""
         return self.bound[TransactionPayment].fee(0, weight).adjusted_weight_fee
 
     @query
     def query_length_to_fee(self, length: U32) -> Balance:
-        """The fee for a length."""
+        """Return the fee for a length."""
         return self.bound[TransactionPayment].fee(length, Weight()).len_fee
 
     def _fee(self, raw: bytes, length: int) -> tuple[Extrinsic, InclusionFee | None]:
@@ -142,7 +142,7 @@ class TransactionPaymentApi(RuntimeApi, version=4):
 
 @named("sp_runtime::transaction_validity::TransactionSource")
 class TransactionSource(IntEnum):
-    """Where a transaction came from; it makes no difference here."""
+    """The source of a transaction, which makes no difference here."""
 
     InBlock = 0
     Local = 1
@@ -154,7 +154,7 @@ Tags = Annotated[tuple[Annotated[bytes, Bounded(TAG_BYTES_MAX)], ...], Bounded(T
 
 @struct(path="sp_runtime::transaction_validity::ValidTransaction")
 class ValidTransaction:
-    """How a pool should treat a valid transaction."""
+    """A pool's instructions for a valid transaction."""
 
     priority: U64
     requires: Tags
@@ -213,13 +213,13 @@ TransactionValidity = Annotated[
 
 
 class TaggedTransactionQueue(RuntimeApi, version=3):
-    """What the pool asks."""
+    """The queries of the transaction pool."""
 
     @query
     def validate_transaction(
         self, source: TransactionSource, tx: EncodedExtrinsic, block_hash: Hash
     ) -> TransactionValidity:
-        """Whether the next block may hold a transaction. `block_hash` is ignored: the state says which block it is."""
+        """Return a transaction's validity for the next block. `block_hash` is ignored: the state knows its block."""
         try:
             valid = TransactionValidator(self.runtime, self.reader, self.block_hash).validate(tx, self.verify)
         except InvalidTransaction as error:

@@ -1,9 +1,9 @@
-"""State under execution: what a block reads, and what it has written so far.
+"""The state under execution: a block's reads, and its writes so far.
 
-A `StateReader` is the state before the block; an `Overlay` lies over it and records writes and events.
-Nested transactions undo both, exactly. Values are kept decoded beside their bytes, so that an
-account touched by a hundred transactions is decoded once. Bytes are made at once, so that a value
-out of range fails in the call that wrote it, except for items that ask to be encoded once a block.
+A `StateReader` is the state before the block. An `Overlay` over it records writes and events. Nested transactions undo
+both exactly. Values are kept decoded beside their bytes, so that an account that a hundred transactions touch is
+decoded once. Values are encoded at once, so that a value out of range fails in the call that wrote it. Items that ask
+for it are encoded once a block instead.
 """
 
 from bisect import bisect_left
@@ -16,13 +16,13 @@ from typing import Any, Protocol
 from runtime.state.written_keys import WrittenKeys
 
 Changes = Mapping[bytes, bytes | None]
-"""Storage keys with their new values; None removes the key."""
+"""Storage keys with their new values. None removes the key."""
 
 TRANSACTION_DEPTH_MAX = 64
 
 
 class StateReader(Protocol):
-    """A state to read from. It never changes while something lies over it."""
+    """A readable state. It never changes while an overlay lies over it."""
 
     def get(self, key: bytes, /) -> bytes | None:
         """The value under `key`."""
@@ -32,14 +32,14 @@ class StateReader(Protocol):
 
 
 class TooManyReads(Exception):
-    """The computation reads more keys than it may."""
+    """The computation reads more keys than allowed."""
 
 
 class RecordedReads:
-    """A `StateReader` over another one, that notes each key it was asked for; TooManyReads beyond `keys_max`."""
+    """A `StateReader` over another one that records every key read. Raises TooManyReads beyond `keys_max`."""
 
     def __init__(self, reader: StateReader, keys_max: int) -> None:
-        """Nothing is read yet."""
+        """Start without recorded keys."""
         self._reader = reader
         self._keys_max = keys_max
         self.noted: dict[bytes, None] = {}
@@ -50,9 +50,9 @@ class RecordedReads:
         return self._reader.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending.
+        """Yield the keys that begin with `prefix` and come after `start`, ascending.
 
-        The paths to both ends and to each key are all the nodes that a walk over these keys meets.
+        The recorded keys suffice for a proof: a walk over the range meets only nodes on their paths.
         """
         self._note(max(prefix, start))
         for key in self._reader.keys(prefix, start):
@@ -89,7 +89,7 @@ class Memory:
                 yield key
 
     def updated(self, changes: Changes) -> "Memory":
-        """The state after `changes`."""
+        """Return the state after `changes`."""
         values, new, gone = self.values.copy(), [], set()
         for key, value in changes.items():
             if value is not None:
@@ -99,7 +99,7 @@ class Memory:
             elif values.pop(key, None) is not None:
                 gone.add(key)
         made = Memory(values)
-        if self._sorted is not None:  # almost in order: sorted in one pass
+        if self._sorted is not None:  # almost in order: Python's sort needs one pass
             kept = [key for key in self._sorted if key not in gone] if gone else self._sorted
             made._sorted = sorted([*kept, *new])
         return made
@@ -112,14 +112,15 @@ EncodeValue = Callable[[Any], bytes]
 class Overlay:
     """Writes and events over a reader, with undo.
 
-    `_values` holds decoded values, read or written (None: no entry). `_written` holds what was written: bytes, None for
-    a removal, or the function that will encode the value at the end. The journal holds what each write replaced,
-    `_before` the values that were read from below. `_keys` holds the keys that were ever written, undone or not.
-    `_listings` holds, for each listing that is under way, what was written under the keys that were written since.
+    * `_values` holds decoded values, read or written (None: no entry).
+    * `_written` holds the writes: bytes, None for a removal, or the function that encodes the value at the end.
+    * The journal holds the entry that each write replaced, `_before` the values read from below.
+    * `_keys` holds the keys that were ever written, undone or not.
+    * `_listings` holds, for each open listing, the earlier entry of every key written since it began.
     """
 
     def __init__(self, reader: StateReader) -> None:
-        """Lie over `reader`."""
+        """Create an empty overlay over `reader`."""
         self.reader = reader
         self.events: list[Any] = []
         self._values: dict[bytes, Any] = {}
@@ -133,7 +134,7 @@ class Overlay:
         self._depth = 0
 
     def load(self, key: bytes, decode: Callable[[bytes], Any]) -> Any:
-        """The decoded value under `key`; None where there is none."""
+        """Return the decoded value under `key`, None if there is none."""
         value = self._values.get(key, _NOTHING)
         if value is _NOTHING:
             raw = self.raw(key)
@@ -143,7 +144,7 @@ class Overlay:
         return value
 
     def before(self, key: bytes, decode: Callable[[bytes], Any]) -> Any:
-        """The decoded value under `key` in the state that this lies over; None where there was none."""
+        """Return the decoded value under `key` in the state below, None if there is none."""
         value = self._before.get(key, _NOTHING)
         if value is _NOTHING:
             raw = self.reader.get(key)
@@ -151,7 +152,7 @@ class Overlay:
         return value
 
     def store(self, key: bytes, raw: bytes | EncodeValue | None, value: Any) -> None:
-        """Write `value`, encoded as `raw`, or by the function `raw` when the block ends; None removes."""
+        """Write `value`, encoded as `raw`, or by the function `raw` when the block ends. None removes."""
         if self._depth:
             self._journal.append((key, self._written.get(key, _NOTHING), self._values.get(key, _NOTHING)))
         if key not in self._written:
@@ -162,7 +163,10 @@ class Overlay:
         self._values[key] = value
 
     def store_raw(self, key: bytes, raw: bytes) -> None:
-        """Write bytes that nothing in this block reads decoded (or decodes anew). Not undone: for the block's ends."""
+        """Write bytes that no code in this block reads as a cached value.
+
+        They are not undone, so this is for the start and the end of a block only.
+        """
         if self._depth:
             raise RuntimeError("raw writes belong to the beginning and the end of a block")
         if key not in self._written:
@@ -173,7 +177,7 @@ class Overlay:
         self._values.pop(key, None)
 
     def raw(self, key: bytes) -> bytes | None:
-        """The bytes under `key`."""
+        """Return the bytes under `key`."""
         entry = self._written.get(key, _NOTHING)
         if entry is _NOTHING:
             return self.reader.get(key)
@@ -183,10 +187,10 @@ class Overlay:
         return entry if entry is None or isinstance(entry, bytes) else entry(self._values[key])
 
     def keys(self, prefix: bytes, start: bytes = b"") -> Iterator[bytes]:
-        """The keys present now that begin with `prefix` and come after `start`, ascending.
+        """Yield the keys present now that begin with `prefix` and come after `start`, ascending.
 
-        What is written during the iteration does not change what it yields. No more is done than is taken: a key costs
-        a few steps, and so does one in front of it that this block has removed.
+        Writes during the iteration do not change the result. The work is proportional to the keys taken, plus a step
+        for each key that this block removed in front of them.
         """
         self._listed += 1
         number = self._listed
@@ -194,7 +198,7 @@ class Overlay:
         try:
             own = self._own_keys(prefix, start, since)
             first = next(own, None)
-            if first is None:  # as in most listings: nothing of the block's lies there
+            if first is None:  # the usual case: the block wrote nothing there
                 yield from self.reader.keys(prefix, start)
                 return
             last = None
@@ -209,7 +213,7 @@ class Overlay:
         return (key for key in self._keys.under(prefix, start) if self._entry(key, since) is not _NOTHING)
 
     def _entry(self, key: bytes, since: Mapping[bytes, Any]) -> Any:
-        """What was written under `key` when a listing began; `_NOTHING` if nothing was, or it was undone."""
+        """Return the entry written under `key` when a listing began, `_NOTHING` if there was none, or it was undone."""
         return since[key] if key in since else self._written.get(key, _NOTHING)
 
     def _keep_for_listings(self, key: bytes) -> None:
@@ -218,22 +222,22 @@ class Overlay:
             since.setdefault(key, entry)
 
     def transaction(self) -> "Transaction":
-        """Undo every write and event of the body of a `with` if it raises."""
+        """Return a context manager that undoes every write and event of its body if the body raises."""
         return Transaction(self)
 
     def enter_layer(self) -> tuple[int, int]:
-        """Begin a layer; the marks are what `leave_layer` needs."""
+        """Begin a layer. Return the marks that `leave_layer` needs."""
         if self._depth >= TRANSACTION_DEPTH_MAX:
-            raise RuntimeError("nested transactions without end")  # calls are bounded, so this is our mistake
+            raise RuntimeError("nested transactions without end")  # calls are bounded, so this is a bug
         self._depth += 1
         return len(self._journal), len(self.events)
 
     def keys_in_layers(self) -> Iterator[bytes]:
-        """The keys that the layers which are open have written, each as often as it was: for who audits a step."""
+        """Return the keys that the open layers have written, with repetitions, for the audit of a step."""
         return (key for key, _, _ in self._journal)
 
     def leave_layer(self, marks: tuple[int, int], *, undo: bool) -> None:
-        """End a layer, and undo what was written in it if asked to."""
+        """End a layer. Undo its writes and events if `undo` is True."""
         if undo:
             self._undo(marks[0])
             del self.events[marks[1] :]
@@ -250,15 +254,15 @@ class Overlay:
             _put_back(self._values, key, value)
 
     def changes(self) -> Changes:
-        """What was written, by ascending key."""
+        """Return the writes, by ascending key."""
         written = self._written
         return {key: self._bytes(key, written[key]) for key in sorted(written)}
 
     def release(self) -> None:
-        """Forget everything, after the last use: whoever executes and its pallets refer to each other.
+        """Drop everything after the last use, because an execution and its pallets refer to each other.
 
-        What a block of 2,000 transfers reads and tells are 40,000 objects. Left in such a circle they waited for
-        Python's search for them, which looked through these and all else that had come: a seventh of an import's time.
+        A block of 2,000 transfers creates 40,000 objects. In such a reference cycle they wait for Python's garbage
+        collector, which took a seventh of an import's time to scan them together with everything else.
         """
         self.reader = Memory()
         for held in (self._values, self._before, self._written, self._listings, self._keys):
@@ -267,7 +271,7 @@ class Overlay:
         self._journal.clear()
 
     def changed_values(self, prefix: bytes) -> Iterator[tuple[bytes, Any]]:
-        """Keys with this prefix that were written, with the value they have now, in order of first writing."""
+        """Yield the written keys with this prefix and their current values, in order of first writing."""
         for key in self._written:
             if key.startswith(prefix):
                 yield key, self._values[key]
@@ -283,13 +287,13 @@ class Transaction:
         self._marks = (0, 0)
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Begin a layer."""
         self._marks = self._overlay.enter_layer()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End, and undo if the body raised."""
+        """End the layer, and undo it if the body raised."""
         self._overlay.leave_layer(self._marks, undo=kind is not None)
 
 

@@ -1,8 +1,8 @@
-"""The authenticated state: an immutable map of keys to values whose `root` commits to all of it.
+"""The authenticated state: an immutable map of keys to values with a `root` that commits to all of it.
 
-`updated` makes a new trie that shares every untouched node with the old one, so the states of competing blocks lie side
-by side and dropping one is free. It visits each touched node once for a whole batch of changes, which is also when the
-node is hashed. What always holds: equal contents give equal roots, whatever the order of changes that led there.
+`updated` makes a new trie that shares every untouched node with the old one, so the states of competing blocks exist
+side by side, and dropping one is free. It visits each touched node once for a whole batch of changes, and hashes it
+then. Invariant: equal contents give equal roots, in whatever order changes were made.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,25 +23,25 @@ _NIBBLE = {digit: value for value, digit in enumerate("0123456789abcdef")}
 
 
 class Trie:
-    """A set of keys and values (None is no value; an empty value is one). `root` is 32 bytes."""
+    """A set of keys and values (None is no value, an empty value is one). `root` is 32 bytes."""
 
     __slots__ = ("_top", "root")
 
     def __init__(self, contents: Changes | None = None, top: TrieNode | None = None) -> None:
-        """The trie that holds `contents`, and what lies below the node `top` where they say nothing of it."""
+        """Create a trie from `contents`. Keys not in `contents` keep their values below the node `top`."""
         self._top = _applied(top, contents or {})
         self.root = blake2_256(EMPTY_NODE if self._top is None else encode(self._top))
 
     def updated(self, changes: Changes) -> "Trie":
-        """The trie after writing each key's value, or removing the key where the value is None.
+        """Return the trie after writing each key's value, or removing the key if the value is None.
 
-        Keys have at most 256 bytes, else ValueError; about 10 us for each changed key among 100,000.
+        It takes about 10 us for each changed key among 100,000. Raise ValueError for a key of more than 256 bytes.
         """
         return Trie(changes, self._top)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
-        # Not by `_path`: a node reads every account that a block touches here, and a transfer touches two.
+        """Return the value of a key."""
+        # Not by `_path`, for speed: a node reads every account that a block touches here, and a transfer touches two.
         nibbles = key.hex()
         length = len(nibbles)
         depth = 0
@@ -61,7 +61,10 @@ class Trie:
         return None
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending; no more is walked than is taken."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending.
+
+        It walks only as far as the caller takes keys.
+        """
         wanted, after = prefix.hex(), start.hex()
         waiting: list[tuple[str, TrieNode]] = [] if self._top is None else [("", self._top)]
         while waiting:
@@ -77,12 +80,12 @@ class Trie:
                 yield bytes.fromhex(path)
 
     def prove(self, keys: Iterable[bytes]) -> list[bytes]:
-        """The encoded nodes that show each key's value or its absence, as `state_getReadProof` returns them.
+        """Return the encoded nodes that prove each key's value or its absence, as `state_getReadProof` does.
 
-        Sorted, without repetition. Nodes that lie inside their parent's bytes are not listed; a value that its node
-        holds as a hash is.
+        Sorted, without repetition. Nodes inside their parent's bytes are not listed. A value that its node holds as a
+        hash is.
         """
-        passed: dict[bytes, TrieNode] = {}  # by reference: the upper ones lie on every path, and are encoded once
+        passed: dict[bytes, TrieNode] = {}  # by reference: the upper ones are on every path, and are encoded once
         values: dict[bytes, None] = {}
         for key in keys:
             path = self._path(key)
@@ -95,7 +98,7 @@ class Trie:
         return sorted({top, *below, *values})
 
     def _path(self, key: bytes) -> list[TrieNode | None]:
-        """The nodes from the top towards `key`; the last one is the key's node, or None if there is none."""
+        """Return the nodes from the top towards `key`. The last one is the key's node, or None if there is none."""
         nibbles = key.hex()
         depth = 0
         node = self._top
@@ -112,11 +115,11 @@ class Trie:
         return [*path, None]
 
 
-_HASH_PREFIX = 32 << 2  # a reference begins with the SCALE length of what follows
+_HASH_PREFIX = 32 << 2  # the first byte of a reference to a hash: its SCALE length
 
 
 class _Batch:
-    """Changes in key order, the keys as hexadecimal digits; functions below take a range of them."""
+    """Changes in key order, the keys as hexadecimal digits. The functions below take a range of them."""
 
     __slots__ = ("paths", "values")
 
@@ -138,7 +141,7 @@ def _applied(top: TrieNode | None, changes: Changes) -> TrieNode | None:
 def _update(  # deterministic: no deeper than two nibbles for each byte of the longest key
     node: TrieNode | None, batch: _Batch, start: int, end: int, depth: int
 ) -> TrieNode | None:
-    """The subtree at `depth` nibbles after the changes `start` to `end`, which all lie below it and are at least one.
+    """Return the subtree at `depth` nibbles after the changes `start` to `end`, one at least, all below it.
 
     The recursion is as deep as the trie, at most two levels for each byte of the longest key.
     """
@@ -164,9 +167,9 @@ def _update(  # deterministic: no deeper than two nibbles for each byte of the l
 def _opened(
     node: TrieNode | None, first: str, last: str, depth: int
 ) -> tuple[str, bytes | None, list[TrieNode | None]]:
-    """Partial key, value and children of a node that all changes from `first` to `last` lie below.
+    """Return partial key, value and children of a node above all changes from `first` to `last`.
 
-    Where the changes leave the node's partial key, that is a new branch with the shortened node as its only child.
+    If the changes diverge from the node's partial key, that is a new branch with the shortened node as its only child.
     """
     if node is None:
         return first[depth : depth + _common(first, last, depth)], None, list(NO_CHILDREN)
@@ -181,7 +184,7 @@ def _opened(
 
 
 def _closed(partial: str, value: bytes | None, children: list[TrieNode | None]) -> TrieNode | None:
-    """The node in its one form: a leaf without children, and no branch that leads to a single child only."""
+    """Return the node in its only form: a leaf without children, and no branch with a single child."""
     count = len(children) - children.count(None)
     if count == 0:
         return None if value is None else TrieNode(partial, value, None)
@@ -192,7 +195,7 @@ def _closed(partial: str, value: bytes | None, children: list[TrieNode | None]) 
 
 
 def _common(left: str, right: str, start: int) -> int:
-    """How many digits are equal from `start` on."""
+    """Return the number of equal digits from `start` on."""
     stop = min(len(left), len(right))
     position = start
     while position < stop and left[position] == right[position]:

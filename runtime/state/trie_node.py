@@ -1,9 +1,9 @@
 """Nodes of Substrate's base-16 Patricia trie, layout V1, and their bytes.
 
 Format: the Polkadot specification, chapter "States and Transitions" (https://spec.polkadot.network/chap-state). A node
-holds the nibbles that all keys below it share beyond its place (`partial`, written as hexadecimal digits), at most one
-value, and up to 16 children. What always holds: a node never changes; a branch without a value has two children or
-more, so one set of keys and values has one trie; a value longer than 32 bytes stands in the node as its hash.
+holds the nibbles that all keys below it share from its depth on (`partial`, as hexadecimal digits), at most one value,
+and up to 16 children. Invariant: a node never changes. A branch without a value has at least two children, so one set
+of keys and values has exactly one trie. A node holds a value of more than 32 bytes as its hash.
 """
 
 from itertools import compress
@@ -20,7 +20,7 @@ CHILDREN = 16
 EMPTY_NODE = b"\0"
 NO_CHILDREN: Final[tuple["TrieNode | None", ...]] = (None,) * CHILDREN
 
-# (first byte, bits left in it for the length of the partial key) of each kind of node, by _kind()
+# (first byte, its bits for the length of the partial key) of each kind of node, by _kind()
 HEADERS = (
     (0b0100_0000, 6),  # leaf, value inline
     (0b0010_0000, 5),  # leaf, value hashed
@@ -31,9 +31,9 @@ HEADERS = (
 
 
 class TrieNode:
-    """A leaf (`children is None`) or a branch; `reference` is how its parent's bytes contain it.
+    """A leaf (`children is None`) or a branch. `reference` is its form in the parent's bytes.
 
-    That is the SCALE byte string of the node's encoding when that is shorter than 32 bytes, else of its hash.
+    That is the SCALE byte string of the node's encoding if shorter than 32 bytes, else of its hash.
     """
 
     __slots__ = ("children", "partial", "reference", "value")
@@ -50,7 +50,7 @@ class TrieNode:
 
 
 def encode(node: TrieNode) -> bytes:
-    """Header and partial key, bitmap of the children, value, references of the children: in this order."""
+    """Return a node's bytes: header and partial key, bitmap of the children, value, references of the children."""
     value = node.value
     partial = node.partial
     children = node.children
@@ -63,7 +63,7 @@ def encode(node: TrieNode) -> bytes:
 
 
 def is_hashed(value: bytes) -> bool:
-    """Whether a node holds the hash of `value` in its place."""
+    """Return True if a node holds the hash of `value` in its place."""
     return len(value) > MAX_INLINE_VALUE_BYTES
 
 
@@ -82,7 +82,10 @@ def _kind(value: bytes | None, children: "tuple[TrieNode | None, ...] | None") -
 
 
 def _header(first: int, bits: int, length: int) -> bytes:
-    """The length as far as it fits below the top of the first byte, then bytes of 255 and one that is less."""
+    """Return a header with a length in the low bits of the first byte.
+
+    A longer one sets all these bits, and continues in bytes of 255 and a last smaller one.
+    """
     top = (1 << bits) - 1
     if length < top:
         return bytes((first | length,))
@@ -98,5 +101,5 @@ _REFERENCE = attrgetter("reference")
 
 
 def may_lead_to(path: str, prefix: str, start: str) -> bool:
-    """Whether below `path` there can be a key with the prefix that comes after `start`; all are hexadecimal digits."""
+    """Return True if a key below `path` can have the prefix and come after `start`. All are hexadecimal digits."""
     return (path.startswith(prefix) or prefix.startswith(path)) and path >= start[: len(path)]

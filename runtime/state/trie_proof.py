@@ -1,7 +1,7 @@
-"""Reading a state from a proof: values and keys under a known root, from nodes that an untrusted node sent.
+"""Reading a state from a proof: values and keys under a known root, from nodes sent by an untrusted node.
 
-The proof is a set of encoded trie nodes, in any order, as `Trie.prove` and `state_getReadProof` give them. What always
-holds: every node is found by its hash, so a proof can be incomplete or malformed but never say something false.
+The proof is a set of encoded trie nodes, in any order, as `Trie.prove` and `state_getReadProof` return them. Invariant:
+every node is found by its hash, so a proof can be incomplete or malformed, but never prove a wrong value.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,9 +26,9 @@ _LEAF_INLINE, _LEAF_HASHED, _BRANCH_INLINE, _BRANCH_HASHED, _BRANCH_EMPTY = rang
 
 
 class InvalidProof(Exception):
-    """The proof does not show what was asked: it is incomplete or malformed.
+    """The proof is incomplete for the query, or malformed.
 
-    No DecodeError: a runtime API that runs over a proof takes those for an answer, and would give a wrong one.
+    Not a DecodeError: a runtime API over a proof would take that for an answer, and return a wrong one.
     """
 
 
@@ -36,25 +36,25 @@ class _Decoded(NamedTuple):
     partial: str
     value: bytes | None
     value_is_hash: bool
-    children: list[bytes | None]  # an encoded node of less than 32 bytes, or the hash of a longer one
+    children: list[bytes | None]  # an encoded node of under 32 bytes, or the hash of a longer one
 
 
 class ProvedState:
-    """A `StateReader` over a proof: each answer follows from the root, or is refused with InvalidProof.
+    """A `StateReader` over a proof. Each answer follows from the root. Otherwise a read raises InvalidProof.
 
-    A node is looked at when an answer needs it, so one proof may serve many questions.
+    Nodes are decoded when an answer needs them, so one proof may serve many queries.
     """
 
     def __init__(self, root: bytes, proof: Iterable[bytes]) -> None:
-        """Take the proof in; InvalidProof if it is too long."""
+        """Index the proof's nodes. Raise InvalidProof if it is too long."""
         self._root = root
         self._nodes = _by_hash(proof)
         self._known: dict[bytes, _Decoded] = {}
 
     def get(self, key: bytes, /) -> bytes | None:
-        """The value of `key`, or None if the proof shows that there is none.
+        """Return the value of `key`, None if the proof shows that there is none.
 
-        Raises InvalidProof when the proof lacks a node that `key` needs, or has one there not in canonical form.
+        Raise InvalidProof if the proof lacks a node on the path of `key`, or has one not in canonical form.
         """
         if len(key) > MAX_KEY_BYTES:
             raise InvalidProof(f"a key of the state has at most {MAX_KEY_BYTES} bytes")
@@ -77,7 +77,7 @@ class ProvedState:
             depth += 1
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending, none left out."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending, none left out."""
         wanted, after = prefix.hex(), start.hex()
         waiting: list[tuple[str, bytes]] = [("", self._root)]
         while waiting:
@@ -107,7 +107,10 @@ class ProvedState:
 
 
 def verify_proof(root: bytes, proof: Iterable[bytes], key: bytes) -> bytes | None:
-    """The value of `key` under the state root, or None if the proof shows that there is none; else InvalidProof."""
+    """Return the value of `key` under the state root, None if the proof shows that there is none.
+
+    Raise InvalidProof if it shows neither.
+    """
     return ProvedState(root, proof).get(key)
 
 
@@ -151,7 +154,7 @@ def _value(nodes: dict[bytes, bytes], node: _Decoded) -> bytes | None:
 
 
 def _decode(data: bytes) -> _Decoded:
-    """The parts of an encoded node; InvalidProof unless it is the one encoding of a node that can exist."""
+    """Return the parts of an encoded node. Raise InvalidProof unless it is the only encoding of a possible node."""
     cursor = _Cursor(data)
     kind, length = _read_header(cursor)
     partial = _read_partial(cursor, length)
@@ -163,7 +166,7 @@ def _decode(data: bytes) -> _Decoded:
         children = [_read_child(cursor) if bitmap >> nibble & 1 else None for nibble in range(CHILDREN)]
     cursor.finish()
     children_min = 1 if value is not None else 2
-    # A trie has one form for its contents; a branch that leads to one child only is in none.
+    # A trie has one form for its contents, which never contains a branch with a single child and no value.
     if not is_leaf and bitmap.bit_count() < children_min:
         raise InvalidProof("a branch of the trie has too few children")
     return _Decoded(partial, value, kind in (_LEAF_HASHED, _BRANCH_HASHED), children)
@@ -191,7 +194,7 @@ class _Cursor:
 
 
 def _read_header(cursor: _Cursor) -> tuple[int, int]:
-    """The kind of the node (an index of HEADERS) and the number of nibbles in its partial key."""
+    """Return the kind of the node (an index of HEADERS) and the number of nibbles in its partial key."""
     first = cursor.take(1)[0]
     for kind, (marker, bits) in enumerate(HEADERS):
         if first >> bits == marker >> bits:
@@ -233,7 +236,7 @@ def _read_child(cursor: _Cursor) -> bytes:
 
 
 def _read_short_length(cursor: _Cursor, limit: int) -> int:
-    """A SCALE compact integer of one byte."""
+    """Read a SCALE compact integer of one byte."""
     byte = cursor.take(1)[0]
     if byte & 3 or byte >> 2 > limit:
         raise InvalidProof("a value or child of a trie node is too long for its place")

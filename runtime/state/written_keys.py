@@ -1,21 +1,21 @@
-"""The keys that a block writes, in order by storage item: a listing costs what it returns, whatever else was written.
+"""The keys that a block writes, in order by storage item. A listing costs only the keys that it returns.
 
-Always: a key that was written is here, undone or not; nothing is removed. `noted` takes keys as they come, since every
-write of a block goes through it; they are put in order when something is listed. What is undone and written again is
-noted again, and passed at one step.
+Invariant: every written key is here, undone or not. Nothing is removed. `noted` takes keys in the order of writing,
+since every write of a block passes through it. They are sorted when something is listed. A key that is undone and
+written again is noted again, which costs a listing one step.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
 ITEM_PREFIX_BYTES = 32
-"""What all keys of one storage item begin with."""
+"""The length of the prefix that all keys of one storage item share."""
 INSERTED_MAX = 64
-"""So many new keys are put in one by one; beyond it sorting all of them is cheaper."""
+"""The most new keys that are inserted one by one. Above it sorting all of them is cheaper."""
 
 
 class _ItemKeys:
-    """Those of one storage item."""
+    """The keys of one storage item."""
 
     __slots__ = ("new", "ordered")
 
@@ -35,15 +35,15 @@ class _ItemKeys:
 
 
 class WrittenKeys:
-    """Grows as a block writes."""
+    """The written keys of a block."""
 
     def __init__(self) -> None:
-        """Empty."""
+        """Start without keys."""
         self.noted: list[bytes] = []
         self._by_item: dict[bytes, _ItemKeys] = {}
 
     def under(self, prefix: bytes, start: bytes) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending; keys may be noted meanwhile."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending. Keys may be noted meanwhile."""
         ordered = self._ordered(prefix)
         place = bisect_left(ordered, max(prefix, start))
         while place < len(ordered):
@@ -52,10 +52,10 @@ class WrittenKeys:
                 return
             if key > start:
                 yield key
-            place = bisect_right(ordered, key, place)  # it may be there again; others may have been put in before it
+            place = bisect_right(ordered, key, place)  # skips repetitions, and keys inserted before it meanwhile
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all keys."""
         self.noted.clear()
         self._by_item.clear()
 
@@ -67,7 +67,7 @@ class WrittenKeys:
                 keys = self._by_item[item] = _ItemKeys()
             keys.new.append(key)
         self.noted.clear()
-        if len(prefix) < ITEM_PREFIX_BYTES:  # of a pallet, or of all: no hook asks for that
+        if len(prefix) < ITEM_PREFIX_BYTES:  # of a pallet, or of all: no hook lists that
             return sorted(key for keys in self._by_item.values() for key in keys.in_order())
         listed = self._by_item.get(prefix[:ITEM_PREFIX_BYTES])
         return listed.in_order() if listed is not None else []

@@ -215,7 +215,7 @@ class NotEnoughStake(DispatchError):
 
 
 class NothingToWithdraw(DispatchError):
-    """None of the unlocking stake is free yet."""
+    """Nothing that was unbonded is free yet."""
 
 
 class UnsafeKey(DispatchError):
