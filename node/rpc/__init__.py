@@ -3,22 +3,22 @@
 In reading order:
 
 * `jsonrpc`: requests and answers as values
-* `callers`: which requests come from one caller, and how many calls it may make
-* `work`: what one message costs, step by step
-* `subscriptions`: what one writer tells many clients
+* `callers`: the callers behind requests, and their limits of calls
+* `work`: the cost of one message, step by step
+* `subscriptions`: items from one writer to many clients
 * `past_states`: states after recent final blocks
-* `replica`: the chain as this process knows it, fed by the node
-* `block_reads`: how parameters find blocks, and blocks as JSON
+* `replica`: this process's copy of the chain, fed by the node
+* `block_reads`: blocks for parameters, and blocks as JSON
 * `runtime_calls`: the chain's runtime over the replica's states
-* `registry`: which methods exist, and their parameters
-* `questions`: who asks the node next
-* `long_calls`: what is worked out beside the loop that answers everybody
+* `registry`: the declared methods, and their parameters
+* `questions`: the order of callers' questions to the node
+* `long_calls`: calls with long arguments, computed beside the loop
 * `methods`: the methods
-* `access`: who may ask at all
-* `held_bytes`: the memory that clients make this process hold
-* `freed_memory`: goes back to the system
+* `access`: the rules of allowed hosts and origins
+* `held_bytes`: the memory that this process holds for clients
+* `freed_memory`: the return of freed memory to the system
 * `connection`: one WebSocket
 * `server`: HTTP and WebSocket
 * `__main__`: the process
-* `supervisor`: starts it beside the node, and again when it dies or hangs
+* `supervisor`: the start of the process beside the node, and its restarts
 """

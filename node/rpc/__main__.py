@@ -1,4 +1,4 @@
-"""`python -m node.rpc`: the RPC process, started by the node; it ends when the node's feed does."""
+"""`python -m node.rpc`: the RPC process, which the node starts, and which ends with the node's feed."""
 
 from __future__ import annotations
 
@@ -35,22 +35,21 @@ from node.rpc.server import CALLS_PER_MINUTE, MAX_SUBSCRIPTIONS, Server, ServerO
 log = logging.getLogger("rpc")
 
 COLLECTOR_THRESHOLDS = (5_000, 10, 10)
-"""As in `node.process`, but in steps that nobody waits for: 3 ms each; all modules in one step took 100 ms."""
+"""As in `node.process`, but in steps of 3 ms, which delay no answer: all modules in one step took 100 ms."""
 
 
-# A byte a second on standard output: how the node sees that its RPC process still answers.
-#
-# Always: it comes from the loop that answers clients, so it stops when that loop does; it needs no port that strangers
-# could occupy; a node that does not read it holds nothing up.
+# A byte a second on standard output, which shows the node that its RPC process still answers.
+# Invariant: the loop that answers clients writes it, so it stops when that loop does. It needs no port that strangers
+# could occupy. A node that does not read it delays nothing.
 BEAT_SECONDS = 1.0
 BEAT = b"."
 
 
 async def beat(descriptor: int) -> None:
-    """Write to `descriptor`, a pipe, until cancelled."""
+    """Write beats to `descriptor`, a pipe, until cancelled."""
     os.set_blocking(descriptor, False)
     while True:
-        with contextlib.suppress(OSError):  # full, or nobody is there: the end of the feed says the same
+        with contextlib.suppress(OSError):  # the pipe is full or closed: the end of the feed shows the same
             os.write(descriptor, BEAT)
         await asyncio.sleep(BEAT_SECONDS)
 
@@ -79,7 +78,7 @@ def main(
     calls_per_minute: int,
 ) -> None:
     """Answer JSON-RPC for the node behind a feed socket."""
-    # ^C goes to every process of a terminal: the node ends first, and this one with it, as always
+    # ^C reaches every process of a terminal: the node ends first, and then this process with its feed
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s rpc: %(message)s")
     options = ServerOptions(
@@ -96,7 +95,7 @@ def main(
 
 
 async def serve(socket: Path, options: ServerOptions) -> int:
-    """Follow the feed and answer until it ends; the exit status."""
+    """Follow the feed and answer requests until it ends; return the exit status."""
     try:
         client = await FeedClient.connect(socket)
     except OSError as error:
@@ -129,7 +128,7 @@ async def serve(socket: Path, options: ServerOptions) -> int:
 
 
 def registry_for(replica: Replica, client: FeedClient) -> Registry:
-    """Return every method, over this replica, which has heard the node's Hello."""
+    """Return every method over this replica, which must have received the node's `FeedHello`."""
     hello = replica.hello
     if hello is None:
         raise feed.FeedError("the node did not begin with Hello")

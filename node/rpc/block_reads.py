@@ -1,4 +1,4 @@
-"""How parameters find blocks, and how blocks look as JSON: shared by every namespace."""
+"""Blocks for parameters, and blocks as JSON: shared by every namespace."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from runtime.blocks.digest import DIGEST_ITEM
 from runtime.state.overlay import StateReader
 
 UNKNOWN_TO_CALL = "Api called for an unknown Block"
-OLD_IDS_MAX = 65_536  # heights below those that the replica keeps, asked for lately
+OLD_IDS_MAX = 65_536  # recently requested heights below those that the replica keeps
 
 
 class BlockReads:
-    """Blocks and states, from the replica, or from the node where they are too old for it."""
+    """Blocks and states, from the replica, or from the node if they are too old for it."""
 
     def __init__(self, replica: Replica, node: FeedClient) -> None:
-        """Reads only."""
+        """Create it, for reading only."""
         self.replica = replica
         self.node = node
         self._old_ids: dict[int, bytes] = {}
 
     @property
     def best(self) -> BlockRecord:
-        """The best block: accepted, or final where nothing newer is."""
+        """The best block: the accepted one, or the final one if none is newer."""
         if self.replica.best is None:
             raise JsonRpcError(CLIENT_ERROR, "Client error: the node is still starting")
         return self.replica.best
@@ -37,9 +37,10 @@ class BlockReads:
         return self.replica.final
 
     async def reader(self, at: bytes | None, failure: str = "UnknownBlock") -> StateReader:
-        """The state after block `at`, or after the best block; `failure` is what Substrate calls it when there is none.
+        """Return the state after block `at`, or after the best block.
 
-        The sentences are those that public clients look for to tell a state that is gone from a mistake.
+        `failure` is Substrate's name for its absence. Public clients tell a discarded state from a mistake by these
+        sentences. Raise `JsonRpcError` if there is no such state.
         """
         block_id = self.best.id if at is None else at
         try:
@@ -50,13 +51,13 @@ class BlockReads:
         raise JsonRpcError(CLIENT_ERROR, f"Client error: {failure}: State already discarded for {to_hex(block_id)}")
 
     async def require_known(self, block_id: bytes, failure: str = UNKNOWN_TO_CALL) -> None:
-        """Refuse a block that the node does not have, whether or not its state is kept."""
+        """Raise `JsonRpcError` if the node does not have a block, whether or not its state is kept."""
         if await self.header(block_id) is None:
             text = f"Client error: {failure}: Header was not found in the database: {to_hex(block_id)}"
             raise JsonRpcError(CLIENT_ERROR, text)
 
     async def state_for_call(self, at: bytes | None) -> tuple[StateReader, bytes]:
-        """Return the state after block `at`, or after the best block, and that block's id, for what executes there."""
+        """Return the state after block `at`, or after the best block, and that block's id, for an execution there."""
         block_id = self.best.id if at is None else at
         return await self.reader(block_id, UNKNOWN_TO_CALL), block_id
 
@@ -86,7 +87,7 @@ class BlockReads:
         known = self.replica.id_at(height) or self._old_ids.get(height)
         if known is None and height <= self.final.header.number:
             known = await self.node.id_at(height)
-            if known is not None:  # final: it will never be another
+            if known is not None:  # final, so it never changes
                 self._old_ids[height] = known
                 if len(self._old_ids) > OLD_IDS_MAX:
                     self._old_ids.pop(next(iter(self._old_ids)))
@@ -94,12 +95,12 @@ class BlockReads:
 
 
 def to_hex(data: bytes) -> str:
-    """Bytes as JSON-RPC writes them."""
+    """Return bytes in JSON-RPC's form."""
     return "0x" + data.hex()
 
 
 def header_json(header: Header) -> Json:
-    """Return a header as `chain_getHeader` gives it."""
+    """Return a header in the form of `chain_getHeader`."""
     return {
         "parentHash": to_hex(header.parent_hash),
         "number": hex(header.number),

@@ -17,14 +17,14 @@ class RpcCaller(Caller):
 
     calls_left: float = 0.0
     calls_at: float = field(default_factory=time.monotonic)
-    asked: float = 0.0  # seconds of the node, with what others used while this one was away
+    asked: float = 0.0  # seconds of the node's time, raised to the level of the others after a pause
 
 
 class Callers:
-    """Everybody who asked lately."""
+    """All recent callers."""
 
     def __init__(self, calls_per_minute: int) -> None:
-        """Each may make so many calls."""
+        """Create it, with the limit of each caller."""
         self._per_minute = calls_per_minute
         self._known = KnownCallers(lambda network: RpcCaller(network, calls_left=calls_per_minute))
 
@@ -33,7 +33,7 @@ class Callers:
         return self._known.of(transport)
 
     def take_call(self, caller: RpcCaller) -> None:
-        """Use one call up; raise when none is left of those of this minute."""
+        """Use one call. Raise `JsonRpcError` if the calls of this minute are used up."""
         now = time.monotonic()
         refilled = caller.calls_left + (now - caller.calls_at) * self._per_minute / 60
         caller.calls_left = min(float(self._per_minute), refilled)

@@ -1,8 +1,10 @@
 """One WebSocket: its reader, its writer, its subscriptions.
 
-Invariant: its outbox is bounded in bytes and items, alone and together with all others; a connection that was
-dropped is dead at once: nothing is queued, worked out or logged for it any more. Who does not read what was written
-has no item worked out for it.
+Invariants:
+
+* Its outbox is bounded in bytes and items, alone and together with all others.
+* A dropped connection is dead at once: no message is queued, computed or logged for it.
+* No item is computed for a client that does not read the earlier ones.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ from node.rpc.subscriptions.shared_items import LongItem, SharedItems
 from node.rpc.subscriptions.shares import SubscriptionShares, kept_bytes
 from node.rpc.work import Work
 
-SILENT_SECONDS = 60.0  # after which a WebSocket without subscriptions yields to a new one when there are too many
-UNUSED_SECONDS = 5.0  # the same, of one that has never asked anything
+SILENT_SECONDS = 60.0  # silence after which a WebSocket without subscriptions yields to a new one if there are too many
+UNUSED_SECONDS = 5.0  # the same for one that has never sent a request
 OUTBOX_ITEMS = 1024
 OUTBOX_BYTES_MAX = 4 * jsonrpc.MAX_RESPONSE_BYTES
 ENDED_AT_ONCE = 32
-"""Tasks in one round of the loop: the 2,500 subscriptions of 25 connections that ended together took 160 ms."""
+"""Tasks in one round of the loop: 2,500 subscriptions of 25 connections that ended together took 160 ms."""
 _LOG = logging.getLogger(__name__)
 
 Answer = Callable[[bytes, "ClientConnection"], Awaitable[str | None]]
@@ -45,27 +47,27 @@ Answer = Callable[[bytes, "ClientConnection"], Awaitable[str | None]]
 
 @dataclass(frozen=True, slots=True)
 class SharedLimits:
-    """What all clients of a server have together."""
+    """The limits that all clients of a server share."""
 
     subscriptions: SubscriptionShares
-    kept: SubscriptionShares  # bytes of what subscriptions watch
+    kept: SubscriptionShares  # bytes of watched parameters
     turns: Turns = field(default_factory=Turns)
     held: HeldBytes = field(default_factory=HeldBytes)
 
 
 @dataclass(slots=True)
 class Subscribed:
-    """One subscription: its task, unless its items are shared, and what it takes."""
+    """One subscription: its task (None if its items are shared), and the size of its parameters."""
 
     kept: int  # bytes of its parameters
     task: asyncio.Task[None] | None = None
 
 
 class ClientConnection:
-    """See the module's docstring."""
+    """One client's connection; the module's docstring states its invariants."""
 
     def __init__(self, socket: web.WebSocketResponse, caller: RpcCaller, limits: SharedLimits, answer: Answer) -> None:
-        """Nothing runs yet. `answer` gives the text of the response to a message."""
+        """Create it without running tasks; `answer` returns the text of the response to a message."""
         self.caller = caller
         self.subscriptions: dict[str, Subscribed] = {}
         self.outbox: asyncio.Queue[str] = asyncio.Queue(OUTBOX_ITEMS)
@@ -76,30 +78,30 @@ class ClientConnection:
         self._limits = limits
         self._answer = answer
         self._outbox_bytes = 0
-        self._subscribed = 0  # those in `subscriptions`, and those about to be
-        self._kept = 0  # bytes that they keep
+        self._subscribed = 0  # those in `subscriptions`, and those that are starting
+        self._kept = 0  # bytes of their parameters
         self._at_long_item = asyncio.Lock()
         self._feeder = Feeder(limits.turns, caller, self._send, self._lag)
-        self._has_room = asyncio.Event()  # set while nothing waits to be sent
+        self._has_room = asyncio.Event()  # set while no message waits to be sent
         self._has_room.set()
-        self._is_cut = False  # by this side, in the middle of whatever it was
+        self._is_cut = False  # by this side, at any point
         self._runner: asyncio.Task[Any] | None = None
         self._answered = asyncio.Event()  # set when the answers to the last message are queued
 
     @property
     def network(self) -> str | None:
-        """The network that this WebSocket counts for."""
+        """The network to which this WebSocket counts."""
         return self.caller.network
 
     @property
     def is_idle(self) -> bool:
-        """Whether it yields to a new one: it has no subscription, and was silent for long."""
+        """True if it yields to a new one: it has no subscription, and was silent for long."""
         patience = SILENT_SECONDS if self.has_asked else UNUSED_SECONDS
         return not self.subscriptions and time.monotonic() - self.heard_at >= patience
 
     @property
     def active_at(self) -> float:
-        """The time of its last message; connections that never asked anything come first."""
+        """The time of its last message; connections that never sent a request come first."""
         return self.heard_at if self.has_asked else self.heard_at - SILENT_SECONDS
 
     async def run(self) -> None:
@@ -111,14 +113,14 @@ class ClientConnection:
                 async for message in self._socket:
                     if message.type in {WSMsgType.TEXT, WSMsgType.BINARY}:
                         taken = self._take(message.data.encode() if isinstance(message.data, str) else message.data)
-                        del message  # not kept until the next one comes, if one ever does: a megabyte for each client
+                        del message  # or each idle client would keep its last message, up to a megabyte
                         await taken
                     elif message.type in {WSMsgType.PING, WSMsgType.PONG}:
-                        # In turn: of the smallest ones thousands come at once.
+                        # In turn: thousands of the smallest ones can arrive at once.
                         await Work(self._limits.turns, self.caller).run(self._pong(message))
         except asyncio.CancelledError as cut:
-            # A task keeps what ended it, and that keeps every frame with all that was asked: half a megabyte for each
-            # of 350 clients that were cut off, until the collector came.
+            # A task keeps the exception that ended it, and the exception every frame with its data: half a megabyte for
+            # each of 350 disconnected clients, until the garbage collector ran.
             traceback.clear_frames(cut.__traceback__)
             raise
         finally:
@@ -130,11 +132,12 @@ class ClientConnection:
                 self._forget(key)
             await _end([subscribed.task for subscribed in self.subscriptions.values() if subscribed.task is not None])
             if self._is_cut:
-                # Its heartbeat would be sent half a minute later, and keep what had come: 260 MB of 400 such clients.
+                # Otherwise its heartbeat is sent half a minute later and keeps the received data: 260 MB of 400 such
+                # clients.
                 await self._socket.close(drain=False)
 
     async def subscribe(self, method: RpcMethod, arguments: list[Any]) -> str:
-        """Start a subscription; the answer with its id goes out before its first item."""
+        """Start a subscription, and return its id; the answer with the id precedes its first item."""
         subscribed = Subscribed(kept_bytes(arguments))
         self._take_place(subscribed)
         try:
@@ -146,7 +149,7 @@ class ClientConnection:
             raise
         key, notification = secrets.token_urlsafe(12), str(method.notification)
         self.subscriptions[key] = subscribed
-        # For as long as it lasts: 150 subscriptions to a thousand long keys each took 280 MB that nobody counted.
+        # Counted while it lasts: 150 subscriptions to a thousand long keys each took 280 MB that no limit counted.
         self._limits.held.change(self, subscribed.kept)
         if isinstance(items, SharedItems):
             self._feeder.follow(key, notification, items)
@@ -156,7 +159,7 @@ class ClientConnection:
         return key
 
     def unsubscribe(self, params: list[Json] | dict[str, Json]) -> bool:
-        """End the named subscription; tells whether there was one."""
+        """End the named subscription; return whether there was one."""
         key = next(iter(params.values() if isinstance(params, dict) else params), None)
         subscribed = self.subscriptions.get(key) if isinstance(key, str) else None
         if subscribed is None:
@@ -167,10 +170,10 @@ class ClientConnection:
         return True
 
     def drop(self) -> None:
-        """End it now: what is queued is not sent, what is under way is not finished."""
+        """End it at once: queued messages are not sent, and running work is not finished."""
         self.is_dropped = self._is_cut = True
         if self._runner is not None:
-            self._runner.cancel()  # and with it, some at a time, its subscriptions
+            self._runner.cancel()  # which also ends its subscriptions, some at a time
         while not self.outbox.empty():
             self.outbox.get_nowait()
         transport = self._socket._req.transport if self._socket._req is not None else None  # noqa: SLF001 - no public way to abort
@@ -191,7 +194,7 @@ class ClientConnection:
         self._feeder.begin()
 
     async def _feed(self, key: str, notification: str, items: AsyncIterator[Json], answered: asyncio.Event) -> None:
-        """Send items until there are no more, or none can be had."""
+        """Send items until the end of the iterator, or an error."""
         try:
             await answered.wait()
             while not self.is_dropped:
@@ -203,21 +206,21 @@ class ClientConnection:
                 else:
                     with work.step():
                         self._send(jsonrpc.dumps(jsonrpc.notification(notification, key, item)))
-                del item  # a megabyte, perhaps, until the next one comes
+                del item  # perhaps a megabyte, not to be kept until the next one
         except StopAsyncIteration:
             pass
-        except LaggedError:  # it would wait for ever for what it missed
+        except LaggedError:  # its client would wait for the missed items for ever
             self._lag()
         except JsonRpcError as error:
             _LOG.debug("subscription %s ended: %s", notification, error)
-        except Exception:  # noqa: BLE001  # a fault of our own, whatever it is, ends here
+        except Exception:  # noqa: BLE001  # any fault of our own ends here
             _LOG.exception("subscription %s failed", notification)
         finally:
             if isinstance(items, AsyncGenerator):
                 await items.aclose()
 
     async def _send_long(self, key: str, notification: str, item: LongItem) -> None:
-        # One at a time: sixteen that were worked out at once, half a megabyte each, waited for a client together.
+        # One at a time: sixteen items of half a megabyte, computed at once, waited for one client together.
         async with self._at_long_item:
             await self._has_room.wait()
             work = Work(self._limits.turns, self.caller)
@@ -231,7 +234,7 @@ class ClientConnection:
             self._limits.held.change(self, size)
 
     async def _feed_shared(self) -> None:
-        """Send what all subscribers are told alike."""
+        """Send the items that all subscribers share."""
         try:
             await self._feeder.run(self._has_room)
         except Exception:  # noqa: BLE001  # as above
@@ -252,7 +255,7 @@ class ClientConnection:
         self._hold(-subscribed.kept)
 
     def _take_place(self, subscribed: Subscribed) -> None:
-        """Raise if there is no room for it."""
+        """Raise `JsonRpcError` if there is no room for a subscription."""
         self._limits.subscriptions.take(self._subscribed)
         self._subscribed += 1
         try:
@@ -273,7 +276,7 @@ class ClientConnection:
         """Queue a message; a client that does not read is dropped."""
         if self.is_dropped:
             return
-        # A client that subscribes to much and reads nothing would else have this process keep it all.
+        # Otherwise a client with many subscriptions that reads nothing would fill this process's memory.
         if self._outbox_bytes + len(text) > OUTBOX_BYTES_MAX or self.outbox.full():
             self._limits.held.drop(self)
             return
@@ -296,11 +299,11 @@ class ClientConnection:
                 while len(texts) < PIECE_ITEMS and size < PIECE_BYTES and not self.outbox.empty():
                     texts.append(self.outbox.get_nowait())
                     size += len(texts[-1])
-                # In turn, too: to send a notification takes longer than to work it out.
+                # In turn, too: sending a notification takes longer than computing it.
                 await Work(self._limits.turns, self.caller).run(self._send_all(texts))
                 self._outbox_bytes -= size
                 self._hold(-size)
-        except (ConnectionError, JsonRpcError):  # it left, or to send took a second of the processor
+        except (ConnectionError, JsonRpcError):  # it left, or sending took a second of processor time
             self.drop()
 
 

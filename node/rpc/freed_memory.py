@@ -1,8 +1,8 @@
-"""Memory that clients made this process take, and need no more, goes back to the system.
+"""The return of memory to the system that clients no longer need.
 
-The allocator keeps what lies between pieces still in use: when 25 clients with 260 MB of requests had gone, 60 of the
-process's 134 MB were free, and stayed. So large pieces, requests and answers, are taken from the system one by one, and
-go back with their last user. To look for small ones takes some 20 ms: it is done once in a while, after much was held.
+The allocator keeps free memory between pieces in use. After 25 clients with 260 MB of requests had left, 60 of the
+process's 134 MB were free and stayed. Large pieces (requests, answers) are therefore mapped from the system one by one,
+and return with their last user. A search for small ones takes about 20 ms, so it runs rarely, after much was held.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _M_MMAP_THRESHOLD = -3  # of <malloc.h>
 FREED_BYTES_MIN = 16 * 1024 * 1024
 LOOK_SECONDS = 5.0
 LOOKS_AFTER = 6
-"""Half a minute: what clients left behind is not all let go of at once, some waits for a timer or the collector."""
+"""Half a minute: not all memory is freed at once, some waits for a timer or the garbage collector."""
 
 
 async def give_back_freed(held: HeldBytes, release: Callable[[], None], pause: float = LOOK_SECONDS) -> None:
-    """Call `release` whenever much less is held than a while ago, and some times after that, until cancelled."""
+    """Call `release` after much less is held than before, and some times more, until cancelled."""
     looks = 0
     while True:
         await asyncio.sleep(pause)
@@ -35,9 +35,9 @@ async def give_back_freed(held: HeldBytes, release: Callable[[], None], pause: f
 
 
 def map_large_pieces() -> None:
-    """Have the allocator take each large piece from the system by itself; only glibc's can.
+    """Have the allocator map each large piece by itself; only glibc's can.
 
-    Left alone it does so up to 32 MB less and less: with each such piece that is freed its threshold rises.
+    By default it does so ever more rarely, up to 32 MB: each freed piece of this kind raises its threshold.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -45,8 +45,8 @@ def map_large_pieces() -> None:
 
 
 def release_free_memory() -> None:
-    """Have the allocator return every page that holds nothing; only glibc's can."""
-    # Connections that were cut off refer to themselves: 350 of them, with what they had sent, waited for the collector.
+    """Have the allocator return every empty page; only glibc's can."""
+    # Connections that were cut off hold reference cycles: 350 of them, with their data, waited for the collector.
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -1,7 +1,7 @@
-"""The memory that clients make this process hold: messages being worked on, answers not read yet.
+"""The memory that this process holds for clients: messages in work, unread answers.
 
-Invariant: together they are no more than the limit; who makes it overflow costs the one that holds most its
-connection, which need not be the same.
+Invariant: the sum is at most the limit. If a client exceeds it, the client that holds most loses its connection, which
+may be another one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _LOG = logging.getLogger(__name__)
 
 
 class Holder(Protocol):
-    """Somebody whose memory can be had back."""
+    """A client whose memory can be freed."""
 
     def drop(self) -> None:
-        """End the connection, and what is done for it."""
+        """End the connection, and all work for it."""
 
 
 class HeldBytes:
-    """How much is held for whom."""
+    """The number of bytes held for each client."""
 
     def __init__(self, limit: int = HELD_BYTES_MAX) -> None:
-        """Nothing."""
+        """Create it empty."""
         self._limit = limit
         self._held: dict[Holder, int] = {}
         self._total = 0
@@ -36,20 +36,20 @@ class HeldBytes:
 
     @property
     def total(self) -> int:
-        """Bytes held for all."""
+        """The bytes held for all clients."""
         return self._total
 
     def take_peak(self) -> int:
-        """Return the most that was held since this was asked last."""
+        """Return the largest total since the last call."""
         peak, self._peak = self._peak, self._total
         return peak
 
     def of(self, holder: Holder) -> int:
-        """Bytes held for one."""
+        """Return the bytes held for one client."""
         return self._held.get(holder, 0)
 
     def change(self, holder: Holder, size: int) -> None:
-        """Hold `size` more bytes, or less, for somebody; beyond the limit whoever holds most is dropped."""
+        """Hold `size` more bytes (or fewer) for a client; beyond the limit the client with most is dropped."""
         self._held[holder] = self._held.get(holder, 0) + size
         self._total += size
         self._peak = max(self._peak, self._total)
@@ -59,14 +59,14 @@ class HeldBytes:
             self.drop(greatest)
 
     def forget(self, holder: Holder) -> None:
-        """Nothing is held for it any more."""
+        """Forget a client, for which nothing is held any more."""
         self._total -= self._held.pop(holder, 0)
 
     def drop(self, holder: Holder) -> None:
-        """End a connection for what it holds; one line says so, once in a while."""
+        """End a client's connection because of its memory; the log has one line once in a while."""
         holder.drop()
         self._dropped += 1
-        # A stranger may come back as often as it likes: the log is bounded by time.
+        # A stranger may return as often as it likes, so the log is bounded by time.
         if time.monotonic() - self._logged_at >= LOG_SECONDS:
             _LOG.info("dropped %d clients that do not read, or ask for too much at once", self._dropped)
             self._logged_at, self._dropped = time.monotonic(), 0

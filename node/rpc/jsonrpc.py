@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 as values: bytes in, requests out; no socket and no method of ours is known here.
+"""JSON-RPC 2.0 as values: bytes in, requests out, without sockets and methods.
 
-Invariant: whatever bytes arrive, `parse` gives requests or raises `JsonRpcError`; nothing else escapes, and the work
-grows with the bytes, never faster. Errors have the codes and sentences of Substrate's server, which clients look for.
+Invariant: for any bytes, `parse` returns requests or raises `JsonRpcError`, and no other exception. Its work is at most
+proportional to the bytes. Errors have the codes and sentences of Substrate's server, which clients check.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_REQUEST_MEBIBYTES = 1
 MAX_RESPONSE_BYTES = 10 * MEBIBYTE
 MAX_BATCH = 500
 CONTAINERS_MAX = 32_768  # lists and objects in one message
-COMMAS_MAX = 65_536  # values in one message are one more at most, those within strings counted too
+COMMAS_MAX = 65_536  # commas in one message, those within strings included; this bounds its values
 MAX_DEPTH = 32
 
 PARSE_ERROR = -32700
@@ -38,7 +38,7 @@ RATE_LIMITED = -32999
 
 
 class JsonRpcError(Exception):
-    """A request that cannot be answered: `code` and `message` go to the client, `data` explains."""
+    """A request that cannot be answered: `code` and `message` are sent to the client, `data` explains."""
 
     def __init__(self, code: int, message: str, data: Json = None) -> None:
         """Keep the three parts that JSON-RPC sends."""
@@ -67,26 +67,29 @@ class RpcRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How long one message may be, and of how many requests a batch."""
+    """The longest message, and the most requests in a batch."""
 
     request_mebibytes: int = MAX_REQUEST_MEBIBYTES
     batch: int = MAX_BATCH
 
     @property
     def request_bytes(self) -> int:
-        """The longest message."""
+        """The longest message in bytes."""
         return self.request_mebibytes * MEBIBYTE
 
 
 DEFAULT_LIMITS = RequestLimits()
-_ENCODER = json.JSONEncoder(separators=(",", ":"))  # to make one for each answer takes longer than the answer
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # creating one for each answer would take longer than the answer
 
 
 def parse(body: bytes, limits: RequestLimits = DEFAULT_LIMITS) -> RpcRequest | list[RpcRequest | JsonRpcError]:
-    """Decode a request or a batch; a malformed member of a batch becomes an `JsonRpcError` in its place."""
+    """Decode a request or a batch; a malformed member of a batch becomes a `JsonRpcError` in its place.
+
+    Raise `JsonRpcError` if the message as a whole is malformed or too large.
+    """
     if len(body) > limits.request_bytes:
         raise exceeded(REQUEST_TOO_LARGE, "Request is too big", limits.request_bytes)
-    # A megabyte of brackets took half a second in one step; 1,000 calls have a few thousand of them.
+    # A megabyte of brackets took half a second in one step. 1,000 calls have a few thousand of them.
     if body.count(b"[") + body.count(b"{") > CONTAINERS_MAX:
         raise JsonRpcError(PARSE_ERROR, "Parse error", f"more than {CONTAINERS_MAX} lists and objects")
     # Half a million numbers took 130 ms.
@@ -127,17 +130,17 @@ def notification(method: str, subscription: str, value: Json) -> Json:
 
 
 def notification_text(method: str, subscription: str, text: str) -> str:
-    """Return the same for an item that is written as JSON already; the names are our own, and need no escapes."""
+    """Return one item of a subscription from JSON text; the names are our own, and need no escapes."""
     return f'{{"jsonrpc":"2.0","method":"{method}","params":{{"subscription":"{subscription}","result":{text}}}}}'
 
 
 def dumps(value: Json) -> str:
-    """Return the text of a response; one that is too large becomes an error instead."""
+    """Return the text of a response, or an error if it is too large."""
     return bounded(_ENCODER.encode(value), value.get("id") if isinstance(value, dict) else None)
 
 
 def bounded(text: str, request_id: str | int | None) -> str:
-    """Return a response, or the error that it is too large."""
+    """Return a response, or an error if it is too large."""
     if len(text) <= MAX_RESPONSE_BYTES:
         return text
     return json.dumps(failure(request_id, exceeded(RESPONSE_TOO_LARGE, "Response is too big", MAX_RESPONSE_BYTES)))
@@ -147,7 +150,7 @@ def _request_or_error(value: Json) -> RpcRequest | JsonRpcError:
     try:
         return _request(value)
     except JsonRpcError as error:
-        return error.with_traceback(None)  # kept for the whole batch, and its frames are not
+        return error.with_traceback(None)  # stored for the whole batch, so without its frames
 
 
 def _request(value: Json) -> RpcRequest:
@@ -172,9 +175,9 @@ def _refuse_constant(name: str) -> Json:
 
 
 def _refuse_deep(value: Json) -> None:
-    """Raise if lists and objects nest deeper than `MAX_DEPTH`; each is visited once.
+    """Raise `JsonRpcError` if lists and objects nest deeper than `MAX_DEPTH`; each is visited once.
 
-    The decoder has a limit of its own, but it differs between Python versions.
+    The decoder has a limit of its own, which differs between Python versions.
     """
     level = [value]
     for _ in range(MAX_DEPTH + 1):

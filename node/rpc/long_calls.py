@@ -1,8 +1,8 @@
-"""Calls whose arguments are long: they are worked out beside the loop that answers everybody.
+"""Calls with long arguments, computed beside the loop that answers all clients.
 
-To decode calls inside calls of 117 kB takes 130 ms without a pause. What always holds: one such call is worked out at a
-time, in turn by caller. Only what `LONG_CALLS` names is: it reads single keys, since the state may move on meanwhile,
-and writes nothing that the loop reads. Nothing else takes long arguments: there they end after the first few bytes.
+Decoding nested calls of 117 kB takes 130 ms without a pause. Invariant: one such call is computed at a time, in turn by
+caller, and only those in `LONG_CALLS`. They read single keys, since the state may change meanwhile, and write nothing
+that the loop reads. Other runtime APIs take no long arguments: decoding ends after the first few bytes.
 """
 
 from __future__ import annotations
@@ -26,24 +26,27 @@ LONG_CALLS = frozenset(
 )
 """The runtime APIs whose arguments may be long: those that take an extrinsic."""
 SWITCH_SECONDS = 0.0005
-"""Python's own is ten times that, and an answer waits for it at each look at a socket."""
+"""Python's own interval is ten times as long, and an answer waits for it at each check of a socket."""
 
 
 class LongCalls:
-    """The line of those who ask for them."""
+    """The queue of callers with long calls."""
 
     def __init__(self) -> None:
-        """Nobody waits."""
+        """Create it empty."""
         self._line = Questions(1)
         self._worker = ThreadPoolExecutor(1, "long calls")
 
     async def run(self, function: str, size: int, call: Callable[[], T]) -> T:
-        """What `call` gives, which is the runtime API `function` with arguments of `size` bytes; others at once."""
+        """Return the result of `call`, the runtime API `function` with arguments of `size` bytes.
+
+        Short and other calls run at once.
+        """
         if size < LONG_BYTES or function not in LONG_CALLS:
             return call()
         async with self._line.turn():
             under_way = asyncio.get_running_loop().run_in_executor(self._worker, call)
             try:
                 return await asyncio.shield(under_way)
-            finally:  # who leaves keeps its turn until the work is done: else it could begin the next one meanwhile
+            finally:  # a caller that leaves keeps its turn until the work is done, or it could start another meanwhile
                 await asyncio.wait([under_way])

@@ -1,7 +1,7 @@
-"""States after recent final blocks, read as the present one with what came since undone.
+"""States after recent final blocks: reads of the present state with the later blocks undone.
 
-Invariant: however far back, a read looks at no more than `DEPTH_MAX` sets of changes: those of whole stretches
-of blocks are joined once and kept.
+Invariant: a read of any kept block searches at most `DEPTH_MAX` sets of changes. The changes of whole stretches of
+blocks are merged once and kept.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ DEPTH_MAX = KEPT // STRETCH + 2 * STRETCH
 
 
 class Undo:
-    """What turns one state into an earlier one."""
+    """The changes from one state to an earlier one."""
 
     def __init__(self, changes: Changes) -> None:
-        """The changes must not change any more."""
+        """Create it; the changes must not be modified later."""
         self.changes = changes
 
     def keys(self, prefix: bytes, start: bytes) -> Iterator[bytes]:
-        """Those that begin with `prefix` and come after `start`, in order."""
+        """Yield the changed keys that begin with `prefix` and come after `start`, in order."""
         for place in range(bisect_left(self._ordered, max(prefix, start)), len(self._ordered)):
             key = self._ordered[place]
             if not key.startswith(prefix):
@@ -43,13 +43,13 @@ class PastState:
     """A `StateReader`: `undos` over the present state, the one that reaches furthest back first."""
 
     def __init__(self, present: StateReader, undos: list[Undo]) -> None:
-        """Good until the present state moves on."""
+        """Create a reader that is valid until the present state changes."""
         self._present = present
         self._undos = undos
 
     @property
     def depth(self) -> int:
-        """How many sets of changes a read looks at."""
+        """The number of sets of changes that a read searches."""
         return len(self._undos)
 
     def get(self, key: bytes, /) -> bytes | None:
@@ -60,7 +60,7 @@ class PastState:
         return self._present.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """Yield the keys that begin with `prefix` and come after `start`, ascending; no more is done than is taken."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending and lazily."""
         sources = [self._present.keys(prefix, start), *(undo.keys(prefix, start) for undo in self._undos)]
         last: bytes | None = None
         for key in heapq.merge(*sources):
@@ -70,17 +70,17 @@ class PastState:
 
 
 class PastStates:
-    """What undoes the last final blocks, by height."""
+    """The undo changes of the last final blocks, by height."""
 
     def __init__(self, present: StateReader) -> None:
-        """`present` is the state after the last final block, always."""
+        """Create it; `present` always reads the state after the last final block."""
         self._present = present
         self._undos: dict[int, Undo] = {}
         self._joined: dict[int, Undo] = {}  # by the first height of a whole stretch
-        self._heights: dict[bytes, int] = {}  # of the block above the one of this id
+        self._heights: dict[bytes, int] = {}  # the height of the child, by the parent's id
 
     def add(self, height: int, parent_id: bytes, changes: Changes) -> None:
-        """What undoes the block at `height`."""
+        """Add the undo changes of the block at `height`."""
         self._undos[height] = Undo(changes)
         self._heights[parent_id] = height
         self._drop(height - KEPT)
@@ -103,7 +103,7 @@ class PastStates:
         return PastState(self._present, undos)
 
     def _from(self, height: int) -> tuple[Undo, int]:
-        """What undoes the blocks from `height` on, and how many these are: a whole stretch, or one."""
+        """Return the undo changes of the blocks from `height` on, and their number: a whole stretch, or one."""
         stretch = range(height, height + STRETCH)
         if height % STRETCH or stretch[-1] not in self._undos:
             return self._undos[height], 1
@@ -115,7 +115,7 @@ class PastStates:
         return self._joined[height], STRETCH
 
     def _drop(self, height: int) -> None:
-        """Forget the block at `height`, and a stretch that began there."""
+        """Drop the block at `height`, and a stretch that began there."""
         if self._undos.pop(height, None) is not None:
             self._joined.pop(height - height % STRETCH, None)
             self._heights = {block: above for block, above in self._heights.items() if above != height}

@@ -1,9 +1,13 @@
-"""Who asks the node next: callers share its time by what their questions took, not by how many they ask.
+"""The order of questions to the node: callers share its time by the duration of their questions, not their number.
 
-Invariant: no more than so many questions are under way, and of one caller no more than take so long, or one; of
-the callers that wait, the one whose questions took least is next; who comes back after a pause counts as level with the
-one served last, so that nobody saves up; each caller may have `WAITING_MAX` waiting. While callers of this machine and
-others both wait, every second turn is for this machine.
+Invariants:
+
+* The number of questions under way is bounded, and a caller's questions under way take at most a given time together,
+  or are a single one.
+* Of the waiting callers, the one whose questions took least is next. A caller that returns after a pause is set level
+  with the last one served, so a pause saves up nothing.
+* Each caller may have `WAITING_MAX` questions waiting. While callers of this machine and others both wait, every second
+  turn is for this machine.
 """
 
 from __future__ import annotations
@@ -21,36 +25,36 @@ from node.rpc.callers import RpcCaller
 from node.rpc.jsonrpc import TOO_BUSY, JsonRpcError
 
 UNDER_WAY_MAX = 8
-"""More would stand in the node's own line, where nobody tells callers apart."""
+"""The most questions under way. More would wait in the node's own queue, which does not tell callers apart."""
 WAITING_MAX = 64
 LEAST_SECONDS = 0.0005
 SUBMISSIONS_UNDER_WAY_MAX = 32
 SUBMISSIONS_SECONDS = 0.16
-"""Of one caller's extrinsics that the node has before it: two of the longest batches, so that it never waits."""
+"""The most time of one caller's extrinsics under way: two of the longest batches, so that the node never waits."""
 SUBMIT_SECONDS = 150e-6
-"""What the node takes for an extrinsic, most of it for the signature, without which it cannot be refused."""
+"""The node's time for one extrinsic, mostly for the signature check, without which it cannot refuse one."""
 SUBMIT_BYTE_SECONDS = 10e-9
 
 ASKING: ContextVar[RpcCaller] = ContextVar("ASKING")
-"""For whom this task works."""
+"""The caller for which the current task works."""
 
 
 class Questions:
-    """A line in front of the node."""
+    """A queue in front of the node."""
 
     def __init__(self, under_way: int | None = None, each_seconds: float = math.inf) -> None:
-        """Nobody waits; `each_seconds` is how long what one caller has under way may take."""
+        """Create it empty; `each_seconds` is the most time that one caller's questions under way may take."""
         self._most = UNDER_WAY_MAX if under_way is None else under_way
         self._each_seconds = each_seconds
         self._waiting: dict[RpcCaller, deque[tuple[asyncio.Future[None], float]]] = {}
-        self._nobody = RpcCaller()  # what is asked for no caller counts together
+        self._nobody = RpcCaller()  # the caller of questions that belong to no caller
         self._level = 0.0
-        self._under_way: dict[RpcCaller, list[float]] = {}  # what each question takes at least
+        self._under_way: dict[RpcCaller, list[float]] = {}  # the least duration of each question
         self._count = 0
         self._was_local = False
 
     async def start(self, seconds: float) -> None:
-        """Wait for a turn, which lasts `seconds` from then on, even if its caller leaves.
+        """Wait for a turn, which then lasts `seconds`, even if its caller leaves.
 
         Raise `JsonRpcError` if too many wait.
         """
@@ -60,9 +64,9 @@ class Questions:
 
     @asynccontextmanager
     async def turn(self, least: float = LEAST_SECONDS) -> AsyncIterator[None]:
-        """Wait for the caller's turn; what is done inside is the question, and takes `least` seconds or longer.
+        """Wait for the caller's turn; the body is the question, and counts for `least` seconds or longer.
 
-        Raise `JsonRpcError` for too many.
+        Raise `JsonRpcError` if too many wait.
         """
         caller = ASKING.get(self._nobody)
         await self._take(caller, least)
@@ -75,7 +79,10 @@ class Questions:
 
     @asynccontextmanager
     async def submission(self, count: int, size: int) -> AsyncIterator[None]:
-        """Return the turn of so many extrinsics of so many bytes together; RequestRefusedError for too many."""
+        """Wait for a turn for `count` extrinsics of `size` bytes together.
+
+        Raise `RequestRefusedError` if too many wait.
+        """
         try:
             async with self.turn(count * SUBMIT_SECONDS + size * SUBMIT_BYTE_SECONDS):
                 yield
@@ -95,7 +102,7 @@ class Questions:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was given to who had just gone
+            if turn.done() and not turn.cancelled():  # the turn was given to a caller that had just left
                 self._free(caller, least)
             raise
 
@@ -114,18 +121,18 @@ class Questions:
             turn, least = self._waiting[caller].popleft()
             if not self._waiting[caller]:
                 del self._waiting[caller]
-            if turn.done():  # who waited for it has gone
+            if turn.done():  # its caller has left
                 continue
             self._level = max(self._level, caller.asked)
             self._was_local = caller.is_local
-            caller.asked += least  # now: else eight would be given to one before the first is counted
+            caller.asked += least  # at once: otherwise one caller would get eight turns before the first is counted
             self._under_way.setdefault(caller, []).append(least)
             self._count += 1
             turn.set_result(None)
 
     def _candidates(self) -> list[RpcCaller]:
         able = list(filter(self._may_ask, self._waiting))
-        # A stranger with many addresses is many callers: the provider beside the node shall not stand behind them all.
+        # A stranger with many addresses is many callers. The provider beside the node must not wait behind all of them.
         preferred = [caller for caller in able if caller.is_local is not self._was_local]
         return preferred or able
 

@@ -1,7 +1,7 @@
-"""Which methods exist: declared once, beside their code, by `@method` and `@subscription`.
+"""The declared methods: each one beside its code, by `@method` or `@subscription`.
 
-A handler's annotations are its parameters: `HashParameter`, `Hex`, `int`, `str`, lists of these, and `| None` for what
-may be left out. They are converted here, so that a handler never sees a malformed value and a client always hears which
+A handler's annotations are its parameters: `HashParameter`, `Hex`, `int`, `str`, lists of these, and `| None` for
+optional ones. They are converted here, so a handler never sees a malformed value, and a client always learns which
 parameter was wrong.
 """
 
@@ -21,14 +21,14 @@ from node.rpc.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Json, JsonRpcErro
 HashParameter = NewType("HashParameter", bytes)
 """32 bytes in hexadecimal."""
 Hex = NewType("Hex", bytes)
-"""Bytes in hexadecimal, with 0x or without it: some public clients leave it out."""
+"""Bytes in hexadecimal, with or without 0x: some public clients omit it."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 Converter = Callable[[Json], Any]
 
 
 class Safety(Enum):
-    """Who may call a method: everybody, or only the operator on this machine."""
+    """The callers that a method allows: all of them, or only the operator on this machine."""
 
     SAFE = "safe"
     UNSAFE = "unsafe"
@@ -36,7 +36,7 @@ class Safety(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a decorator leaves on a handler."""
+    """A decorator's mark on a handler."""
 
     names: tuple[str, ...]
     safety: Safety
@@ -47,9 +47,9 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class RpcMethod:
-    """A method ready to be called; `notification` names the items when it is a subscription.
+    """A method ready to be called; `notification` names the items of a subscription.
 
-    `batch` takes the arguments of several calls, and gives for each its result or a `JsonRpcError`.
+    `batch` takes the arguments of several calls, and returns for each its result or a `JsonRpcError`.
     """
 
     name: str
@@ -60,7 +60,10 @@ class RpcMethod:
     batch: Callable[[list[list[Any]]], Awaitable[list[Json | JsonRpcError]]] | None = None
 
     def arguments(self, params: list[Json] | dict[str, Json]) -> list[Any]:
-        """Convert JSON params, positional or by name, to the handler's arguments."""
+        """Convert JSON params, positional or by name, to the handler's arguments.
+
+        Raise `JsonRpcError` if one is wrong.
+        """
         if isinstance(params, dict):
             unknown = sorted(set(params) - {name for name, _, _ in self.parameters})
             if unknown:
@@ -81,17 +84,17 @@ class RpcMethod:
 
 
 class Registry:
-    """The methods by name, and which names end a subscription."""
+    """The methods by name, and the names that end a subscription."""
 
     def __init__(self, owners: Iterable[object] = ()) -> None:
-        """With every declared method of `owners`."""
+        """Create it with every declared method of `owners`."""
         self.methods: dict[str, RpcMethod] = {}
         self.unsubscribers: set[str] = set()
         for owner in owners:
             self.collect(owner)
 
     def collect(self, owner: object) -> None:
-        """Take in every declared method of an object; a name declared twice is a bug."""
+        """Add every declared method of an object; a name that is declared twice is a bug."""
         for _, handler in inspect.getmembers(owner, callable):
             declaration = getattr(handler, "rpc", None)
             if isinstance(declaration, Declaration):
@@ -99,7 +102,7 @@ class Registry:
                 self._add(handler, declaration, batch)
 
     def find(self, name: str, *, unsafe_allowed: bool) -> RpcMethod:
-        """Return the method of this name; an unsafe one is hidden from whom it is not for."""
+        """Return the method of this name; an unsafe one is hidden from callers without the right to it."""
         method = self.methods.get(name)
         if method is None or (method.safety is Safety.UNSAFE and not unsafe_allowed):
             raise JsonRpcError(METHOD_NOT_FOUND, "Method not found", name[:128])
@@ -123,10 +126,10 @@ class Registry:
 
 
 def method(*names: str, safety: Safety = Safety.SAFE, batch: str | None = None) -> Callable[[F], F]:
-    """Declare a request under one name and its aliases; `batch` names what answers several of them at once."""
+    """Declare a request under one name and its aliases; `batch` names the method that answers several at once."""
 
     def mark(handler: F) -> F:
-        handler.rpc = Declaration(names, safety, batch=batch)  # type: ignore[attr-defined]  # a mark, read by Registry
+        handler.rpc = Declaration(names, safety, batch=batch)  # type: ignore[attr-defined]  # a mark for Registry
         return handler
 
     return mark
@@ -151,7 +154,7 @@ def _parameters(handler: Callable[..., Any]) -> tuple[tuple[str, Converter, bool
 
 
 def _converter(hint: Any) -> tuple[Converter, bool]:
-    """Return the converter for an annotation, and whether the parameter may be left out."""
+    """Return the converter for an annotation, and whether the parameter is optional."""
     if typing.get_origin(hint) in {types.UnionType, typing.Union}:
         kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
         converters = [_converter(kind)[0] for kind in kinds]
@@ -187,7 +190,7 @@ def _to_hex(value: Json) -> bytes:
         raise TypeError("not a hexadecimal string")
     try:
         return binascii.unhexlify(value.removeprefix("0x"))
-    except ValueError as error:  # an odd count of digits, or something else than digits
+    except ValueError as error:  # an odd number of digits, or other characters
         raise ValueError(f"not a hexadecimal string: {str(error)[:100]}") from None
 
 

@@ -1,11 +1,11 @@
-"""The chain as the RPC process knows it: a copy of the final state, and what came before and after it.
+"""The RPC process's copy of the chain: the final state, and the blocks before and after it.
 
-Fed with the node's frames, in order, by `apply`. What always holds:
+`apply` takes the node's frames in order. Invariants:
 
-* `state` is the state after block `final`; every block above it has its ancestors here, down to `final`;
-* a block below `final` can be read while it is one of the last `KEPT` final ones, and not afterwards;
-* after each frame the broadcasts have told of every new block, best block and final block, parents first; of a block as
-  a best one, or of a later one on its branch, before it is told as a final one.
+* `state` is the state after block `final`. Every block above it has its ancestors here, down to `final`.
+* A block below `final` can be read while it is one of the last `KEPT` final ones, and not afterwards.
+* After each frame the broadcasts have reported every new block, best block and final block, parents first. A block is
+  reported as best, or a later one of its branch is, before it is reported as final.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ from runtime.state.overlay import Changes, StateReader
 RECENT_BLOCKS = 1024
 
 
-# States after blocks above the final one: what each changed, over its parent's.
-#
-# Always: the layers below a state are at most a `JOINED`-th of the blocks between it and the final one, and `JOINED`
-# more: while finality stands still, reads do not become slower with every block.
+# States after blocks above the final one: the changes of each over its parent's state.
+# Invariant: the layers below a state are at most a `JOINED`-th of the blocks between it and the final one, plus
+# `JOINED`. While finality halts, reads therefore do not become slower with every block.
 JOINED = 16  # blocks
 
 
 class UnsettledStates:
-    """By block id."""
+    """The states after blocks above the final one, by block id."""
 
     def __init__(self, final: StateReader) -> None:
-        """`final` is the state after the last final block, always."""
+        """Create it; `final` always reads the state after the last final block."""
         self._final = final
         self._readers: dict[bytes, StateReader] = {}
-        self._blocks: dict[bytes, tuple[bytes, Changes]] = {}  # parent, and what the block changed there
+        self._blocks: dict[bytes, tuple[bytes, Changes]] = {}  # the parent, and the block's changes
         self._depths: dict[bytes, int] = {}
 
     def get(self, block_id: bytes) -> StateReader | None:
@@ -53,7 +52,7 @@ class UnsettledStates:
         return None if block is None else block[1]
 
     def add(self, block_id: bytes, parent_id: bytes, changes: Changes) -> None:
-        """A block whose parent is the final one unless it is known here."""
+        """Add a block; its parent is the final one, unless the parent is known here."""
         self._blocks[block_id] = (parent_id, changes)
         depth = self._depths[block_id] = self._depths.get(parent_id, 0) + 1
         if depth % JOINED:
@@ -69,16 +68,16 @@ class UnsettledStates:
         self._readers[block_id] = DiffLayer(self._readers.get(parent_id, self._final), joined)
 
     def settle(self, path: Iterable[bytes]) -> list[Changes]:
-        """Blocks that became final, parents first: what they changed; they are no longer known here."""
+        """Remove blocks that became final, parents first, and return their changes."""
         return [self._blocks.pop(block_id)[1] for block_id in path]
 
     def lay_anew(self, final_id: bytes) -> list[bytes]:
-        """Put what is left over the new final state; the ids of those that do not descend from it, forgotten here."""
+        """Put the remaining blocks over the new final state; drop and return those that do not descend from it."""
         blocks, self._blocks = self._blocks, {}
         self._readers.clear()
         self._depths.clear()
         lost: list[bytes] = []
-        # Parents first: a block whose parent neither is final nor survived lies on a branch that lost.
+        # Parents first: if its parent is neither final nor left, the block is on a branch that lost.
         for known_id, (parent_id, changes) in blocks.items():
             if parent_id == final_id or parent_id in self._blocks:
                 self.add(known_id, parent_id, changes)
@@ -88,12 +87,12 @@ class UnsettledStates:
 
 
 class UnknownBlockError(LookupError):
-    """The state after this block is not kept, if there is such a block."""
+    """The state after this block is not kept, or there is no such block."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRecord:
-    """A block with its decoded header; `extrinsics` is None where only the header is here."""
+    """A block with its decoded header; `extrinsics` is None if only the header is here."""
 
     id: bytes
     header: Header
@@ -101,10 +100,10 @@ class BlockRecord:
 
 
 class FinalState:
-    """The values after the last final block: a `StateReader` that `update` moves on."""
+    """The values after the last final block: a `StateReader` that `update` moves forward."""
 
     def __init__(self) -> None:
-        """An empty state."""
+        """Create an empty state."""
         self._values: SortedDict[bytes, bytes] = SortedDict()
 
     def get(self, key: bytes, /) -> bytes | None:
@@ -121,7 +120,7 @@ class FinalState:
                 yield key
 
     def update(self, changes: Changes) -> Changes:
-        """Apply `changes`; give what undoes them."""
+        """Apply `changes`, and return the changes that undo them."""
         undo: dict[bytes, bytes | None] = {}
         for key, value in changes.items():
             undo[key] = self._values.get(key)
@@ -133,10 +132,10 @@ class FinalState:
 
 
 class Replica:
-    """See the module's docstring; the attributes may be read, only `apply` writes them."""
+    """The copy; attributes may be read, only `apply` writes them."""
 
     def __init__(self) -> None:
-        """Empty until the node has sent everything up to its first `Status`."""
+        """Create it empty, until the node has sent all frames up to its first `NodeStatus`."""
         self.hello: feed.FeedHello | None = None
         self.status: feed.NodeStatus | None = None
         self.final: BlockRecord | None = None
@@ -155,11 +154,11 @@ class Replica:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the replica has caught up with the node once."""
+        """True if the replica has caught up with the node once."""
         return self.status is not None
 
     def apply(self, frame: feed.ToRpc) -> None:
-        """Take the node's next frame."""
+        """Apply the node's next frame."""
         match frame:
             case feed.FeedHello():
                 self.hello = frame
@@ -177,7 +176,7 @@ class Replica:
                 raise feed.FeedError(f"{type(frame).__name__} is an answer, not news")
 
     def reader(self, block_id: bytes) -> StateReader:
-        """Return the state after a block; `UnknownBlockError` if it is not kept."""
+        """Return the state after a block. Raise `UnknownBlockError` if it is not kept."""
         if self.final is not None and block_id == self.final.id:
             return self.state
         reader = self._unsettled.get(block_id) or self._past.reader(block_id)
@@ -186,7 +185,7 @@ class Replica:
         return reader
 
     def written(self, block: BlockRecord) -> Collection[bytes]:
-        """Return the keys that a block wrote, unchanged ones included; none if its state is not kept."""
+        """Return the keys that a block wrote, unchanged values included; none if its state is not kept."""
         changes = self._unsettled.written(block.id)
         if changes is None and self._final_ids.get(block.header.number) == block.id:
             changes = self._past.undone(block.header.number)
@@ -223,7 +222,7 @@ class Replica:
             self._finalise(status.final_id)
 
     def _prefer(self, best: BlockRecord) -> None:
-        """Another best block: tell of each block between it and those that were on the best branch already."""
+        """Set another best block, and report each block between it and the earlier best branch."""
         path: list[BlockRecord] = []
         block: BlockRecord | None = best
         while block is not None and self.id_at(block.header.number) != block.id:
@@ -237,7 +236,7 @@ class Replica:
             self.new_best.publish(block)
 
     def _finalise(self, final_id: bytes) -> None:
-        """Move the final state up to `final_id` and forget the branches that lost."""
+        """Move the final state up to `final_id`, and drop the branches that lost."""
         path = self._path_from_final(final_id)
         for block, changes in zip(path, self._unsettled.settle(block.id for block in path), strict=True):
             height = block.header.number

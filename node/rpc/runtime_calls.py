@@ -1,6 +1,6 @@
-"""The chain's runtime, asked from the RPC process: the same code that the node executes, over the replica's states.
+"""The chain's runtime in the RPC process: the code that the node executes, over the replica's states.
 
-What a client asks can raise only `JsonRpcError`; anything else is a mistake of ours and becomes an internal error.
+A client's request can raise only `JsonRpcError`. Any other exception is our own fault and becomes an internal error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime.interface.standard_apis import FeeDetails, RuntimeDispatchInfo
 from runtime.pallets.system import System
 from runtime.state.overlay import Memory, StateReader
 
-STATELESS = ("Metadata_", "Core_")  # families that answer the same over any state
+STATELESS = ("Metadata_", "Core_")  # families with the same answer over any state
 QUERY_INFO = "TransactionPaymentApi_query_info"
 QUERY_FEE_DETAILS = "TransactionPaymentApi_query_fee_details"
 ANSWER_LENGTH_MIN = 16_384
@@ -28,7 +28,7 @@ class RuntimeCalls:
     """Runtime APIs and metadata of one chain."""
 
     def __init__(self, apis: Apis) -> None:
-        """`apis` are those of the chain."""
+        """Create it over the chain's `apis`."""
         self.apis = apis
         self.runtime = apis.runtime
         self._answers: dict[tuple[str, bytes], str] = {}
@@ -39,33 +39,33 @@ class RuntimeCalls:
         try:
             return self.apis.call(reader, block_id, function, arguments)
         except UnknownApi:
-            # The wording is what public clients look for when they fall back to older methods.
+            # Public clients check this wording before they fall back to older methods.
             text = f"Client error: Execution failed: Other: Exported method {function} is not found"
             raise JsonRpcError(CLIENT_ERROR, text) from None
         except DecodeError as error:
             raise JsonRpcError(INVALID_PARAMS, f"{function}: the arguments do not decode: {error}") from None
 
     def call_hex(self, reader: StateReader, block_id: bytes, function: str, arguments: bytes) -> str:
-        """Return the same as JSON-RPC writes it."""
+        """Return the same in hexadecimal."""
         if not function.startswith(STATELESS):
             return to_hex(self.call(reader, block_id, function, arguments))
-        # Half a megabyte that every client asks for when it connects, and that cannot change: worked out once.
+        # Half a megabyte that every client requests when it connects, and that never changes: computed once.
         asked = (function, arguments)
         answer = self._answers.get(asked) or to_hex(self.call(reader, block_id, function, arguments))
-        if len(answer) >= ANSWER_LENGTH_MIN:  # of those there are only a few, whatever is asked for
+        if len(answer) >= ANSWER_LENGTH_MIN:  # only a few answers are this long, whatever clients request
             self._answers[asked] = answer
         return answer
 
     @cached_property
     def metadata_v14(self) -> str:
-        """What `state_getMetadata` gives."""
+        """The answer of `state_getMetadata`."""
         method = self.apis.methods["Metadata_metadata"]
         raw: bytes = method.output.decode(self.apis.call(Memory(), bytes(32), "Metadata_metadata", b""))
         return to_hex(raw)
 
     @cached_property
     def version_json(self) -> Json:
-        """What `state_getRuntimeVersion` gives."""
+        """The answer of `state_getRuntimeVersion`."""
         version = self.runtime.version
         return {
             "specName": version.spec_name,
@@ -75,7 +75,7 @@ class RuntimeCalls:
             "implVersion": version.impl_version,
             "apis": [[to_hex(identifier), number] for identifier, number in version.apis],
             "transactionVersion": version.transaction_version,
-            "stateVersion": min(version.system_version, 1),  # the older name: of the state's layout alone
+            "stateVersion": min(version.system_version, 1),  # the older name, of the state's layout alone
             "systemVersion": version.system_version,
         }
 
@@ -86,7 +86,7 @@ class RuntimeCalls:
         return nonce
 
     def fee_info(self, reader: StateReader, block_id: bytes, extrinsic: bytes) -> RuntimeDispatchInfo:
-        """Weight, class and fee of an extrinsic."""
+        """Return weight, class and fee of an extrinsic."""
         info: RuntimeDispatchInfo = self._payment(reader, block_id, QUERY_INFO, extrinsic)
         return info
 

@@ -1,7 +1,7 @@
 """HTTP POST and WebSocket on one port, in front of a `Registry`.
 
-Invariant: headers are judged before anything is done, bodies before they are worked on; every call takes its
-turn and is timed, over HTTP and WebSocket alike; nothing that a client sends reaches more than its own connection.
+Invariant: the server judges headers before any other work, and bodies before it processes them. Every call runs in turn
+and is timed, over HTTP and WebSocket alike. A client's data affects only its own connection.
 """
 
 from __future__ import annotations
@@ -46,33 +46,31 @@ log = logging.getLogger(__name__)
 MAX_SUBSCRIPTIONS = 1024  # on one connection
 CALLS_PER_MINUTE = 120_000  # of one caller
 HEARTBEAT_SECONDS = 30.0
-IDLE_SECONDS = 30.0  # of a connection without a request, within which a request's head has come whole
+IDLE_SECONDS = 30.0  # of a connection without a request; a request's head has to be complete within it
 POSTING_MAX = 400  # connections beside the WebSockets
-ANSWER_SECONDS = 30.0  # within which whoever asked by POST has read the answer
-SENT_BYTES = 256 * 1024  # of an answer by POST at a time
+ANSWER_SECONDS = 30.0  # the time in which a client has to read the answer to a POST
+SENT_BYTES = 256 * 1024  # of an answer to a POST at a time
 ADDRESS_PART = 4  # one address of another machine may have a fourth of the connections, and of the WebSockets
-LOCAL_PART = 8  # an eighth of both is kept for this machine: the provider beside the node, its owner's wallet
-PARSED_BYTES = 24  # of memory for a byte of JSON, at worst: "[],"
+LOCAL_PART = 8  # an eighth of both is reserved for this machine: the provider beside the node, its owner's wallet
+PARSED_BYTES = 24  # of memory for a byte of JSON, in the worst case: "[],"
 _TOO_LARGE = jsonrpc.exceeded(BATCH_RESPONSE_TOO_LARGE, "The batch response was too large", jsonrpc.MAX_RESPONSE_BYTES)
 
 
-# The bodies of POST requests: read whole within a time, only so many at once.
-#
-# Always: when too many are on their way the oldest is given up, since an honest one takes milliseconds: slow senders
-# get in each other's way and nobody else's.
+# The bodies of POST requests: each is read whole within a time, and their number is bounded.
+# Invariant: if too many are being read, the oldest is given up, since an honest one takes milliseconds. Slow senders
+# thus displace only each other.
 BODY_SECONDS = 10.0
 BODIES_MAX = 128
 
 
-# Calls of a batch that follow each other and can be answered together: one question to the node instead of hundreds.
-#
-# Always: the calls of a batch are answered in their order, and each gets the answer that it would get alone.
+# Consecutive calls of a batch that can be answered together: one question to the node instead of hundreds.
+# Invariant: the calls of a batch are answered in their order, and each gets the answer that it would get alone.
 PIECE = 64
-"""Calls between two pauses: 500 in one step took 30 ms on a busy machine, and everybody else waited."""
+"""Calls between two pauses: 500 in one step took 30 ms on a busy machine, and all other callers waited."""
 
 
 def runs(batch: Sequence[RpcRequest | JsonRpcError], registry: Registry) -> Iterator[list[RpcRequest | JsonRpcError]]:
-    """Yield the batch in pieces; one of more than one item holds calls of one method that answers several at once."""
+    """Yield the batch in pieces; a piece of several items has calls of one method that answers several at once."""
 
     def together(item: RpcRequest | JsonRpcError) -> str | None:
         method = registry.methods.get(item.method) if isinstance(item, RpcRequest) else None
@@ -88,7 +86,7 @@ def runs(batch: Sequence[RpcRequest | JsonRpcError], registry: Registry) -> Iter
 async def answers(
     method: RpcMethod, calls: Sequence[RpcRequest], before_each: Callable[[], None]
 ) -> list[Json | JsonRpcError]:
-    """What the calls of one run come to; `before_each` may refuse one (raise `JsonRpcError`), as may its parameters."""
+    """Return the outcomes of the calls of one run; `before_each` may refuse a call by raising `JsonRpcError`."""
     assert method.batch is not None
     outcomes: list[Json | JsonRpcError] = []
     asked: list[int] = []
@@ -96,14 +94,14 @@ async def answers(
     for number, call in enumerate(calls):
         outcomes.append(None)
         if number % PIECE == PIECE - 1:
-            await asyncio.sleep(0)  # and another turn
+            await asyncio.sleep(0)  # a turn for others
         try:
             before_each()
             arguments.append(method.arguments(call.params))
             asked.append(number)
         except JsonRpcError as error:
-            # Without its frames, which hold all outcomes, this one too: such circles of 15,000 refusals waited for the
-            # collector, which then took 140 ms.
+            # Without its frames, which hold all outcomes including this one: such cycles of 15,000 refusals waited for
+            # the garbage collector, which then took 140 ms.
             outcomes[number] = error.with_traceback(None)
     if asked:
         for number, outcome in zip(asked, await method.batch(arguments), strict=True):
@@ -112,15 +110,18 @@ async def answers(
 
 
 class Bodies:
-    """Those that are being read."""
+    """The bodies that are being read."""
 
     def __init__(self) -> None:
-        """None."""
+        """Create it empty."""
         self._reading: dict[asyncio.Task[bytes], None] = {}  # oldest first
 
     async def read(self, request: web.Request, limit: int) -> bytes:
-        """The body; raises 413 if it is too long, 400 if in tiny chunks, 408 if slow or if so many came after it."""
-        if request.content.is_eof():  # all of it is here: a task and a clock cost as much as the answer
+        """Return the body.
+
+        Raise 413 if it is too long, 400 if it comes in tiny chunks, 408 if it is slow or displaced by later ones.
+        """
+        if request.content.is_eof():  # it is complete: a task and a timer would cost as much as the answer
             return await body_of(request, limit)
         if len(self._reading) >= BODIES_MAX:
             oldest = next(iter(self._reading))
@@ -141,7 +142,7 @@ class Bodies:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What the operator may set; the defaults suit a node on its owner's machine."""
+    """The operator's settings; the defaults suit a node on its owner's machine."""
 
     host: str = "127.0.0.1"
     port: int = 9944
@@ -155,13 +156,13 @@ class ServerOptions:
 
 @dataclass(eq=False, slots=True)
 class PostedRequest:
-    """A POST as the holder of memory."""
+    """A POST request as a holder of memory."""
 
     transport: asyncio.BaseTransport | None
     task: asyncio.Task[object] | None = None
 
     def drop(self) -> None:
-        """End its connection, and what is done for it."""
+        """End its connection, and all work for it."""
         if self.task is not None:
             self.task.cancel()
         if isinstance(self.transport, asyncio.Transport):
@@ -169,10 +170,10 @@ class PostedRequest:
 
 
 class Server:
-    """Serves a registry until cancelled."""
+    """A server of a registry until cancelled."""
 
     def __init__(self, registry: Registry, options: ServerOptions) -> None:
-        """Nothing is opened yet."""
+        """Create it without opening a port."""
         self.registry = registry
         self.options = options
         self.connections: set[ClientConnection] = set()
@@ -194,7 +195,7 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[int]:
-        """Listen; yields the port. A port in use raises `OSError`."""
+        """Listen and yield the port. Raise `OSError` if the port is in use."""
         try:
             port = await self.http.listen(self.options.host, self.options.port)
             giving_back = asyncio.create_task(give_back_freed(self.shared.held, release_free_memory))
@@ -215,7 +216,7 @@ class Server:
         return app
 
     async def _on_post(self, request: web.Request) -> web.StreamResponse:
-        # Before anything is done: a web page could else have calls carried out whose answers it may not read.
+        # Before any other work: otherwise a web page could cause calls, although it may not read their answers.
         self._access.check_post(request)
         body = await self._bodies.read(request, self.options.limits.request_bytes)
         holder = PostedRequest(request.transport, asyncio.current_task())
@@ -226,7 +227,7 @@ class Server:
             self.shared.held.change(holder, len(text) - PARSED_BYTES * len(body))
             return await self._respond(request, text)
         except (ConnectionError, asyncio.CancelledError) as cut:
-            # As `ClientConnection.run` does: of 50 clients a second that leave, each keeps its answer three times over.
+            # As in `ClientConnection.run`: each of 50 clients a second that leave would keep its answer three times.
             traceback.clear_frames(cut.__traceback__)
             del body, text
             raise
@@ -234,10 +235,10 @@ class Server:
             self.shared.held.forget(holder)
 
     async def _respond(self, request: web.Request, text: str) -> web.StreamResponse:
-        """Send an answer, as long as it is counted as held: in pieces, so that no copy waits for a slow reader."""
+        """Send an answer in pieces, so that no copy waits for a slow reader; it counts as held meanwhile."""
         headers = self._access.headers(request)
         response: web.StreamResponse
-        if len(text) <= SENT_BYTES:  # head and body in one call of the system, which costs as much as all else
+        if len(text) <= SENT_BYTES:  # head and body in one system call, which costs as much as the rest
             response, text = web.Response(body=text.encode("ascii"), headers=headers), ""
         else:
             response = web.StreamResponse(headers=headers)
@@ -263,7 +264,7 @@ class Server:
         return web.json_response(answer)
 
     async def _on_readiness(self, request: web.Request) -> web.Response:
-        """200 for a node that is of use: it has peers, where it should, and is not catching up."""
+        """Return 200 for a useful node: it has peers, if it should, and is not syncing."""
         self._access.check(request)
         health = await self._call(RpcRequest("system_health", [], 0), None)
         is_ready = not health["isSyncing"] and (health["peers"] > 0 or not health["shouldHavePeers"])
@@ -273,7 +274,7 @@ class Server:
         self._access.check(request)
         caller = self._callers.of(request.transport)
         self._make_room(caller)
-        # No compression: its state takes more memory than everything else that a connection has.
+        # No compression: its state takes more memory than the rest of a connection.
         size = self.options.limits.request_bytes
         socket = web.WebSocketResponse(max_msg_size=size, heartbeat=HEARTBEAT_SECONDS, compress=False, autoping=False)
         connection = ClientConnection(socket, caller, self.shared, self._answer_message)
@@ -286,7 +287,7 @@ class Server:
         return socket
 
     def _make_room(self, caller: RpcCaller) -> None:
-        """Make room for a WebSocket; raise 503 if the server is full and none yields."""
+        """Make room for a WebSocket. Raise 503 if the server is full and no connection yields."""
         try:
             yielding = who_yields(self.connections, caller.network, self._sockets_limits)
         except NoPlaceError:
@@ -296,7 +297,7 @@ class Server:
             self.shared.held.drop(yielding)
 
     async def _answer_message(self, data: bytes, connection: ClientConnection) -> str | None:
-        """Return the text of the response to a message by WebSocket."""
+        """Return the text of the response to a WebSocket message."""
         held = self.shared.held
         held.change(connection, PARSED_BYTES * len(data))
         try:
@@ -306,7 +307,7 @@ class Server:
                 held.change(connection, -PARSED_BYTES * len(data))
 
     async def _answer(self, body: bytes, connection: ClientConnection | None, work: Work) -> str | None:
-        """Return the text of the response to one message, or None when it held only notifications."""
+        """Return the text of the response to one message; None if it held only notifications."""
         ASKING.set(work.caller)
         await self.shared.turns.take(work.caller)
         try:
@@ -325,9 +326,9 @@ class Server:
     async def _answer_batch(
         self, batch: list[RpcRequest | JsonRpcError], connection: ClientConnection | None, work: Work
     ) -> str | None:
-        """Answers in order, together no longer than one response; those behind the first that is too much fail."""
+        """Return the answers in order, within one response; the calls after the first answer beyond it fail."""
         texts: list[str] = []
-        room = jsonrpc.MAX_RESPONSE_BYTES  # of all together: 500 answers of the greatest length would be 5 GB
+        room = jsonrpc.MAX_RESPONSE_BYTES  # of all answers together: 500 answers of the greatest length would be 5 GB
         for run in runs(batch, self.registry):
             run_answers = await self._answer_run(run, connection, work, has_room=room >= 0)
             for number, answer in enumerate(run_answers, 1):
@@ -339,7 +340,7 @@ class Server:
                 texts.append(text if room >= 0 else jsonrpc.dumps(jsonrpc.failure(answer["id"], _TOO_LARGE)))
         if not texts:
             return None
-        # Brackets first: each copy of the whole, which may be ten megabytes, holds everybody up for milliseconds.
+        # Brackets first: each copy of the whole, perhaps ten megabytes, delays all clients by milliseconds.
         texts[0] = f"[{texts[0]}"
         texts[-1] += "]"
         return ",".join(texts)
@@ -352,7 +353,7 @@ class Server:
         *,
         has_room: bool,
     ) -> list[Json]:
-        """Return the answers to one item of a batch, or to several that are asked together."""
+        """Return the answers to one item of a batch, or to several that are answered together."""
         calls = [item for item in run if isinstance(item, RpcRequest)]
         if calls and not has_room:
             return [jsonrpc.failure(call.id, _TOO_LARGE) for call in calls if not call.is_notification]
@@ -370,7 +371,7 @@ class Server:
             outcomes = await work.run(answers(method, calls, admit))
         except JsonRpcError as error:
             outcomes = [error.with_traceback(None)] * len(calls)
-        except ConnectionError:  # the node ends, and soon this process does
+        except ConnectionError:  # the node ends, and this process soon after
             outcomes = [JsonRpcError(INTERNAL_ERROR, "Internal error")] * len(calls)
         except Exception:
             log.exception("%s failed", calls[0].method)
@@ -394,7 +395,7 @@ class Server:
             answer = jsonrpc.failure(item.id, error)
         except RequestRefusedError as error:  # by the node
             answer = jsonrpc.failure(item.id, json_error(error))
-        except ConnectionError:  # the node ends, and soon this process does
+        except ConnectionError:  # the node ends, and this process soon after
             answer = jsonrpc.failure(item.id, JsonRpcError(INTERNAL_ERROR, "Internal error"))
         except Exception:
             log.exception("%s failed", item.method)

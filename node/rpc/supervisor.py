@@ -1,7 +1,7 @@
-"""The RPC process as the node sees it (trio): started beside it, and again whenever it dies or hangs.
+"""The node's control of the RPC process (trio): it starts the process, and again when it dies or hangs.
 
-Invariant: its death never ends the node; one that gave no sign of life for `SILENT_SECONDS` times
-`SILENCES_MAX` is killed; restarts back off from `BACKOFF_FIRST_SECONDS` to `BACKOFF_MAX_SECONDS`.
+Invariant: the death of the process never ends the node. A process without a sign of life for `SILENT_SECONDS` times
+`SILENCES_MAX` is killed. Restarts back off from `BACKOFF_FIRST_SECONDS` to `BACKOFF_MAX_SECONDS`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from node.errors import BadInputError
 
 BACKOFF_FIRST_SECONDS = 1.0
 BACKOFF_MAX_SECONDS = 30.0
-SETTLED_SECONDS = 60.0  # a process that lived so long did not die of its start
+SETTLED_SECONDS = 60.0  # a process that lived this long did not die of its start
 SILENT_SECONDS = 10.0
 SILENCES_MAX = 3
-"""In a row, not one long wait: after a stop of this process itself, whatever was said meanwhile is read first."""
+"""Silences in a row, not one long wait: after a stop of the node itself, it first reads the beats that arrived
+meanwhile."""
 READ_BYTES = 4096
 _LOG = logging.getLogger(__name__)
 
 
 def command(config: RpcConfig, feed: Path) -> list[str]:
-    """How it is started."""
+    """Return the command line of the process."""
     words = [sys.executable, "-m", "node.rpc", "--feed", str(feed), "--rpc-port", str(config.port)]
     words += ["--rpc-methods", config.methods, "--rpc-max-connections", str(config.connections_max)]
     words += ["--rpc-external"] * config.external
@@ -47,11 +48,11 @@ def command(config: RpcConfig, feed: Path) -> list[str]:
 
 
 def require_free_port(config: RpcConfig) -> None:
-    """Raise `BadInputError` when somebody else has the port, which only a person can set right."""
+    """Raise `BadInputError` if another program has the port, because only a person can resolve that."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("0.0.0.0" if config.external else "127.0.0.1", config.port))  # noqa: S104  # asked for by a flag
+            probe.bind(("0.0.0.0" if config.external else "127.0.0.1", config.port))  # noqa: S104  # a flag asks for it
         except OSError as error:
             raise BadInputError(
                 f"port {config.port} for JSON-RPC is not free ({error.strerror}): "
@@ -65,20 +66,20 @@ async def supervise(config: RpcConfig, feed: Path) -> None:
 
 
 async def keep_running(words: Sequence[str], silent_seconds: float) -> None:
-    """Run a program that shows signs of life on its standard output, and run it again when it ends or is silent."""
+    """Run a program that beats on its standard output, and restart it when it ends or falls silent."""
     backoff = BACKOFF_FIRST_SECONDS
     while True:
         started = trio.current_time()
         status = await _run_watched(words, silent_seconds)
         lived = trio.current_time() - started
-        # One that dies of its own start (a port, a broken installation) must not keep a core busy with starting it.
+        # A process that dies of its own start (a port, a broken installation) must not keep a core busy with restarts.
         backoff = BACKOFF_FIRST_SECONDS if lived >= SETTLED_SECONDS else min(BACKOFF_MAX_SECONDS, 2 * backoff)
         _LOG.warning("the RPC process ended with status %d: it starts again in %.0f s", status, backoff)
         await trio.sleep(backoff)
 
 
 async def _run_watched(words: Sequence[str], silent_seconds: float) -> int:
-    """Run it until it ends, or was silent for so long that it is killed -> its exit status."""
+    """Run a program until it ends, or until its silence has it killed, and return its exit status."""
     async with trio.open_nursery() as nursery:
         start = partial(trio.run_process, words, stdout=subprocess.PIPE, check=False)
         process: trio.Process = await nursery.start(start)
@@ -89,8 +90,8 @@ async def _run_watched(words: Sequence[str], silent_seconds: float) -> int:
 
 
 async def _lives_on(process: trio.Process, silent_seconds: float) -> bool:
-    """Read its signs of life until it closes them (True) or leaves them out (False)."""
-    assert process.stdout is not None  # a pipe, as asked for
+    """Read the beats until the process closes its output (True) or misses too many (False)."""
+    assert process.stdout is not None  # a pipe, by the arguments of the start
     silences = 0
     while silences < SILENCES_MAX:
         with trio.move_on_after(silent_seconds) as wait:

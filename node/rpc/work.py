@@ -1,7 +1,7 @@
-"""What one message costs: its steps are taken in turn, timed, and ended when they took too long.
+"""The cost of one message: its steps run in turn, are timed, and end if they take too long.
 
-Invariant: the time of a step is the processor's, so who waits for the node, or for a turn, uses nothing; a call
-that took `CALL_SECONDS` is ended at its next pause; the calls of a batch behind `MESSAGE_SECONDS` are refused.
+Invariant: the time of a step is processor time, so waiting for the node or for a turn costs nothing. A call that took
+`CALL_SECONDS` ends at its next pause. The calls of a batch after `MESSAGE_SECONDS` are refused.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ T = TypeVar("T")
 
 CALL_SECONDS = 1.0
 MESSAGE_SECONDS = 5.0
-STEP_SECONDS_MIN = 20e-6  # what the loop itself takes for a step that does nothing
+STEP_SECONDS_MIN = 20e-6  # the loop's own time for a step that does nothing
 
 
 class Work:
     """The work for one message of a caller."""
 
     def __init__(self, turns: Turns, caller: RpcCaller) -> None:
-        """Nothing is done yet."""
+        """Create it, with no time used."""
         self.turns = turns
         self.caller = caller
         self.spent = 0.0
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Time what is done inside."""
+        """Charge the time of the body to the caller."""
         before = time.thread_time()
         try:
             yield
@@ -45,12 +45,12 @@ class Work:
             self.caller.used += seconds
 
     def require_time(self) -> None:
-        """Raise when the whole message took too long."""
+        """Raise `JsonRpcError` if the whole message took too long."""
         if self.spent > MESSAGE_SECONDS:
             raise _too_long("the calls of one message", MESSAGE_SECONDS)
 
     async def run(self, awaitable: Awaitable[T]) -> T:
-        """What `awaitable`, a coroutine, gives: one turn for each of its steps."""
+        """Return the result of `awaitable`, a coroutine, run with one turn for each of its steps."""
         return cast("T", await _in_turns(self, awaitable))
 
 

@@ -4,7 +4,7 @@ In reading order:
 
 * `chain`: blocks and headers
 * `state`: storage, runtime calls, metadata
-* `author`: handing in extrinsics, following them
-* `system`: which chain and node this is
-* `ogpu`: what no Substrate node has
+* `author`: submission of extrinsics, and their statuses
+* `system`: the chain and the node
+* `ogpu`: methods that no Substrate node has
 """

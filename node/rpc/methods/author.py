@@ -1,4 +1,4 @@
-"""`author_*`: handing in extrinsics, and following what becomes of them."""
+"""`author_*`: submission of extrinsics, and their statuses; `payment_*`: fees."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from runtime.frame.errors import InvalidReason
 
 MAX_EXTRINSIC_BYTES = 512 * 1024
 FINISHED = frozenset({"finalized", "usurped", "dropped", "invalid"})
-IN_BLOCK_SECONDS = 0.5  # that a watcher is left with `inBlock` before it hears of `finalized`
-# As Substrate spells them; the node's own words are snake case.
+IN_BLOCK_SECONDS = 0.5  # the time between `inBlock` and `finalized` for a watcher
+# Substrate's spelling; the node uses snake case.
 _SPELLING = {"in_block": "inBlock"}
 
 
-# As `sp_runtime::transaction_validity::InvalidTransaction` says them.
+# The sentences of `sp_runtime::transaction_validity::InvalidTransaction`.
 SENTENCES = {
     InvalidReason.CALL: "Transaction call is not expected",
     InvalidReason.PAYMENT: "Inability to pay some fees (e.g. account balance too low)",
@@ -40,7 +40,7 @@ _BY_WORD = {reason.name.lower(): sentence for reason, sentence in SENTENCES.item
 
 
 def json_error(refusal: RequestRefusedError) -> JsonRpcError:
-    """What the client is told; the node's own detail stays behind the sentence."""
+    """Return the client's error; the node's detail follows the sentence."""
     if refusal.code != INVALID_TRANSACTION:
         return JsonRpcError(refusal.code, refusal.text, refusal.data or None)
     word, _, detail = refusal.data.partition(": ")
@@ -51,17 +51,17 @@ def json_error(refusal: RequestRefusedError) -> JsonRpcError:
 
 
 class Payment:
-    """Fees, by the runtime's own reckoning."""
+    """Fees, computed by the runtime."""
 
     def __init__(self, blocks: BlockReads, runtime: RuntimeCalls, long_calls: LongCalls) -> None:
-        """Executes with the chain's own runtime."""
+        """Create it; it executes with the chain's own runtime."""
         self.blocks = blocks
         self.runtime = runtime
         self.long_calls = long_calls
 
     @method("payment_queryInfo")
     async def query_info(self, extrinsic: Hex, at: HashParameter | None) -> Json:
-        """Weight, class and fee of an extrinsic."""
+        """Return weight, class and fee of an extrinsic."""
         asked = *await self.blocks.state_for_call(at), extrinsic
         info = await self.long_calls.run(QUERY_INFO, len(extrinsic), lambda: self.runtime.fee_info(*asked))
         weight = {"refTime": info.weight.ref_time, "proofSize": info.weight.proof_size}
@@ -70,7 +70,7 @@ class Payment:
 
     @method("payment_queryFeeDetails")
     async def query_fee_details(self, extrinsic: Hex, at: HashParameter | None) -> Json:
-        """Return the parts of the fee."""
+        """Return the parts of an extrinsic's fee."""
         asked = *await self.blocks.state_for_call(at), extrinsic
         size = len(extrinsic)
         details = await self.long_calls.run(QUERY_FEE_DETAILS, size, lambda: self.runtime.fee_details(*asked))
@@ -82,22 +82,22 @@ class Payment:
 
 
 class AuthorMethods:
-    """Submissions; the node's pool decides."""
+    """Submissions; the node's pool decides on them."""
 
     def __init__(self, blocks: BlockReads) -> None:
-        """Submits to the node behind `blocks`."""
+        """Create it over the node behind `blocks`."""
         self.blocks = blocks
 
     @method("author_submitExtrinsic", batch="submit_batch")
     async def submit(self, extrinsic: Hex) -> Json:
-        """Hand an extrinsic in; gives its hash."""
+        """Submit an extrinsic and return its hash."""
         (outcome,) = await self.submit_batch([(extrinsic,)])
         if isinstance(outcome, JsonRpcError):
             raise outcome
         return outcome
 
     async def submit_batch(self, calls: Sequence[Sequence[bytes]]) -> list[Json | JsonRpcError]:
-        """Return the same for several, as one question to the node; they enter the pool in their order."""
+        """Submit several extrinsics as one question to the node; they enter the pool in their order."""
         fitting = [extrinsic for (extrinsic,) in calls if len(extrinsic) <= MAX_EXTRINSIC_BYTES]
         outcomes = iter(await self.blocks.node.submit_many(fitting))
         return [
@@ -107,14 +107,14 @@ class AuthorMethods:
 
     @method("author_pendingExtrinsics")
     async def pending(self) -> Json:
-        """What waits in the pool."""
+        """Return the extrinsics in the pool."""
         return [to_hex(item) for item in await self.blocks.node.pending()]
 
     @method("author_rotateKeysWithOwner", safety=Safety.UNSAFE)
     async def rotate_keys(self, owner: Hex) -> Json:
-        """New session and VRF keys, which the node takes up; gives them with the proof that the account registers.
+        """Make and load new session and VRF keys; return them with the proof with which the account registers them.
 
-        As `ogpu-node key rotate` prints them: what it gives may be saved for `ogpu-wallet set-keys FILE`.
+        The form is that of `ogpu-node key rotate`: the answer may be saved for `ogpu-wallet set-keys FILE`.
         """
         try:
             keys, proof = await self.blocks.node.rotate_keys(owner)
@@ -128,8 +128,8 @@ class AuthorMethods:
         unsubscribe=("author_unwatchExtrinsic",),
     )
     async def submit_and_watch(self, extrinsic: Hex) -> AsyncIterator[Json]:
-        """Hand an extrinsic in; gives each status up to `finalized`, `usurped`, `dropped` or `invalid`."""
-        # By its hash: if each watcher woke for everybody's, a thousand would wake a million times a block.
+        """Submit an extrinsic, and yield each status up to `finalized`, `usurped`, `dropped` or `invalid`."""
+        # By its hash: if each watcher woke for every extrinsic, a thousand would wake a million times a block.
         news = self.blocks.replica.extrinsic_statuses.listen(blake2_256(extrinsic))
         await self._submit(extrinsic)
         return _statuses(news)
@@ -155,8 +155,8 @@ async def _statuses(news: AsyncIterator[feed.ExtrinsicStatus]) -> AsyncIterator[
     clock = asyncio.get_running_loop().time
     shown_at = 0.0
     async for item in news:
-        # A client that fetches a block's events before it reports `inBlock` drops that for a newer status:
-        # whoever waits for it would wait for ever.
+        # A client that fetches a block's events before it reports `inBlock` drops that for a newer status. Its user
+        # would then wait for `inBlock` for ever.
         if item.status == "finalized":
             await asyncio.sleep(max(0.0, shown_at + IN_BLOCK_SECONDS - clock()))
         elif item.status == "in_block":

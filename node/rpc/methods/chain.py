@@ -15,7 +15,7 @@ class ChainMethods:
     """Reads of blocks."""
 
     def __init__(self, blocks: BlockReads) -> None:
-        """Reads from `blocks`."""
+        """Create it over `blocks`."""
         self.blocks = blocks
         replica = blocks.replica
         self._new_heads = SharedItems(replica.new_best, lambda: blocks.best, _id_of, _head_json)
@@ -40,13 +40,13 @@ class ChainMethods:
 
     @method("chain_getHeader")
     async def header(self, at: HashParameter | None) -> Json:
-        """Return a header; null where there is no such block."""
+        """Return a header; null if there is no such block."""
         header = await self.blocks.header(at)
         return None if header is None else header_json(header)
 
     @method("chain_getBlock")
     async def block(self, at: HashParameter | None) -> Json:
-        """Return a block; null where there is none."""
+        """Return a block; null if there is none."""
         block = await self.blocks.find(at)
         if block is None or block.extrinsics is None:
             return None
@@ -59,12 +59,12 @@ class ChainMethods:
         unsubscribe=("chain_unsubscribeNewHeads", "chain_unsubscribeNewHead", "unsubscribe_newHead"),
     )  # fmt: skip
     def new_heads(self) -> SharedItems[BlockRecord]:
-        """Return every new best header, beginning with the present one."""
+        """Send every new best header, beginning with the present one."""
         return self._new_heads
 
     @subscription("chain_subscribeAllHeads", notification="chain_allHead", unsubscribe=("chain_unsubscribeAllHeads",))
     def all_heads(self) -> SharedItems[BlockRecord]:
-        """Return every imported header, of losing branches too."""
+        """Send every imported header, those of losing branches too."""
         return self._all_heads
 
     @subscription(
@@ -73,7 +73,7 @@ class ChainMethods:
         unsubscribe=("chain_unsubscribeFinalizedHeads", "chain_unsubscribeFinalisedHeads"),
     )  # fmt: skip
     def finalized_heads(self) -> SharedItems[BlockRecord]:
-        """Return every final header, none left out, beginning with the present one."""
+        """Send every final header without a gap, beginning with the present one."""
         return self._finalized_heads
 
     async def _hash_at(self, height: int) -> Json:

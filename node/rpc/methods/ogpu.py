@@ -1,4 +1,4 @@
-"""`ogpu_*`: what no Substrate node has: two statuses of finality, polls, certificates, attestations."""
+"""`ogpu_*`: methods that no Substrate node has: two statuses of finality, polls, certificates, attestations."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ MAX_ATTESTATION_BYTES = 4096
 
 
 class Ogpu:
-    """Consensus and work."""
+    """Reads of consensus, and submission of attestations."""
 
     def __init__(self, blocks: BlockReads) -> None:
-        """Reads from the replica and asks the node."""
+        """Create it; it reads from the replica and asks the node."""
         self.blocks = blocks
 
     @method("ogpu_parameters")
     def parameters(self) -> Json:
-        """By which set of parameters the chain runs; with this a client builds the same runtime."""
+        """Return the name of the chain's parameter set, with which a client builds the same runtime."""
         hello = self.blocks.replica.hello
         if hello is None:
             return None
@@ -28,7 +28,7 @@ class Ogpu:
 
     @method("ogpu_status")
     def status(self) -> Json:
-        """Accepted (soft) and final (certified) block."""
+        """Return the accepted (soft) and the final (certified) block."""
         best, final = self.blocks.best, self.blocks.final
         return {
             "accepted": {"hash": to_hex(best.id), "number": best.header.number},
@@ -45,9 +45,9 @@ class Ogpu:
 
     @method("ogpu_certifiedHeader")
     async def certified_header(self, height: int | None) -> Json:
-        """Header and certificate of the lowest certified block at or above a height, or of the last final one.
+        """Return header and certificate of the lowest certified block at or above a height, or of the last final one.
 
-        Null while there is none. One header, at most 24 KiB, and one certificate, at most 16 KiB.
+        Null if there is none. One header has at most 24 KiB, one certificate at most 16 KiB.
         """
         wanted = self.blocks.final.header.number if height is None else height
         found = await self.blocks.node.certificate_at(wanted)
@@ -57,23 +57,23 @@ class Ogpu:
 
     @method("ogpu_handoffs")
     async def handoffs(self, from_epoch: int, count: int) -> Json:
-        """What the last blocks of epochs hand on: from who sat in the first of them, who sits after the last.
+        """Return the handoffs of `count` epochs from `from_epoch` on: each proves the active set of the next epoch.
 
-        A list of SCALE-encoded handoffs (sealed header, its certificate, the next seats), in order and without gaps, 16
-        at most; those of epochs that have not ended are not there. At most 54 KiB each.
+        The answer is a list of SCALE-encoded handoffs (sealed header, its certificate, the next seats), in order and
+        without gaps. It has at most 16, of at most 54 KiB each, and none of an epoch that has not ended.
         """
         return [to_hex(handoff) for handoff in await self.blocks.node.handoffs(from_epoch, count)]
 
     @method("ogpu_inspect")
     async def inspect(self, topic: str) -> Json:
-        """What the node says about itself: consensus, polls, pool or network."""
+        """Return figures of the node: consensus, polls, pool, network or offences."""
         if topic not in TOPICS:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"topic: one of {', '.join(TOPICS)}")
         return _json(await self.blocks.node.inspect(topic))
 
     @method("ogpu_submitAttestation")
     async def submit_attestation(self, attestation: Hex) -> Json:
-        """Hand a signed attestation of a unit or a task to the node: it gossips it and puts it into its next block."""
+        """Submit a signed attestation of a unit or a task: the node gossips it and puts it into its next block."""
         if len(attestation) > MAX_ATTESTATION_BYTES:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_ATTESTATION_BYTES} bytes")
         return to_hex(await self.blocks.node.submit_attestation(attestation))

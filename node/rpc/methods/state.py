@@ -27,55 +27,54 @@ MAX_KEYS_PER_QUERY = 1000
 MAX_QUERY_BLOCKS = 256
 MAX_PAIRS = 10_000
 MAX_CALL_KEYS = 5_000
-"""Who may read a unit's input: at worst 4 keys for each of the offers that a service can have.
+"""The most keys that a proven call reads. The largest call lists the readers of a unit's input: at worst 4 keys for
+each offer that a service can have.
 
-0.2 s of the node's time, in parts, in turns and at the pace of all proofs, so nobody else waits longer for it.
-"""
+Proving them takes 0.2 s of the node's time, in parts, in turns and at the pace of all proofs, so no other caller waits
+longer for it."""
 
 
 # The state and the reports of one subscription to storage.
-#
-# Always: for each block it reports once the keys that the block wrote, equal values included, and the keys whose values
-# differ from the last report. It keeps only a number of a reported value, however long the value is. No turn reads more
-# than `READ_AT_ONCE` keys or writes much more than `PIECE_BYTES`. It reads only as much as the client has room for.
+# Invariant: for each block it reports once the keys that the block wrote, equal values included, and the keys whose
+# values differ from the last report. It keeps one number of a reported value, whatever the value's length. No turn
+# reads more than `READ_AT_ONCE` keys or writes much more than `PIECE_BYTES`. It reads only while the client has room.
 READ_AT_ONCE = 256
-"""Keys in one turn, at most some 10 us each far below a final block."""
+"""Keys in one turn, at most about 10 us each far below a final block."""
 TOLD_BLOCKS = 32
-"""Blocks that a subscription remembers, in case the best chain goes back to them: more than lie above a final one."""
+"""Blocks that a subscription remembers, in case the best chain returns to them: more than are above a final one."""
 
 
 # The pace of proofs, which the node's own process makes: keys a second, and the order of callers.
-#
-# Always: at most `KEYS_PER_SECOND` go to the node. Each part of a proof waits for its caller's turn among `Questions`,
+# Invariant: at most `KEYS_PER_SECOND` reach the node. Each part of a proof waits for its caller's turn in `Questions`,
 # so hundreds of connections of one address are one caller.
 KEYS_AT_ONCE = 64
 """2 ms of the node's time: between two such questions it votes and gossips."""
 KEYS_PER_SECOND = 4_000
-"""35 us each, so a seventh of a core; below the share that the node gives to questions, which then wait."""
+"""35 us each, so a seventh of a core: below the node's share for questions, beyond which they wait."""
 
 
 class ProofPace:
-    """One for each RPC process."""
+    """The pace of one RPC process."""
 
     def __init__(self, keys_per_second: float = KEYS_PER_SECOND) -> None:
-        """Nobody waits."""
+        """Create it without waiting callers."""
         self._seconds_per_key = 1 / keys_per_second
         self._line = Questions(1)
 
     async def take(self, keys: int) -> None:
-        """Wait until so many keys may go. Raise `JsonRpcError` when too many parts of the caller wait."""
-        # The turn ends by the clock, not with the answer: a caller whose question waits at the node delays nobody.
+        """Wait until `keys` keys may be proved. Raise `JsonRpcError` if too many parts of the caller wait."""
+        # The turn ends by the clock, not with the answer: a caller whose question waits at the node delays no other.
         await self._line.start(keys * self._seconds_per_key)
 
 
 class WatchedValues:
-    """Keys, and what was told of them last."""
+    """Watched keys, and a mark of each last reported value."""
 
     def __init__(self, blocks: BlockReads, keys: Sequence[bytes]) -> None:
-        """Nothing is told yet; a key that is named twice is read once."""
+        """Create it without reports; a key that is named twice is read once."""
         self._blocks = blocks
         self._keys = tuple(dict.fromkeys(keys))
-        # Python's own hash of a value, with a secret key of this process: 8 bytes that nobody can make equal.
+        # Python's own hash of a value, keyed by a secret of this process: 8 bytes without collisions on purpose.
         self._told = array("q")
         self._told_blocks: tuple[bytes, ...] = ()
 
@@ -83,7 +82,7 @@ class WatchedValues:
         """Yield all values, then those that each best block wrote."""
         news = self._blocks.replica.new_best.listen()
         yield LongItem(partial(self.pieces, self._blocks.best))
-        async for block in news:  # each, also when several came at once: events of a block are in its own state only
+        async for block in news:  # each block, even if several came at once: events are in their block's state only
             yield LongItem(partial(self.pieces, block))
 
     async def pieces(self, block: BlockRecord) -> AsyncGenerator[str, None]:
@@ -105,7 +104,7 @@ class WatchedValues:
             yield "]}"
 
     def _news_of(self, block: BlockRecord) -> set[bytes]:
-        """Return the watched keys that a block wrote; none for a block to which the best chain goes back."""
+        """Return the watched keys that a block wrote; none for a block to which the best chain returned."""
         if block.id in self._told_blocks:
             return set()
         self._told_blocks = (*self._told_blocks[1 - TOLD_BLOCKS :], block.id)
@@ -114,7 +113,7 @@ class WatchedValues:
         return {key for key in self._keys if key in written}
 
     async def _read(self, block_id: bytes, place: int, written: set[bytes]) -> tuple[int, list[str]]:
-        """From `place` on, as much as one turn may take: how far it came, and what changed."""
+        """Read from `place` on as much as one turn may; return the next place, and the changes."""
         reader, told, size = await self._blocks.reader(block_id), self._told, 0
         changes: list[str] = []
         for key in self._keys[place : place + READ_AT_ONCE]:
@@ -139,7 +138,7 @@ class State:
     """Reads of storage at any kept block."""
 
     def __init__(self, blocks: BlockReads, runtime: RuntimeCalls, long_calls: LongCalls) -> None:
-        """Reads from the replica; executes with the chain's own runtime."""
+        """Create it; it reads from the replica, and executes with the chain's own runtime."""
         self.blocks = blocks
         self.runtime = runtime
         self.long_calls = long_calls
@@ -148,7 +147,7 @@ class State:
 
     @method("state_getStorage", "state_getStorageAt")
     async def storage(self, key: Hex, at: HashParameter | None) -> Json:
-        """Return the value under a storage key; null where there is none."""
+        """Return the value under a storage key; null if there is none."""
         return _hex_or_none((await self.blocks.reader(at)).get(key))
 
     @method("state_getStorageHash", "state_getStorageHashAt")
@@ -165,7 +164,7 @@ class State:
 
     @method("state_getKeysPaged", "state_getKeysPagedAt")
     async def keys_paged(self, prefix: Hex, count: int, start: Hex | None, at: HashParameter | None) -> Json:
-        """At most `count` keys under a prefix, after `start`, in order."""
+        """Return at most `count` keys under a prefix, after `start`, in order."""
         if count > MAX_KEYS_PER_PAGE:
             raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"count: at most {MAX_KEYS_PER_PAGE} keys a page")
         keys = (await self.blocks.reader(at)).keys(prefix, start or b"")
@@ -173,7 +172,7 @@ class State:
 
     @method("state_getPairs", safety=Safety.UNSAFE)
     async def pairs(self, prefix: Hex, at: HashParameter | None) -> Json:
-        """Keys and values under a prefix."""
+        """Return the keys and values under a prefix."""
         reader = await self.blocks.reader(at)
         keys = list(itertools.islice(reader.keys(prefix), MAX_PAIRS + 1))
         if len(keys) > MAX_PAIRS:
@@ -182,13 +181,13 @@ class State:
 
     @method("state_queryStorageAt")
     async def query_storage_at(self, keys: list[Hex], at: HashParameter | None) -> Json:
-        """Several values at one block."""
+        """Return several values at one block."""
         block_id = self.blocks.best.id if at is None else at
         return [_change_set(block_id, _read(await self.blocks.reader(block_id), _bounded(keys)))]
 
     @method("state_queryStorage", safety=Safety.UNSAFE)
     async def query_storage(self, keys: list[Hex], first: HashParameter, last: HashParameter | None) -> Json:
-        """Several values over a range of blocks: all of them at the first, then what changed."""
+        """Return several values over a range of blocks: all of them at the first, then the changes."""
         answer: list[Json] = []
         before: list[tuple[bytes, bytes | None]] | None = None
         wanted = _bounded(keys)
@@ -201,7 +200,7 @@ class State:
                 if changed:
                     answer.append(_change_set(block_id, changed))
             before = values
-            await asyncio.sleep(0)  # a pause for others; there the time that it took is judged, too
+            await asyncio.sleep(0)  # a pause for others, at which the spent time is checked too
         return answer
 
     @method("state_getReadProof")
@@ -211,16 +210,16 @@ class State:
 
     @method("state_call", "state_callAt")
     async def call(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
-        """Return the answer of a runtime API, encoded."""
+        """Return the encoded answer of a runtime API."""
         reader, block_id = await self.blocks.state_for_call(at)
         call = partial(self.runtime.call_hex, reader, block_id, function, arguments)
         return await self.long_calls.run(function, len(arguments), call)
 
     @method("ogpu_callProof")
     async def call_proof(self, function: str, arguments: Hex, at: HashParameter | None) -> Json:
-        """Return a proof of all that a runtime API reads: whoever holds it can answer the call without trust.
+        """Return a proof of all reads of a runtime API, with which a client can answer the call without trust.
 
-        Refused for a call that reads more than `MAX_CALL_KEYS` keys.
+        Refuse a call that reads more than `MAX_CALL_KEYS` keys.
         """
         reader, block_id = await self.blocks.state_for_call(at)
         recorded = RecordedReads(reader, MAX_CALL_KEYS)
@@ -234,7 +233,7 @@ class State:
     @method("state_getMetadata")
     async def metadata(self, at: HashParameter | None) -> Json:
         """Return the runtime's description of itself, version 14."""
-        await self.blocks.state_for_call(at)  # who trusts the answer reads the state next
+        await self.blocks.state_for_call(at)  # an unknown block must fail here, because the client reads its state next
         return self.runtime.metadata_v14
 
     @method("state_getRuntimeVersion", "chain_getRuntimeVersion")
@@ -250,7 +249,7 @@ class State:
         unsubscribe=("state_unsubscribeRuntimeVersion", "chain_unsubscribeRuntimeVersion"),
     )  # fmt: skip
     def runtime_versions(self) -> SharedItems[RuntimeCalls]:
-        """The rules in force; another item would follow if they changed while this program runs, which they cannot."""
+        """Send the runtime version. A second item never follows: the rules cannot change while this program runs."""
         return self._versions
 
     @subscription("state_subscribeStorage", notification="state_storage", unsubscribe=("state_unsubscribeStorage",))
@@ -284,7 +283,7 @@ def _version_json(runtime: RuntimeCalls) -> Json:
 def _bounded(keys: list[Hex]) -> list[Hex]:
     if len(keys) > MAX_KEYS_PER_QUERY:
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"at most {MAX_KEYS_PER_QUERY} keys")
-    if any(len(key) > MAX_KEY_BYTES for key in keys):  # there is none, and each block would be asked for it
+    if any(len(key) > MAX_KEY_BYTES for key in keys):  # no such key exists, and each block would be searched for it
         raise JsonRpcError(INVALID_PARAMS, "Invalid params", f"a key of the state has at most {MAX_KEY_BYTES} bytes")
     return keys
 

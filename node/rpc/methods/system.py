@@ -1,4 +1,4 @@
-"""`system_*`: which chain and which node this is, and how it does."""
+"""`system_*`: the chain and the node, and the node's health."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Rpc:
     """The list of methods."""
 
     def __init__(self, registry: Registry) -> None:
-        """`registry` knows every method; it is asked anew for each call, so this one is listed too."""
+        """Create it; `registry` is read at each call, so this method is listed too."""
         self.registry = registry
 
     @method("rpc_methods")
@@ -29,7 +29,7 @@ class SystemMethods:
     """Reads about the node."""
 
     def __init__(self, blocks: BlockReads, runtime: RuntimeCalls) -> None:
-        """Reads from the replica and asks the node for its peers."""
+        """Create it; it reads from the replica and asks the node for its peers."""
         self.blocks = blocks
         self.runtime = runtime
 
@@ -47,7 +47,7 @@ class SystemMethods:
 
     @method("system_chainType")
     def chain_type(self) -> Json:
-        """Development, Local or Live."""
+        """Return Development, Local or Live."""
         return self._hello.chain_type
 
     @method("system_name")
@@ -62,12 +62,12 @@ class SystemMethods:
 
     @method("system_properties")
     def properties(self) -> Json:
-        """Address prefix, decimals and symbol of the token."""
+        """Return address prefix, decimals and symbol of the token."""
         return json.loads(self._hello.properties)
 
     @method("system_health")
     def health(self) -> Json:
-        """Peers, and whether the node is catching up."""
+        """Return the number of peers, and whether the node is syncing."""
         status = self.blocks.replica.status
         return {
             "peers": status.peers if status else 0,
@@ -77,7 +77,7 @@ class SystemMethods:
 
     @method("system_syncState")
     def sync_state(self) -> Json:
-        """Heights: started at, best, and the highest heard of."""
+        """Return heights: the start, the best block, and the highest announced one."""
         status = self.blocks.replica.status
         best = self.blocks.best.header.number
         highest = status.highest_height if status else 0
@@ -95,17 +95,17 @@ class SystemMethods:
 
     @method("system_localListenAddresses")
     def listen_addresses(self) -> Json:
-        """Where peers can reach the node."""
+        """Return the addresses at which peers can reach the node."""
         return self._hello.listen_addresses
 
     @method("system_nodeRoles")
     def roles(self) -> Json:
-        """Authority or full node."""
+        """Return the node's role: authority or full node."""
         return ["Authority" if self._hello.is_validator else "Full"]
 
     @method("system_accountNextIndex", "account_nextIndex")
     async def account_next_index(self, account: str) -> Json:
-        """Return the nonce for the account's next extrinsic, those waiting in the pool counted."""
+        """Return the nonce for the account's next extrinsic, counting those in the pool."""
         try:
             account_id = ss58.decode(account)
         except ValueError as error:

@@ -1,9 +1,9 @@
-"""Subscriptions: many clients hear of one thing.
+"""Subscriptions: one item for many clients.
 
 In reading order:
 
 * `broadcast`: items from one writer to many listeners
-* `shared_items`: what every subscriber of a kind is told in the same words
-* `feeder`: writes these words to one connection, a piece in each of its turns
-* `shares`: how many subscriptions there may be
+* `shared_items`: items with one text for all subscribers of a kind
+* `feeder`: the writing of these texts to one connection, a piece in each of its turns
+* `shares`: the limits of subscriptions
 """

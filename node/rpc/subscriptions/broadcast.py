@@ -1,7 +1,7 @@
-"""One writer, many readers: an item that is published reaches everyone who listens at that moment.
+"""One writer, many readers: a published item reaches every listener of that moment.
 
-A listener has a bounded queue. One that does not keep up ends with `LaggedError`; nobody else is held back. Who drops
-its iterator is forgotten, also before its first item, when there is nothing yet that could run its end.
+A listener has a bounded queue. A slow one ends with `LaggedError`, and delays no other. A listener that drops its
+iterator is forgotten, also before its first item, when no generator has started whose end could run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 QUEUE_ITEMS = 1024
 WOKEN_AT_ONCE = 64
-"""Iterators in one round of the loop: 4,096 that woke together kept everybody else waiting for 170 ms."""
+"""Iterators in one round of the loop: 4,096 that woke together delayed all other tasks for 170 ms."""
 
 
 class LaggedError(Exception):
@@ -26,28 +26,28 @@ class LaggedError(Exception):
 
 
 class Audience(Protocol[T_contra]):
-    """Who is told of an item at once; it must cost next to nothing."""
+    """A listener that is called at once; it must cost almost nothing."""
 
     def tell(self, item: T_contra, /) -> None:
         """Take one more item."""
 
 
 class Publisher(Generic[T]):
-    """The listeners of one kind of item; they are forgotten when nobody else holds them."""
+    """The listeners of one kind of item, held by weak references."""
 
     def __init__(self) -> None:
-        """Nobody listens yet."""
+        """Create it without listeners."""
         self._listeners: WeakSet[Audience[T]] = WeakSet()
         self._queues: WeakSet[_Backlog[T]] = WeakSet()
         self._under_way: deque[tuple[T, Iterator[_Backlog[T]]]] = deque()
 
     @property
     def listeners(self) -> int:
-        """How many listen."""
+        """The number of listeners."""
         return len(self._listeners) + len(self._queues)
 
     def publish(self, item: T) -> None:
-        """Tell every listener, and wake iterators: the first ones now, the others in the next rounds of the loop."""
+        """Send an item to every listener, and wake iterators: the first now, the others in later rounds of the loop."""
         for listener in tuple(self._listeners):
             listener.tell(item)
         self._under_way.append((item, iter(tuple(self._queues))))
@@ -66,15 +66,15 @@ class Publisher(Generic[T]):
             self._under_way.popleft()
 
     def add(self, listener: Audience[T]) -> None:
-        """From now on tell `listener`, for as long as somebody holds it."""
+        """Send later items to `listener`, while another object holds it."""
         self._listeners.add(listener)
 
     def discard(self, listener: Audience[T]) -> None:
-        """Tell it no more."""
+        """Stop sending items to `listener`."""
         self._listeners.discard(listener)
 
     def listen(self) -> AsyncIterator[T]:
-        """Everything published from this call on (not from the first `anext`)."""
+        """Return all items published after this call (not after the first `anext`)."""
         queue: _Backlog[T] = _Backlog()
         self._queues.add(queue)
         return self._items(queue)
@@ -89,20 +89,20 @@ class Publisher(Generic[T]):
 
 
 class Topics(Generic[T]):
-    """Publishers by topic: who listens to one is not woken for another, however many there are."""
+    """Publishers by topic: a listener of one topic is not woken for another, for any number of topics."""
 
     def __init__(self) -> None:
-        """Nobody listens to anything."""
+        """Create it without listeners."""
         self._publishers: WeakValueDictionary[bytes, Publisher[T]] = WeakValueDictionary()
 
     def publish(self, topic: bytes, item: T) -> None:
-        """Tell those who listen to this topic."""
+        """Send an item to the listeners of a topic."""
         publisher = self._publishers.get(topic)
         if publisher is not None:
             publisher.publish(item)
 
     def listen(self, topic: bytes) -> AsyncIterator[T]:
-        """Everything published under this topic from this call on."""
+        """Return all items published under this topic after this call."""
         publisher = self._publishers.get(topic)
         if publisher is None:
             publisher = self._publishers[topic] = Publisher()
@@ -110,7 +110,7 @@ class Topics(Generic[T]):
 
 
 class _Backlog(asyncio.Queue[T | None]):
-    """What a listener has not taken yet; None stands for the item that was one too many."""
+    """A listener's untaken items; None stands for the item that exceeded the queue."""
 
     def tell(self, item: T, /) -> None:
         if self.qsize() < QUEUE_ITEMS:

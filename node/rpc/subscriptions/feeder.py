@@ -1,9 +1,11 @@
-"""Shared items for the subscriptions of one connection: what is due is noted, and written while the client reads.
+"""Shared items for the subscriptions of one connection: due items are noted, and written while the client reads.
 
-Invariant: an item that is published costs a connection one note, however many subscriptions it has; items of
-all kinds are written in the order in which they were published; a piece is written only in the caller's turn, and only
-when nothing that was written before waits for the client; who falls `QUEUE_ITEMS` items of a kind behind has lagged,
-and is told nothing more, whether it reads or not.
+Invariants:
+
+* A published item costs a connection one note, for any number of subscriptions.
+* Items of all kinds are written in the order of publication.
+* A piece is written only in the caller's turn, and only when the client has read the earlier ones.
+* A client that falls `QUEUE_ITEMS` items of a kind behind has lagged, and gets no further item.
 """
 
 from __future__ import annotations
@@ -24,58 +26,58 @@ T = TypeVar("T")
 
 PIECE_BYTES = 64 * 1024
 PIECE_ITEMS = 32
-"""Notifications in one turn, whichever comes first: half a millisecond with what sending them costs."""
+"""Notifications in one turn, or `PIECE_BYTES`, whichever comes first: half a millisecond with the sending."""
 
 Note = tuple["Followed[Any]", Any, int, Sequence[str]]
-"""An item of a kind, its number, and for which subscriptions alone it is, if it is not for all."""
+"""(kind, item, its number, the only subscriptions that get it; empty: all)."""
 
 
 class Followed(Generic[T]):
     """One kind of items, and the subscriptions to it: an `Audience`."""
 
     def __init__(self, items: SharedItems[T], notification: str, note: Callable[[Note], None]) -> None:
-        """Nobody subscribed yet."""
+        """Create it without subscriptions."""
         self.waiting = 0  # notes that are not written yet
         self._items = items
         self._notification = notification
         self._note = note
-        self._since: dict[str, int] = {}  # by subscription: how many items had been published
+        self._since: dict[str, int] = {}  # by subscription: the number of items published before it
         self._published = 0
         items.publisher.add(self)
 
     @property
     def is_used(self) -> bool:
-        """Whether anybody is subscribed."""
+        """True if there is a subscription."""
         return bool(self._since)
 
     def begin(self, keys: Sequence[str]) -> None:
-        """Subscriptions that hear of the present item, and of each one after it."""
+        """Start subscriptions, which get the present item and each later one."""
         self._since |= dict.fromkeys(keys, self._published)
         self._note((self, self._items.present(), 0, keys))
 
     def tell(self, item: T, /) -> None:
-        """Note an item that is published."""
+        """Note a published item."""
         self._published += 1
         self._note((self, item, self._published, ()))
 
     def end(self, key: str) -> None:
-        """One subscription less."""
+        """End one subscription."""
         self._since.pop(key, None)
         if not self._since:
             self._items.publisher.discard(self)
 
     def texts(self, item: T, number: int, only_for: Sequence[str]) -> Iterator[str]:
-        """Yield the notifications of an item, as they are written."""
+        """Yield an item's notifications, one for each subscription."""
         for key in only_for or [key for key, since in self._since.items() if since < number]:
             if key in self._since:
                 yield jsonrpc.notification_text(self._notification, key, self._items.text(item))
 
 
 class Feeder:
-    """Every kind of items that a connection follows."""
+    """All kinds of items that a connection follows."""
 
     def __init__(self, turns: Turns, caller: RpcCaller, send: Callable[[str], None], lag: Callable[[], None]) -> None:
-        """`send` takes what is written; `lag` is called when it is too late for the client."""
+        """Create it; `send` takes the texts, `lag` is called when the client is too far behind."""
         self._turns, self._caller, self._send, self._lag = turns, caller, send, lag
         self._followed: dict[SharedItems[Any], Followed[Any]] = {}
         self._kinds: dict[str, SharedItems[Any]] = {}
@@ -85,12 +87,12 @@ class Feeder:
         self._texts: Iterator[str] = iter(())
 
     def follow(self, key: str, notification: str, items: SharedItems[Any]) -> None:
-        """A subscription; its first item is written after `begin`."""
+        """Add a subscription; its first item is written after `begin`."""
         self._kinds[key] = items
         self._asked.setdefault((items, notification), []).append(key)
 
     def begin(self) -> None:
-        """The answers that name the new subscriptions are queued: their items may follow."""
+        """Start the new subscriptions: the answers that name them are queued, so their items may follow."""
         asked, self._asked = self._asked, {}
         for (items, notification), named in asked.items():
             keys = [key for key in named if key in self._kinds]  # some may be over already
@@ -102,7 +104,7 @@ class Feeder:
             followed.begin(keys)
 
     def end(self, key: str) -> None:
-        """A subscription is over."""
+        """End a subscription."""
         items = self._kinds.pop(key)
         followed = self._followed.get(items)
         if followed is not None:
@@ -111,7 +113,7 @@ class Feeder:
                 del self._followed[items]
 
     async def run(self, has_room: asyncio.Event) -> None:
-        """Write what is due while there is room, until cancelled."""
+        """Write due items while there is room, until cancelled."""
         while True:
             await self._is_due.wait()
             await has_room.wait()

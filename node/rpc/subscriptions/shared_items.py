@@ -1,4 +1,4 @@
-"""What every subscriber of a kind is told in the same words: they are found once for all of them."""
+"""Items with one text for all subscribers of a kind, computed once."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from node.rpc.subscriptions.broadcast import Publisher
 T = TypeVar("T")
 
 TEXTS_KEPT = 64
-"""Of the items told last: a new head is written out once, not once for each of 2,600 subscriptions to it."""
+"""The newest texts that are kept: a new head is encoded once, not once for each of 2,600 subscriptions."""
 
 
-# Items that take long to work out, and much memory: only when their client has room for them, and in pieces.
-#
-# Always: what there is of an item is counted as held for its client; one that becomes longer than a response may be is
-# given up where it does.
+# Items that take long to compute and much memory: computed in pieces, and only while their client has room.
+# Invariant: the finished part of an item counts as held for its client. An item that becomes longer than a response may
+# be is given up at that point.
 @dataclass(frozen=True, slots=True)
 class LongItem:
-    """An item as JSON; no piece at all if there is nothing to tell."""
+    """An item as JSON in pieces; no piece at all if there is nothing to report."""
 
     pieces: Callable[[], AsyncGenerator[str, None]]
 
     async def text(self, hold: Callable[[int], None]) -> str | None:
-        """The whole, or its beginning where that alone is too long; `hold` counts what there is until it is given."""
+        """Return the whole text, or its beginning if that alone is too long; None without pieces.
+
+        `hold` counts the bytes until the text is returned.
+        """
         found: list[str] = []
         size = 0
         try:
@@ -46,7 +48,7 @@ class LongItem:
 
 
 class SharedItems(Generic[T]):
-    """The present item, and each one that is published from then on."""
+    """The present item, and each later published one."""
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class SharedItems(Generic[T]):
         name: Callable[[T], Hashable],
         to_json: Callable[[T], Json],
     ) -> None:
-        """`name` tells items apart; `to_json` is what a client is shown."""
+        """Create it; `name` identifies an item, `to_json` returns the client's form."""
         self.publisher = publisher
         self.present = present
         self._name = name

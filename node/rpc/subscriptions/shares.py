@@ -1,7 +1,7 @@
-"""How many subscriptions there may be, and bytes that they keep: on one connection, and on all of them together.
+"""Limits of subscriptions, and of the bytes that they keep, on one connection and on all together.
 
-Invariant: half of all are kept for fair shares, one for each connection that may be; who has its share already
-takes from the other half, so nobody can take everything.
+Invariant: half of the total is reserved for fair shares, one for each possible connection. Beyond its share a
+connection takes from the other half, so no client can take everything.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from collections.abc import Sequence
 
 from node.rpc.jsonrpc import TOO_MANY_SUBSCRIPTIONS, JsonRpcError, exceeded
 
-SUBSCRIPTIONS_MAX = 4096  # some 8 kB each
-ITEM_BYTES = 256  # what an item of a subscription's parameters takes beside its own bytes, or a little more
+SUBSCRIPTIONS_MAX = 4096  # about 8 kB each
+ITEM_BYTES = 256  # an upper bound of the memory of a parameter's item beside its own bytes
 KEPT_BYTES_MAX = 8 * 1024 * 1024
-"""Of the parameters of all subscriptions: 32,768 of the shortest keys, which are read anew for each block in a
-sixteenth of a second of this process's time, or 16,384 of the longest."""
+"""The most bytes of all subscriptions' parameters: 32,768 of the shortest keys, whose reads take a sixteenth of a
+second of this process for each block, or 16,384 of the longest."""
 KEPT_BYTES_EACH = KEPT_BYTES_MAX // 4  # of one connection
 
 
 class SubscriptionShares:
-    """The count of them all."""
+    """The count of all subscriptions, or of their bytes."""
 
     def __init__(
         self, each: int, connections: int, total: int = SUBSCRIPTIONS_MAX, what: str = "subscriptions"
     ) -> None:
-        """At most `each` on one of so many connections; `what` they are, in a refusal."""
+        """Create it, with at most `each` on one of `connections`; `what` names the limit in a refusal."""
         self._each = each
         self._refusal = f"Too many {what} on the connection"
         self._share = total // 2 // connections
         self._shared_left = total - self._share * connections
 
     def take(self, held: int, more: int = 1) -> None:
-        """So many more for a connection that holds `held`; raise if it may not have them."""
+        """Take `more` for a connection that holds `held`. Raise `JsonRpcError` if it may not have them."""
         if held + more > self._each:
             raise exceeded(TOO_MANY_SUBSCRIPTIONS, self._refusal, self._each)
         beyond = self._beyond(held + more) - self._beyond(held)
@@ -41,7 +41,7 @@ class SubscriptionShares:
         self._shared_left -= beyond
 
     def give_back(self, held: int, less: int = 1) -> None:
-        """So many less for a connection that held `held`, those that end included."""
+        """Give back `less` for a connection that held `held`, those included."""
         self._shared_left += self._beyond(held) - self._beyond(held - less)
 
     def _beyond(self, held: int) -> int:
@@ -49,7 +49,7 @@ class SubscriptionShares:
 
 
 def kept_bytes(arguments: Sequence[object]) -> int:
-    """What a subscription keeps of its parameters as long as it lasts, or a little more: lists of what it watches."""
+    """Return an upper bound of the bytes that a subscription keeps of its parameters: lists of watched keys."""
     return ITEM_BYTES + sum(_size(value) for value in arguments if isinstance(value, list))
 
 
