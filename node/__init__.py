@@ -2,18 +2,18 @@
 
 In reading order:
 
-* `errors`, `ports`: what stops a node, and the exit codes; where it listens
-* `config`, `clock`, `durable`: what the command line says, the time, small files
-* `process`: a log that strangers cannot fill; the process itself; its garbage
-* `p2p`, `peers`: the transport; above it, what nodes say to each other
+* `errors`, `ports`: the errors that stop a node, and the exit codes; the default ports
+* `config`, `clock`, `durable`: the settings of the command line, the time, small files
+* `process`: a bounded log; the process itself; its garbage collection
+* `p2p`, `peers`: the transport; above it, the messages between nodes
 * `ledger`: the chain as this node holds it
 * `sync`: blocks to and from peers
-* `pool`: what waits for a block
-* `duty`: what a validator does
-* `feed`: what the RPC process is told and asks
-* `monitoring`: what people watch
+* `pool`: the entries that wait for a block
+* `duty`: the duties of a validator
+* `feed`: the stream to the RPC process, and its requests
+* `monitoring`: log lines and figures for people
 * `rpc`: the RPC process
-* `loop`: carries out what the consensus machine says
+* `loop`: carries out the effects of the consensus machine
 * `service`: the node, put together from these rooms
 * `chain_options`, `run`, `chain_commands`, `key_commands`, `cli`: the command line
 """

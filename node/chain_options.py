@@ -1,4 +1,4 @@
-"""The options that say which chain is meant: those of every command that needs to know."""
+"""The options that select the chain, for every command that needs one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from genesis.preset_names import PRESETS
 
 
 def chain_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Which chain, and where its files are: the options of every subcommand that needs to know."""
+    """Add the options of the chain and its folder to a subcommand."""
     for option in (
         click.option("--base-path", "-d", type=click.Path(path_type=Path), help="Folder for this node's files."),
         click.option(

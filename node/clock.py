@@ -1,7 +1,7 @@
-"""The time that consensus lives by: Unix milliseconds that never go back.
+"""The time of consensus: Unix milliseconds that never decrease.
 
-Invariant: the system's clock is followed as long as it goes as the machine's own count of time does; a jump is
-believed only when it has lasted, so a clock that is put wrong and then right again costs nothing.
+Invariant: the clock follows the system's clock while that agrees with the machine's own count of time. A jump counts
+only after it has lasted, so a clock that is set wrong and soon right again has no effect.
 """
 
 from __future__ import annotations
@@ -16,22 +16,19 @@ from node.errors import NodeError
 
 NANOSECONDS_PER_MS = 1_000_000
 JUMP_MS = 2_000
-"""A difference between the two clocks that is no correction of a drift any more."""
+"""The least difference between the two clocks that is a jump, and no correction of drift."""
 TRUST_MS = 60_000
-"""How long a jump has to last before it is believed."""
+"""The time that a jump has to last before the clock follows it."""
 _LOG = logging.getLogger(__name__)
 
 
 def boot_time_ns() -> int:
-    """The machine's count of time since it was started: nobody sets it, and it goes on while the machine sleeps."""
+    """Return the machine's time since its start, which cannot be set and includes sleep."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class Clock:
-    """The system's clock, without its jumps.
-
-    `offset_ms` is for experiments with skewed clocks.
-    """
+    """The system's clock without its jumps; `offset_ms` is for experiments with skewed clocks."""
 
     def __init__(
         self,
@@ -47,9 +44,9 @@ class Clock:
         self._jumped_at_ms: int | None = None
 
     def now_ms(self) -> int:
-        """Unix time in milliseconds, at least what was returned before.
+        """Return Unix time in milliseconds, at least the last returned value.
 
-        Raise `NodeError` when the clock was turned back for good: time that stood still for so long would be worse.
+        Raise `NodeError` if the clock was turned back for good: waiting for it would be worse.
         """
         steady = self._steady_ms()
         jump = self._wall_ms() - steady - self._ahead_ms
@@ -75,7 +72,7 @@ class Clock:
         if steady_ms - self._jumped_at_ms < TRUST_MS:
             return
         if jump_ms < 0:
-            # Held still, a validator would miss its slots and its rounds for as long as the clock was ahead.
+            # Waiting, a validator would miss its slots and rounds for as long as the clock had been ahead.
             raise NodeError(
                 f"the system's clock was turned back by {-jump_ms / 1000:.1f} s: start this node again, it begins "
                 "with the new time (see that the machine keeps its time, by NTP for example)"

@@ -1,4 +1,4 @@
-"""Small files that are on the disk, whole, when a function here returns, and that only their owner can read."""
+"""Small files that only their owner can read, complete and on disk when a function here returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OWNER_ONLY = 0o600
 
 
 def require_folder(path: Path) -> None:
-    """Make a folder of this node, mode 0700, unless it is there. Raise `BadInputError` if it cannot be written to."""
+    """Create a folder of this node, mode 0700, unless it exists. Raise `BadInputError` if it is not writable."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_ours = os.access(path, os.W_OK | os.X_OK)
@@ -24,7 +24,7 @@ def require_folder(path: Path) -> None:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether a path exists; OSError, with the path, if that is impossible to know, as below a file."""
+    """Return whether a path exists. Raise OSError, with the path, if that cannot be known, as below a file."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def write_durably(path: Path, data: bytes) -> None:
         _write_all(descriptor, data)
         os.fsync(descriptor)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # of a descriptor, it would name no file
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the error of a descriptor would name no file
     finally:
         os.close(descriptor)
     draft.replace(path)
@@ -68,23 +68,24 @@ def _sync_folder(path: Path) -> None:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    """Write everything, or raise OSError: one call may write less, as on a disk that is almost full."""
+    """Write all data, or raise OSError: one call may write less, as on a disk that is almost full."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def write_quickly(path: Path, data: bytes) -> None:
-    """Replace a file that may be lost in a power cut, but is never half of one."""
+    """Replace a file; a power cut may lose the new version, but never leaves half of it."""
     draft = path.with_name(f".{path.name}.new")
     draft.write_bytes(data)
     draft.replace(path)
 
 
 def read_private(path: Path, limit_bytes: int) -> bytes:
-    """Return the bytes of a file that nobody else may read.
+    """Return the bytes of a file that no other user can read.
 
-    Raise `BadInputError` for anything else, `FileNotFoundError` for none.
+    Raise `FileNotFoundError` if it does not exist, and `BadInputError` if it is another kind of file, too long, or open
+    to other users.
     """
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode):

@@ -1,4 +1,4 @@
-"""What stops a node, and the exit code an operator's script can tell it by.
+"""The errors that stop a node, with exit codes for an operator's scripts.
 
 Every message says what happened, why, and what to do next.
 """
@@ -15,7 +15,7 @@ NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 class NodeError(CodedError):
-    """The node cannot go on; `exit_code` is what the process ends with."""
+    """The node cannot continue; `exit_code` is the exit code of the process."""
 
     exit_code = 1
 
@@ -39,14 +39,14 @@ class DiskSpaceError(NodeError):
 
 
 class TrustExpiredHereError(NodeError):
-    """What this node knows of its chain is too old to tell whom to believe; nothing was lost."""
+    """This node's last known block is too old to be trusted; nothing was lost."""
 
     exit_code = 5
 
 
 @contextmanager
 def as_bad_input(*causes: type[Exception]) -> Iterator[None]:
-    """Raise these exceptions as `BadInputError`: what they say is for the person who gave a flag or a file."""
+    """Raise these exceptions as `BadInputError`, because their texts are for the author of a flag or a file."""
     try:
         yield
     except causes as error:
@@ -55,7 +55,7 @@ def as_bad_input(*causes: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def node_error_first() -> Iterator[None]:
-    """Of everything that ends when a node ends, its `NodeError` is the reason: raise that alone."""
+    """Raise the `NodeError` of a group alone: it is the reason for all the other errors."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -66,7 +66,7 @@ def node_error_first() -> Iterator[None]:
 
 
 def _reason(errors: Sequence[BaseException]) -> NodeError | None:
-    """Return the reason for the node's end: a `NodeError`, or else an unusable file; None if neither is there."""
+    """Return the reason for the node's end: a `NodeError`, or else an unusable file; None without either."""
     for error in errors:
         if isinstance(error, NodeError):
             return error

@@ -1,14 +1,14 @@
-"""The one place where consensus meets the world: events go into the machine, its effects are carried out.
+"""The loop between consensus and the world: events go into the machine, and the loop carries out its effects.
 
-Invariant:
-* one event is carried out whole, its effects in order, before the next one begins; nothing in between waits for
-  anything but the disk;
-* whatever this node signs is in its sign-state file first, and a block's bytes are synced before this node votes for
-  it;
-* consensus messages are served before blocks that are being synced, and those before everything else; gossip waits
-  while an announced block does;
-* when a block becomes final that this node could not execute by a fault of its own, it stops;
-* nothing becomes final upon a block that is too old to go by: on a live chain the node stops.
+Invariants:
+
+* One event is carried out whole, its effects in order, before the next one begins. Only the disk may delay it.
+* Every signature of this node is recorded in its sign-state file first, and a block's bytes are synced before this node
+  votes for it.
+* Consensus messages are served before blocks that are being synced, and those before all other work. Gossip waits while
+  an announced block does.
+* The node stops if a block becomes final that it could not execute by a fault of its own.
+* No block becomes final upon one that is too old to trust: on a live chain the node stops.
 """
 
 from __future__ import annotations
@@ -51,42 +51,43 @@ from runtime.encoding.codec import DecodeError
 
 LEAST_SECONDS = 1e-6
 TURN_SECONDS = 0.01
-"""CPU that messages may take before a waiting block gets its turn, and before other tasks do."""
+"""The CPU time for messages before a waiting block gets its turn, and other tasks get theirs."""
 TURNS_BEFORE_IMPORT = 4
-"""Of all other tasks: one wakes who feeds the workers, one is its own before it writes, and tasks go in any order."""
+"""Turns of all other tasks before an import: one wakes the task that feeds the workers, one runs it before it writes,
+and tasks run in any order."""
 TURN_BYTES = 16 * 1024
-"""Of a block, for one more turn: as much as is imported has to be read meanwhile, 64 KiB in some four turns. With the
-few alone an answer of three blocks came in when nothing was left to import: the worker stood idle, then the node."""
+"""Bytes of a block for one more turn: as much as is imported has to be read meanwhile, 64 KiB in about four turns. With
+the few turns alone, an answer of three blocks arrived only when no block was left to import: first the worker was idle,
+then the node."""
 OWN_VOTES_PER_SECOND = 2.0
 OWN_VOTES_BURST = 8
-"""Votes in the name of this node's own key that one peer may have checked: only another machine makes new ones."""
+"""The rate of votes with this node's own key that one peer may have checked. Only another machine makes new ones."""
 CONSENSUS = frozenset({FrameKind.POLL_QUERY, FrameKind.CHITS, FrameKind.VOTE, FrameKind.CERT, FrameKind.GET_CERTS})
 _LOG = logging.getLogger(__name__)
 
 
-# Python's search for circles of dead objects, done in the middle of a slot, where nobody waits for this node.
-#
-# A node that only makes and checks empty blocks leaves some 400 such objects a second. Left to Python's own threshold,
-# which lies high so that no import is held up by it, 250,000 were searched at once after ten minutes: 150 ms and more,
-# in nodes that had started together at the same moment; a block was 400 ms late in it.
+# Python's search for cycles of dead objects, done in the middle of a slot, when no peer waits for this node.
+# A node that only makes and checks empty blocks leaves about 400 such objects a second. Python's own threshold is high,
+# so that no import is delayed. After ten minutes it then searched 250,000 at once: 150 ms and more, at the same moment
+# in nodes that had started together, and a block was 400 ms late.
 QUIET_FROM, QUIET_UNTIL = 0.3, 0.6
-"""Of a slot: its block is final by then, and the next one is not made yet."""
+"""Parts of a slot: its block is final by then, and the next one is not made yet."""
 YOUNG_MIN = 10_000
-"""New objects that are worth a search; it takes some 5 ms."""
+"""The fewest new objects for a search; it takes about 5 ms."""
 OLDER_EVERY, ALL_EVERY = 8, 64
-"""Searches until one looks at what earlier ones left, and until one looks at everything since the start."""
+"""Searches before one that includes the remains of earlier ones, and before one of all objects since the start."""
 
 
 class Collector:
-    """Searches a little at a time, where `rest` finds it quiet."""
+    """A garbage collection in small steps, when `rest` finds a quiet moment."""
 
     def __init__(self, slot_ms: int) -> None:
-        """Nodes that start together do not search everything together."""
+        """Create it; the random start keeps nodes that start together from a full search at the same moment."""
         self._slot_ms = slot_ms
         self._searches = random.randrange(ALL_EVERY)
 
     def rest(self, now_ms: int) -> None:
-        """There is nothing to do at this moment: search, where it is quiet and there is something to find."""
+        """Search at an idle moment, if the slot is quiet and there is enough to find."""
         place = now_ms % self._slot_ms
         if not QUIET_FROM * self._slot_ms <= place < QUIET_UNTIL * self._slot_ms or gc.get_count()[0] < YOUNG_MIN:
             return
@@ -95,7 +96,7 @@ class Collector:
 
 
 class Loop:
-    """Owns the machine and everything that it moves."""
+    """The owner of the machine, and of all parts that it controls."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class Loop:
         polls: PollLog,
         listeners: Iterable[Listener],
     ) -> None:
-        """`duty` is None for a node that only follows; `listeners` are told in their order."""
+        """Create it; `duty` is None for a node that only follows, `listeners` are called in their order."""
         self.machine = machine
         self.ledger = ledger
         self.chain = ledger.chain
@@ -133,7 +134,7 @@ class Loop:
     # --- running
 
     def restore(self, effects: list[ev.Effect]) -> None:
-        """Carry out what the machine says to at its own start."""
+        """Carry out the machine's effects at its start."""
         self._busy = True
         for effect in effects:
             self._carry_out(effect)
@@ -150,22 +151,22 @@ class Loop:
                 self.sync.retry_early()
                 self.feed(*self.sync.want_again(), ev.Tick())
             spent = 0.0
-            # Gossip waits for an announced block: a turn of it is a tenth of a second where the node has little CPU.
+            # Gossip waits for an announced block: a turn of it is a tenth of a second if the node has little CPU.
             while spent < TURN_SECONDS and (arrived := inbox.receive_nowait(consensus_only=self.sync.is_late)):
                 spent += self._serve(arrived)
             # One handoff, one block, then messages again: votes never wait for a whole sync.
             self._follow_handoff()
             if self.sync.has_work:
                 self.sync.look_ahead()
-                # What is to be checked meanwhile reaches the workers now, and their verdicts come in: with one turn
-                # of the other tasks between two imports, a worker began only when the block before was done.
+                # The claims reach the workers and their verdicts arrive meanwhile. With one turn of the other tasks
+                # between two imports, a worker began only when the block before was done.
                 until = trio.current_time() + TURN_SECONDS
                 for turn in range(TURNS_BEFORE_IMPORT + self.sync.next_bytes // TURN_BYTES):
                     await trio.lowlevel.checkpoint()
                     # Each turn the pool may work for 8 ms: before a long block votes waited for a second.
                     if turn >= TURNS_BEFORE_IMPORT and (len(inbox) or trio.current_time() >= until):
                         break
-                # Its peer may have gone meanwhile, and what it brought with it.
+                # Its peer may have been disconnected meanwhile, and its blocks dropped.
                 if await self._is_verified() and self.sync.has_work:
                     self._import_next()
             elif not spent and not self.sync.sets_ahead.has_work:
@@ -183,28 +184,28 @@ class Loop:
             self._peers.transport.inbound.charge(followed, thread_time() - begun)
 
     async def _is_verified(self) -> bool:
-        """Return whether workers are through with the signatures of the next block, or have had their time for it."""
+        """Return whether the workers have checked the next block's signatures, or had enough time for it."""
         verdicts = self.sync.put_off()
         if verdicts is None:
             return True
-        # What this process checked itself a worker checked too: with 4 of 10, a ninth of the time of a sync.
+        # This process would repeat a worker's checks: with 4 of 10, that took a ninth of the time of a sync.
         with trio.move_on_after(TURN_SECONDS):
             await verdicts.wait()
         return not verdicts.missing
 
     def feed(self, *events: ev.Event) -> None:
-        """Give events to the machine and carry out all that follows."""
+        """Pass events to the machine, and carry out all their effects."""
         self._events.extend(events)
         if not self._busy:
             self._drain()
 
     def peer_up(self, peer: str, sessions: tuple[bytes, ...]) -> None:
-        """A peer is connected, or shows other keys; `sessions` are those that it proved."""
+        """Report a connected peer, or its other keys; `sessions` are those that it proved."""
         self.feed(ev.PeerConnected(peer.encode(), sessions))
         self._standing.tell(peer.encode())
 
     def peer_down(self, peer: str) -> None:
-        """A peer is gone."""
+        """Report a disconnected peer."""
         self.sync.forget_peer(peer.encode())
         self.feed(ev.PeerLost(peer.encode()))
 
@@ -217,13 +218,13 @@ class Loop:
                         self._carry_out(effect)
         finally:
             self._busy = False
-            self._waiting.cancel()  # the deadline may be another one now
+            self._waiting.cancel()  # the deadline may have changed
 
-    # --- what comes in
+    # --- input
 
     def _serve(self, arrived: Arrived) -> float:
-        """Take a message, and charge its peer for it; the seconds of CPU that it took."""
-        # The thread's own time: a machine that is busy with something else is no peer's fault.
+        """Take a message, charge its peer for it, and return the seconds of CPU that it took."""
+        # The thread's own time: other load on the machine is no peer's fault.
         begun = thread_time()
         self._take(arrived)
         seconds = max(thread_time() - begun, LEAST_SECONDS)
@@ -250,7 +251,7 @@ class Loop:
                     self.sync.sets_ahead.on_answer(arrived.payload, peer)
                 case FrameKind.STATUS:
                     self.feed(*self.sync.on_status(STATUS.decode(arrived.payload), peer))
-                case _:  # whoever cares for this kind takes it; a fault in one is no reason to stop
+                case _:  # listeners take the other kinds; a fault in one must not stop the node
                     self._tell(lambda listener: listener.on_gossip(arrived.kind, arrived.payload, arrived.peer))
         except DecodeError as error:
             self._peers.penalise(peer, f"malformed {arrived.kind.name}: {error}", self._clock.now_ms())
@@ -274,7 +275,7 @@ class Loop:
         self.feed(*events)
 
     def _look_out(self, message: Message, peer: bytes) -> None:
-        """Own votes by another machine; a final block that this node could not execute."""
+        """Detect own votes by another machine, and a final block that this node could not execute."""
         if isinstance(message, Certified):
             for certificate in message.certificates:
                 self._stop_if_faulty(certificate)
@@ -284,7 +285,7 @@ class Loop:
         key = self.duty.keys.sessions.get(vote.voter)
         if key is None or key.is_copied or key.is_known(vote.ballot):
             return
-        # Anybody can name this key; only a vote that bears its signature says that another machine has it.
+        # Any peer can name this key. Only a vote with its valid signature proves another machine.
         now_ms = self._clock.now_ms()
         if not self._own_votes.may(peer, now_ms):
             return
@@ -300,7 +301,7 @@ class Loop:
             payload = seal_payload(self.chain.genesis, HEADER.decode(self.chain[facts.id].stored.header))
             key.notice_header(HeaderRecord(facts.slot, blake2_256(payload)), self._began_slot)
 
-    # --- what the machine wants
+    # --- effects
 
     def _carry_out(self, effect: ev.Effect) -> None:  # noqa: C901, PLR0912  # one case for each effect
         match effect:
@@ -318,7 +319,7 @@ class Loop:
                 self._sign(record)
             case ev.PersistCertificate(certificate):
                 # Synced before the votes that follow: in 4 of 600 simulated storms the only holder of an open round's
-                # certificate restarted without it, and nothing could ever become final again (docs/adr/0012).
+                # certificate restarted without it, and no block could ever become final again (docs/adr/0012).
                 self.ledger.rounds.add(certificate)
             case ev.PersistPreference(tip):
                 # Not synced: after a power cut an older preference only costs polls.
@@ -351,7 +352,7 @@ class Loop:
         self._peers.announce(stored.header + stored.body)
 
     def _build(self, request: ev.Build) -> None:
-        # Below the checkpoint a seal is as little worth as a vote, of which `Recovery.silent_below` sees to it.
+        # Below the checkpoint a seal is as worthless as a vote, which `Recovery.silent_below` prevents.
         if self.duty is None or self.ledger.trusted.is_ahead():
             return
         try:
@@ -360,7 +361,7 @@ class Loop:
         except SigningRefusedError as error:
             _LOG.error("no block in slot %d: %s", request.slot, error)
             return
-        except (NodeError, OSError):  # the disk: what was signed may not be on it, so nothing goes on
+        except (NodeError, OSError):  # the disk: a signature may not be recorded, so the node must stop
             raise
         except Exception:  # noqa: BLE001  # hooks run before any extrinsic: a fault there must not stop every validator
             _LOG.exception("no block in slot %d by a fault of this node: it leaves the slot to nobody", request.slot)
@@ -411,7 +412,7 @@ class Loop:
     # --- inside
 
     def _tell(self, tell: Callable[[Listener], None]) -> None:
-        """Tell every listener; what goes wrong in one is its own affair, and never consensus's."""
+        """Call every listener; a fault in one is logged, and never affects consensus."""
         for listener in self._listeners:
             try:
                 tell(listener)
@@ -424,11 +425,11 @@ class Loop:
         self._tell(lambda listener: listener.on_imported(self.chain[block]))
 
     def _is_genuine(self, vote: SignedBallot) -> bool:
-        """Return whether a vote bears the signature of the key that it names."""
+        """Return whether a vote has a valid signature of the key that it names."""
         return signatures.verify_ed25519(vote.voter, ballot_payload(self.chain.genesis, vote.ballot), vote.signature)
 
     def _stop_if_faulty(self, certificate: Certificate) -> None:
-        """A block that is final for everybody and that this node abstained from: its state can be trusted no longer."""
+        """Raise `NodeError` if a block is final that this node failed to execute: its state is no longer right."""
         ballot = certificate.ballot
         if ballot.kind is not BallotKind.FINALISE or ballot.block not in self.sync.faulty:
             return

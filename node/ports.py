@@ -1,4 +1,4 @@
-"""Where a node listens when nobody says otherwise; apart, so that the help of the command line needs nothing else."""
+"""The default ports of a node, in a file of their own, so that the help of the command line imports little."""
 
 DEFAULT_PORT = 30333
 DEFAULT_RPC_PORT = 9944

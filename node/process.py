@@ -1,7 +1,7 @@
-"""The process that a node runs in: its log, what it may leave behind, how it collects garbage, which version it is.
+"""The process of a node: its log, its core dumps, its garbage collection, its version.
 
-Invariant: no core dump is ever written, since it would hold keys; what lives as long as the node (the state's
-trie above all) is never looked through again by Python's collector of reference cycles.
+Invariant: no core dump is ever written, since it would hold keys. Python's collector of reference cycles never searches
+the objects again that live as long as the node (above all the state's trie).
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from time import monotonic
 from node.errors import BadInputError
 from wallet.private_file import forbid_core_dumps
 
-# Lines of the log, bounded for each cause: what a stranger can make this node say costs no disk.
-#
-# Always: each place in the code writes at most `BURST` lines at once and then one a second, and what was left out is
-# counted in its next line; errors and what is worse are bounded as the rest is, since they are repeated as easily.
+# A log that is bounded for each cause: lines that strangers cause must not fill the disk.
+# Invariant: each place in the code writes at most `BURST` lines at once and then one a second, and its next line counts
+# the omitted ones. Errors are bounded like the rest, since strangers can repeat them as easily.
 BURST = 20
 CAUSES_MAX = 1_024
 PROGRESS = "node"
-"""The logger of what this node does by itself: lines that nobody else can multiply."""
+"""The logger of this node's own progress: lines that no stranger can multiply."""
 
 
 @dataclass(slots=True)
@@ -39,7 +38,7 @@ class _Cause:
 
 
 class LogLimit(logging.Filter):
-    """Lets one line a second of each cause through."""
+    """A filter that passes one line a second of each cause."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         super().__init__()
@@ -47,7 +46,7 @@ class LogLimit(logging.Filter):
         self._causes: OrderedDict[tuple[str, int], _Cause] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether this line is written; it says how many were not."""
+        """Return whether this line is written; it counts the omitted ones."""
         if record.name == PROGRESS:
             return True
         now = self._now()
@@ -70,23 +69,23 @@ class LogLimit(logging.Filter):
 
 try:
     VERSION = version("ogpu")
-except PackageNotFoundError:  # a source tree that nobody installed
+except PackageNotFoundError:  # a source tree without an installation
     VERSION = "0.0.0"
 
 LEVELS = ("debug", "info", "warning", "error")
 FILES_MAX = 65_536
-"""Open files and connections, as far as the system lets a process raise its limit; the usual one is 1,024."""
+"""Open files and connections, if the system lets a process raise its limit that far; the usual limit is 1,024."""
 
 COLLECTOR_THRESHOLDS = (250_000, 1, 5)
-"""New objects until the youngest are searched, and how often that until older and oldest are: some 200 MB at most.
+"""New objects before a search of the youngest, and the searches of these before one of the older and the oldest: about
+200 MB at most.
 
-What waits in the pool, a dozen objects for each extrinsic, lives for a second or two: with (50_000, 5, 5) it was looked
-through twice before it went, with 120,000 still once, at 6 us for each transfer.
-"""
+An extrinsic in the pool, about a dozen objects, lives for a second or two. With (50_000, 5, 5) it was searched twice
+before it left, with 120,000 still once, at 6 us for each transfer."""
 
 
 def set_up_process(log: str) -> None:
-    """Log to stderr as `log` says, a level or `target=level` pairs with commas; write no core dumps."""
+    """Log to stderr at `log`, a level or comma-separated `target=level` pairs; write no core dumps."""
     parts = [part for part in log.split(",") if part]
     general = [_level(part) for part in parts if "=" not in part] or [logging.INFO]
     targets = {target: _level(level) for target, _, level in (part.partition("=") for part in parts if "=" in part)}
@@ -100,7 +99,7 @@ def set_up_process(log: str) -> None:
 
 
 def _level(text: str) -> int:
-    """Return the level of a name. Raise `BadInputError`."""
+    """Return the level of a name. Raise `BadInputError` if there is none."""
     level = logging.getLevelNamesMapping().get(text.upper())
     if level is None:
         raise BadInputError(f"--log: {text!r} is no level: give {', '.join(LEVELS)}, alone or as target=level")
@@ -116,9 +115,9 @@ def raise_file_limit() -> None:
 
 
 def settle_memory(thresholds: tuple[int, int, int] = COLLECTOR_THRESHOLDS) -> None:
-    """Keep what there is now for good, and collect the rest in larger steps; called once, when the node has started."""
+    """Exclude existing objects from later searches, and use larger steps; called once, after the node's start."""
     gc.collect()
     gc.freeze()
-    # Python's own thresholds, made for programs with few objects, search after 700 new ones: a third of the time of
-    # the import of a block with a few thousand extrinsics.
+    # Python's own thresholds, for programs with few objects, search after 700 new ones: a third of the time of an
+    # import of a block with a few thousand extrinsics.
     gc.set_threshold(*thresholds)

@@ -1,6 +1,6 @@
-"""What `ogpu-node` does without a subcommand: its flags become a `Config`, and the node runs.
+"""`ogpu-node` without a subcommand: its flags become a `Config`, and the node runs.
 
-Invariant: the folder of a temporary node goes with it.
+Invariant: the folder of a temporary node is deleted with it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
         port=flags["rpc_port"],
         external=flags["rpc_external"],
         methods=flags["rpc_methods"],
-        # Browsers' clients connect to a development chain as they are (docs/operators.md).
+        # Clients in browsers connect to a development chain without configuration (docs/operators.md).
         cors=flags["rpc_cors"] or ("all" if flags["dev"] else None),
         connections_max=flags["rpc_max_connections"],
         request_mebibytes=flags["rpc_max_request_size"],
@@ -72,7 +72,7 @@ def _config(flags: dict[str, Any], temporary: Path | None) -> Config:
 
 
 def _listen_host(flags: dict[str, Any]) -> str:
-    """Return the RPC host; a development chain's keys are public, so it never serves another machine."""
+    """Return the host of the p2p port; a development chain's keys are public, so it never serves another machine."""
     host: str | None = flags["listen_host"]
     if not flags["dev"]:
         return EVERYWHERE if host is None else host

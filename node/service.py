@@ -1,7 +1,7 @@
-"""A node, put together from its rooms: `Node.__init__` is the list of them.
+"""A node, put together from its rooms, which `Node.__init__` lists.
 
-Invariant: rooms are made in the order in which they need each other, and closed in the reverse one; whatever
-stops the node is a `NodeError` with an exit code; Ctrl-C and SIGTERM end it cleanly.
+Invariant: rooms are created in the order of their dependencies, and closed in reverse. Every cause of a stop is a
+`NodeError` with an exit code. Ctrl-C and SIGTERM end the node cleanly.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LOG = logging.getLogger("node")
 
 
 def run(config: Config, spec: ChainSpec) -> None:
-    """Run a node until it is told to stop. Raise `NodeError`."""
+    """Run a node until it is stopped. Raise `NodeError` if it fails."""
     process.set_up_process(config.log)
     with node_error_first():
         trio.run(Node(config, spec).run)
@@ -64,9 +64,9 @@ class Node:
     """The rooms of one node."""
 
     def __init__(self, config: Config, spec: ChainSpec) -> None:
-        """Open the database, execute what is above the final block, take the seat; no network yet.
+        """Open the database, execute the blocks above the final one, and load the keys; no network yet.
 
-        Raise `NodeError`.
+        Raise `NodeError` if any of that is impossible.
         """
         self.config = config
         self.spec = spec
@@ -125,7 +125,7 @@ class Node:
         self.loop = self._make_loop()
 
     async def run(self) -> None:
-        """Everything at once, until a signal or a `NodeError`."""
+        """Run all parts, until a signal or a `NodeError`."""
         async with AsyncExitStack() as stack:
             stack.callback(self.ledger.close)
             trio.lowlevel.add_instrument(self.core_time)
@@ -179,7 +179,7 @@ class Node:
     def _make_loop(self) -> Loop:
         standing = NodeStanding(self.machine, self.network.peers)
         listeners = (
-            # The feed first: when a client hears that an extrinsic is in a block, it can already read that block's
+            # The feed first: a client that learns that an extrinsic is in a block can then already read that block's
             # state.
             self.feed.stream,
             self.feed.answers,
@@ -216,17 +216,17 @@ class Node:
         _LOG.info("peers reach this node at %s", ", ".join(self.network.transport.addresses))
 
     def _restore(self) -> None:
-        """Give the machine what was kept, and carry out what it says."""
+        """Pass the kept state to the machine, and carry out its effects."""
         final = self.chain.final.facts
         sign_state, silent_below = EMPTY, 0
         if self.duty is not None:
             if (certificate := self.chain.final_certificate) is not None:
-                # Killed between the commit and its note, or run without --validator since: the database knows more.
+                # After a crash between the commit and its record, or a run without --validator, the database is ahead.
                 self.duty.keys.note_final(certificate.ballot.epoch, certificate.ballot.round, final.height)
             sign_state = self.duty.keys.sign_state(self.chain.parameters.epoch_of(final.height + 1))
             silent_below = self.duty.keys.noted_height
         recovery = self.ledger.recovery(sign_state)
-        # Both what its keys have seen final, and what its operator knows to be.
+        # The higher one of the keys' own records and the operator's checkpoint.
         recovery = replace(recovery, silent_below=max(silent_below, recovery.silent_below))
         effects = self.machine.restore(recovery, self.clock.now_ms())
         _LOG.info("starting at final #%d 0x%s", final.height, final.id.hex()[:12])
@@ -234,7 +234,7 @@ class Node:
         process.settle_memory()
 
     async def _stop_on_signal(self, scope: trio.CancelScope) -> None:
-        """Tell the peers, but do not wait long for them."""
+        """Send goodbyes to the peers, without waiting long for them, and stop."""
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for number in signals:
                 _LOG.info("%s: stopping", signal.Signals(number).name)

@@ -314,7 +314,7 @@ def pack(frame: Frame) -> bytes:
 def unpack(body: bytes) -> Frame:
     """Return the frame in `body` (without its length). Raise `FeedError` if it is no frame of this protocol."""
     try:
-        # Extension types are never sent: without the limit, msgpack would allocate for whatever length they claim.
+        # Extension types are never sent: without the limit, msgpack would allocate for any length that they claim.
         values = msgpack.unpackb(body, max_ext_len=0, strict_map_key=True)
     except (ValueError, msgpack.UnpackException) as error:
         raise FeedError(f"not msgpack: {error}") from error

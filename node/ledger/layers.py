@@ -19,7 +19,7 @@ class DiffLayer:
     """A `runtime.state.overlay.Reader`: `changes` over `parent`."""
 
     def __init__(self, parent: StateReader, changes: Changes, trie: Trie | None = None) -> None:
-        """Create a layer, whose arguments must not change later; `trie` is that of the resulting state, if at hand."""
+        """Create a layer from immutable arguments; `trie` is that of the resulting state, if at hand."""
         self.parent = parent
         self.changes = changes
         self.trie = trie

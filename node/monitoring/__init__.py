@@ -1,12 +1,12 @@
-"""What people watch of a node: log lines, Prometheus figures, the last polls. Nothing here moves anything.
+"""The view of a node for people: log lines, Prometheus figures, the last polls. No code here changes the node.
 
 In reading order:
 
 * `metrics`: the figures by name
 * `metrics_server`: the thread that answers Prometheus
-* `figures`: what happens to blocks, as log lines and figures
-* `check_figures`: checks of batches and disputes of racers: how many wait for what, how they ended
-* `seat_figures`: what the own seat weighs, and which slots and votes of it are missing
-* `poll_log`: the last polls: who was asked, what each answered
-* `monitoring`: all of it, put together
+* `figures`: log lines and figures about blocks
+* `check_figures`: checks of batches and disputes of racers: the open ones by status, the ended ones by outcome
+* `seat_figures`: the weight of the own seat, and its missed slots and votes
+* `poll_log`: the last polls: the asked validators, and their answers
+* `monitoring`: the parts above, put together
 """

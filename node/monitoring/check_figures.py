@@ -1,7 +1,7 @@
-"""Checks of batches by their leaves, and disputes of racers, as figures: how many wait for what, how they ended.
+"""Figures of checks of batches by their leaves, and of disputes of racers, by status and outcome.
 
-Invariant: a scrape reads no state. All that is open is listed once, when the node starts; from then on each
-final block is looked at for what it changed of that, and its events are read only where something of it has ended.
+Invariant: a scrape reads no state. The open ones are listed once, when the node starts. After that, each final block's
+changes are applied. Its events are read only if one of the open ones has ended.
 """
 
 from __future__ import annotations
@@ -23,29 +23,30 @@ from runtime.frame.storage import StorageMap
 from runtime.pallets.system import System
 
 LISTED_MAX = 8_192
-"""Of each kind, at the start: a check or a dispute counts as an open unit, and the chain has 4,096 of these."""
+"""The most of each kind at the start: a check or a dispute counts as an open unit, and the chain has at most 4,096 of
+these."""
 _UNIT_BYTES = 32
 
 
 class CheckFigures(Listener):
-    """Counts in final blocks."""
+    """The counts of open and ended checks and disputes, by final blocks."""
 
     def __init__(self, chain: Chain, metrics: Metrics) -> None:
-        """Lists what is open."""
+        """Create it, with the open ones of the last final state."""
         self._metrics = metrics
         self._checks = chain.runtime.item(LeafChecks.checks)
         self._disputes = chain.runtime.item(LeafDisputes.disputes)
         self._events = chain.runtime.item(System.event_records)
         state = chain.final.state
         self._open: dict[bytes, str] = {}
-        """By storage key, what waits for what."""
+        """The status of each open one, by storage key."""
         for item in (self._checks, self._disputes):
             for key in islice(state.keys(item.prefix), LISTED_MAX):
                 self._put(item, key, state.get(key))
         self._show()
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """What these blocks changed."""
+        """Apply the changes of final blocks."""
         for block in blocks:
             ended = [key for item, key, raw in self._changed(block) if self._put(item, key, raw)]
             if ended:
@@ -55,18 +56,18 @@ class CheckFigures(Listener):
     def _changed(self, block: ExecutedBlock) -> Iterator[tuple[StorageMap[Any, Any], bytes, bytes | None]]:
         prefixes = (self._checks.prefix, self._disputes.prefix)
         for key, raw in block.changes.items():
-            if key.startswith(prefixes):  # asked of every key of a full block: thousands
+            if key.startswith(prefixes):  # every key of a full block is tested: thousands
                 yield self._checks if key.startswith(self._checks.prefix) else self._disputes, key, raw
 
     def _put(self, item: StorageMap[Any, Any], key: bytes, raw: bytes | None) -> bool:
-        """Note how far something is; whether it was there, and is over."""
+        """Record the status of one; return True if it was open and has ended."""
         if raw is not None:
             self._open[key] = status_of(item.decode(raw))
             return False
         return self._open.pop(key, None) is not None
 
     def _count(self, block: ExecutedBlock, disputes: set[bytes]) -> None:
-        """How a block ended what it ended: it told so."""
+        """Count the outcomes in a block, by its events."""
         told = [record.event for record in self._events.decode(block.changes.get(self._events.key()) or b"\0")]
         for event in told:
             if isinstance(event, LeafCheckEnded):
@@ -93,7 +94,7 @@ class CheckFigures(Listener):
 
 
 def status_of(found: LeafCheck | LeafDispute) -> str:
-    """What a check or a dispute waits for."""
+    """Return the status of a check or a dispute: the step for which it waits."""
     if isinstance(found, LeafDispute):
         return "judges" if found.stage is DisputeStage.JUDGED else "trees"
     if found.stage is LeafStage.SHOWING:

@@ -1,4 +1,4 @@
-"""What happens to blocks, as log lines and as figures."""
+"""Log lines and figures about blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOG = logging.getLogger("node")
 
 
 class Figures(Listener):
-    """Measures and logs."""
+    """The log lines and figures of one node's blocks."""
 
     def __init__(self, chain: Chain, machine: Machine, metrics: Metrics, clock: Clock) -> None:
         self._chain = chain
@@ -31,13 +31,13 @@ class Figures(Listener):
         ]
 
     def on_imported(self, block: ExecutedBlock) -> None:
-        """One line a block."""
+        """Log an imported block."""
         facts = block.facts
         _LOG.info("imported #%d 0x%s (%d extrinsics)", facts.height, facts.id.hex()[:12], len(block.extrinsics))
         self._metrics.leaves.set(self._chain.leaves())
 
     def on_accepted(self, block: bytes, *, reverted: bool) -> None:
-        """From the start of its slot to acceptance."""
+        """Measure the time from the start of a block's slot to its acceptance."""
         if reverted:
             _LOG.warning("finality overruled accepted blocks: now at 0x%s", block.hex()[:12])
             self._metrics.soft_reverts.inc()
@@ -47,7 +47,7 @@ class Figures(Listener):
         self._metrics.best_height.set(self._machine.best.height)
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """From the start of their slots to finality."""
+        """Measure the time from the start of the blocks' slots to their finality."""
         for block in blocks:
             self._metrics.final_seconds.observe(self._seconds_since(block))
             self._metrics.extrinsics.inc(len(block.extrinsics))
@@ -63,12 +63,12 @@ class Figures(Listener):
         self._metrics.round.set(round_)
 
     def on_offence(self, author: bytes, slot: int, first: bytes, second: bytes) -> None:
-        """Somebody signed two blocks for one slot."""
+        """A validator sealed two blocks for one slot."""
         del first, second
         _LOG.warning("validator 0x%s sealed two blocks in slot %d", author.hex(), slot)
 
     def on_evidence(self, accused: bytes, evidence: bytes) -> None:
-        """Somebody voted or proposed twice in one round."""
+        """A validator voted or proposed twice in one round."""
         del evidence
         _LOG.warning("validator 0x%s voted twice in one round", accused.hex())
 

@@ -1,4 +1,4 @@
-"""Figures for Prometheus. Where Substrate has a name for one, it is used, so that its dashboards work here.
+"""Figures for Prometheus, under Substrate's names if it has them, so that its dashboards work here.
 
 Invariant: setting a figure costs no I/O.
 """
@@ -15,10 +15,10 @@ SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 
 FULL_NODE = 1  # Substrate's numbers for roles
 AUTHORITY = 4
 CHECK_STATUSES = ("draw", "leaves", "auditor", "audit", "court", "customer")
-"""What a check of a batch waits for: leaves to be drawn, or shown; an auditor; whether the courts look at what that
-passed with; judges of a leaf; whether its customer disputes one."""
+"""The steps for which a check of a batch waits: the draw of leaves; their publication; an auditor; the decision on an
+audit of passed leaves; judges of a leaf; a dispute by its customer."""
 DISPUTE_STATUSES = ("trees", "judges")
-"""What racers who differ wait for: that each side shows its tree, or judges of the leaf in which they differ."""
+"""The steps for which a dispute of racers waits: the tree of each side; judges of the leaf in which they differ."""
 DISPUTE_OUTCOMES = ("settled", "redrawn", "refunded")
 
 
@@ -85,5 +85,5 @@ class Metrics:
         self.epoch = gauge("ogpu_epoch", "Epoch of the finality gadget").labels(**chain)
 
     def gauge(self, name: str, text: str) -> Gauge:
-        """Add a figure about this chain that the program learns of from elsewhere, such as a market's open work."""
+        """Add a figure of this chain from another part of the program, such as a market's open work."""
         return Gauge(name, text, ["chain"], registry=self.registry).labels(**self._chain)

@@ -25,15 +25,17 @@ from node.errors import BadInputError
 CONNECTIONS_MAX = 32
 OF_NETWORK_MAX = 8
 ACCEPTED_AT_ONCE = 16
-"""In one round: of 32 at once, each would be the oldest and closed before what it asks has come."""
+"""Connections accepted in one round. With 32 at once, each would become the oldest and be closed before its request has
+come."""
 QUEUE = 1024
-"""Connections that the system holds until they are accepted; who finds it full tries again a second later, or three."""
+"""Connections that the system holds until they are accepted. A client that finds it full retries after a second, or
+three."""
 REQUEST_SECONDS = 5.0
 REQUEST_BYTES_MAX = 8 * 1024
 ANSWERED_PER_SECOND = 10
-"""2.5 ms of the node's own interpreter each: 135 a second took a third of a processor from it."""
+"""Each costs 2.5 ms of the node's own interpreter: 135 a second took a third of a processor from it."""
 PLACES = PlaceLimits(CONNECTIONS_MAX, OF_NETWORK_MAX)
-PAUSE_SECONDS = 0.1  # when the system gives no more files
+PAUSE_SECONDS = 0.1  # while the system has no free file descriptors
 _END_OF_HEAD = b"\r\n\r\n"
 _LOG = logging.getLogger(__name__)
 
@@ -48,7 +50,7 @@ class _Request:
     """The time of its arrival."""
     heard: bytearray = field(default_factory=bytearray)
     is_due: bool = False
-    """Whether it waits for the figures; it is not looked at meanwhile."""
+    """True if it waits for the figures; it is not read meanwhile."""
     unsent: memoryview | None = None  # of the answer, once there is one
 
     @property
@@ -58,15 +60,15 @@ class _Request:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it yields to a newcomer."""
+        """True if it yields to a newcomer."""
         return not self.is_due
 
 
 class MetricsServer:
-    """Answers on `/metrics` until closed."""
+    """A server of `/metrics` until closed."""
 
     def __init__(self, registry: CollectorRegistry, port: int, *, external: bool) -> None:
-        """Raise `BadInputError` for a port that is not free."""
+        """Raise `BadInputError` if the port is not free."""
         self._registry = registry
         self._open: dict[int, _Request] = {}  # by file number; oldest first
         self._answers_from = 0.0
@@ -104,7 +106,7 @@ class MetricsServer:
         self._end.close()
 
     def _serve_round(self) -> bool:
-        """Whatever can be done now; tells whether to go on."""
+        """Do all work that is possible now; return False if the server is to end."""
         self._listen_or_not()
         oldest = next(iter(self._open.values()), None)
         patience = None if oldest is None else oldest.until - time.monotonic()
@@ -124,7 +126,7 @@ class MetricsServer:
         return True
 
     def _listen_or_not(self) -> None:
-        """Leave newcomers in the system's queue, in order, while everybody inside waits for the figures."""
+        """Leave newcomers in the system's queue, in order, while all connections inside wait for the figures."""
         has_room = len(self._due()) < CONNECTIONS_MAX
         if has_room and not self._is_accepting:
             self._selector.register(self._listener, selectors.EVENT_READ)
@@ -133,7 +135,7 @@ class MetricsServer:
         self._is_accepting = has_room
 
     def _accept(self) -> None:
-        """Take in those who wait, some at a time."""
+        """Accept waiting connections, some at a time."""
         for _ in range(min(ACCEPTED_AT_ONCE, CONNECTIONS_MAX - len(self._due()))):
             try:
                 accepted, address = self._listener.accept()
@@ -146,7 +148,7 @@ class MetricsServer:
             self._enter(_Request(accepted, network_of(str(address[0])), time.monotonic()))
 
     def _enter(self, request: _Request) -> None:
-        # A thousand idle connections would else use up the files of the process that must write its sign-state.
+        # Otherwise a thousand idle connections would use up the files of the process that must write its sign-state.
         try:
             yielding = who_yields(self._open.values(), request.network, PLACES)
         except NoPlaceError:
@@ -156,7 +158,7 @@ class MetricsServer:
             self._close(yielding)
         self._open[request.socket.fileno()] = request
         self._selector.register(request.socket, selectors.EVENT_READ)
-        self._go_on(request)  # it has mostly asked already
+        self._go_on(request)  # in most cases its request has already come
 
     def _close(self, request: _Request) -> None:
         del self._open[request.socket.fileno()]
@@ -168,7 +170,7 @@ class MetricsServer:
         return [request for request in self._open.values() if request.is_due]
 
     def _go_on(self, request: _Request) -> None:
-        """Read what has come, or send what can be sent."""
+        """Read received data, or send a part of the answer."""
         try:
             is_over = self._sent(request) if request.unsent is not None else self._heard(request)
         except BlockingIOError:
@@ -180,7 +182,7 @@ class MetricsServer:
             self._close(request)
 
     def _heard(self, request: _Request) -> bool:
-        """Return whether it is over after what it said last."""
+        """Read from a connection; return True if it has ended or broken a limit."""
         data = request.socket.recv(REQUEST_BYTES_MAX, socket.MSG_DONTWAIT)
         request.heard += data
         if _END_OF_HEAD not in request.heard:
@@ -194,7 +196,7 @@ class MetricsServer:
         return False
 
     def _answer_due(self) -> None:
-        """Compute the figures for all who wait, at the pace of all answers."""
+        """Compute the figures for all waiting requests, at the pace of all answers."""
         now, due = time.monotonic(), self._due()
         if not due or now < self._answers_from:
             return

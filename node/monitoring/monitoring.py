@@ -15,18 +15,17 @@ from node.monitoring.metrics import Metrics
 from node.monitoring.metrics_server import MetricsServer
 from node.monitoring.poll_log import PollLog
 
-# One line in the log every few seconds: what an operator asks first, and what is not as it should be.
-#
-# Always: a warning comes with every line, as long as its cause lasts: no peers, no new final block, a clock behind the
+# One line in the log every few seconds: the figures that an operator needs first, and warnings.
+# Invariant: a warning comes with every line while its cause lasts: no peers, no new final block, a clock behind the
 # final block.
 INTERVAL_MS = 10_000
 LAG_SLOTS_MAX = 10
-"""Slots without a final block, beyond those that may stay empty, after which it is a warning."""
+"""The most slots without a final block, beyond those that may stay empty, before a warning."""
 _LOG = logging.getLogger("node")
 
 
 class StatusLine:
-    """Writes it when it is due."""
+    """The writer of the status line."""
 
     def __init__(self, view: NodeView, clock: Clock) -> None:
         self._view = view
@@ -34,7 +33,7 @@ class StatusLine:
         self._begun_ms = self._written_ms = clock.now_ms()
 
     def write_if_due(self) -> None:
-        """Write the line, if the last one is long enough ago."""
+        """Write the line if the last one is old enough."""
         now_ms = self._clock.now_ms()
         if now_ms - self._written_ms >= INTERVAL_MS:
             self._written_ms = now_ms
@@ -75,12 +74,12 @@ class StatusLine:
         )
 
     def _lag_slots(self, now_ms: int) -> int:
-        """Slots since that of the last final block, or since the start of this node if that was later."""
+        """Return the slots since the last final block, or since the start of this node if that was later."""
         slot_ms, final = self._view.chain.parameters.slot_ms, self._view.machine.final
         return max(0, now_ms - max(final.slot * slot_ms, self._begun_ms)) // slot_ms
 
     def _is_alone(self) -> bool:
-        """Return whether this chain has one validator: then nobody is missing."""
+        """Return whether this chain has one validator, which needs no peers."""
         epoch = self._view.chain.epochs(self._view.machine.gadget_round[0])
         return epoch is not None and len(epoch.validators.members) == 1
 
@@ -89,11 +88,10 @@ def _seconds(milliseconds: int) -> str:
     return f"{-(-milliseconds // 1_000):,} s"
 
 
-# Figures that have a value at every moment: peers, what waits, what was refused.
-#
-# Always: reading them costs a few look-ups, so once a second is nothing.
+# Figures with a value at every moment: peers, waiting extrinsics, refusals.
+# Invariant: reading them costs a few look-ups, so they may be read every second.
 def read_gauges(view: NodeView, metrics: Metrics, now_ms: int) -> None:
-    """Set every figure to what it is now."""
+    """Set every figure to its present value."""
     peers, sync, queue = view.network.peers, view.sync, view.pools.transactions.queue
     metrics.final_age.set(final_age_ms(view, now_ms) / 1_000)
     metrics.peers.set(len(view.network.transport.peers()))
@@ -118,19 +116,19 @@ class Monitoring:
     polls: PollLog
 
     def read_gauges(self) -> None:
-        """Bring the figures that have a value at every moment up to date, and tell the operator of them."""
+        """Update the figures with a value at every moment, and write the status line if it is due."""
         read_gauges(self.view, self.metrics, self.clock.now_ms())
         self.status_line.write_if_due()
 
     def serve(self, config: Config) -> Callable[[], None]:
-        """Answer Prometheus, if it was asked for -> how to stop that."""
+        """Start the Prometheus server if it is configured, and return the function that stops it."""
         if config.prometheus_port is None:
             return lambda: None
         return MetricsServer(self.metrics.registry, config.prometheus_port, external=config.prometheus_external).close
 
 
 def make_monitoring(view: NodeView, metrics: Metrics, clock: Clock) -> Monitoring:
-    """Everything that watches the node; `metrics` are the figures that it fills."""
+    """Return the monitoring of the node; `metrics` are the figures that it fills."""
     figures = Figures(view.chain, view.machine, metrics, clock)
     return Monitoring(
         view=view,

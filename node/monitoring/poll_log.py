@@ -1,7 +1,6 @@
-"""The last polls, for people: who was asked about which block, what each answered, when it was enough.
+"""The last polls, for people: the asked validators and the block, each answer, the time of acceptance.
 
-Invariant: it only watches messages on their way; nothing in consensus depends on it, and it keeps `POLLS_KEPT`
-polls.
+Invariant: it only records messages. Consensus does not depend on it, and it keeps `POLLS_KEPT` polls.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ ConditionsMet = tuple[tuple[Condition, int], ...]
 """Each condition of acceptance (`beta` polls in a row with `alpha` of the weight), and the polls that met it."""
 
 Electorate = Callable[[int], tuple[ValidatorSet, Mapping[bytes, int]]]
-"""Looks up the set of an open poll, and the drawn validators' votes by session key."""
+"""Return the set of an open poll, and the drawn validators' votes by session key."""
 
 
 @dataclass(slots=True)
@@ -39,7 +38,7 @@ class _Poll:
 
 
 class PollLog:
-    """What was asked and answered lately."""
+    """The recent polls and their answers."""
 
     def __init__(self, stashes: Callable[[ValidatorSet], dict[bytes, bytes]]) -> None:
         """`stashes` maps the current peers to validators of a set."""
@@ -56,13 +55,13 @@ class PollLog:
         poll.answers.setdefault(peer, None)
 
     def on_chits(self, peer: bytes, chits: Chits, now_ms: int) -> None:
-        """A peer answers."""
+        """Record a peer's answer."""
         poll = self._polls.get(chits.request)
         if poll is not None and peer in poll.answers and poll.answers[peer] is None:
             poll.answers[peer] = (chits.tip, chits.at_height, now_ms - poll.started_ms)
 
     def on_accepted(self, height: int, now_ms: int, confidence: ConditionsMet) -> None:
-        """A block at this height is accepted: the polls about it were enough."""
+        """Record that a block at this height is accepted: the polls about it sufficed."""
         for poll in self._polls.values():
             if poll.height <= height and poll.accepted_ms is None:
                 poll.accepted_ms = now_ms - poll.started_ms

@@ -1,6 +1,6 @@
-"""A validator's own seat as figures: what it weighs now and next, and which of its slots and votes the chain lacks.
+"""A validator's own seat as figures: its weight in this epoch and the next, and its missed slots and votes.
 
-Invariant: it only looks. Nobody is punished for a slot or a vote that is missing: these are for the operator.
+Invariant: it only reads. The chain punishes no missed slot or vote: these figures are for the operator.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from runtime.encoding.types import GRAINS_PER_OGPU
 from runtime.pallets.staking.trust_stake import TrustStake
 
 GAP_SLOTS_MAX = 1_000
-"""Slots without a block that are looked at: after a longer stop of the chain the rest is nobody's."""
+"""The most slots without a block that are checked: after a longer halt of the chain they count for no validator."""
 
 
 class SeatFigures(Listener):
-    """Of one node, by the keys that it holds."""
+    """The figures of one node's seat, by its keys."""
 
     def __init__(self, chain: Chain, sessions: Collection[bytes], session_of: SessionOf, metrics: Metrics) -> None:
-        """`sessions` are all session keys of this node, `session_of` the one that sits in an epoch."""
+        """Create it; `sessions` are all session keys of this node, `session_of` returns an epoch's."""
         self._chain = chain
         self._sessions = sessions
         self._session_of = session_of
@@ -33,7 +33,7 @@ class SeatFigures(Listener):
         self._show_seats(chain.final)
 
     def on_final(self, blocks: list[ExecutedBlock]) -> None:
-        """Count what is missing of each block's slots, and of the votes that made the last one final."""
+        """Count this node's missed slots before each block, and its missing vote in the last certificate."""
         for block in blocks:
             self._count_slots(block)
         self._count_vote()
@@ -50,18 +50,18 @@ class SeatFigures(Listener):
         self._show_stake(stake)
 
     def _show_stake(self, stake: TrustStake) -> None:
-        """Of the candidates that have registered a key of this node."""
+        """Set the figures of the candidates that registered a key of this node."""
         own = [stash for stash in stake.owners(self._sessions) if stake.candidates[stash] is not None]
         self._metrics.stake.set(sum(stake.behind(stash) for stash in own) / GRAINS_PER_OGPU)
         self._metrics.jailed.set(any(stake.jailed[stash] is not None for stash in own))
 
     def _count_slots(self, block: ExecutedBlock) -> None:
-        """Own slots between two final blocks, in the epoch of the later one."""
+        """Count own slots between two final blocks, in the epoch of the later one."""
         number = self._chain.parameters.epoch_of(block.facts.height)
         session, epoch = self._session_of(number), self._chain.epochs(number)
         first, self._last_slot = self._last_slot + 1, block.facts.slot
         if session is None or epoch is None or self._chain.parameters.epoch_of(block.facts.height - 1) != number:
-            return  # at an edge the slots before the first block may be of either set
+            return  # at an epoch's edge the slots before the first block may belong to either set
         if block.facts.slot - first > GAP_SLOTS_MAX:
             return
         missed = sum(proposer(epoch, slot) == session for slot in range(first, block.facts.slot))

@@ -10,8 +10,8 @@ Invariants:
   Otherwise extrinsics that can never pay would fill the pool, at the price of one.
 * The fees of a sender's extrinsics together, tips included, are at most its spendable balance. Otherwise a sender could
   occupy room that it cannot pay for.
-* If too many extrinsics wait for a nonce, the sender with the most of them loses one to a newcomer that pays more or
-  whose sender has fewer. A few accounts therefore cannot keep an honest one out.
+* If too many extrinsics wait for a nonce, the sender with the most of them loses one to a better newcomer. That is one
+  with a higher priority, or with a sender that has fewer. A few accounts therefore cannot keep an honest one out.
 * A nonce can be replaced a few times only: each replacement costs every node its work, and the sender only the last
   fee.
 * An extrinsic that was refused as invalid is banned for a while, and costs one look-up when it comes again.

@@ -37,7 +37,7 @@ ANSWER_BYTES_BURST = 4 * 1024 * 1024
 answer has one handoff."""
 STRANGERS_BYTES_PER_SECOND = 2 * 1024 * 1024
 STRANGERS_BYTES_BURST = 8 * 1024 * 1024
-"""The rate of bytes to all peers without a proven validator key, whose names are free. Beyond it their answers are
+"""The rate of bytes to all peers without a proven validator key: their names are free. Beyond it their answers are
 empty."""
 STRANGERS = b""
 """The name under which answers to all strangers are counted."""

@@ -36,8 +36,8 @@ longer for it."""
 
 # The state and the reports of one subscription to storage.
 # Invariant: for each block it reports once the keys that the block wrote, equal values included, and the keys whose
-# values differ from the last report. It keeps one number of a reported value, whatever the value's length. No turn
-# reads more than `READ_AT_ONCE` keys or writes much more than `PIECE_BYTES`. It reads only while the client has room.
+# values differ from the last report. It keeps one number of a reported value, for values of any length. No turn reads
+# more than `READ_AT_ONCE` keys or writes much more than `PIECE_BYTES`. It reads only while the client has room.
 READ_AT_ONCE = 256
 """Keys in one turn, at most about 10 us each far below a final block."""
 TOLD_BLOCKS = 32

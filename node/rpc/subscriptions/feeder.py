@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 PIECE_BYTES = 64 * 1024
 PIECE_ITEMS = 32
-"""Notifications in one turn, or `PIECE_BYTES`, whichever comes first: half a millisecond with the sending."""
+"""Notifications in one turn, or fewer after `PIECE_BYTES`: half a millisecond with the sending."""
 
 Note = tuple["Followed[Any]", Any, int, Sequence[str]]
 """(kind, item, its number, the only subscriptions that get it; empty: all)."""
