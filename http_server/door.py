@@ -24,9 +24,9 @@ HEAD_BYTES_MAX = 64 * 1024
 HEAD_READ_BYTES = 4 * 1024
 """Bytes of one read while no request is served: a millisecond of the smallest chunks, or of 32 heads sent ahead."""
 CHUNK_READ_BYTES = 16 * 1024
-"""The same while a request is served, of chunks and of WebSocket frames."""
+"""The same while a request is served, for chunks and WebSocket frames."""
 BODY_READ_BYTES = 64 * 1024
-"""The same of a body whose length is known: only copied."""
+"""The same for a body of known length, which is only copied."""
 SHARE_SECONDS = 0.001
 STEP_SECONDS_MIN = 20e-6  # the loop's own time for a read
 REFUSAL = (
@@ -44,7 +44,7 @@ class DoorLimits:
 
 
 class ConnectionDoor:
-    """Gives the protocols of a server; use as the factory of `loop.create_server`."""
+    """The factory of a server's protocols, for `loop.create_server`."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class ConnectionDoor:
         turns: Turns | None = None,
         caller_of: Callable[[asyncio.BaseTransport], Caller] | None = None,
     ) -> None:
-        """`make` gives the protocol behind the door; `caller_of` says whose turns a connection takes."""
+        """Create it; `make` returns the protocol behind the door, `caller_of` the caller of a connection."""
         self.make = make
         self.limits = limits
         self.turns = turns or Turns()
         self.caller_of = caller_of or KnownCallers(Caller).of
-        # For all: what is read is taken out before anything else is.
+        # One buffer for all: its bytes are copied before the next read.
         self.buffer = memoryview(bytearray(BODY_READ_BYTES))
         self._inside: dict[asyncio.BaseTransport, Visitor] = {}
         self.is_closed = False
@@ -142,7 +142,7 @@ class PacedTransport(asyncio.Transport):
             self._real.resume_reading()
 
     def is_reading(self) -> bool:
-        """Return whether it reads."""
+        """Return whether reading is on."""
         return self._real.is_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
@@ -154,15 +154,15 @@ class PacedTransport(asyncio.Transport):
         return self._real.is_closing()
 
     def close(self) -> None:
-        """Close it when all is sent."""
+        """Close it after all data is sent."""
         self._real.close()
 
     def abort(self) -> None:
-        """Close it now."""
+        """Close it at once."""
         self._real.abort()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send."""
+        """Send bytes."""
         self._real.write(data)
 
     def can_write_eof(self) -> bool:
@@ -170,7 +170,7 @@ class PacedTransport(asyncio.Transport):
         return self._real.can_write_eof()
 
     def write_eof(self) -> None:
-        """Say that nothing more is sent."""
+        """End the sending side."""
         self._real.write_eof()
 
     def get_write_buffer_size(self) -> int:
@@ -198,7 +198,7 @@ class Visitor(asyncio.BufferedProtocol):
         self._since_turn = 0.0  # seconds of parsing
         self._heard = 0  # bytes since the last request ended
         self._may_hear = HEAD_BYTES_MAX
-        self._requests = 0  # that are worked on
+        self._requests = 0  # requests that are being served
         self._read_bytes = HEAD_READ_BYTES
         self._is_deaf = False
         self.served = 0
@@ -206,11 +206,11 @@ class Visitor(asyncio.BufferedProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it may end in favour of another connection."""
+        """True if it may end in favour of another connection."""
         return not self.served
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask the door."""
+        """Enter through the door, or refuse and close."""
         assert isinstance(transport, asyncio.Transport)
         peer = transport.get_extra_info("peername")
         self.transport, self.network = PacedTransport(transport), network_of(str(peer[0])) if peer else None
@@ -246,7 +246,7 @@ class Visitor(asyncio.BufferedProtocol):
         if not self._requests and self._heard > self._may_hear:
             self.end()
             return
-        # By the wall: nothing waits in here, and to ask for the thread's own time is a call of the system.
+        # Wall time: no code waits here, and reading the thread's own time is a system call.
         before = time.perf_counter()
         self._inner.data_received(bytes(self._door.buffer[:nbytes]))
         seconds = max(STEP_SECONDS_MIN, time.perf_counter() - before)
@@ -257,16 +257,16 @@ class Visitor(asyncio.BufferedProtocol):
             self._turn = asyncio.get_running_loop().create_task(self._go_on_in_turn())
 
     def eof_received(self) -> bool | None:
-        """Pass it on."""
+        """Pass the peer's end of sending on."""
         return self._inner.eof_received() if self._inner is not None else None
 
     def pause_writing(self) -> None:
-        """Pass it on: the peer does not read."""
+        """Pass the pause on: the peer does not read."""
         if self._inner is not None:
             self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass it on."""
+        """Pass the resumption on."""
         if self._inner is not None:
             self._inner.resume_writing()
 
@@ -282,7 +282,7 @@ class Visitor(asyncio.BufferedProtocol):
         self._heard, self._may_hear = 0, HEAD_BYTES_MAX + unread
 
     def stop_reading(self) -> None:
-        """Read nothing more of it; an answer that is on its way is still sent."""
+        """Read no more from it; an answer in progress is still sent."""
         self._is_deaf = True
         self.transport.hold(is_held=True)
 

@@ -17,7 +17,7 @@ CALLERS_MAX = 4096
 CallerT = TypeVar("CallerT", bound=Caller)
 
 
-IPV6_NETWORK_BITS = 64  # the part of an address that one household or machine is given
+IPV6_NETWORK_BITS = 64  # the part of an address that identifies one household or machine
 THIS_MACHINE = frozenset({"127.0.0.1", "::1"})
 
 
@@ -54,7 +54,8 @@ class KnownCallers(Generic[CallerT]):
         if not peer:
             return self._make("")
         network = network_of(str(peer[0]))
-        # Programs on this machine are told apart by their ports: all have one address, and so have those of a proxy.
+        # Programs on this machine are told apart by their ports: all of them have one address, and so do a proxy's
+        # clients.
         name = network or f"{peer[0]} {peer[1]}"
         caller = self._known.pop(name, None) or self._make(network)
         self._known[name] = caller

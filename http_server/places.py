@@ -27,7 +27,7 @@ class Occupant(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the server may end it at once."""
+        """True if the server may end it at once."""
         ...
 
     @property
@@ -49,9 +49,9 @@ class PlaceLimits:
 
 
 def who_yields(inside: Collection[OccupantT], newcomer: str | None, limits: PlaceLimits) -> OccupantT | None:
-    """Return the guest that a newcomer of this network replaces; None where there is room.
+    """Return the guest that a newcomer of this network replaces; None if there is room.
 
-    Raise `NoPlaceError`.
+    Raise `NoPlaceError` if no guest yields.
     """
     strangers = [guest for guest in inside if guest.network is not None]
     among, is_room = list(inside), len(inside) < limits.total
@@ -70,7 +70,7 @@ def _idlest(among: Collection[OccupantT]) -> OccupantT | None:
 def _of_the_most(inside: Collection[OccupantT], newcomer: str | None) -> OccupantT:
     counts = Counter(guest.network for guest in inside)
     most = max((count for network, count in counts.items() if network is not None), default=0)
-    if most <= counts[newcomer] + 1:  # to take its place would only turn the two around
+    if most <= counts[newcomer] + 1:  # otherwise the two would only take turns in displacing each other
         _refuse()
     crowded = {network for network, count in counts.items() if network is not None and count == most}
     return min((guest for guest in inside if guest.network in crowded), key=_active_at)

@@ -53,7 +53,10 @@ class ChunkBudget:
         self._size = 0
 
     def take(self, size: int, *, is_end: bool) -> None:
-        """Count `size` more bytes, and with `is_end` one more chunk. Raise `TinyChunksError`."""
+        """Count `size` more bytes, and with `is_end` one more chunk.
+
+        Raise `TinyChunksError` if the chunks are too small on average.
+        """
         self._size += size
         self._chunks += is_end
         if self._chunks > FREE_CHUNKS and self._size < CHUNK_BYTES_MIN * self._chunks:
@@ -90,7 +93,7 @@ class HttpServer:
         self.door = ConnectionDoor(self._handler, limits, turns, caller_of)
 
     async def listen(self, host: str, port: int) -> int:
-        """Listen, and return the port. Raise `OSError` for a port in use."""
+        """Listen and return the port. Raise `OSError` if the port is in use."""
         loop = asyncio.get_running_loop()
         logging.getLogger("aiohttp.server").addFilter(_is_our_fault)
         loop.set_exception_handler(QuietAccepting().handle)
@@ -105,7 +108,7 @@ class HttpServer:
         """Stop listening, and close every connection."""
         if self._listener is not None:
             self.door.close()
-            # Python 3.11 loses, open, what it has accepted and not yet handed over as a listener is closed.
+            # Python 3.11 loses connections, left open, that it has accepted but not handed over when a listener closes.
             for listening in self._listener.sockets:
                 asyncio.get_running_loop().remove_reader(listening.fileno())
             await asyncio.sleep(0)
@@ -120,7 +123,7 @@ class HttpServer:
     async def _count(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Tell the door when a request begins and ends."""
         visitor = self.door.visitor(request.transport)
-        if visitor is None:  # it was ended meanwhile: aiohttp begins what it has parsed all the same
+        if visitor is None:  # it ended meanwhile: aiohttp still starts requests that it has parsed
             raise ConnectionResetError("the connection has ended")
         visitor.request_begins(has_length=request.content_length is not None)
         try:
@@ -172,14 +175,14 @@ class QuietAccepting:
 
 
 async def body_of(request: web.BaseRequest, limit: int, moved: Callable[[int], None] | None = None) -> bytes:
-    """Return the whole body; `moved` receives the count of each part's bytes.
+    """Return the whole body; `moved` receives the number of bytes of each part.
 
-    Raises 413 for a body that is too long, by its header or in fact, and 400 for tiny chunks.
+    Raise 413 if a body is too long, by its header or in fact, and 400 if its chunks are tiny.
     """
     if (request.content_length or 0) > limit:
         raise web.HTTPRequestEntityTooLarge(limit, request.content_length or 0)
     budget, body = ChunkBudget(), bytearray()
-    while not request.content.at_eof():  # aiohttp's empty body never says that it ends when it is read a second time
+    while not request.content.at_eof():  # aiohttp's empty body reports no end if it is read a second time
         piece, is_end = await request.content.readchunk()
         try:
             budget.take(len(piece), is_end=is_end)

@@ -1,8 +1,8 @@
-"""Whose turn it is: one loop answers everybody, so it is shared by the time that each used, not by what each asked.
+"""The order of callers on one loop: it is shared by the time that each caller used, not by the number of its requests.
 
-Who waits with the least time used is next (start-time fair queueing); who comes back after a pause counts as level with
-the one served now, so that nobody saves up. What always holds: as long as somebody waits, no step begins without a
-turn, and one turn is given in each round of the loop, so sockets are looked at between any two.
+The waiting caller with the least time used is next (start-time fair queueing). A caller that returns after a pause is
+set level with the one served at that moment, so a pause saves up nothing. Invariant: while a caller waits, no step
+begins without a turn, and each round of the loop gives one turn, so sockets are read between any two.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ from collections import deque
 from dataclasses import dataclass, field
 
 SLICE_SECONDS = 0.002
-"""How long steps may follow each other when nobody is known to wait; somebody may, in a socket not looked at yet."""
+"""The time for which steps may follow each other while no caller is known to wait: one may be in a socket not read yet.
+"""
 
 
 @dataclass(slots=True, eq=False)
 class Caller:
-    """Somebody whose requests share one place in the line."""
+    """A client whose requests share one place in the line."""
 
     network: str | None = ""  # None: on this machine, as the provider beside the node and its owner's wallet
-    used: float = 0.0  # seconds, with what others used while this one was away
+    used: float = 0.0  # seconds, raised to the level of the others after a pause
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a program on this machine."""
+        """True for a program on this machine."""
         return self.network is None
 
 
 class Turns:
-    """The line."""
+    """The line of waiting callers."""
 
     def __init__(self) -> None:
-        """Nobody waits."""
-        self._line: list[tuple[float, int, Caller]] = []  # those with somebody waiting, the one served now apart
+        """Create it without callers."""
+        self._line: list[tuple[float, int, Caller]] = []  # callers with waiting steps, except the one being served
         self._numbers = itertools.count()  # among equals, first come first served
         self._level = 0.0
         self._served: Caller | None = None
@@ -45,7 +46,7 @@ class Turns:
         self._given_at = 0.0
 
     async def take(self, caller: Caller) -> None:
-        """Wait until it is the caller's turn to take one step."""
+        """Wait until the caller may take one step."""
         if not caller.waiting:
             caller.used = max(caller.used, self._level)
         if not self._is_planned and time.perf_counter() - self._given_at < SLICE_SECONDS:
@@ -67,7 +68,7 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._give)
 
     def _give(self) -> None:
-        """Let one step of the caller that used least go ahead; what the step before took is counted by now."""
+        """Start one step of the caller that used least; the time of the step before is charged by then."""
         self._is_planned = False
         self._given_at = time.perf_counter()
         if self._served is not None and self._served.waiting:
@@ -77,7 +78,7 @@ class Turns:
             _, _, caller = heapq.heappop(self._line)
             while caller.waiting:
                 turn = caller.waiting.popleft()
-                if not turn.done():  # who waited for it may have gone
+                if not turn.done():  # its task may have been cancelled
                     self._served, self._level = caller, max(self._level, caller.used)
                     turn.set_result(None)
                     self._plan_if_somebody_waits()
