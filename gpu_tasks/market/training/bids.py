@@ -1,8 +1,7 @@
-"""A bid, from its commitment to what became of it, and the bytes that are committed to.
+"""A bid, from its commitment to its end, and the bytes of the commitment.
 
-Always: provider and device are named in the clear, and the device is drawn for nothing else while the bid may win;
-price, time and collateral are sealed; a commitment is bound to task, auction, provider and device, so that who copies
-it cannot open it.
+Invariants: provider and device are public, and the device is drawn for nothing else while the bid may win. Price, time
+and collateral are sealed. A commitment binds task, auction, provider and device, so a copied one cannot be opened.
 """
 
 from gpu_tasks.market.devices.records import DeviceClass
@@ -18,13 +17,13 @@ AuctionId = Hash
 
 @struct
 class BidOffer:
-    """What a bid seals."""
+    """The sealed part of a bid."""
 
     price: Balance
     blocks: BlockNumber
-    """d: in how many blocks from its start the provider promises to be done."""
+    """d: the blocks from its start in which the provider promises to finish."""
     collateral: Balance
-    """K: what the provider locks for the task; the bond is a part of it."""
+    """K: the grains that the provider locks for the task. The bond is a part of it."""
 
 
 @struct
@@ -34,20 +33,21 @@ class TaskBid:
     provider: AccountId
     device_class: DeviceClass
     commitment: Hash
-    """Of who offers itself as a replica, which seals nothing, zeros."""
+    """Zeros for an offer of a replica, which seals nothing."""
     bond: Balance
-    """What it holds until it is opened; of who offers itself as a replica, its device's bond, by which it is drawn."""
+    """The grains held until the bid is opened. For an offer of a replica: its device's bond, which weighs in the draw.
+    """
     opened: Bid | None = None
-    """As the selection reads it."""
+    """The opened bid, as the selection reads it."""
 
 
 @struct
 class Award:
-    """What decides an auction whose reveals are over: with its bids, the selection can be made again."""
+    """The deciding data of an auction after its reveals. With its bids, any party can recompute the selection."""
 
     terms: TaskTerms
     seed: Hash | None = None
-    """Of the beacon, for this auction alone: it breaks ties."""
+    """The seed from the beacon, for this auction alone. It breaks ties."""
 
 
 @struct
@@ -63,27 +63,27 @@ _BID_BODY = codec(_BidBody)
 
 
 DRAWS_FROM = 128
-"""Draws of replicas are numbered from here: who offers itself in one stands in the state as a bid of that number."""
+"""The base number of replica draws: the state stores the offers of draw n as bids of number `DRAWS_FROM` + n."""
 
 
 def auction_id(task: bytes, number: int) -> AuctionId:
-    """The id of a task's auction, counted from 1."""
+    """Return the id of a task's auction, counted from 1."""
     return blake2_256(b"ogpu/auction" + task + bytes((number,)))
 
 
 def bid_commitment(
     genesis: bytes, auction: bytes, provider: bytes, device: bytes, offer: BidOffer, salt: bytes
 ) -> bytes:
-    """The 32 bytes that `provider` (its stash) commits to for a device; `salt` is its own chance."""
+    """Return the 32 bytes that `provider` (its stash) commits for a device. `salt` is its own random value."""
     body = _BID_BODY.encode(_BidBody(auction, provider, device, offer, salt))
     return blake2_256(domain(b"bid", genesis, body))
 
 
 def bid_case(auction: bytes, device: bytes) -> bytes:
-    """The case of a bid: of its bond, and of its collateral from the reveal to the end of its work."""
+    """Return the case of a bid: of its bond, and of its collateral from the reveal to the end of its work."""
     return blake2_256(b"ogpu/bid" + auction + device)
 
 
 def tie_seed(auction: bytes, beacon: bytes) -> bytes:
-    """What breaks the ties of an auction, of the beacon two blocks after its last reveal: no two share one."""
+    """Return the seed that breaks the ties of one auction, from the beacon of two blocks after its last reveal."""
     return blake2_256(b"ogpu/award" + auction + beacon)

@@ -1,4 +1,4 @@
-"""What TrainingMarket tells the world, and why a call of it can fail."""
+"""The events and errors of TrainingMarket."""
 
 from gpu_tasks.market.ids import DeviceId, TaskId
 from gpu_tasks.market.training.bids import BidOffer
@@ -12,7 +12,7 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class TaskSubmitted:
-    """A task goes to auction; `locked` is what its customer holds for it."""
+    """A task was put to auction. `locked` is the customer's held money for it."""
 
     task: TaskId
     customer: AccountId
@@ -24,7 +24,7 @@ class TaskSubmitted:
 
 @event
 class BidCommitted:
-    """A provider has committed to a bid for a device, which is drawn for nothing else meanwhile."""
+    """A provider committed to a bid for a device, which is drawn for nothing else meanwhile."""
 
     task: TaskId
     provider: AccountId
@@ -33,7 +33,7 @@ class BidCommitted:
 
 @event
 class BidsClosed:
-    """No more bids; they are opened up to a block."""
+    """Bidding closed. Bids may be opened until `reveal_until`."""
 
     task: TaskId
     bids: U8
@@ -52,7 +52,7 @@ class BidRevealed:
 
 @event
 class TaskAwarded:
-    """A slot has a provider, at this price."""
+    """A provider won a slot, at this price."""
 
     task: TaskId
     place: U8
@@ -64,7 +64,7 @@ class TaskAwarded:
 
 @event
 class StandbyNamed:
-    """Who takes over if a winner does not start or dies, at this price for the whole."""
+    """A runner-up was named. It takes over if a winner does not start or dies, at this price for the whole."""
 
     task: TaskId
     provider: AccountId
@@ -74,7 +74,7 @@ class StandbyNamed:
 
 @event
 class StandbyReleased:
-    """The runner-up is bound no more; it was paid for having been."""
+    """The runner-up was released, and paid for its time on standby."""
 
     task: TaskId
     provider: AccountId
@@ -82,7 +82,7 @@ class StandbyReleased:
 
 @event
 class BidEnded:
-    """A bid that did not win holds nothing any more; `burned` of its bond, if it was not opened."""
+    """A bid that did not win released its holds. `burned` of its bond was lost if it was not opened."""
 
     task: TaskId
     provider: AccountId
@@ -92,7 +92,7 @@ class BidEnded:
 
 @event
 class SlotStarted:
-    """A provider works."""
+    """A provider started its slot."""
 
     task: TaskId
     place: U8
@@ -101,14 +101,14 @@ class SlotStarted:
 
 @event
 class TaskRunning:
-    """All have started: the promised blocks count from here."""
+    """All providers have started. The promised blocks count from here."""
 
     task: TaskId
 
 
 @event
 class MilestoneReported:
-    """A provider states a milestone."""
+    """A provider stated a milestone."""
 
     task: TaskId
     place: U8
@@ -117,7 +117,7 @@ class MilestoneReported:
 
 @event
 class MilestoneCounted:
-    """Somebody beside the provider holds the checkpoint: the milestone counts."""
+    """A milestone was counted: another party than the provider holds the checkpoint."""
 
     task: TaskId
     number: U8
@@ -126,7 +126,7 @@ class MilestoneCounted:
 
 @event
 class ResultStated:
-    """A provider is done."""
+    """A provider stated its result."""
 
     task: TaskId
     place: U8
@@ -135,7 +135,7 @@ class ResultStated:
 
 @event
 class ResultAccepted:
-    """The customer took the result, or said nothing; it is paid once it is known that it is not audited."""
+    """The customer accepted the result, or was silent. It is paid once the beacon has ruled an audit out."""
 
     task: TaskId
     how: Acceptance
@@ -143,7 +143,7 @@ class ResultAccepted:
 
 @event
 class StandbyAsked:
-    """Who worked is gone: the runner-up may take over up to a block."""
+    """The provider has left or died. The runner-up may take over until a block."""
 
     task: TaskId
     provider: AccountId
@@ -152,7 +152,7 @@ class StandbyAsked:
 
 @event
 class TaskReopened:
-    """What is left of a task goes to auction again, from its newest checkpoint."""
+    """The rest of a task was put to auction again, from its newest checkpoint."""
 
     task: TaskId
     auction: U8
@@ -162,7 +162,7 @@ class TaskReopened:
 
 @event
 class SegmentsDrawn:
-    """The providers have to show states of their traces up to a block."""
+    """The beacon drew segments. The providers must show states of their traces until a block."""
 
     task: TaskId
     why: JudgedFor
@@ -171,7 +171,7 @@ class SegmentsDrawn:
 
 @event
 class StatesShown:
-    """A provider has shown the states that were drawn."""
+    """A provider showed the drawn states."""
 
     task: TaskId
     place: U8
@@ -179,7 +179,7 @@ class StatesShown:
 
 @event
 class FraudClaimed:
-    """Somebody has committed to a fraud proof."""
+    """A challenger committed to a fraud proof."""
 
     task: TaskId
     challenger: AccountId
@@ -188,7 +188,7 @@ class FraudClaimed:
 
 @event
 class FraudNotShown:
-    """Who committed to a fraud proof has not opened it in time."""
+    """A challenger did not open its fraud proof in time and lost its bond."""
 
     task: TaskId
     challenger: AccountId
@@ -207,7 +207,7 @@ class FraudShown:
 
 @event
 class FraudProven:
-    """A fraud proof was right; it is paid out of the collateral of who lied."""
+    """A fraud proof was right, and paid out of the liar's collateral."""
 
     task: TaskId
     place: U8
@@ -217,7 +217,7 @@ class FraudProven:
 
 @event
 class TaskJudged:
-    """The courts have the task: a case for each slot."""
+    """The task went to the courts, with a case for each slot."""
 
     task: TaskId
     why: JudgedFor
@@ -225,7 +225,7 @@ class TaskJudged:
 
 @event
 class TaskAmended:
-    """The customer gave more blocks, or offered a higher price."""
+    """The customer gave more blocks, or raised the price."""
 
     task: TaskId
     price_max: Balance
@@ -234,7 +234,7 @@ class TaskAmended:
 
 @event
 class CloseOffered:
-    """The customer offers another end: for each slot so much pay, and so much of the collateral back."""
+    """The customer offered a different end: for each slot this pay, and this part of the collateral back."""
 
     task: TaskId
     pay: Balance
@@ -243,7 +243,7 @@ class CloseOffered:
 
 @event
 class SlotSettled:
-    """A slot has ended so: `earned` of the escrow, before the fee; `lost` of the collateral."""
+    """A slot ended with this outcome: `earned` of the escrow, before the fee, and `lost` of the collateral."""
 
     task: TaskId
     place: U8
@@ -255,7 +255,7 @@ class SlotSettled:
 
 @event
 class TaskEnded:
-    """Nothing is held for the task any more; its record stays for a while."""
+    """A task ended and holds only the deposit for its record, which stays for a while."""
 
     task: TaskId
     outcome: TaskOutcome
@@ -267,47 +267,47 @@ class UnknownTask(DispatchError):
 
 
 class UnsoundOrder(DispatchError):
-    """The task's numbers do not go together."""
+    """The task's numbers contradict each other or a limit."""
 
 
 class StaleOrder(DispatchError):
-    """The block since which keys must be there is not final, or too long ago."""
+    """`sealed_at` is not final, or too long ago."""
 
 
 class TooManyTasks(DispatchError):
-    """As many tasks are open as may be."""
+    """The maximum number of tasks is open."""
 
 
 class NotTaskCustomer(DispatchError):
-    """The task is another customer's."""
+    """The task belongs to another customer."""
 
 
 class WrongTaskState(DispatchError):
-    """The task is not at the point at which this may be done, or its window is over."""
+    """The task's state does not allow this call, or its window is over."""
 
 
 class NotEligible(DispatchError):
-    """The device may not bid: its class, its owner, its owner's key, or it is paused or busy."""
+    """The device may not bid, because of its class, its owner or its owner's key, or because it is paused or busy."""
 
 
 class TooManyBids(DispatchError):
-    """The auction has as many bids as it may have."""
+    """The auction has the maximum number of bids."""
 
 
 class DeviceHasBid(DispatchError):
-    """The device is bid for this task already."""
+    """The device already has a bid for this task."""
 
 
 class NoSuchBid(DispatchError):
-    """The signer has made no such bid in this auction, or opened it already."""
+    """The signer has no such bid in this auction, or has already opened it."""
 
 
 class WrongBidOpening(DispatchError):
-    """This is not what was committed to."""
+    """The offer and the salt do not open the commitment."""
 
 
 class CollateralTooLow(DispatchError):
-    """Less than the task asks for, or less than the bond."""
+    """The collateral is less than the task requires, or less than the bond."""
 
 
 class NotSlotOwner(DispatchError):
@@ -315,39 +315,39 @@ class NotSlotOwner(DispatchError):
 
 
 class DoneAlready(DispatchError):
-    """This was done already."""
+    """This has already been done."""
 
 
 class WrongMilestone(DispatchError):
-    """It is not the next milestone, or it is the last one, which is the result."""
+    """This is not the next milestone, or it is the last one, which is the result."""
 
 
 class NothingToConfirm(DispatchError):
-    """Not all providers have stated this milestone, or it counts already."""
+    """Not all providers have stated this milestone, or it already counts."""
 
 
 class MayNotConfirm(DispatchError):
-    """Only the customer or the runner-up says that it holds a checkpoint."""
+    """Only the customer or the runner-up may confirm that it holds a checkpoint."""
 
 
 class NotShown(DispatchError):
-    """These are not the states that were drawn, or they are not in the trace."""
+    """These are not the drawn states, or they are not in the trace."""
 
 
 class NoSuchSegment(DispatchError):
-    """The run has no trace, or who is disputed did not compute this segment."""
+    """The run has no trace, or the disputed provider did not compute this segment."""
 
 
 class TooManyClaims(DispatchError):
-    """As many fraud proofs were committed to as a task may have."""
+    """The task has the maximum number of fraud proofs."""
 
 
 class NoSuchClaim(DispatchError):
-    """The signer has committed to no fraud proof of this task, or in this very block."""
+    """The signer has no fraud proof of this task, or committed to it in this same block."""
 
 
 class ProvesNothing(DispatchError):
-    """This is not what was committed to, or it says nothing of the slot's trace."""
+    """This does not open the commitment, or it does not contradict the slot's trace."""
 
 
 class NoCloseOffer(DispatchError):
@@ -355,8 +355,8 @@ class NoCloseOffer(DispatchError):
 
 
 class NotDueYet(DispatchError):
-    """Time is paid once it has passed; a lease ends when its time is up."""
+    """The time is not over yet: an interval is paid after it has passed, and a lease ends when its time is up."""
 
 
 class UnsoundAmendment(DispatchError):
-    """The price is no higher, the blocks are none or too many, or bids are there already."""
+    """The price is no higher, the blocks are none or too many, or there are bids already."""

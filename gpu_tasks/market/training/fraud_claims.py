@@ -1,12 +1,12 @@
-"""A fraud proof before it is opened: what is committed to, what is held, and what becomes of that.
+"""A fraud proof before it is opened: its commitment, its bond, and the end of both.
 
-Authors are bidders, and would steal a naked proof: so it is committed to in one block, bound to who makes it, and
-opened in a later one.
+Authors are bidders and would steal a plain proof. So a challenger commits to it in one block, bound to its own account,
+and opens it in a later one.
 
-Always: a claim holds its bond until its task ends, or its case does; who commits and opens nothing keeps nobody out
-for longer than `CLAIM_BLOCKS`, and pays with its bond; a proof that is right is paid twice its bond out
-of the liar's collateral, at most a fourth of that, so that who proves its own lie keeps no more of it; one that is
-wrong pays its judges, and the rest of its bond burns.
+Invariants: a claim holds its bond until its task or its case ends. A challenger that opens nothing blocks a place for
+at most `CLAIM_BLOCKS`, and loses its bond. A right proof earns twice its bond out of the liar's collateral, at most a
+fourth of that, so a liar that proves its own lie keeps no more of it. A wrong one pays its judges, and the rest of its
+bond burns.
 """
 
 from gpu_tasks.market.courts.money import FIRST_JUDGES
@@ -24,10 +24,10 @@ from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
 CLAIM_BLOCKS = 8
-"""To open a proof that was committed to: whoever has one does in the next block, and others wait for its place."""
+"""The window to open a committed proof. An honest challenger opens in the next block, and others wait for the place."""
 REWARD_TIMES = 2
 REWARD_PART = 4
-"""At most one part in so many of the collateral: the customer is due up to a half of it before."""
+"""The reward is at most the collateral divided by this: the customer gets up to a half of it before."""
 
 
 @struct
@@ -45,7 +45,7 @@ _CLAIM_BODY = codec(_ClaimBody)
 def claim_commitment(
     genesis: bytes, task: bytes, challenger: bytes, place: int, proof: TraceFraudProof, salt: bytes
 ) -> bytes:
-    """The 32 bytes that `challenger` (its stash) commits to; `salt` is its own chance."""
+    """Return the 32 bytes that `challenger` (its stash) commits. `salt` is its own random value."""
     body = _CLAIM_BODY.encode(_ClaimBody(task, challenger, place, proof, salt))
     return blake2_256(domain(b"fraud", genesis, body))
 
@@ -56,17 +56,20 @@ def claim_bond(task: Task) -> int:
 
 
 def reward_of(task: Task, slot: Slot) -> int:
-    """What a fraud proof brings if it is right, beside its bond."""
+    """Return the reward of a right fraud proof, in addition to its returned bond."""
     return min(REWARD_TIMES * claim_bond(task), slot.collateral // REWARD_PART)
 
 
 def is_overdue(task: Task, claim: FraudClaim, height: int) -> bool:
-    """Whether who committed to a proof could have opened it for long enough; not while another one was judged."""
+    """Return True if a challenger has had its full window to open.
+
+    The window starts again after another proof was judged.
+    """
     return height >= max(claim.made_at, task.finished_at) + CLAIM_BLOCKS
 
 
 def drop_overdue(market: TrainingStorage, task_id: bytes, task: Task) -> bool:
-    """Burn the bond of somebody who has not opened a proof in time, for its place; whether there is one."""
+    """Burn the bond of one overdue claim to free its place. Return True if there was one."""
     for challenger, claim in market.claims.under(task_id):
         if claim is not None and is_overdue(task, claim, market.height):
             _burn_claim(market, task_id, task, challenger)
@@ -82,22 +85,22 @@ def _burn_claim(market: TrainingStorage, task_id: bytes, task: Task, challenger:
 
 
 def burn_bond(market: TrainingStorage, task_id: bytes, challenge: Challenge) -> None:
-    """Burn what the judges have left of the bond of a proof that was wrong."""
+    """Burn the rest of a wrong proof's bond, after payments to judges."""
     hold = Hold(TASK_CHALLENGE, task_id)
     left = market.lock.locked(challenge.challenger, hold)
     market.lock.pay_out(challenge.challenger, hold, (Share(None, left),))
 
 
 def return_bond(market: TrainingStorage, task_id: bytes, challenger: bytes) -> None:
-    """Give a bond back."""
+    """Return a challenger's bond."""
     hold = Hold(TASK_CHALLENGE, task_id)
     market.lock.unlock(challenger, hold, market.lock.locked(challenger, hold))
 
 
 def end_claims(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Where a task ends: claims that were not opened get their bonds back, but those that had their time.
+    """End the unopened claims of a task that ends: return their bonds, but burn those that had their full window.
 
-    Those kept other proofs out: a liar's friends would fill all places for nothing.
+    Those claims kept other proofs out: otherwise a liar's friends could fill all places for nothing.
     """
     until = min(market.height, task.finished_at + task.windows.accept)
     for challenger, claim in list(market.claims.under(task_id)):

@@ -1,18 +1,17 @@
-"""The money table of a task, as data: in each outcome, who gets which part of what was locked for a slot.
+"""The money table of a task, as data: the recipients of a slot's locked money in each outcome.
 
-`TABLE` is read by `settle`, by the tests and by the page `docs/training.md`, whose tables are made of it.
-A slot is settled by a row for who worked, and, where somebody stood by, by a row for the standby. Who takes over is a
-winner from then on, with the rest of the work as its task: its price is `remaining` of its own, its promise
-`remaining_blocks`.
-What judges of a case are paid the courts take before, out of the bond or the collateral of whoever was wrong.
+`settle`, the tests and the page `docs/training.md` read `TABLE`. One row settles a slot for its provider, and another
+one for the standby, if there was one. A provider that takes over is a winner from then on, with the rest of the work as
+its task. Its price is `remaining` of its own, its promise `remaining_blocks`. The courts pay a case's judges before,
+out of the bond or the collateral of the wrong party.
 
-Always: what leaves a purse arrives, grain by grain, and what no line names stays with the owner of the purse, locked
-as long as the task goes on. The escrow covers whatever a row takes out of it. A customer gets no more than its own
-money, penalties for lateness and failure, and for a proven lie half the collateral, at most the greatest price.
+Invariants: every grain that leaves a purse arrives. Money that no line names stays with the owner of its purse, locked
+as long as the task continues. The escrow covers every row's payments. A customer gets only its own money, penalties for
+lateness and failure, and for a proven lie half the collateral, at most the greatest price.
 
-Roundings: a part of a price, a fee and half of anything round down, so the customer keeps the grain, or it burns with
-the other half; bonds, penalties and the collateral asked for round up, against whoever locks or loses them; a promise
-that is taken over rounds up, for who takes over.
+Roundings: a part of a price, a fee and a half round down, so the customer keeps the grain, or it burns with the other
+half. Bonds, penalties and required collateral round up, against the party that locks or loses them. A promise that is
+taken over rounds up, in favour of the new provider.
 """
 
 from collections.abc import Mapping
@@ -26,13 +25,14 @@ from runtime.encoding.codec import named
 from runtime.pallets.staking.slashing import PPM, part
 
 COMMITTEE = 3
-"""Judges whom a dispute calls."""
+"""The judges that a dispute calls."""
 CHALLENGED_PARTS = 4
-"""Of a liar's collateral half is the customer's, a fourth is who proves the lie, and a fourth pays its judges."""
+"""Half of a liar's collateral is the customer's, a fourth is for the prover of the lie, and a fourth pays its judges.
+"""
 
 
 class TaskPayee(Enum):
-    """Who can get something when a slot is settled."""
+    """The recipients of money when a slot is settled."""
 
     CUSTOMER = "the customer"
     PROVIDER = "who was awarded the slot, or bid for it"
@@ -43,7 +43,7 @@ class TaskPayee(Enum):
 
 
 class TaskPurse(Enum):
-    """What is locked for a slot."""
+    """The amounts locked for a slot."""
 
     ESCROW = "the customer's: the greatest price, and what standby and audits may take beside it"
     CUSTOMER_BOND = "the customer's bond"
@@ -64,7 +64,7 @@ OWNERS = {
 
 
 class TaskSum(Enum):
-    """How much: each is computed in `_amount`."""
+    """The sums of the table's lines. `_amount` computes each."""
 
     PRICE = "the price; of who took over, its own price x the share of the milestones that were left"
     MILESTONES = "price x milestones that check / all milestones"
@@ -95,7 +95,7 @@ class TaskSum(Enum):
 
 @named("ogpu::TaskOutcome")
 class TaskOutcome(IntEnum):
-    """How a slot, a standby or a bid can end."""
+    """The outcomes of a slot, a standby or a bid."""
 
     ON_TIME = 0
     LATE = 1
@@ -124,7 +124,7 @@ class TaskOutcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskLine:
-    """A sum that goes out of a purse to somebody, less the settlement fee where it is earned."""
+    """A sum that leaves a purse for a payee, less the settlement fee if it is earned."""
 
     purse: TaskPurse
     payee: TaskPayee
@@ -134,7 +134,7 @@ class TaskLine:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """An outcome: its lines are served in their order."""
+    """An outcome. Its lines are paid in their order."""
 
     says: str
     lines: tuple[TaskLine, ...]
@@ -225,35 +225,35 @@ TABLE: dict[TaskOutcome, TaskRow] = {
 
 @dataclass(frozen=True, slots=True)
 class TaskMoney:
-    """A slot when it ends: what was agreed on, how far it came, and what is locked for it."""
+    """The state of a slot at its end: the agreed terms, its progress, and its locked money."""
 
     rules: TaskRules
     terms: TaskTerms
     held: Mapping[TaskPurse, int]
-    """Grains in each purse now; none where it is not named."""
+    """The grains in each purse now. A missing purse is empty."""
     price: int = 0
-    """What the slot was awarded for; of who took over, what `remaining` gives of its own price."""
+    """The awarded price. A provider that took over has `remaining` of its own price."""
     collateral: int = 0
-    """What was locked at the award, before judges took anything of it."""
+    """The collateral locked at the award, before payments to judges."""
     promised: int = 1
-    """Blocks, from the start."""
+    """The promised blocks, counted from the start."""
     elapsed: int = 0
     """Blocks since the start."""
     milestones: int = 1
     done: int = 0
-    """How many of the milestones check."""
+    """The number of checked milestones."""
     agreed_pay: int = 0
-    """Where both signed: of the escrow, to the provider."""
+    """In an end that both signed: the part of the escrow for the provider."""
     agreed_back: int = 0
-    """Where both signed: of the collateral, to the customer."""
+    """In an end that both signed: the part of the collateral for the customer."""
     added: int = 0
-    """Of the promised blocks, those that the customer gave beside: what has elapsed is worth no less for them."""
+    """The part of `promised` that the customer added. It does not lower the worth of elapsed blocks."""
     stated: int = 0
-    """How many of the milestones all have stated, whether or not anybody has signed that it holds their checkpoints."""
+    """The number of milestones that all have stated, with or without a signature that their checkpoints are held."""
     taken: int = 0
-    """Of the blocks since the start, those in which it did not wait for its partners."""
+    """The blocks since the start in which it did not wait for its partners."""
     due: int = 0
-    """Where time is paid: blocks since the start that are to be paid by now, those of paid intervals among them."""
+    """For bought time: blocks since the start to be paid by now, those of paid intervals included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class TaskFlow:
 
 
 def settle(outcome: TaskOutcome, money: TaskMoney) -> tuple[TaskFlow, ...]:
-    """Everything that moves when a slot ends so. What is not listed stays with its owner."""
+    """Return all payments of a slot that ends with this outcome. Any other money stays with its owner."""
     left = {purse: money.held.get(purse, 0) for purse in TaskPurse}
     flows: list[TaskFlow] = []
     for line in TABLE[outcome].lines:
@@ -280,7 +280,7 @@ def settle(outcome: TaskOutcome, money: TaskMoney) -> tuple[TaskFlow, ...]:
 
 
 def shares(outcome: TaskOutcome, money: TaskMoney) -> dict[TaskPayee, int]:
-    """What each has of all that is locked, when a slot ends so; what stays in a purse is its owner's."""
+    """Return each payee's share of all locked money in this outcome. Money left in a purse is its owner's."""
     totals = dict.fromkeys(TaskPayee, 0)
     for purse, held in money.held.items():
         totals[OWNERS[purse]] += held
@@ -293,63 +293,63 @@ def shares(outcome: TaskOutcome, money: TaskMoney) -> dict[TaskPayee, int]:
 
 
 def escrow(rules: TaskRules, price_max: int) -> int:
-    """What a slot may cost its customer: the greatest price, the standby's share of it, and the audits'."""
+    """Return the most that a slot costs its customer: greatest price, the standby's share of it, and premium."""
     return price_max + standby_max(rules, price_max) + premium(rules, price_max)
 
 
 def standby_max(rules: TaskRules, price_max: int) -> int:
-    """What standing by for a slot is paid with at most: judges of an input, who are paid before, leave that."""
+    """Return the most pay for standing by for a slot. Judges of an input are paid earlier and leave that much."""
     return part(price_max, rules.standby_share)
 
 
 def affordable(rules: TaskRules, left: int) -> int:
-    """A greatest price for which an escrow is at most `left`: for what a second auction of a task's rest may cost."""
+    """Return a greatest price with an escrow of at most `left`, for a second auction of a task's rest."""
     return max(0, left - part(left, rules.standby_share) - premium(rules, left))
 
 
 def premium(rules: TaskRules, price: int) -> int:
-    """What a settlement pays into the audit pot, by the price that is paid.
+    """Return the amount that a settlement pays into the audit pot, by the price paid.
 
-    The escrow holds it for the greatest price: what the auction saves of it is the customer's again at the end.
+    The escrow holds it for the greatest price. The part that the auction saves returns to the customer at the end.
     """
     return audit_premium(rules.audit_rate_ppm, fee_of_judge(rules, price))
 
 
 def fee_of_judge(rules: TaskRules, price: int) -> int:
-    """The fee of a judge.
+    """Return the fee of a judge.
 
-    `price` is the price paid in an audit, which premiums of that price pay for. Whoever else calls judges names the
-    greatest price: bidders of one owner set the price paid, and would set the fee.
+    In an audit, `price` is the price paid, which also sets the premium. Any other case uses the greatest price: bidders
+    of one owner could set the price paid, and so the fee.
     """
     return judge_fee(price, rules.judge_fee_ppm, rules.judge_fee_min)
 
 
 def pot_max(rules: TaskRules, price: int) -> int:
-    """The most that the audit pot gives to a case of a slot, by the price paid: so are the premiums that fill it."""
+    """Return the most that the audit pot pays for a case of a slot, by the price paid, as premiums are."""
     return FIRST_JUDGES * fee_of_judge(rules, price)
 
 
 def customer_bond(rules: TaskRules, price_max: int) -> int:
-    """The customer's side of the trust lock, for a slot."""
+    """Return the customer's bond for a slot."""
     return _up(price_max, rules.customer_bond)
 
 
 def bid_bond(rules: TaskRules, price_max: int) -> int:
-    """What a bid locks until it is revealed; it counts as a part of the collateral then."""
+    """Return the bond that a bid holds until its reveal. Then it counts as a part of the collateral."""
     return _up(price_max, rules.bid_bond)
 
 
 def dispute_bond(rules: TaskRules, price_max: int, price: int) -> int:
-    """What a customer locks to dispute a result: a part of the price, and what the committee is paid that it calls."""
+    """Return the bond of a customer's dispute: a part of the price, and the fees of the committee that it calls."""
     return _up(price, rules.dispute_bond) + COMMITTEE * fee_of_judge(rules, price_max)
 
 
 def collateral_min(rules: TaskRules, price_max: int, asked: int = 0) -> int:
-    """The least collateral of a bid: what makes lying not pay, or what the customer asks for, if that is more.
+    """Return the least collateral of a bid: the amount at which a lie does not pay, or the customer's own if more.
 
-    M (1 - q) / q, for who is found out is not paid; at least the price and five judges, as in the courts, and as much
-    as a fourth of it pays those. Of what is paid by time, where there is no lie, at least a part of the price, with
-    the judges of an input.
+    Against lies it is M (1 - q) / q, where q is the chance to find a lie: a found liar is not paid. As in the courts,
+    it is at least the price and five judges' fees. A fourth of it must also pay those judges. For bought time, without
+    lies, it is at least a part of the price with the fees of an input's judges.
     """
     lie = -(-price_max * (PPM - rules.found_ppm) // rules.found_ppm)
     judges = FIRST_JUDGES * fee_of_judge(rules, price_max)
@@ -357,23 +357,23 @@ def collateral_min(rules: TaskRules, price_max: int, asked: int = 0) -> int:
 
 
 def remaining(price: int, done: int, milestones: int) -> int:
-    """A price's part for the milestones that are left, rounded down: with what the others earned, at most M."""
+    """Return the part of a price for the remaining milestones, rounded down. With the earned parts it is at most M."""
     return price * (milestones - done) // milestones
 
 
 def remaining_blocks(promised: int, done: int, milestones: int) -> int:
-    """How many blocks who takes over has promised for the milestones that are left: at least one."""
+    """Return the blocks that a provider promises for the remaining milestones when it takes over: at least one."""
     return -(-promised * (milestones - done) // milestones)
 
 
 def fee_parts(fee: int) -> tuple[int, int]:
-    """Of a settlement fee, what the treasury gets and what burns; an odd grain burns."""
+    """Return the treasury's and the burned part of a settlement fee. An odd grain burns."""
     to_treasury = fee // 2
     return to_treasury, fee - to_treasury
 
 
 def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
-    """The grains of a sum, where `left` is what its purse still holds."""
+    """Return the grains of a sum. `left` is the rest of its purse."""
     rules, terms, price = money.rules, money.terms, money.price
     milestones = price * money.done // money.milestones
     no_start = _up(terms.price_max, rules.no_start_penalty)
@@ -405,5 +405,5 @@ def _amount(wanted: TaskSum, money: TaskMoney, left: int) -> int:
 
 
 def _up(amount: int, ppm: int) -> int:
-    """So many millionths of an amount, rounded up."""
+    """Return `ppm` millionths of an amount, rounded up."""
     return -(-amount * ppm // PPM)

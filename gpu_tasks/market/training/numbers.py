@@ -1,6 +1,6 @@
-"""The numbers of TrainingMarket that a chain may change, each with its bounds and its reason.
+"""The parameters of TrainingMarket, each with its bounds and its reason.
 
-Always: a task goes by what `rules` and `windows` gave it when it was submitted, and by nothing here from then on.
+Invariant: a task follows the `rules` and `windows` of its submission. No later change of these parameters affects it.
 """
 
 from collections.abc import Callable
@@ -16,27 +16,30 @@ from runtime.encoding.types import GRAINS_PER_OGPU, Balance, BlockNumber
 from runtime.frame.pallet import Pallet, Parameter
 
 ALL = 1_000_000
-"""In millionths."""
+"""The whole, in millionths."""
 REPLICAS_FOUND = 200_000
-"""A coalition with a third of the bonds that disagrees with an honest replica is convicted by a jury in 46 of 100
-cases; a customer that disputes every second time makes that a fifth, so the collateral is four greatest prices."""
+"""The chance that a lie of replicas is found. A jury convicts a coalition with a third of the bonds that disagrees with
+an honest replica in 46 of 100 cases. A customer that disputes every second time makes that a fifth. So the collateral
+is four greatest prices."""
 _RECKONED = ("found_ppm", "collateral_ppm")
-"""Rules that no parameter has the name of."""
+"""Rules that are computed, without a parameter of their name."""
 WINDOW_BLOCKS_MAX = 50_000
-"""No window of a task is longer: a day at two seconds a block."""
+"""The longest window of a task, in blocks: about a day at two seconds a block."""
 AUCTION_BLOCKS_LEAST = 4
-"""An author that has a third of the stake fills four blocks in a row once in 81 times."""
+"""The least blocks of an auction's windows. An author with a third of the stake fills four blocks in a row once in 81
+times."""
 
 
 def task_rules(
     number: Callable[[str], int], *, has_trace: bool, checked_by: CheckedBy = CheckedBy.EXECUTED
 ) -> TaskRules:
-    """What a task goes by, of `number(name)`: each rule is a parameter of its name, but for four.
+    """Return the rules of a task from `number(name)`. Each rule is the parameter of its name, with four exceptions.
 
-    Of a task with a trace judges compute a part: they look at it oftener, and are paid less. The chance that a lie is
-    found follows from an audit's, and from the part: who lies does so in a single segment, if that is enough.
-    What is paid by time nobody can compute again: no audit, no lie, and judges who fetch an input at most. What
-    replicas agree on no judge computes either: jurors do, who are replicas again.
+    * With a trace, judges compute a part: they look more often, for a smaller fee.
+    * The chance to find a lie follows from the audit rate and from that part, because a liar needs only one wrong
+      segment.
+    * Bought time cannot be computed again: there is no audit and no lie, and judges at most fetch an input.
+    * No judge computes the agreed result of replicas. Jurors do, which are replicas too.
     """
     named = {field.name: number(field.name) for field in fields(TaskRules) if field.name not in _RECKONED}
     if checked_by in (CheckedBy.METERED, CheckedBy.LEASED):
@@ -47,14 +50,15 @@ def task_rules(
         return TaskRules(**named, found_ppm=REPLICAS_FOUND, collateral_ppm=ALL)
     if has_trace:
         named["judge_fee_ppm"], named["audit_rate_ppm"] = number("trace_fee_ppm"), number("trace_audit_ppm")
-    found, of = chance_found(named["audit_rate_ppm"])  # a result is audited before it is paid
+    # A result is audited before it is paid, so the chance counts for the whole price.
+    found, of = chance_found(named["audit_rate_ppm"])
     if has_trace:
         found, of = found * PARTS_DRAWN, of * PARTS_MAX
     return TaskRules(**named, found_ppm=found * ALL // of, collateral_ppm=ALL)
 
 
 class TrainingNumbers(Pallet):
-    """Shares and windows of tasks, and what a task pays beside its price."""
+    """Shares and windows of tasks, and the costs of a task beyond its price."""
 
     settlement_fee: Parameter[U32] = Parameter(
         DEFAULT_RULES.settlement_fee, unit="ppm", least=0, greatest=50_000,
@@ -170,7 +174,7 @@ class TrainingNumbers(Pallet):
     )  # fmt: skip
 
     def rules(self, order: TaskOrder) -> TaskRules:
-        """What a task that is submitted now goes by."""
+        """Return the rules of a task that is submitted now."""
         return task_rules(
             lambda name: int(getattr(self, name)),
             has_trace=bool(order.segments),
@@ -178,7 +182,7 @@ class TrainingNumbers(Pallet):
         )
 
     def windows(self) -> TaskWindows:
-        """How long its parts last."""
+        """Return the lengths of the parts of a task's life."""
         return TaskWindows(
             commit=self.commit_blocks,
             reveal=self.reveal_blocks,

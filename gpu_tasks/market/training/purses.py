@@ -1,8 +1,8 @@
-"""What is held for a slot, and how a row of the money table moves it.
+"""The holds of a slot, and payments by the rows of the money table.
 
-Always: what moves is what `money.settle` lists, each grain out of the hold that its purse is; a purse belongs to one
-slot or one bid, so that no slot is ever paid from another's; what is paid to a provider counts for its record, and what
-it failed at counts against it.
+Invariants: payments are those that `money.settle` lists, each out of the hold of its purse. A purse belongs to one slot
+or one bid, so no slot is paid from another's money. Payments to a provider count in its track record, and its failures
+count against it.
 """
 
 from dataclasses import replace
@@ -39,22 +39,22 @@ FAILURES = (
     TaskOutcome.LIED, TaskOutcome.DIED, TaskOutcome.NOT_STARTED, TaskOutcome.STANDBY_NOT_STARTED, TaskOutcome.LEFT,
 )  # fmt: skip
 UNMARKED = (TaskOutcome.CLOSED, TaskOutcome.STOOD_BY)
-"""What is paid so says nothing of work that was done: both could agree on anything, and who stands by does none."""
+"""Outcomes whose payments say nothing about work: the parties could agree on any pay, and a standby does no work."""
 
 
 def collateral_hold(task_id: bytes, task: Task, device: bytes, draw: int = 0) -> Hold:
-    """What a bid of the newest auction holds for its work; of a replica, what is held for the draw of this number."""
+    """Return the hold of a bid's collateral in the newest auction, or of a replica's in draw number `draw`."""
     number = DRAWS_FROM + draw if draw else task.auction
     return Hold(TASK_COLLATERAL, bid_case(auction_id(task_id, number), device))
 
 
 def slot_hold(task_id: bytes, task: Task, slot: Slot) -> Hold:
-    """What who has a slot holds for its work."""
+    """Return the hold of a slot's collateral."""
     return collateral_hold(task_id, task, slot.device, slot.draw)
 
 
 def customer_holds(task_id: bytes, place: int) -> dict[TaskPurse, Hold]:
-    """What a customer holds for a slot."""
+    """Return the customer's holds for a slot."""
     return {purse: Hold(reason, slot_case(task_id, place)) for purse, reason in _CUSTOMERS.items()}
 
 
@@ -69,9 +69,10 @@ def settle(
     back: int = 0,
     due: int = 0,
 ) -> None:
-    """Move what a row moves between the customer and who has the slot. What is left stays held.
+    """Make the payments of a row between the customer and the slot's provider. The rest stays held.
 
-    `pay` and `back` are what both have signed; `due` is how many blocks are to be paid by now, where time is.
+    `pay` and `back` are the amounts that both have signed. `due` is the number of blocks to be paid by now, for bought
+    time.
     """
     slot = task.slots[place]
     own = TaskPurse.STANDBY_COLLATERAL if outcome is TaskOutcome.STANDBY_NOT_STARTED else TaskPurse.COLLATERAL
@@ -89,13 +90,13 @@ def settle(
 
 
 def unpaid(task: Task, slot: Slot) -> int:
-    """What of a slot's price has not been paid: less than the price only where time is, interval by interval."""
+    """Return the unpaid part of a slot's price. It is less than the price only for time, which is paid by intervals."""
     paid = slot.price * task.owed // task.milestones if is_by_time(task.order) else 0
     return slot.price - paid
 
 
 def pay_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int, provider: bytes, price: int) -> None:
-    """Pay who stood by, or took over, its share of the price of the slot at `place`."""
+    """Pay a standby, bound or taking over, its share of the price of the slot at `place`."""
     hold = Hold(TASK_ESCROW, slot_case(task_id, place))
     held = {TaskPurse.ESCROW: market.lock.locked(task.customer, hold)}
     flows = money.settle(TaskOutcome.STOOD_BY, TaskMoney(task.rules, task.terms, held, price))
@@ -103,7 +104,7 @@ def pay_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int,
 
 
 def burn_for_cancelling(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
-    """Burn a part of the customer's bond for a slot that nobody has: the task is taken back before the award."""
+    """Burn a part of the customer's bond for an unawarded slot, because the customer cancelled the task."""
     holds = {purse: (task.customer, hold) for purse, hold in customer_holds(task_id, place).items()}
     held = {purse: market.lock.locked(owner, hold) for purse, (owner, hold) in holds.items()}
     flows = money.settle(TaskOutcome.CANCELLED_BEFORE_AWARD, TaskMoney(task.rules, task.terms, held))
@@ -111,7 +112,7 @@ def burn_for_cancelling(market: TrainingStorage, task_id: bytes, task: Task, pla
 
 
 def note_lie(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
-    """Note that a court has found a slot's result wrong: it has taken of the collateral what a lie costs."""
+    """Record a lie that a court has found in a slot's result. The court has already charged the collateral."""
     slot = task.slots[place]
     left = market.lock.locked(slot.provider, slot_hold(task_id, task, slot))
     _mark(market, task, slot, TaskOutcome.LIED, 0)
@@ -143,7 +144,7 @@ def _move(
     purses: dict[TaskPurse, tuple[bytes, Hold]],
     flows: tuple[TaskFlow, ...],
 ) -> None:
-    """Pay each purse's flows out of its hold; `provider` is who worked, stood by, or bid."""
+    """Pay each purse's flows out of its hold. `provider` is the account that worked, stood by, or bid."""
     shares: dict[TaskPurse, list[Share]] = {}
     for flow in flows:
         paid = shares.setdefault(flow.purse, [])
@@ -170,7 +171,7 @@ def _of(flows: tuple[TaskFlow, ...], purse: TaskPurse, *payees: TaskPayee) -> in
 
 
 def _mark(market: TrainingStorage, task: Task, slot: Slot, outcome: TaskOutcome, paid: int) -> None:
-    """Note in a provider's record what it was paid, and what it failed at."""
+    """Record a provider's payment and its failure in its track record."""
     era, who = market.stake.current_era.get(), slot.provider
     if paid and outcome not in UNMARKED:
         market.provider_records[who], market.value_by_customer[who] = record_after_settling(

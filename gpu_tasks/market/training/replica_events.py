@@ -1,4 +1,4 @@
-"""What TrainingMarket tells of replicas, and why a call of one can fail."""
+"""The events and errors of replicas in TrainingMarket."""
 
 from gpu_tasks.market.ids import DeviceId, TaskId
 from runtime.encoding.codec import U8
@@ -8,7 +8,7 @@ from runtime.frame.pallet import DispatchError, event
 
 @event
 class ReplicasSought:
-    """Devices may be offered as replicas, or as jurors, up to a block, at the price of the award."""
+    """Replicas or jurors are sought: devices may be offered until a block, at the price of the award."""
 
     task: TaskId
     price: Balance
@@ -18,7 +18,7 @@ class ReplicasSought:
 
 @event
 class Volunteered:
-    """A device is offered as a replica; it is drawn for nothing else meanwhile."""
+    """A provider offered a device as a replica. It is drawn for nothing else meanwhile."""
 
     task: TaskId
     provider: AccountId
@@ -27,7 +27,7 @@ class Volunteered:
 
 @event
 class ResultBound:
-    """A replica has bound itself to a result."""
+    """A replica committed to a result."""
 
     task: TaskId
     place: U8
@@ -36,7 +36,7 @@ class ResultBound:
 
 @event
 class ReplicasCompared:
-    """So many of the replicas from a place on agree on a root, or None: no more than half agree."""
+    """The replicas from a place on were compared: `votes` of them agree on a root, or None if no majority agrees."""
 
     task: TaskId
     first: U8
@@ -46,4 +46,4 @@ class ReplicasCompared:
 
 
 class WrongResultOpening(DispatchError):
-    """This is not what the replica is bound to."""
+    """The result and the salt do not open the replica's commitment."""

@@ -1,8 +1,8 @@
-"""Replicas as pure functions: who is drawn, what each is bound to, what most of them agree on.
+"""Replicas as pure functions: the draw, the commitments, and the agreement of a majority.
 
-Always: whoever offers a device does so before the beacon that draws is known; a place is an owner's, drawn by the sum
-of the bonds of its devices; a commitment is bound to task, place and provider, so that who copies one cannot open it;
-what is agreed on is what more than half of all places say, those who are silent counted.
+Invariants: a device is offered before the beacon of its draw is known. A place belongs to an owner, drawn by the sum of
+its devices' bonds. A commitment binds task, place and provider, so a copied one cannot be opened. An agreed result is
+that of more than half of all places, silent ones included.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ from runtime.encoding.codec import U8, U64, codec, struct
 from runtime.encoding.types import AccountId, Hash
 
 CONVICTING_SPARE = 1
-"""Of a jury, so many may say something else, or nothing, and what the others say still convicts."""
+"""The number of jurors that may differ or stay silent while the verdict of the others still convicts."""
 
 ReplicaFinding = tuple[bytes, int]
-"""What replicas have to agree on: the root of the output, and the metric, of a program the code that it ended with."""
+"""The answer that replicas must agree on: the output's root and the metric, which for a program is its exit code."""
 
 
 @struct
@@ -39,13 +39,16 @@ _RESULT_BODY = codec(_ResultBody)
 def replica_commitment(
     genesis: bytes, task: bytes, place: int, provider: bytes, result: TaskResult, salt: bytes
 ) -> bytes:
-    """The 32 bytes that a replica binds itself to; `salt` is its own chance."""
+    """Return the 32 bytes that a replica commits. `salt` is its own random value."""
     body = _ResultBody(task, place, provider, result.root, result.blob, result.metric, salt)
     return blake2_256(domain(b"replica", genesis, _RESULT_BODY.encode(body)))
 
 
 def drawn(offered: Mapping[bytes, TaskBid], seed: bytes, count: int) -> list[bytes]:
-    """The devices that a seed draws, one of each owner, in the order of their places; fewer if there are too few."""
+    """Return the devices that a seed draws, one of each owner, in the order of their places.
+
+    There are fewer than `count` if too few owners offer devices.
+    """
     entrants = [(device, bid.bond) for device, bid in sorted(offered.items())]
     chosen: dict[bytes, bytes] = {}
     for position in lottery(seed, b"ogpu/replicas", entrants, len(entrants)):
@@ -55,7 +58,7 @@ def drawn(offered: Mapping[bytes, TaskBid], seed: bytes, count: int) -> list[byt
 
 
 def agreed(findings: Iterable[ReplicaFinding], places: int) -> tuple[ReplicaFinding, int] | None:
-    """What more than half of so many places say, and how many do; None: nothing."""
+    """Return the finding of more than half of all places with its votes, or None."""
     counts: dict[ReplicaFinding, int] = {}
     for finding in findings:
         counts[finding] = counts.get(finding, 0) + 1
@@ -64,12 +67,12 @@ def agreed(findings: Iterable[ReplicaFinding], places: int) -> tuple[ReplicaFind
 
 
 def findings_of(task: Task, places: Sequence[int]) -> dict[int, ReplicaFinding]:
-    """What was opened at these places."""
+    """Return the opened results at these places."""
     results = ((place, task.slots[place].result) for place in places)
     return {place: (result.root, result.metric) for place, result in results if result is not None}
 
 
 def finding_of_panel(task: Task) -> tuple[ReplicaFinding, int] | None:
-    """What those who work now agree on, and how many of them."""
+    """Return the finding that the working replicas agree on with its votes, or None."""
     places = panel(task)
     return agreed(findings_of(task, places).values(), len(places))

@@ -1,15 +1,17 @@
-"""What a provider has settled and failed, counted in grains, and how probable a task holds its failure to be.
+"""A provider's settled and failed value in grains, and the probability of failure that a task derives from it.
 
-Always: trust is value, so small jobs buy none for large ones; a failure counts five times; what is old fades; no
-customer counts for more than a tenth of all that a provider has settled, to a grain for each era and each name kept.
+Invariants: trust is value, so small jobs buy no trust for large ones. A failure counts five times. Old value fades. No
+customer counts for more than a tenth of all that a provider has settled, exact to one grain for each era and each kept
+name.
 
-The tenth needs no list of all customers. Twenty names are kept, each with what it settled. What a further one settles
-is struck off from all of them and from its own alike, and goes into `rest` (Misra and Gries, "Finding repeated
-elements", 1982): so of `rest` at most one part in 21 is any customer's. That part is taken off what a name may count
-for, which costs a provider whose customers are all small an eighth of what they paid, at most.
+The tenth needs no list of all customers. Twenty names are kept, each with its settled value. When a further customer
+settles, the least common amount is subtracted from it and from all kept names, and added to `rest` (Misra and Gries,
+"Finding repeated elements", 1982). So at most one part in 21 of `rest` belongs to any one customer. That part is
+subtracted from the limit of each name. This costs a provider with only small customers at most an eighth of their
+payments.
 
-What this prevents: trust that hangs on one customer, or a few. What it does not: a provider with ten names of its own,
-who pays the settlement fee on all that it pays itself; the tests say what trust costs that way.
+It prevents trust that depends on one customer, or a few. It does not prevent a provider with ten names of its own,
+which pays the settlement fee on its payments to itself. The tests state the cost of trust gained that way.
 """
 
 from dataclasses import replace
@@ -20,29 +22,30 @@ from runtime.encoding.types import AccountId, Balance
 
 PPM = 1_000_000
 DECAY_SHIFT = 4
-"""In an era a sixteenth fades; half of it in eleven eras."""
+"""In an era a sixteenth fades. Half fades in eleven eras."""
 PRIOR_TIMES = 5
-"""Who has no record fails one task in so many: the record's weight begins with so many losses of the task itself."""
+"""The weight of the prior, in losses of the task: a provider without a record counts as failing one task in this many.
+"""
 FAILURE_TIMES = 5
 CUSTOMER_SHARE = 10
-"""A customer counts for at most one part in so many of all that was settled."""
+"""One customer counts for at most the settled total divided by this."""
 PATRONS_MAX = 20
-"""Names that are kept of a provider's customers; ten would do, and cost honest providers a fourth."""
+"""The number of customer names kept for a provider. Ten would suffice, but cost honest providers a fourth."""
 
 
 @struct
 class TrackRecord:
-    """What counts of a provider's work as of an era, in grains."""
+    """The counted value of a provider's work as of an era, in grains."""
 
     settled: Balance = 0
     failed: Balance = 0
-    """Five times what its failures were worth."""
+    """Five times the value of its failures."""
     era: U32 = 0
 
 
 @struct
 class Patron:
-    """A customer with what it had settled, less what was struck off."""
+    """A customer with its settled value, less the subtracted amounts."""
 
     customer: AccountId
     settled: Balance
@@ -50,18 +53,18 @@ class Patron:
 
 @struct
 class Patrons:
-    """From whom a provider's settled value comes, as of an era."""
+    """The customers behind a provider's settled value, as of an era."""
 
     known: Annotated[tuple[Patron, ...], Bounded(PATRONS_MAX)] = ()
     rest: Balance = 0
-    """From so many customers that at most one part in `PATRONS_MAX + 1` is any one's."""
+    """The value of all other customers. Each of them has at most one part in `PATRONS_MAX + 1`."""
     era: U32 = 0
 
 
 def failure_ppm(record: TrackRecord, loss: int) -> int:
-    """How probable a failure of a task with this loss is held to be, in millionths, rounded up.
+    """Return the expected probability of failure of a task with this loss, in millionths, rounded up.
 
-    (failed + L) / (settled + failed + 5 L): a fifth without a record, however large the task; 0 where nothing is lost.
+    (failed + L) / (settled + failed + 5 L): a fifth without a record, for any size of task; 0 if L is 0.
     """
     if loss == 0:
         return 0
@@ -69,7 +72,7 @@ def failure_ppm(record: TrackRecord, loss: int) -> int:
 
 
 def record_at(record: TrackRecord, era: int) -> TrackRecord:
-    """A record as a later era sees it."""
+    """Return a record, decayed to a later era."""
     passed = era - record.era
     return TrackRecord(decayed(record.settled, passed), decayed(record.failed, passed), era)
 
@@ -77,22 +80,22 @@ def record_at(record: TrackRecord, era: int) -> TrackRecord:
 def record_after_settling(
     record: TrackRecord, patrons: Patrons, *, customer: bytes, paid: int, era: int
 ) -> tuple[TrackRecord, Patrons]:
-    """Record and patrons after a customer has paid for a result."""
+    """Return record and patrons after a customer has paid for a result."""
     patrons = patrons_after(patrons_at(patrons, era), customer, paid)
     return replace(record_at(record, era), settled=trusted(patrons)), patrons
 
 
 def record_after_failing(record: TrackRecord, unpaid: int, era: int) -> TrackRecord:
-    """A record after a failure; `unpaid` is what of the price was not earned: all of it for a lie."""
+    """Return a record after a failure. `unpaid` is the unearned part of the price: all of it for a lie."""
     record = record_at(record, era)
     return replace(record, failed=record.failed + FAILURE_TIMES * unpaid)
 
 
 def trusted(patrons: Patrons) -> int:
-    """What counts of what was settled: all of it, but of each customer at most a tenth.
+    """Return the counted part of the settled value: at most a tenth for each customer.
 
-    Who has a name may stand behind a part of `rest` too, as large as anybody's: it is taken off what the name counts
-    for.
+    A named customer may also own a part of `rest`, up to the largest one that any customer can have. That part is
+    subtracted from the name's limit.
     """
     total = patrons.rest + sum(patron.settled for patron in patrons.known)
     limit = total // CUSTOMER_SHARE - -(-patrons.rest // (PATRONS_MAX + 1))
@@ -100,14 +103,14 @@ def trusted(patrons: Patrons) -> int:
 
 
 def patrons_at(patrons: Patrons, era: int) -> Patrons:
-    """Patrons as a later era sees them."""
+    """Return patrons, decayed to a later era."""
     passed = era - patrons.era
     known = tuple(replace(patron, settled=decayed(patron.settled, passed)) for patron in patrons.known)
     return Patrons(known, decayed(patrons.rest, passed), era)
 
 
 def patrons_after(patrons: Patrons, customer: bytes, paid: int) -> Patrons:
-    """Patrons after a customer has paid; the era is theirs."""
+    """Return patrons after a customer has paid in their era."""
     settled = {patron.customer: patron.settled for patron in patrons.known}
     rest = patrons.rest
     if customer not in settled and len(settled) == PATRONS_MAX:
@@ -121,11 +124,12 @@ def patrons_after(patrons: Patrons, customer: bytes, paid: int) -> Patrons:
 
 
 def decayed(value: int, eras: int) -> int:
-    """A value after so many eras; each takes a sixteenth, rounded down, so the last 15 grains stay."""
+    """Return a value after some eras. Each subtracts a sixteenth, rounded down, so the last 15 grains stay."""
     assert eras >= 0, "a record is never looked at before its era"
     for _ in range(eras):
         fading = value >> DECAY_SHIFT
-        if not fading:  # some 700 eras make 15 grains of all there are
+        # Some 700 eras reduce any amount to 15 grains, so the loop is bounded for any gap of eras.
+        if not fading:
             break
         value -= fading
     return value

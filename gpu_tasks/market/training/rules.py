@@ -1,6 +1,6 @@
-"""The rules of a task: the numbers of market and courts as they were when it was submitted.
+"""The rules of a task: a copy of the parameters of market and courts at its submission.
 
-Always: a task goes by its own rules from its submission to the end of its record.
+Invariant: a task keeps its own rules until its record is dropped.
 """
 
 from runtime.encoding.codec import U32, struct
@@ -9,35 +9,37 @@ from runtime.encoding.types import GRAINS_PER_OGPU, Balance
 
 @struct
 class TaskRules:
-    """Shares in millionths."""
+    """The rules. Shares are in millionths."""
 
     settlement_fee: U32 = 20_000
-    """Of every payment for work: half burned, half the treasury's."""
+    """The share of every payment for work: half burned, half for the treasury."""
     customer_bond: U32 = 50_000
-    """The customer's side of the trust lock: held of the greatest price, and lost of the price."""
+    """The customer's bond: this share of the greatest price is held, and this share of the price can be lost."""
     bid_bond: U32 = 100_000
-    """Of the greatest price, locked by whoever commits to a bid."""
+    """The share of the greatest price that a committed bid holds."""
     dispute_bond: U32 = 100_000
-    """Of the price, locked by a customer who disputes a result, beside what its judges are paid."""
+    """The share of the price that a disputing customer holds, beside the fees of the judges."""
     standby_share: U32 = 20_000
-    """Of the price, to the runner-up for being ready until the first milestone."""
+    """The share of the price for the runner-up, which is ready until the first milestone."""
     cancel_burn: U32 = 100_000
-    """Of the customer's bond, if it takes its task back before the award."""
+    """The share of the customer's bond that burns if it cancels before the award."""
     no_start_penalty: U32 = 100_000
-    """Of the greatest price, if who was awarded a slot does not start."""
+    """The share of the greatest price that the winner of a slot pays if it does not start."""
     failure_penalty: U32 = 250_000
-    """Of the price that is not earned, if who started does not end."""
+    """The share of the unearned price that a provider pays if it starts and does not finish."""
     late_penalty_factor: U32 = 5
-    """A late block costs so many times what a block is worth to the customer: a promise is then kept 4 times in 5."""
+    """A late block costs this many times its value to the customer. With 5, the best promise is one that is kept in
+    four of five cases."""
     judge_fee_ppm: U32 = 500_000
-    """Of the price in an audit, else of the greatest price, to a judge."""
+    """The share of the price (in an audit) or of the greatest price (in other cases) for a judge."""
     judge_fee_min: Balance = GRAINS_PER_OGPU // 1_000
     audit_rate_ppm: U32 = 50_000
     """The chance of an audit."""
     found_ppm: U32 = 50_000
-    """The chance that a lie about all of a task is found: an audit's, or more where each result is checked in part."""
+    """The chance that a lie about all of a task is found: that of an audit, or more if each result is checked in part.
+    """
     collateral_ppm: U32 = 1_000_000
-    """Of the greatest price: no collateral is less, however surely a lie is found."""
+    """The share of the greatest price below which no collateral falls, however surely a lie is found."""
 
 
 DEFAULT_RULES = TaskRules()

@@ -1,21 +1,23 @@
-"""Who wins a task, at which price, and why everybody else does not: a sealed auction, recomputed by whoever likes.
+"""The winners of a task, their prices, and the fate of every other bid: a sealed auction that any party can recompute.
 
-A bid's score is what it would cost the customer: the price, the value of the time it takes, and the loss to be expected
-beyond what its collateral makes good. The lowest scores win. A slot costs the customer the *clearing score* whoever has
-it: each winner is paid what its own time and risk leave of that, at most the customer's greatest price.
+A bid's score is its cost to the customer: the price, the value of the promised time, and the expected loss beyond its
+collateral. The lowest scores win. A slot costs the customer the *clearing score* for any winner: each winner is paid
+the rest of that score after its own time and risk, at most the greatest price.
 
 * One slot: the clearing score is that of the runner-up.
-* A gang of k: the lowest k win together or nobody does, and the clearing score is the (k+1)-th.
-* A gang of one class: each class fills its slots at the score of its k-th bid. The class that does so at the lowest
-  wins, and the clearing score is the (k+1)-th of the class or the k-th of the next class, whichever is lower.
-* Where nobody is left to set it, winners are paid the greatest price.
+* A gang of k: the k lowest scores win together, or there is no award. The clearing score is the (k+1)-th.
+* A gang of one class: each class fills its slots at the score of its k-th bid. The class with the lowest such score
+  wins. The clearing score is the (k+1)-th of that class or the k-th of the next class: the lower one.
+* If no bid is left to set it, winners are paid the greatest price.
 
-Always: the order of bids changes nothing; who bids less never loses by it and is paid no more for it; for whoever has
-one slot no bid is better than its true cost, and no losing bid under a second name helps; a winner is paid at least its
-bid. What is not prevented: who owns several slots of a gang may gain by bidding more for some of them; who has no rival
-is paid the greatest price, whatever it bids; all bidders together can agree.
+Invariants: the order of bids changes nothing. A lower bid never loses by it and is never paid more for it. For a bidder
+with one slot, no bid is better than its true cost, and no losing bid under a second name helps. A winner is paid at
+least its bid.
 
-Among equal scores the beacon decides: the salts of the bids would be chosen by whoever reveals last.
+Not prevented: an owner of several slots of a gang may gain by a higher bid for some of them. A bidder without a rival
+is paid the greatest price for any bid. All bidders together can collude.
+
+The beacon breaks ties. The last bidder to reveal could choose its salt, so salts do not decide.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,42 +30,42 @@ from runtime.encoding.codec import named
 from runtime.encoding.marks import record
 
 BIDS_MAX = 128
-"""A task has no more bids; whoever fills the places locks a bond for each."""
+"""The most bids for a task. To fill the places costs a bond for each."""
 
 
 @named("ogpu::BidFate")
 class BidFate(IntEnum):
-    """What became of a bid."""
+    """The fate of a bid."""
 
     WON = 0
     STANDBY = 1
     OUTBID = 2
-    """The scores of the winners are lower."""
+    """The winners have lower scores."""
     OTHER_CLASS = 3
-    """A gang of one class: another class fills its slots at a lower score."""
+    """In a gang of one class: another class fills its slots at a lower score."""
     TOO_FEW = 4
-    """Fewer bids than the gang has slots, of its class where the gang is of one class."""
+    """There are fewer bids than slots, counted within the class in a gang of one class."""
     PRICE = 5
-    """Not between one grain and the greatest price."""
+    """The price is not between one grain and the greatest price."""
     TIME = 6
-    """Not between one block and the most that the task allows."""
+    """The time is not between one block and the most that the task allows."""
     COLLATERAL = 7
-    """Less than the task asks for."""
+    """The collateral is less than the task requires."""
 
 
 @record
 class Score:
-    """What a bid would cost the customer, in grains, and of what."""
+    """The cost of a bid to the customer, in grains, by its three parts."""
 
     price: int
     time: int
-    """The value of the blocks that it promises to take."""
+    """The value of the promised blocks."""
     risk: int
-    """The loss to be expected that its collateral does not cover."""
+    """The expected loss that the collateral does not cover."""
 
     @property
     def total(self) -> int:
-        """The lower, the better."""
+        """The total score. The lowest wins."""
         return self.price + self.time + self.risk
 
 
@@ -75,33 +77,33 @@ class Placed:
     score: Score
     fate: BidFate
     pay: int = 0
-    """What the slot earns: a winner's, or the standby's if it takes over the whole task."""
+    """The pay of the slot: a winner's, or that of the standby if it takes over the whole task."""
     behind: int = 0
-    """How many grains lower its score had to be to tie with the last winner; 0 where there is none."""
+    """The grains by which its score exceeds the last winner's, or 0 if there is none."""
 
 
 @record
 class Selection:
-    """The outcome of an auction: every bid, winners first, then by score, then those that could not win."""
+    """The outcome of an auction: every bid, winners first, then by score, then refused bids."""
 
     places: tuple[Placed, ...]
     clearing: int | None
-    """What a slot costs the customer by price, time and risk; None: nobody was left to set it."""
+    """The cost of a slot to the customer by price, time and risk, or None if no bid was left to set it."""
 
     @property
     def winners(self) -> tuple[Placed, ...]:
-        """Who has the slots; none, or as many as the task has."""
+        """The bids that win slots: none, or as many as the task has."""
         return tuple(placed for placed in self.places if placed.fate is BidFate.WON)
 
     @property
     def standby(self) -> Placed | None:
-        """Who takes over if a winner does not start or dies."""
+        """The bid that takes over if a winner does not start or dies, or None."""
         return next((placed for placed in self.places if placed.fate is BidFate.STANDBY), None)
 
 
 @record
 class _Entry:
-    """A bid that could win, and its place in the order."""
+    """A bid that could win, and its sort key."""
 
     bid: Bid
     score: Score
@@ -109,7 +111,7 @@ class _Entry:
 
 
 def select(terms: TaskTerms, bids: Sequence[Bid], seed: bytes) -> Selection:
-    """Award a task. `seed` comes from the beacon, which nobody knew when the last bid was committed to."""
+    """Award a task. `seed` comes from a beacon that was unknown when the last bid was committed."""
     assert len(bids) <= BIDS_MAX, "a task takes no more bids"
     assert len({(bid.provider, bid.device) for bid in bids}) == len(bids), "a device is bid once"
     ordered, refused = _ordered(terms, bids, seed)
@@ -126,14 +128,14 @@ def select(terms: TaskTerms, bids: Sequence[Bid], seed: bytes) -> Selection:
 
 
 def score(terms: TaskTerms, bid: Bid) -> Score:
-    """Price, value of the promised time, uncovered risk; every rounding is against the bidder."""
+    """Return the score: price, value of the promised time, uncovered risk. Every rounding is against the bidder."""
     uncovered = max(0, terms.loss - covered(terms.price_max, bid.collateral))
     risk = -(-failure_ppm(bid.record, terms.loss) * uncovered // PPM)
     return Score(bid.price, terms.time_value * bid.blocks, risk)
 
 
 def refusal(terms: TaskTerms, bid: Bid) -> BidFate | None:
-    """Why a bid cannot win whatever the others are; None: it can."""
+    """Return the reason why a bid cannot win against any others, or None."""
     if not 0 < bid.price <= terms.price_max:
         return BidFate.PRICE
     if not 0 < bid.blocks <= terms.blocks_max:
@@ -144,12 +146,12 @@ def refusal(terms: TaskTerms, bid: Bid) -> BidFate | None:
 
 
 def tie(seed: bytes, provider: bytes) -> bytes:
-    """Among equal scores the lowest comes first; among the devices of a provider, the lowest device."""
+    """Return the key that orders equal scores, lowest first. A provider's own devices are ordered by device."""
     return blake2_256(b"ogpu/bid tie" + seed + provider)
 
 
 def _ordered(terms: TaskTerms, bids: Iterable[Bid], seed: bytes) -> tuple[list[_Entry], list[Placed]]:
-    """Who can win, the lowest score first; and who cannot, by name."""
+    """Return the bids that can win, lowest score first, and the refused ones, by provider and device."""
     entries, refused = [], []
     for bid in bids:
         scored = score(terms, bid)
@@ -164,7 +166,7 @@ def _ordered(terms: TaskTerms, bids: Iterable[Bid], seed: bytes) -> tuple[list[_
 
 
 def _fields(terms: TaskTerms, ordered: list[_Entry]) -> list[list[_Entry]]:
-    """Who competes with whom for the slots: all with all, or those of a class."""
+    """Return the groups of bids that compete for the slots: all bids together, or those of each class."""
     if not terms.is_homogeneous or terms.slots == 1:
         return [ordered]
     classes: dict[int, list[_Entry]] = {}
@@ -174,14 +176,14 @@ def _fields(terms: TaskTerms, ordered: list[_Entry]) -> list[list[_Entry]]:
 
 
 def _clearing(terms: TaskTerms, chosen: list[_Entry], rivals: list[list[_Entry]]) -> int | None:
-    """The score at which the last rival drops out: of the field itself, or another field that could fill the slots."""
+    """Return the score at which the last rival drops out: in the chosen field, or in another able field."""
     last_scores = [entry.score.total for entry in chosen[terms.slots : terms.slots + 1]]
     last_scores += [field[terms.slots - 1].score.total for field in rivals]
     return min(last_scores, default=None)
 
 
 def _pay(terms: TaskTerms, entry: _Entry, clearing: int | None) -> int:
-    """What time and risk of a bid leave of the clearing score, at most the greatest price."""
+    """Return the rest of the clearing score after a bid's time and risk, at most the greatest price."""
     if clearing is None:
         return terms.price_max
     pay = min(terms.price_max, clearing - entry.score.time - entry.score.risk)
@@ -190,7 +192,7 @@ def _pay(terms: TaskTerms, entry: _Entry, clearing: int | None) -> int:
 
 
 def _places(terms: TaskTerms, field: list[_Entry], clearing: int | None) -> list[Placed]:
-    """The fates of a field that fills the slots."""
+    """Return the fates of the field that fills the slots."""
     winners, others = field[: terms.slots], field[terms.slots :]
     last = winners[-1].score.total
     places = [Placed(entry.bid, entry.score, BidFate.WON, _pay(terms, entry, clearing)) for entry in winners]
@@ -207,13 +209,13 @@ def _places(terms: TaskTerms, field: list[_Entry], clearing: int | None) -> list
 
 
 def _standby_place(winners: list[_Entry], others: list[_Entry]) -> int | None:
-    """The first of the others that is not a winner's as well: a machine that is gone stands by for nobody."""
+    """Return the index of the first loser that no winner owns: a failed machine cannot stand by for itself."""
     owners = [entry.bid.provider for entry in winners]
     return next((place for place, entry in enumerate(others) if entry.bid.provider not in owners), None)
 
 
 def _elsewhere(terms: TaskTerms, chosen: list[_Entry], fields: list[list[_Entry]]) -> list[Placed]:
-    """The fates of the classes that were not chosen."""
+    """Return the fates of the bids in classes that were not chosen."""
     last = chosen[terms.slots - 1].score.total
     places = []
     for field in fields:

@@ -1,13 +1,13 @@
-"""Which stretches of a trace are looked at, and whether what is shown of them is in the trace.
+"""The stretches of a trace that judges look at, and the proof that shown states are in the trace.
 
-A leg of a run is divided into at most `PARTS_MAX` parts, of which four are drawn: however fine a trace is, a lie in a
-single segment of it is found with `PARTS_DRAWN / PARTS_MAX` by whoever computes them. Whoever knows where the lie is
-names its segment, which is looked at beside them.
+A leg of a run has at most `PARTS_MAX` parts, of which four are drawn. A judge that computes them finds a lie in a
+single segment with probability `PARTS_DRAWN / PARTS_MAX`, however fine the trace is. A party that knows the wrong
+segment names it, and judges look at it too.
 
-A root convicts nobody whom nobody can open: who has stated one shows the hashes before and after each stretch, in time,
-or counts as having lied. Judges fetch the states by these hashes.
+A root that no party can open would convict no provider. So its provider shows the hashes before and after each stretch
+in time, or counts as a liar. Judges fetch the states by these hashes.
 
-Always: who states a root does not know which parts are drawn; only parts of its own leg are.
+Invariants: a provider does not know the drawn parts when it states its root. Only parts of its own leg are drawn.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from runtime.encoding.codec import U16, Bounded, struct
 
 PARTS_MAX = 20
 PARTS_DRAWN = 4
-"""A fifth of a run, so that a skipped tenth is seen with 34 % at least, and a single wrong segment with 20 %."""
+"""A fifth of a run: a skipped tenth is seen with at least 34 %, a single wrong segment with 20 %."""
 STRETCHES_MAX = PARTS_DRAWN + 1
-"""The parts that are drawn, and a segment that is named."""
+"""The drawn parts and a named segment."""
 
 
 @struct
 class TraceStretch:
-    """Segments of a trace, one after the other: from s(first) to s(end)."""
+    """Consecutive segments of a trace, from s(first) to s(end)."""
 
     first: U16
     end: U16
@@ -47,17 +47,17 @@ ShownStretches = Annotated[tuple[ShownStretch, ...], Bounded(STRETCHES_MAX)]
 
 
 def leg_segments(segments: int, behind: int, milestones: int) -> range:
-    """The segments of the leg that begins after `behind` milestones of `milestones`."""
+    """Return the segments of the leg that begins after `behind` of `milestones` milestones."""
     return range(segments * behind // milestones, segments)
 
 
 def own_segments(task: Task) -> range:
-    """The segments of a task's newest leg: those that who has a slot answers for."""
+    """Return the segments of a task's newest leg, for which its slots are liable."""
     return leg_segments(task.order.segments, task.behind, task.order.milestones)
 
 
 def judged_stretches(task_id: bytes, task: Task, place: int) -> tuple[TraceStretch, ...]:
-    """What the judges of a slot compute; nothing before the beacon has drawn it, or where there is no trace."""
+    """Return the stretches that the judges of a slot compute: none before the beacon draws them, or without a trace."""
     if task.challenge is not None:
         return (TraceStretch(task.challenge.segment, task.challenge.segment + 1),)
     if task.drawn is None:
@@ -66,14 +66,14 @@ def judged_stretches(task_id: bytes, task: Task, place: int) -> tuple[TraceStret
 
 
 def parts(leg: range) -> tuple[TraceStretch, ...]:
-    """A leg in as many parts as it has segments, at most `PARTS_MAX`: none is longer than another by two."""
+    """Return a leg as at most `PARTS_MAX` parts. Their lengths differ by at most one segment."""
     count = min(PARTS_MAX, len(leg))
     ends = [leg.start + len(leg) * number // count for number in range(count + 1)] if count else []
     return tuple(TraceStretch(first, end) for first, end in pairwise(ends))
 
 
 def drawn_parts(seed: bytes, slot: bytes, leg: range) -> tuple[TraceStretch, ...]:
-    """Up to `PARTS_DRAWN` different parts of a leg, ascending."""
+    """Return up to `PARTS_DRAWN` different parts of a leg, ascending."""
     left, drawn = list(parts(leg)), []
     for number in range(min(PARTS_DRAWN, len(left))):
         ticket = blake2_256(b"ogpu/segment" + seed + slot + bytes((number,)))
@@ -82,20 +82,20 @@ def drawn_parts(seed: bytes, slot: bytes, leg: range) -> tuple[TraceStretch, ...
 
 
 def looked_at(seed: bytes, slot: bytes, leg: range, named: int | None) -> tuple[TraceStretch, ...]:
-    """The stretches that judges compute: parts that are drawn, then the segment that is named, if one is."""
+    """Return the stretches that judges compute: the drawn parts, then the named segment, if any."""
     drawn = drawn_parts(seed, slot, leg)
     alone = () if named is None else (TraceStretch(named, named + 1),)
     return drawn if alone and alone[0] in drawn else (*drawn, *alone)
 
 
 def looked_at_most(segments: int) -> int:
-    """So many segments judges compute at most, of a run that has so many."""
+    """Return the most segments that judges compute of a run with this many."""
     lengths = sorted((part.end - part.first for part in parts(range(segments))), reverse=True)
     return min(segments, sum(lengths[:PARTS_DRAWN]) + 1)
 
 
 def is_shown(root: bytes, segments: int, wanted: Sequence[TraceStretch], shown: Sequence[ShownStretch]) -> bool:
-    """Whether these are the wanted stretches, in order, and all their states are in the trace under `root`."""
+    """Return True if these are the wanted stretches, in order, with all their states in the trace under `root`."""
     return len(shown) == len(wanted) and all(
         is_in_trace(root, segments, stretch.first, each.before) and is_in_trace(root, segments, stretch.end, each.after)
         for stretch, each in zip(wanted, shown, strict=True)
@@ -103,5 +103,5 @@ def is_shown(root: bytes, segments: int, wanted: Sequence[TraceStretch], shown: 
 
 
 def refuted(root: bytes) -> bytes:
-    """What judges answer who find a root wrong: they compute stretches, so that they know no right root."""
+    """Return the judges' answer for a wrong root. They compute stretches, so they know no right root."""
     return blake2_256(b"ogpu/refuted" + root)

@@ -1,7 +1,7 @@
-"""The storage of TrainingMarket: records, and which block looks at which task.
+"""The storage of TrainingMarket: records, and the schedules of tasks.
 
-Always: a task that is open waits for a block, for a height to be final, or for the courts; one that has ended waits for
-its record to be dropped; bids that lost give back what they hold a few in a block, whoever else is in it.
+Invariants: an open task waits for a block, for a final height, or for the courts. An ended one waits for the drop of
+its record. Losing bids release their holds, a few in each block, for any number of them.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ _HASHERS = (Hasher.TWOX_64_CONCAT, Hasher.BLAKE2_128_CONCAT)
 
 
 class TrainingStorage(TrainingNumbers):
-    """Tasks, bids, records of providers, and agendas."""
+    """Tasks, bids, records of providers, and schedules."""
 
     system: System
     balances: Balances
@@ -77,23 +77,26 @@ class TrainingStorage(TrainingNumbers):
 
     @property
     def height(self) -> int:
-        """Of this block."""
+        """The number of this block."""
         return self.system.number.get()
 
     def open_task(self, task_id: bytes) -> Task:
-        """A task that has not ended; UnknownTask if there is none."""
+        """Return a task that has not ended. Raise UnknownTask if there is none."""
         task = known(self.tasks[task_id], UnknownTask)
         ensure(is_open(task), UnknownTask)
         return task
 
     def customers(self, task_id: bytes, account: bytes) -> Task:
-        """An open task of this customer."""
+        """Return an open task of this customer. Raise NotTaskCustomer for another customer's."""
         task = self.open_task(task_id)
         ensure(task.customer == account, NotTaskCustomer)
         return task
 
     def worked(self, task_id: bytes, place: int, account: bytes) -> tuple[Task, Slot]:
-        """An open task and a slot of it, which the account's stash has; the account is the stash or its key."""
+        """Return an open task and its slot at `place`.
+
+        Raise NotSlotOwner unless the account is the slot's stash or that stash's provider key.
+        """
         task = self.open_task(task_id)
         ensure(place < len(task.slots), NotSlotOwner)
         slot = task.slots[place]
@@ -101,12 +104,12 @@ class TrainingStorage(TrainingNumbers):
         return task, slot
 
     def ensure_in(self, task: Task, *states: TaskState) -> None:
-        """WrongTaskState unless the task is in one of these states, and its window is open."""
+        """Raise WrongTaskState unless the task is in one of these states, and its window is open."""
         ensure(task.state in states, WrongTaskState)
         ensure(not task.deadline or self.height <= task.deadline, WrongTaskState)
 
     def put(self, task_id: bytes, task: Task) -> None:
-        """Write a task, and have it looked at in the block after its deadline."""
+        """Store a task, and schedule its step for the block after its deadline."""
         self.tasks[task_id] = task
         if task.deadline:
             self.agenda.put(task.deadline + 1, task_id)
@@ -114,11 +117,11 @@ class TrainingStorage(TrainingNumbers):
             self.agenda.drop(task_id)
 
     def await_beacon(self, task_id: bytes, task: Task) -> None:
-        """Have the task looked at once the beacon of two blocks from here is final."""
+        """Schedule the task's step for when the beacon of two blocks from here is final."""
         height = self.height + BEACON_DELAY
         self.put(task_id, replace(task, deadline=0, beacon_at=height))
         self.final_agenda.put(height, task_id)
 
     def clear(self, task_id: bytes) -> None:
-        """Have the bids of auctions that are over give back what they hold, from the next block on."""
+        """Schedule the release of bids of finished auctions, from the next block on."""
         self.clearing.put(self.height + 1, task_id)

@@ -1,4 +1,4 @@
-"""The money table as a page shows it: Markdown, made of `money.TABLE` and nothing else."""
+"""The money table as a Markdown page, made of `money.TABLE` alone."""
 
 from gpu_tasks.market.courts.table_page import word_of
 from gpu_tasks.market.training.money import TABLE, TaskLine, TaskPayee, TaskPurse, TaskRow, TaskSum
@@ -7,7 +7,7 @@ COLUMNS = [payee for payee in TaskPayee if payee is not TaskPayee.FEE]
 
 
 def task_outcomes_page() -> str:
-    """A row for each outcome: what moves to whom; everything else stays with whoever locked it."""
+    """Return a row for each outcome with its payments. Any other money stays with its owner."""
     heads = " | ".join(f"to {word_of(payee)}" for payee in COLUMNS[:-1])
     lines = [f"| outcome | {heads} | burned |", "|---" * (len(COLUMNS) + 1) + "|"]
     for outcome, row in TABLE.items():
@@ -17,7 +17,7 @@ def task_outcomes_page() -> str:
 
 
 def task_words_page() -> str:
-    """What the short words of the table stand for."""
+    """Return the meanings of the table's short words."""
     lines = ["| purse | what it is |", "|---|---|"]
     lines += [f"| {word_of(purse)} | {purse.value} |" for purse in TaskPurse]
     lines += ["", "| sum | how much |", "|---|---|"]

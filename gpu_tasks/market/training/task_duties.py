@@ -1,7 +1,7 @@
-"""What a provider may or must do next for each slot, bid and place as a runner-up that it has: pure functions.
+"""The next duty or option of a provider for each of its slots, bids and standbys, as pure functions.
 
-Always: there is exactly one duty for each slot, bid and place; what it says holds as far as nobody's transaction and
-no newer final block change the task before.
+Invariants: each slot, bid and standby has exactly one duty. It holds unless a transaction or a newer final block
+changes the task first.
 """
 
 from enum import IntEnum
@@ -16,7 +16,7 @@ from runtime.encoding.types import BlockNumber
 
 @named("ogpu::TaskRole")
 class TaskRole(IntEnum):
-    """What a provider has of a task."""
+    """The role of a provider in a task."""
 
     BID = 0
     SLOT = 1
@@ -25,53 +25,53 @@ class TaskRole(IntEnum):
 
 @named("ogpu::TaskDeed")
 class TaskDeed(IntEnum):
-    """The call that is next. Who leaves out what it must do loses by the money table; what it may do is its own."""
+    """The next call. A provider that omits a duty loses by the money table. An option is its own choice."""
 
     WAIT = 0
-    """Nothing: others act, or a height is awaited."""
+    """No call: the task waits for other parties or for a height."""
     REVEAL = 1
-    """Must: `reveal_bid`; else the bond burns."""
+    """Duty: `reveal_bid`, or the bond burns."""
     START = 2
-    """Must: `start`, or `report_input` where the input is not to be had."""
+    """Duty: `start`, or `report_input` if the input is missing."""
     CHECKPOINT = 3
-    """Must: `report_milestone` of `number`, or `finish` already; of time `number` intervals are over by then."""
+    """Duty: `report_milestone` of `number`, or `finish` early. For bought time, `number` intervals are over then."""
     FINISH = 4
-    """Must: `finish`; the milestone that is left, `number`, is the result."""
+    """Duty: `finish`. The remaining milestone, `number`, is the result."""
     SHOW = 5
-    """Must: `show` the `stretches`."""
+    """Duty: `show` the `stretches`."""
     HOLD_CHECKPOINT = 6
-    """May: fetch the checkpoint of milestone `number`, then `confirm_checkpoint`."""
+    """Option: fetch the checkpoint of milestone `number`, then call `confirm_checkpoint`."""
     TAKE_OVER = 7
-    """May: `start` with place 0, behind milestone `number`."""
+    """Option: `start` with place 0, behind milestone `number`."""
     BIND = 8
-    """Must: `finish` with the commitment to the result as its root."""
+    """Duty: `finish` with the commitment to the result as its root."""
     OPEN_RESULT = 9
-    """Must: `open_result`."""
+    """Duty: `open_result`."""
 
 
 @struct
 class TaskDuty:
-    """What is next for a slot, a bid or a place as a runner-up. Heights are 0 where no window is known."""
+    """The next call for a slot, a bid or a standby. Heights are 0 if no window is known."""
 
     task: TaskId
     state: TaskState
     role: TaskRole
     place: U8
-    """Of a slot; 0 else."""
+    """The place of a slot, else 0."""
     auction: U8
-    """In which auction of the task the device was bid, counted from 1."""
+    """The auction of the task in which the device was bid, counted from 1."""
     device: DeviceId
     deed: TaskDeed
     opens_at: BlockNumber
-    """The first block in which the call counts, the next one at the earliest."""
+    """The first block in which the call counts: the next one, or later."""
     until: BlockNumber
-    """The last one."""
+    """The last block in which the call counts."""
     number: U8 = 0
     stretches: Stretches = ()
 
 
 def slot_duty(task_id: bytes, task: Task, place: int, height: int) -> TaskDuty:
-    """What is next for who has a slot; `height` is the next block's."""
+    """Return the next call of a slot's provider. `height` is the next block's."""
     slot = task.slots[place]
     deed, number, stretches = _of_slot(task_id, task, place, slot)
     opens_at = max(height, _opens_at(task, deed))
@@ -81,7 +81,7 @@ def slot_duty(task_id: bytes, task: Task, place: int, height: int) -> TaskDuty:
 
 
 def standby_duty(task_id: bytes, task: Task, height: int) -> TaskDuty:
-    """What is next for who stands by."""
+    """Return the next call of the standby."""
     standby = task.standby
     assert standby is not None, "somebody stands by"
     deed, number = _of_standby(task)
@@ -89,7 +89,7 @@ def standby_duty(task_id: bytes, task: Task, height: int) -> TaskDuty:
 
 
 def bid_duty(task_id: bytes, task: Task, auction: int, device: bytes, height: int, *, is_opened: bool) -> TaskDuty:
-    """What is next for a bid that still holds something, and has no slot."""
+    """Return the next call for a bid that still holds money or device and has no slot."""
     if auction != task.auction or is_opened or task.state not in (TaskState.COMMITTING, TaskState.REVEALING):
         return _duty(task_id, task, TaskRole.BID, device, TaskDeed.WAIT, height, auction=auction)
     if task.state is TaskState.REVEALING:
@@ -119,7 +119,7 @@ def _of_slot(task_id: bytes, task: Task, place: int, slot: Slot) -> tuple[TaskDe
 
 
 def _opens_at(task: Task, deed: TaskDeed) -> int:
-    """Where time is bought, the block in which an interval is over, or a lease; 0 where nothing has to pass."""
+    """Return the block after the current interval or lease, for duties of bought time that must wait, else 0."""
     if not is_by_time(task.order) or deed not in (TaskDeed.CHECKPOINT, TaskDeed.FINISH):
         return 0
     may_end_early = deed is TaskDeed.FINISH and task.order.checked_by is not CheckedBy.LEASED
@@ -148,7 +148,7 @@ def _duty(
     number: int = 0,
     stretches: tuple[TraceStretch, ...] = (),
 ) -> TaskDuty:
-    """A duty in the window of the task's state; once that is over there is nothing to do but wait."""
+    """Return a duty in the window of the task's state. After the window the only duty is to wait."""
     auction = auction or task.auction
     if deed is TaskDeed.WAIT or task.deadline < height:
         return TaskDuty(task_id, task.state, role, place, auction, device, TaskDeed.WAIT, 0, 0)

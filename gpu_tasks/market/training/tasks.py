@@ -1,8 +1,8 @@
-"""A task as it stands in the state: what was ordered, who works on it, how far it came, how it ended.
+"""The record of a task: its order, its providers, its progress and its end.
 
-Always: what a task goes by (rules, windows, terms) is frozen in its record; every state but the last has a deadline on
-the agenda, or waits for a height to be final, or for the courts; amounts are for one slot. A *leg* is what one award
-covers: when work changes hands, the milestones that were counted are behind it, and the rest is a task of its own.
+Invariants: a task's rules, windows and terms are frozen in its record. Every state but the last has a scheduled
+deadline, or waits for a final height or for the courts. Amounts are for one slot. A *leg* is the part of a run that one
+award covers: when the work changes hands, the counted milestones are behind it, and the rest is a task of its own.
 """
 
 from dataclasses import replace
@@ -21,7 +21,8 @@ from runtime.encoding.types import AccountId, Balance, BlockNumber, Hash
 from runtime.frame.holds import HoldReason
 
 CLAIMS_MAX = 4
-"""Of a task: each fraud proof that is wrong delays its payment. One that is not opened in time makes room."""
+"""The most fraud proofs of a task, because each wrong one delays its payment. One that is not opened in time makes
+room."""
 TASKS_OPEN_MAX = 4_000
 
 TASK_ESCROW = HoldReason("TaskEscrow", "What a slot of a task may cost its customer; the case is the slot.")
@@ -37,37 +38,37 @@ TASK_COLLATERAL = HoldReason("TaskCollateral", "What a bid stands for once it is
 
 @named("ogpu::TaskState")
 class TaskState(IntEnum):
-    """How far a task is: `docs/training.md` says who may do what in each, and what its deadline does."""
+    """The state of a task. `docs/training.md` lists the calls and the deadline of each."""
 
     COMMITTING = 0
     """Providers commit to bids."""
     REVEALING = 1
-    """They open them."""
+    """Providers open their bids."""
     AWARDING = 2
-    """The beacon that decides between equal bids is awaited."""
+    """The task waits for the beacon that decides between equal bids."""
     STARTING = 3
-    """Awarded; not all have started."""
+    """The task is awarded, and not all providers have started."""
     RUNNING = 4
-    """All have started; the next milestone, or the result, is awaited."""
+    """All have started, and the next milestone or the result is due."""
     ASKING = 5
-    """Who worked is gone; the runner-up, bound no more, is asked first."""
+    """The provider has left or died. The runner-up, no longer bound, is asked first."""
     SUBMITTED = 6
-    """All have stated a result; the customer's word is awaited, and whether the beacon asks for an audit."""
+    """All have stated a result. The task waits for the customer, and for the beacon that may order an audit."""
     SHOWING = 7
-    """The states that were drawn are to be shown."""
+    """The drawn states are to be shown."""
     JUDGED = 8
-    """The courts judge it."""
+    """The courts judge the task."""
     ENDED = 9
-    """Nothing is held for it any more but the deposit for its record."""
+    """Only the deposit for its record is still held."""
     VOLUNTEERING = 10
-    """Replicas are sought: who computes it too, at the price of the award, says so; then the beacon draws."""
+    """Replicas are sought: providers offer devices at the price of the award, then the beacon draws."""
     OPENING = 11
-    """Replicas are bound to what they found, and open it."""
+    """Replicas have committed to their results, and open them."""
 
 
 @named("ogpu::Acceptance")
 class Acceptance(IntEnum):
-    """How a customer took a result."""
+    """The way in which a result was accepted."""
 
     ACCEPTED = 0
     BY_SILENCE = 1
@@ -75,59 +76,59 @@ class Acceptance(IntEnum):
 
 @named("ogpu::JudgedFor")
 class JudgedFor(IntEnum):
-    """Why a task is before the courts."""
+    """The reason why a task is before the courts."""
 
     AUDIT = 0
-    """The beacon asked for it."""
+    """The beacon ordered an audit."""
     DISPUTE = 1
-    """The customer says that the result is wrong."""
+    """The customer disputes the result."""
     FRAUD_PROOF = 2
-    """Somebody shows a segment that does not follow."""
+    """A fraud proof shows a segment that does not follow."""
     INPUT = 3
-    """A provider says that the input is not to be had."""
+    """A provider reports that the input is missing."""
 
 
 @struct
 class TaskWindows:
-    """How long each part of a task's life lasts, in blocks."""
+    """The lengths of the parts of a task's life, in blocks."""
 
     commit: BlockNumber
-    """To commit to bids: so long that no few authors can keep one out."""
+    """The window to commit to bids. It is long enough that a few authors cannot keep a bid out."""
     reveal: BlockNumber
-    """To reveal them; the same holds."""
+    """The window to reveal bids, as long for the same reason."""
     start: BlockNumber
-    """To start, from the award."""
+    """The window to start, from the award."""
     grace: BlockNumber
-    """For a milestone beside twice its share of the promised blocks: who is silent for longer is gone."""
+    """The time for a milestone beyond twice its share of the promised blocks. A provider silent for longer has died."""
     ask: BlockNumber
-    """For a runner-up that is bound no more to take over."""
+    """The window for a runner-up that is no longer bound to take over."""
     dispute: BlockNumber
-    """To dispute a result, from when it is stated."""
+    """The window to dispute a result, from its statement."""
     accept: BlockNumber
-    """After so long a silent customer has accepted."""
+    """The window after which silence of the customer is acceptance."""
     show: BlockNumber
-    """To show the states that were drawn."""
+    """The window to show the drawn states."""
     keep: BlockNumber
-    """For so long the record of an ended task is kept."""
+    """The time for which the record of an ended task is kept."""
 
 
 @struct
 class Milestone:
-    """What a provider says of a point of its run."""
+    """A provider's statement about a point of its run."""
 
     number: U8
-    """Counted from 1 over all legs of the task."""
+    """The number, counted from 1 over all legs of the task."""
     root: Hash
-    """Of the state there."""
+    """The root of the state there."""
     metric: U64
-    """A figure of the workload's own, the loss say; for people."""
+    """A figure of the workload, such as the loss, for people."""
     blob: Hash
-    """Where the checkpoint lies: its address in the blob store of the provider."""
+    """The address of the checkpoint in the provider's blob store."""
 
 
 @struct
 class HeldCheckpoint:
-    """A milestone that counts: somebody beside the provider has signed that it holds the blob."""
+    """A counted milestone: another party than the provider has signed that it holds the blob."""
 
     milestone: Milestone
     holder: AccountId
@@ -135,17 +136,17 @@ class HeldCheckpoint:
 
 @struct
 class TaskResult:
-    """What a slot's provider states at its end."""
+    """The result that a slot's provider states at its end."""
 
     root: Hash
-    """Over the trace, or of the output where there is none."""
+    """The root over the trace, or of the output if there is no trace."""
     blob: Hash
     metric: U64
 
 
 @struct
 class Slot:
-    """One of the k places of a leg, and who has it."""
+    """One of the k places of a leg, with its provider."""
 
     provider: AccountId
     device: DeviceId
@@ -154,32 +155,32 @@ class Slot:
     collateral: Balance
     """K, as it was locked."""
     added: BlockNumber = 0
-    """Of the promised blocks, those that its customer has given it beside its own."""
+    """The part of `promised` that the customer added."""
     started_at: BlockNumber = 0
     reported: U8 = 0
-    """Milestones of this leg that it has stated."""
+    """The number of milestones of this leg that it has stated."""
     milestone: Milestone | None = None
-    """The newest of them."""
+    """The newest stated milestone."""
     taken: BlockNumber = 0
-    """Blocks that it took for what it has stated, each from when all had stated what was before: who waits for a
-    partner is not late."""
+    """Blocks taken for the stated milestones. Each counts from the block in which all had stated the one before, so a
+    provider that waits for a partner is not late."""
     finished_at: BlockNumber = 0
     result: TaskResult | None = None
     was_standby: bool = False
-    """Whether it took over while it was bound: what it is paid for that falls due when it starts."""
+    """True if it took over while it was bound. Its standby pay falls due at its start."""
     is_shown: bool = False
-    """Whether it has shown the states that were drawn."""
+    """True if it has shown the drawn states."""
     outcome: TaskOutcome | None = None
-    """How it ended, or what the courts have found that it has to end as."""
+    """Its outcome, or the outcome that the courts have set for its end."""
     draw: U8 = 0
-    """Of a replica, in which draw of its task it was drawn; 0 for who won the place at auction."""
+    """For a replica, the number of the draw that chose it, or 0 for the winner of the auction."""
     commitment: Hash | None = None
-    """What a replica has bound itself to."""
+    """A replica's commitment to its result."""
 
 
 @struct
 class Standby:
-    """The runner-up: who takes over, at which price."""
+    """The runner-up, which takes over at its own price."""
 
     provider: AccountId
     device: DeviceId
@@ -188,24 +189,24 @@ class Standby:
     promised: BlockNumber
     collateral: Balance
     is_bound: bool = True
-    """Its device and its collateral are; until the first milestone of the leg."""
+    """True while its device and its collateral are bound: until the leg's first milestone."""
 
 
 @struct
 class CloseOffer:
-    """Another end that a customer offers, for each slot, and who of the providers has signed it."""
+    """A different end that a customer offers, the same for each slot, with the providers that have signed it."""
 
     pay: Balance
-    """Of the escrow, to the provider."""
+    """The part of the escrow for the provider."""
     back: Balance
-    """Of the collateral, to the customer."""
+    """The part of the collateral for the customer."""
     signed: U32 = 0
     """A bit for each slot."""
 
 
 @struct
 class FraudClaim:
-    """A fraud proof that was committed to."""
+    """A committed fraud proof."""
 
     commitment: Hash
     made_at: BlockNumber
@@ -213,20 +214,20 @@ class FraudClaim:
 
 @struct
 class Challenge:
-    """A fraud proof that was opened, and is judged."""
+    """An opened fraud proof, which judges look at."""
 
     challenger: AccountId
     place: U8
-    """Of the slot whose trace it is about."""
+    """The place of the slot that it accuses."""
     segment: U16
     bond: Balance
     reward: Balance
-    """Out of the liar's collateral, if it is one."""
+    """The reward out of the liar's collateral, if the proof is right."""
 
 
 @struct
 class Task:
-    """A task as it stands."""
+    """A task's record."""
 
     customer: AccountId
     order: TaskOrder
@@ -235,60 +236,61 @@ class Task:
     state: TaskState
     submitted_at: BlockNumber
     deadline: BlockNumber
-    """The last block of the state's window; 0 where it waits for finality or the courts."""
+    """The last block of the state's window, or 0 while it waits for finality or the courts."""
     terms: TaskTerms
-    """Of this leg."""
+    """The terms of this leg."""
     milestones: U8
-    """Of this leg."""
+    """The number of milestones of this leg."""
     done: U8 = 0
-    """How many of them count: who takes over begins behind them."""
+    """The number of counted milestones of this leg. A provider that takes over begins behind them."""
     owed: U8 = 0
-    """For how many of them the customer itself has signed: so many are paid for if their provider dies."""
+    """The number of them that the customer itself has signed. These are paid if their provider dies."""
     behind: U8 = 0
-    """Milestones that counted in earlier legs."""
+    """The number of milestones counted in earlier legs."""
     begun_from: Hash | None = None
-    """The root of the milestone that this leg goes on from; None where it begins with the run."""
+    """The root of the milestone that this leg continues from, or None for the start of the run."""
     checkpoint: HeldCheckpoint | None = None
-    """The newest that counts, of any leg."""
+    """The newest counted milestone of any leg."""
     auction: U8 = 1
-    """Which auction this is, or was the last."""
+    """The number of the current or last auction."""
     bids: U8 = 0
-    """How many were committed to in it."""
+    """The number of bids committed in it."""
     revealed: U8 = 0
     beacon_at: BlockNumber = 0
-    """The height whose beacon breaks ties, or draws segments; the chance of an audit is of the four from two on."""
+    """The height of the beacon that breaks ties or draws segments. The chance of an audit is drawn by the four beacons
+    from two blocks after it on."""
     slots: Annotated[tuple[Slot, ...], Bounded(SLOTS_MAX)] = ()
     standby: Standby | None = None
     started_at: BlockNumber = 0
-    """When all had started."""
+    """The block in which all had started."""
     reported_at: BlockNumber = 0
-    """When all had last stated a milestone, or started."""
+    """The block in which all had last stated a milestone, or started."""
     finished_at: BlockNumber = 0
     accepted: Acceptance | None = None
     is_checked: bool = False
-    """Whether the beacon has said if there is an audit."""
+    """True once the beacon has decided about an audit."""
     is_due: bool = False
-    """Whether it asked for one while a fraud proof is judged, which comes first."""
+    """True if the beacon ordered an audit while a fraud proof is judged, which comes first."""
     judged_for: JudgedFor | None = None
     drawn: Hash | None = None
-    """What draws the parts of the trace that are to be shown."""
+    """The seed that draws the parts of the trace to show."""
     named: U16 | None = None
-    """The segment that its customer, disputing, says is wrong."""
+    """The segment that the disputing customer names as wrong."""
     claims: U8 = 0
-    """Fraud proofs that were committed to, ever."""
+    """The number of fraud proofs committed so far."""
     challenge: Challenge | None = None
     cases: U8 = 0
-    """How many are open before the courts."""
+    """The number of its open cases before the courts."""
     close: CloseOffer | None = None
     deposit: Balance = 0
     outcome: TaskOutcome | None = None
-    """Of its first slot, or of the whole, once it has ended."""
+    """The outcome of its first slot, or of the whole, once it has ended."""
     draws: U8 = 0
-    """How often replicas were sought, over all legs."""
+    """The number of draws of replicas so far, over all legs."""
     volunteers: U8 = 0
-    """Devices that were offered in the newest draw."""
+    """The number of devices offered in the newest draw."""
     jury_from: U8 = 0
-    """The place of the first juror: replicas that were drawn anew, of a dispute. 0: there are none."""
+    """The place of the first juror, a replica drawn for a dispute, or 0 without a jury."""
 
 
 @struct
@@ -301,65 +303,65 @@ _TASK_BODY = codec(_TaskBody)
 
 
 def task_id_of(genesis: bytes, customer: bytes, number: int) -> TaskId:
-    """The id of the task that `customer` submits as its number `number`, counted from 0."""
+    """Return the id of the task that `customer` submits as its number `number`, counted from 0."""
     return blake2_256(domain(b"task", genesis, _TASK_BODY.encode(_TaskBody(customer, number))))
 
 
 def slot_case(task: bytes, place: int) -> bytes:
-    """The case of a slot: of what its customer holds for it, and before the courts."""
+    """Return the case of a slot, which names its customer's holds and its case before the courts."""
     return blake2_256(b"ogpu/slot" + task + bytes((place,)))
 
 
 def is_open(task: Task) -> bool:
-    """Whether money is held for its work."""
+    """Return True if money is held for the task's work."""
     return task.state is not TaskState.ENDED
 
 
 def has_bidding(task: Task) -> bool:
-    """Whether its bids still hold something."""
+    """Return True if the task's bids still hold money or devices."""
     return task.state in (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
 
 
 def with_slot(task: Task, place: int, slot: Slot) -> Task:
-    """The task with another slot at a place."""
+    """Return the task with another slot at a place."""
     return replace(task, slots=(*task.slots[:place], slot, *task.slots[place + 1 :]))
 
 
 def auctioned_terms(task: Task) -> TaskTerms:
-    """What an auction of a task goes by: of replicas one place is sold, and the others are drawn."""
+    """Return the terms of a task's auction. A replicated task sells one place and draws the others."""
     return replace(task.terms, slots=1) if is_replicated(task.order) else task.terms
 
 
 def has_volunteers(task: Task) -> bool:
-    """Whether those who were offered in the newest draw still hold something."""
+    """Return True if the devices offered in the newest draw are still held."""
     return task.state is TaskState.VOLUNTEERING
 
 
 def places_held(task: Task) -> int:
-    """For so many places its customer may hold something: those of a jury that is sought among them."""
+    """Return the number of places for which the customer may hold money, those of a sought jury included."""
     return max(task.terms.slots, task.jury_from + JURORS if task.jury_from else 0)
 
 
 def panel(task: Task) -> range:
-    """The places of those who work now: all, but of a disputed task the jury."""
+    """Return the places that work now: the jury of a disputed task, or else all."""
     return range(task.jury_from, len(task.slots))
 
 
 def kept_step(task: Task) -> int:
-    """Milestones of this leg that all who work have stated."""
+    """Return the number of milestones of this leg that all working slots have stated."""
     working = [task.slots[place] for place in panel(task)]
     return min((slot.reported for slot in working if slot.outcome is None), default=0)
 
 
 def taken_by(task: Task, slot: Slot, height: int) -> int:
-    """Blocks that a slot has taken since all had started, those apart in which it waited for its partners."""
+    """Return the blocks that a slot has taken since all had started, without waits for its partners."""
     is_stated = slot.result is not None or slot.commitment is not None
     is_awaited = task.started_at and not is_stated and slot.reported == kept_step(task)
     return slot.taken + (height - task.reported_at if is_awaited else 0)
 
 
 def agreed_milestone(task: Task) -> Milestone | None:
-    """The newest milestone, if all providers have stated it, and with one root."""
+    """Return the newest milestone if all providers have stated it with one root, else None."""
     newest = task.slots[0].milestone if task.slots else None
     if newest is None:
         return None
@@ -368,7 +370,7 @@ def agreed_milestone(task: Task) -> Milestone | None:
 
 
 def slot_of(standby: Standby, *, was_standby: bool = False) -> Slot:
-    """A runner-up as who has the slot; price and promise are already those of what is left."""
+    """Return the slot of a runner-up that takes over. Its price and promise are already those of the rest."""
     return Slot(
         provider=standby.provider,
         device=standby.device,
@@ -380,10 +382,10 @@ def slot_of(standby: Standby, *, was_standby: bool = False) -> Slot:
 
 
 def paid_blocks(task: Task, intervals: int) -> int:
-    """Blocks of so many intervals of a leg of bought time: at most all that were bought."""
+    """Return the blocks of some intervals in a leg of bought time: at most all that were bought."""
     return min(intervals * interval_of(task.order), task.slots[0].promised)
 
 
 def interval_end(task: Task) -> int:
-    """The first block in which the interval of bought time that runs is over."""
+    """Return the first block after the current interval of bought time."""
     return task.started_at + paid_blocks(task, task.owed + 1)

@@ -1,8 +1,8 @@
-"""What a task wants, and what a bid offers: records that stand in the state as they are here.
+"""The terms of a task and of a bid, as the state stores them.
 
-Always: every amount is for one slot; a task of k slots has k times of it. A bid is for one slot: who offers several
-devices makes several bids, or one that is read as several. A bid carries the track record of its provider as it was
-when the bid was revealed, so that a selection can be recomputed from the task's own records, at any later time.
+Invariants: every amount is for one slot, so a task of k slots has k times the amount. A bid is for one slot, so a
+provider that offers several devices makes several bids. A bid carries its provider's track record at the reveal, so a
+selection can be recomputed at any later time from the task's own records.
 """
 
 from gpu_tasks.market.devices.records import DeviceClass
@@ -17,22 +17,22 @@ SLOTS_MAX = 32
 
 @struct
 class TaskTerms:
-    """What a customer asks for, frozen when the task is submitted."""
+    """The terms that a customer sets, frozen when the task is submitted."""
 
     price_max: Balance
     """M: the greatest price that the customer pays for a slot."""
     time_value: Balance
-    """v: what it is worth to the customer that the task is done one block sooner."""
+    """v: the value to the customer of each block by which the task is done sooner."""
     loss: Balance
-    """L: what the customer loses if the task fails."""
+    """L: the customer's loss if the task fails."""
     blocks_max: BlockNumber
     """D: the most blocks that a bid may promise."""
     collateral_min: Balance
-    """The least collateral of a bid: what the rules ask for, or more, if the customer asks for more."""
+    """The least collateral of a bid: that of the rules, or the customer's own if that is more."""
     slots: U8 = 1
-    """k: how many devices compute the run, each the whole of it."""
+    """k: the number of devices, each of which computes the whole run."""
     is_homogeneous: bool = False
-    """Whether the devices of a gang must be of one class."""
+    """True if the devices of a gang must be of one class."""
 
 
 @struct
@@ -41,30 +41,30 @@ class Bid:
 
     provider: AccountId
     device: DeviceId
-    """Named when the bid was committed to, and drawn for nothing else until the award."""
+    """The device, named in the commitment. It is drawn for nothing else until the award."""
     device_class: DeviceClass
     price: Balance
     blocks: BlockNumber
-    """d: in how many blocks from its start the provider promises to be done."""
+    """d: the blocks from its start in which the provider promises to finish."""
     collateral: Balance
-    """K: what the provider locks for this task."""
+    """K: the grains that the provider locks for this task."""
     record: TrackRecord
-    """Of the provider, as of the reveal."""
+    """The provider's track record at the reveal."""
 
 
 def default_time_value(price_max: int, blocks_max: int) -> int:
-    """What v is where a customer names none: a result at once is worth a quarter of M more than the latest one."""
+    """Return v for a customer that sets none: a result at once is worth a quarter of M more than the latest one."""
     return price_max // (4 * blocks_max)
 
 
 def default_loss(price_max: int) -> int:
-    """What L is where a customer names none: a quarter of M."""
+    """Return L for a customer that sets none: a quarter of M."""
     return price_max // 4
 
 
 def covered(price_max: int, collateral: int) -> int:
-    """What of a customer's loss a collateral makes good when a lie is proven: half of it, at most the greatest price.
+    """Return the part of a collateral that compensates the customer for a proven lie: half, at most the greatest price.
 
-    Half, so that no customer gains by a lie as much as the liar loses; rounded down.
+    Half, so that no customer gains as much by a lie as the liar loses. It is rounded down.
     """
     return min(collateral // 2, price_max)

@@ -1,7 +1,7 @@
-"""What bought time has paid by now, reckoned again out of the record of a task, for whoever only reads.
+"""The payments for bought time so far, computed from the record of a task for readers.
 
-Always: a pure function of the record; the flows are those of the money table, interval by interval, so that roundings
-and fees are the chain's own.
+Invariants: these are pure functions of the record. The flows are those of the money table, interval by interval, so
+roundings and fees equal the chain's.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from gpu_tasks.market.training.tasks import Slot, Task, paid_blocks
 
 
 def interval_flows(task: Task, slot: Slot) -> tuple[TaskFlow, ...]:
-    """Everything that moved for the intervals of this leg that are paid."""
+    """Return all payments for the paid intervals of this leg."""
     held = {TaskPurse.ESCROW: money.escrow(task.rules, task.terms.price_max)}
     flows: list[TaskFlow] = []
     for done in range(task.owed):
@@ -22,7 +22,7 @@ def interval_flows(task: Task, slot: Slot) -> tuple[TaskFlow, ...]:
 
 
 def end_flows(task: Task, slot: Slot, outcome: TaskOutcome, held: Mapping[TaskPurse, int]) -> tuple[TaskFlow, ...]:
-    """What moves when it ends so; `held` is what was locked when the leg began."""
+    """Return the payments of a leg that ends with this outcome. `held` is the locked money at the leg's begin."""
     whole = paid_blocks(task, task.owed + 1)
     due = min(slot.finished_at - task.started_at, whole) if outcome is TaskOutcome.TIME_OVER else whole
     return money.settle(outcome, _state(task, slot, held, done=task.owed, due=due))

@@ -1,4 +1,4 @@
-"""`TrainingApi`: what customers, providers and explorers ask about tasks, their auctions and who owes what."""
+"""`TrainingApi`: queries of customers, providers and explorers about tasks, their auctions and their duties."""
 
 from itertools import chain, islice
 from typing import Annotated
@@ -20,54 +20,54 @@ from runtime.pallets.system import System
 
 TASKS_SHOWN_MAX = 128
 TASKS_LOOKED_AT_MAX = 512
-"""Of the newest that a customer has submitted: what is older and still open is found by its id alone."""
+"""The number of a customer's newest tasks that a query reads. An older open task is found only by its id."""
 DRAWS_MAX = AUCTIONS_MAX + 1
-"""One for each auction, and one of a jury."""
+"""One draw for each auction, and one for a jury."""
 AUCTIONS_SHOWN_MAX = 128
-"""In one answer; the next begin behind the last of them."""
+"""The most auctions in one answer. The next answer begins after the last of them."""
 DUTY_TASKS_MAX = 128
-"""Tasks of a provider that are looked at: those that its devices are bound to are 64 at most, and come first."""
+"""The most tasks of a provider that a query reads. Those that bind its devices are at most 64, and come first."""
 TASK_DUTIES_MAX = 256
-"""Who has more slots than that in gangs is shown the first."""
+"""The most duties in one answer. A provider with more slots in gangs gets the first ones."""
 
 
 @struct
 class TaskStatus:
-    """A task, and what is awaited. Heights are 0 where nothing is."""
+    """A task with its awaited events. Heights are 0 if there is none."""
 
     id: TaskId
     task: Task
     until: BlockNumber
     """The last block of the window of its state."""
     awaits: BlockNumber
-    """The height that has to be final before it goes on."""
+    """The height that must be final before the task continues."""
     countable: U8
-    """The milestone, over all legs, that all have stated and for whose checkpoint its customer may sign; 0: none."""
+    """The milestone, over all legs, that all have stated and the customer may confirm, or 0 if there is none."""
     cases: Annotated[tuple[tuple[U8, Hash], ...], Bounded(SLOTS_MAX)]
-    """The slots that are before the courts, by place: what their benches do, `CourtsApi_case` says."""
+    """The slots that are before the courts, by place. `CourtsApi_case` shows their benches."""
 
 
 @struct
 class ShownBid:
-    """A bid, with the device that it is for."""
+    """A bid, with its device."""
 
     device: DeviceId
     bid: TaskBid
-    """Once opened with all that its score is made of: price, blocks, collateral and the provider's record."""
+    """The bid. Once opened, it has every input of its score: price, blocks, collateral and the provider's record."""
     is_held: bool
-    """Whether it still holds device and money, and has no slot."""
+    """True if it still holds device and money, and has no slot."""
 
 
 @struct
 class TaskAuction:
-    """An auction of a task: with the award's terms and seed and these bids, anybody can select again."""
+    """An auction of a task. With the award's terms and seed and these bids, any party can recompute the selection."""
 
     number: U8
     id: AuctionId
     award: Award | None
-    """None until reveals are over; without a seed until the beacon is final, or where nobody could win."""
+    """None until reveals are over. Without a seed until the beacon is final, or if no bid could win."""
     bids: Annotated[tuple[ShownBid, ...], Bounded(BIDS_MAX)]
-    """By ascending device."""
+    """Ascending by device."""
 
 
 class TrainingApi(RuntimeApi, version=1):
@@ -75,13 +75,13 @@ class TrainingApi(RuntimeApi, version=1):
 
     @query
     def task(self, task: TaskId) -> TaskStatus | None:
-        """A task, open or ended not long ago."""
+        """Return a task that is open or ended recently, or None."""
         record = self._market.tasks[task]
         return None if record is None else self._status(task, record)
 
     @query
     def tasks_of(self, customer: AccountId) -> Annotated[tuple[TaskStatus, ...], Bounded(TASKS_SHOWN_MAX)]:
-        """The open tasks of a customer among the newest 512 that it has submitted, the newest first; 128 at most."""
+        """Return up to 128 open tasks of a customer, newest first, among the newest 512 that it has submitted."""
         market, genesis = self._market, self.bound[System].block_hash[0]
         end = market.submission_counts[customer]
         ids = (task_id_of(genesis, customer, number) for number in range(end - 1, -1, -1))
@@ -96,7 +96,7 @@ class TrainingApi(RuntimeApi, version=1):
 
     @query
     def auctions(self, after: TaskId | None) -> Annotated[tuple[TaskStatus, ...], Bounded(AUCTIONS_SHOWN_MAX)]:
-        """Tasks that take bids or have them opened: the first 128, or those behind `after`; no order tells anything."""
+        """Return the first 128 tasks with open bidding, or those after `after`. Their order has no meaning."""
         market = self._market
         ids = islice(market.open_auctions.keys(behind=after), AUCTIONS_SHOWN_MAX)
         found = ((task_id, market.tasks[task_id]) for task_id in ids)
@@ -104,15 +104,15 @@ class TrainingApi(RuntimeApi, version=1):
 
     @query
     def bids(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(AUCTIONS_MAX)]:
-        """The auctions that a task had and has, with all bids of each: 128 at most; kept as long as its record."""
+        """Return all auctions of a task with all their bids, at most 128 each, as long as its record is kept."""
         record = self._market.tasks[task]
         return () if record is None else tuple(self._auction(task, number) for number in range(1, record.auction + 1))
 
     @query
     def draws(self, task: TaskId) -> Annotated[tuple[TaskAuction, ...], Bounded(DRAWS_MAX)]:
-        """The draws of replicas that a task had and has, with the devices that were offered, as bids.
+        """Return all draws of a task's replicas, with the offered devices as bids.
 
-        With the seed, anybody can draw again (`replicas.drawn`). They are numbered from 129 on.
+        With the seed, any party can repeat a draw (`replicas.drawn`). Draws are numbered from 129 on.
         """
         record = self._market.tasks[task]
         numbers = () if record is None else range(DRAWS_FROM + 1, DRAWS_FROM + record.draws + 1)
@@ -120,9 +120,9 @@ class TrainingApi(RuntimeApi, version=1):
 
     @query
     def task_duties(self, stash: AccountId) -> Annotated[tuple[TaskDuty, ...], Bounded(TASK_DUTIES_MAX)]:
-        """What is next for each slot, bid and place as a runner-up of a provider's, of 128 tasks at most.
+        """Return the next call for each slot, bid and standby of a provider, of at most 128 tasks.
 
-        Those that its devices are bound to come first, then others, which it may be asked to take over.
+        Tasks that bind its devices come first, then tasks that it may be asked to take over.
         """
         market, found = self._market, list[TaskDuty]()
         bound = self._bound_devices(stash)
@@ -140,7 +140,7 @@ class TrainingApi(RuntimeApi, version=1):
 
     @property
     def _next(self) -> int:
-        """The height of the block that comes next."""
+        """The height of the next block."""
         return self.bound[System].number.get() + 1
 
     def _status(self, task_id: bytes, task: Task) -> TaskStatus:
@@ -164,7 +164,7 @@ class TrainingApi(RuntimeApi, version=1):
         return TaskAuction(number, auction, market.awards[auction], tuple(sorted(shown, key=lambda each: each.device)))
 
     def _bound_devices(self, stash: bytes) -> dict[bytes, bytes]:
-        """What each device of a provider's works on, unit or task, by ascending device."""
+        """Return the assignment of each of a provider's devices, unit or task, by ascending device."""
         devices = self.bound[Devices]
         mine = sorted(islice((key for key, _ in devices.devices_of.under(stash)), DEVICES_PER_PROVIDER_MAX))
         records = ((key, devices.devices[key]) for key in mine)
@@ -181,7 +181,7 @@ class TrainingApi(RuntimeApi, version=1):
         return found
 
     def _bid_duties(self, task_id: bytes, task: Task, device: bytes) -> list[TaskDuty]:
-        """That of the bid which binds a device to a task, in whichever of its auctions that was; none with a slot."""
+        """Return the duty of the bid that binds a device to a task, from any of its auctions; none for a slot."""
         market = self._market
         for number in (*range(DRAWS_FROM + task.draws, DRAWS_FROM, -1), *range(task.auction, 0, -1)):
             auction = auction_id(task_id, number)

@@ -1,8 +1,7 @@
-"""TrainingMarket: tasks that go to sealed auctions. This is the pallet: calls, hook, and what the courts ask of it.
+"""The pallet TrainingMarket: tasks that are sold in sealed auctions, with its calls, its hook and its case handler.
 
-Always: a device has one active assignment, and a bid is one; what a task can cost its customer is locked when it is
-submitted; each state has a deadline that the agenda keeps, so that nobody waits for anybody's transaction; the hook is
-bounded by work.
+Invariants: a device has one active assignment, and a bid is one. A submission locks the greatest cost of its task. Each
+state has a scheduled deadline, so no party depends on another one's transaction. The work of the hook is bounded.
 """
 
 from collections.abc import Sequence
@@ -62,30 +61,30 @@ from runtime.frame.weights import work
 from runtime.pallets.staking.slashing import Share
 
 STEP_WEIGHT = WEIGHTS["TrainingMarket.on_initialize step"]
-"""A task that is looked at, its slots apart."""
+"""The weight of a task's step, without its slots."""
 SLOT_WEIGHT = WEIGHTS["TrainingMarket.on_initialize slot"]
-"""A slot settled and set free, and all that its customer held for it."""
+"""The weight of settling and releasing a slot, with all its customer's holds for it."""
 BID_WEIGHT = WEIGHTS["TrainingMarket.on_initialize bid"]
-"""A bid set free, or its record dropped."""
+"""The weight of releasing a bid, or dropping its record."""
 READ_BID_WEIGHT = WEIGHTS["TrainingMarket.on_initialize read_bid"]
-"""A bid read, scored and placed."""
+"""The weight of reading, scoring and placing a bid."""
 PREPAID_BY_A_BID = READ_BID_WEIGHT + BID_WEIGHT + BID_WEIGHT
-"""To be read, set free, and dropped."""
+"""The prepaid weight of a bid: to read, release and drop it."""
 VOLUNTEER_WEIGHT = WEIGHTS["TrainingMarket.volunteer"] + PREPAID_BY_A_BID
 YIELDING_WEIGHT = times(BIDS_MAX, READ_BID_WEIGHT) + BID_WEIGHT + BID_WEIGHT
-"""To look for the least bond of a draw that is full, and to set its offer free."""
+"""The weight of finding the least bond in a full draw, and of releasing its offer."""
 HEIGHT_BUDGET = work(microseconds=24_000)
 FINAL_BUDGET = work(microseconds=16_000)
 CLEARING_BUDGET = work(microseconds=8_000)
 
 
 def _of_slots(name: str, slots: int) -> Weight:
-    """What a call weighs that may touch so many slots of a task."""
+    """Return the weight of a call that touches up to `slots` slots of a task."""
     return WEIGHTS[f"TrainingMarket.{name}"] + times(slots, WEIGHTS[f"TrainingMarket.{name} slot"])
 
 
 def step_weight(slots: int, bids: int = 0) -> Weight:
-    """What a look at a task weighs, with so many bids to choose from if it is awarded."""
+    """Return the weight of a task's step, with a number of bids to choose from if it is awarded."""
     return STEP_WEIGHT + times(slots, SLOT_WEIGHT) + times(bids, READ_BID_WEIGHT)
 
 
@@ -118,31 +117,31 @@ class TrainingMarket(TrainingStorage, index=15):
 
     @call(index=0, weight=lambda order: _of_slots("submit", order.slots))
     def submit(self, origin: Signed, order: TaskOrder) -> None:
-        """Put a task to auction: locks all that it can cost, and prepays the blocks that have to look at it."""
+        """Put a task to auction: lock its greatest cost, and prepay the steps that blocks make for it."""
         submitting.submit(self, origin.account, order, self.sealed_age_max)
 
     @call(index=1, weight=WEIGHTS["TrainingMarket.commit_bid"] + PREPAID_BY_A_BID)
     def commit_bid(self, origin: Signed, task: TaskId, device: DeviceId, commitment: Hash) -> None:
-        """Commit to a sealed bid for one slot with a device (bids.bid_commitment); the stash signs, or its key."""
+        """Commit to a sealed bid for one slot with your device (`bids.bid_commitment`). Stash or provider key sign."""
         bidding.commit(self, task, origin.account, device, commitment)
 
     @call(index=2, weight=WEIGHTS["TrainingMarket.reveal_bid"])
     def reveal_bid(self, origin: Signed, task: TaskId, device: DeviceId, offer: BidOffer, salt: Hash) -> None:
-        """Open a bid: its collateral is locked, of which the bond is a part."""
+        """Open your bid. Its collateral is locked, and the bond becomes a part of it."""
         bidding.reveal(self, task, origin.account, device, offer, salt)
 
     # ---------------------------------------------------------------------------------------------------- the work
 
     @call(index=3, weight=WEIGHTS["TrainingMarket.start"])
     def start(self, origin: Signed, task: TaskId, place: U8) -> None:
-        """Say that the work on a slot begins; a runner-up that is asked takes it over so."""
+        """State that your work on a slot begins. A runner-up that was asked takes the slot over by this call."""
         running.start(self, task, place, origin.account)
 
     @call(index=4, weight=WEIGHTS["TrainingMarket.report_milestone"] + WEIGHTS["TrainingMarket.report_milestone time"])
     def report_milestone(self, origin: Signed, task: TaskId, place: U8, milestone: Milestone) -> PostDispatch:
-        """State the next milestone, where authors leave its attestation out. Free when it succeeds, as that is.
+        """State the next milestone by transaction, if authors omit its attestation. Free if it succeeds.
 
-        Where time is bought, that the interval is over: it is paid by this.
+        For bought time, it states that the interval is over, and the interval is paid.
         """
         weight = self.stating_weight(self.open_task(task), is_result=False)
         running.report_milestone(self, task, place, origin.account, milestone)
@@ -150,34 +149,34 @@ class TrainingMarket(TrainingStorage, index=15):
 
     @call(index=5, weight=WEIGHTS["TrainingMarket.confirm_checkpoint"])
     def confirm_checkpoint(self, origin: Signed, task: TaskId, number: U8, root: Hash) -> None:
-        """Sign, as the customer or the runner-up, that one holds the blob of the milestone with this number and root.
+        """Confirm, as the customer or the runner-up, that you hold the blob of the milestone with this number and root.
 
-        Without the root a signature that is kept back would count for what somebody else states later.
+        The root is signed too: a withheld signature must not count for a milestone that another provider states later.
         """
         running.confirm_checkpoint(self, task, origin.account, number, root)
 
     @call(index=6, weight=_of_slots("finish", SLOTS_MAX))
     def finish(self, origin: Signed, task: TaskId, place: U8, result: TaskResult) -> PostDispatch:
-        """State the result of a slot, where authors leave its attestation out. Free when it succeeds, as that is."""
+        """State the result of your slot by transaction, if authors omit its attestation. Free if it succeeds."""
         weight = self.stating_weight(self.open_task(task), is_result=True)
         running.finish(self, task, place, origin.account, result)
         return PostDispatch(pays_fee=False, actual_weight=weight)
 
     @call(index=16, weight=WEIGHTS["TrainingMarket.leave"])
     def leave(self, origin: Signed, task: TaskId) -> None:
-        """Go, as who is paid by time: the interval that runs is lost, and a part of the price that is not earned."""
+        """Leave a task that is paid by time. You lose the current interval, and a part of the unearned price."""
         metering.leave(self, task, origin.account)
 
     @call(index=15, weight=WEIGHTS["TrainingMarket.report_input"])
     def report_input(self, origin: Signed, task: TaskId, place: U8) -> None:
-        """Say, before one starts, that the input is not to be had: judges find out; a false word costs a miss."""
+        """Report, before you start, that the input is missing. Judges decide. A false report costs as a miss does."""
         inputs.report(self, task, place, origin.account)
 
     @call(index=17, weight=VOLUNTEER_WEIGHT + YIELDING_WEIGHT)
     def volunteer(self, origin: Signed, task: TaskId, device: DeviceId) -> PostDispatch:
-        """Offer a device as a replica, or a juror, at the price of the award; the beacon draws who has a place.
+        """Offer your device as a replica or a juror, at the price of the award. The beacon draws the places.
 
-        Where 128 are offered, the one with the least bond yields to a larger one.
+        When 128 devices are offered, the one with the least bond yields to a larger one.
         """
         is_full = self.open_task(task).volunteers >= BIDS_MAX
         replicating.volunteer(self, task, origin.account, device)
@@ -185,7 +184,7 @@ class TrainingMarket(TrainingStorage, index=15):
 
     @call(index=18, weight=WEIGHTS["TrainingMarket.open_result"])
     def open_result(self, origin: Signed, task: TaskId, place: U8, result: TaskResult, salt: Hash) -> PostDispatch:
-        """Open, as a replica, what one is bound to (replicas.replica_commitment). Free when it succeeds."""
+        """Open your committed result as a replica (`replicas.replica_commitment`). Free if it succeeds."""
         replicating.open_result(self, task, place, origin.account, result, salt)
         return PostDispatch(pays_fee=False)
 
@@ -193,14 +192,14 @@ class TrainingMarket(TrainingStorage, index=15):
 
     @call(index=7, weight=WEIGHTS["TrainingMarket.accept"])
     def accept(self, origin: Signed, task: TaskId) -> None:
-        """Take the result; it is paid as soon as it is known that it is not audited."""
+        """Accept the result. It is paid as soon as the beacon has ruled an audit out."""
         judging.accept(self, task, origin.account)
 
     @call(index=8, weight=_of_slots("dispute", SLOTS_MAX))
     def dispute(self, origin: Signed, task: TaskId, segment: U16 | None) -> PostDispatch:
-        """Say that the result is wrong, with a bond that pays the judges if it is not.
+        """Dispute the result, with a bond that pays the judges if the result is right.
 
-        `segment`, of the trace, is looked at beside those that are drawn.
+        Judges look at `segment` of the trace in addition to the drawn parts.
         """
         weight = self._weight("dispute", task)
         judging.dispute(self, task, origin.account, segment)
@@ -208,20 +207,20 @@ class TrainingMarket(TrainingStorage, index=15):
 
     @call(index=9, weight=WEIGHTS["TrainingMarket.show"])
     def show(self, origin: Signed, task: TaskId, place: U8, stretches: ShownStretches) -> None:
-        """Show the states that are looked at of a slot's trace; who does not in time counts as having lied."""
+        """Show the drawn states of your slot's trace. A provider that does not show them in time counts as a liar."""
         judging.show(self, task, place, origin.account, stretches)
 
     @call(index=13, weight=WEIGHTS["TrainingMarket.claim_fraud"] + BID_WEIGHT)
     def claim_fraud(self, origin: Signed, task: TaskId, commitment: Hash) -> None:
-        """Commit to a fraud proof of a trace (fraud_claims.claim_commitment), with a bond that pays its judges.
+        """Commit to a fraud proof of a trace (`fraud_claims.claim_commitment`), with a bond that pays its judges.
 
-        Where all places are taken, that of who has opened nothing for long is free: it loses its bond.
+        If all places are taken, a claim that has been unopened for long loses its bond and its place.
         """
         fraud_proofs.claim(self, task, origin.account, commitment)
 
     @call(index=14, weight=WEIGHTS["TrainingMarket.show_fraud"])
     def show_fraud(self, origin: Signed, task: TaskId, place: U8, proof: TraceFraudProof, salt: Hash) -> None:
-        """Open a fraud proof in a later block: right, it brings twice its bond; wrong, it costs that."""
+        """Open your fraud proof in a later block. A right one earns twice its bond, and a wrong one loses the bond."""
         fraud_proofs.show(self, task, place, origin.account, proof, salt)
 
     # ------------------------------------------------------------------------------------------- changes of mind
@@ -235,63 +234,66 @@ class TrainingMarket(TrainingStorage, index=15):
 
     @call(index=11, weight=_of_slots("cancel", SLOTS_MAX))
     def cancel(self, origin: Signed, task: TaskId) -> PostDispatch:
-        """Take back a task that does not run yet."""
+        """Cancel a task that does not run yet."""
         weight = self._weight("cancel", task)
         leaving.cancel(self, task, origin.account)
         return weight
 
     @call(index=12, weight=_of_slots("close", SLOTS_MAX))
     def close(self, origin: Signed, task: TaskId, pay: Balance, back: Balance) -> PostDispatch:
-        """Offer another end as the customer, or sign the one that is offered as the stash of a slot."""
+        """Offer a different end as the customer, or sign the offered one as the stash of a slot."""
         weight = self._weight("close", task)
         leaving.close(self, task, origin.account, pay, back)
         return weight
 
-    # ------------------------------------------------------ a handler of cases: what the courts ask of who brings them
+    # ---------------------------------------------------------------- a handler of cases: the interface to the courts
 
     def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
         """Pay the shares out of the collateral of a slot."""
         judging.charge_party(self, case, party, shares)
 
     def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
-        """Pay the shares out of what the customer holds for a slot."""
+        """Pay the shares out of the customer's holds for a slot."""
         judging.charge_customer(self, case, shares)
 
     def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
-        """A case about a slot is over."""
+        """Carry out the ruling of a slot's case."""
         judging.carry_out(self, case, ruling)
 
-    # -------------------------------------------------------- a work source: what attestations and nodes ask of markets
+    # ----------------------------------------------------------- a work source: the interface to attestations and nodes
 
     def attestation_problem(self, signed: SignedTaskAttestation) -> str:
-        """Why a statement of a step may not be attached now; empty if it may."""
+        """Return the reason why a statement of a step may not be attached now, or "" if it may."""
         return attested_steps.problem(self, signed)
 
     def lasting_problem(self, signed: SignedTaskAttestation) -> str:
-        """Why this branch will never take a statement of a step; empty if it may."""
+        """Return the reason why this branch will never take a statement of a step, or "" if it may."""
         return attested_steps.lasting_problem(self, signed)
 
     def is_overtaken(self, signed: SignedTaskAttestation) -> bool:
-        """Whether the step was stated otherwise, or its time is over: a slot has 64 steps, which would fill a pool."""
+        """Return True if the step was stated otherwise, or its time is over.
+
+        A slot has 64 steps, which would fill a pool.
+        """
         return bool(attested_steps.record_problem(self.tasks[signed.statement.task], signed.statement))
 
     def attaching_weight(self, signed: SignedTaskAttestation) -> Weight:
-        """The weight of the call that states the same, and of the attestation; a result looks at all slots."""
+        """Return the weight of the equivalent call and of the attestation. A result looks at all slots."""
         is_result = not isinstance(signed.statement.stated, StatedMilestone)
         return ATTACH_WEIGHT + self.stating_weight(self.open_task(signed.statement.task), is_result=is_result)
 
     def attach_work(self, signed: SignedTaskAttestation) -> None:
-        """Write down the milestone or the result of an admissible statement."""
+        """Record the milestone or the result of an admissible statement."""
         attested_steps.attach(self, signed)
 
     def stating_weight(self, task: Task, *, is_result: bool) -> Weight:
-        """What it weighs to state a milestone of a task, or its result; where time is bought, that settles a slot."""
+        """Return the weight of stating a milestone or a result. For bought time, the statement settles a slot."""
         weight = _of_slots("finish", task.terms.slots) if is_result else WEIGHTS["TrainingMarket.report_milestone"]
         name = "finish" if is_result else "report_milestone"
         return weight + WEIGHTS[f"TrainingMarket.{name} time"] if is_by_time(task.order) else weight
 
     def _weight(self, name: str, task: bytes) -> PostDispatch:
-        """What a call takes that may touch every slot of a task; before it is known how many, it is charged for all."""
+        """Return the actual weight of a call that may touch every slot of a task. Its declared weight is the most."""
         record = self.open_task(task)
         jurors = JURORS if is_replicated(record.order) else 0
         return PostDispatch(actual_weight=_of_slots(name, max(record.terms.slots, jurors)))
@@ -299,16 +301,16 @@ class TrainingMarket(TrainingStorage, index=15):
     # ------------------------------------------------------------------------------------------------------- hooks
 
     def hold_end(self, hold: Hold) -> HoldEnd:
-        """The deposit of a record: it comes back so many blocks after the task has ended."""
+        """Return the end of a record's deposit hold: its scheduled block, or blocks from the end of the task."""
         task = self.tasks[hold.case] if hold.reason is TASK_DEPOSIT else None
         if task is None:
             return HoldEnd()
         return HoldEnd(block=task.deadline) if task.state is TaskState.ENDED else HoldEnd(stays=task.windows.keep)
 
     def on_initialize(self) -> Weight:
-        """Look at every task whose deadline is over or whose beacon is final; then clear bids.
+        """Step every task with a passed deadline or a final beacon. Then release bids.
 
-        Where an era turns and many stand for election, tasks wait a block.
+        At an era's turn with many candidates, tasks may wait a block.
         """
         room = BlockRoom(self.context.mandatory_left - KEPT_FOR_UNITS.ref_time)
         reached, final, cleared = (room.budget(kind) for kind in (HEIGHT_BUDGET, FINAL_BUDGET, CLEARING_BUDGET))
@@ -321,7 +323,7 @@ class TrainingMarket(TrainingStorage, index=15):
         return reached.spent + final.spent + cleared.spent
 
     def _due(self, task_id: bytes) -> Weight:
-        """Do what a deadline does; what that weighed."""
+        """Do the work of a deadline, and return its weight."""
         task = self._on_agenda(task_id)
         if task.state is TaskState.ENDED:
             return times(1 + ending.drop(self, task_id, task), BID_WEIGHT)
@@ -341,7 +343,7 @@ class TrainingMarket(TrainingStorage, index=15):
         return step_weight(places_held(task))
 
     def _awaited(self, task_id: bytes) -> Weight:
-        """Do what a final beacon allows; what that weighed."""
+        """Do the work that waited for a final beacon, and return its weight."""
         task = self._on_agenda(task_id)
         if task.state is TaskState.AWARDING:
             awarding.award(self, task_id, task)
