@@ -223,6 +223,7 @@ class Daemon:
     async def _has_left(self, view: View) -> bool:
         """Return True if the provider has left and no work remains, after reporting the provider key's balance."""
         is_busy = view.duties or view.seats or view.checks or view.disputes
+        # Checked at intervals only, because it costs reads.
         if is_busy or view.height % ENDINGS_EVERY_BLOCKS:
             return False
         chain, identity = self.parts.chain, self.parts.identity
@@ -233,6 +234,8 @@ class Daemon:
         except ChainError as error:
             LOG.info("cannot check whether the provider has left, so this is tried again: %s", error)
             return False
+        # A provider that leaves unregisters its devices first, so remaining devices mean that a court ended the
+        # registration.
         if devices:
             raise StandingError(EXPELLED)
         stays = f"{format_amount(grains)} oGPU stay on the provider key {identity.key.address}"

@@ -185,9 +185,11 @@ def _lines(path: Path, kind: type[BookLine]) -> Iterator[BookLine]:
     except FileNotFoundError:
         return
     with file:
+        # Bounded, since a damaged file may have no line ends.
         while line := file.readline(LINE_BYTES_MAX):
             with suppress(ValueError):
                 found = form.validate_json(line)
+                # A payment is written before the journal forgets it, so a crash in between writes it twice.
                 if found.name not in seen:
                     seen.add(found.name)
                     yield found

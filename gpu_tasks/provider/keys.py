@@ -46,6 +46,7 @@ def provider_key(text: str, password_file: Path | None) -> Keypair:
     except FileNotFoundError:
         raise WalletError(f"{path} does not exist") from None
     key = keyfile.unlock(file, *read_passwords(password_file))
+    # The chain verifies attestations as ed25519, so an sr25519 key would fail only at the first result.
     if key.scheme is not Scheme.ED25519:
         raise WalletError(f"{path} holds an sr25519 key: attestations are signed with ed25519, make such a key")
     return key

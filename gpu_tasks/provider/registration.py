@@ -100,6 +100,7 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
         planned.append(Planned(call, facts=_changes(provider, wanted), alters=True))
     device = wanted.device
     if await client.read(Devices.devices, device) is None:
+        # Checked here for a clear sentence. The chain would refuse the whole extrinsic.
         await check_device_bond(client, wanted.hardware.kind, wanted.device_bond)
         uuid_hash, kind, bond = wanted.hardware.uuid_hash, wanted.hardware.kind, wanted.device_bond
         call = Devices.register_device(kind=kind, uuid_hash=uuid_hash, bond=bond)
@@ -164,6 +165,7 @@ async def _candidacy(client: ChainClient, wanted: Registration) -> list[Planned]
 
 async def _key_funding(client: ChainClient, wanted: Registration) -> list[Planned]:
     """Return the transfer to a provider key with too little balance."""
+    # A repeated registration must not send the balance again.
     if await spendable(client, wanted.provider_key) >= PROVIDER_KEY_LEAST:
         return []
     gift = Balances.transfer_keep_alive(dest=wanted.provider_key, value=PROVIDER_KEY_BALANCE)

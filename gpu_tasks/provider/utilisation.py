@@ -130,6 +130,7 @@ class UtilisationBook:
             for state, ms in each.ms.items():
                 used.ms[state.value] = used.ms.get(state.value, 0) + ms
             used.tokens += each.tokens
+        # A device that is no longer served has no present state.
         for used in self._used.values():
             used.now = None
         for device, now in present.items():
@@ -154,6 +155,7 @@ class UtilisationBook:
                 file.write(_DAY.dump_json(self._used))
             draft.replace(path)  # not synced: a power cut loses seconds of a measurement
         except OSError as error:
+            # One warning for each failure of the disk, not one every few seconds.
             if not self._is_failing:
                 LOG.warning("what devices do with their time is not written down: %s", error)
             self._is_failing = True

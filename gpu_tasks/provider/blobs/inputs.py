@@ -74,6 +74,7 @@ class Inputs:
         """
         known = (await self._chain.providers()).get(self._identity.stash)
         has_key = known is not None and known.seal_key == self._identity.seal_key.public
+        # A box that does not open proves nothing if this machine's key is not the chain's.
         if not has_key:
             return False
         try:
@@ -134,6 +135,8 @@ class Inputs:
         blob = self._store.get(address)
         if blob is None:
             known = await self._chain.providers()
+            # The other racers fetched the input for their own work, so they may have it when the customer's stores do
+            # not.
             near = endpoints_of({keeper: known[keeper] for keeper in sealed.keepers if keeper in known})
             ranked = stores_for(address, endpoints_of(known))
             # First the customer's choice of stores, then the other racers, which keep what they fetch, then all others.

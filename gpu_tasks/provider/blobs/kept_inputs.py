@@ -56,6 +56,7 @@ class KeptInputs:
     def name(self, root: bytes, use: InputUse, unit: bytes | None) -> None:
         """Note the purpose of an input: a unit or, without one, a task."""
         kept = self._kept.setdefault(root, _Kept(use))
+        # An input may serve a judgement first and a race later. The more important purpose decides its removal.
         kept.use = max(kept.use, use)
         kept.blobs.add(root)
         if unit is not None:
@@ -79,6 +80,7 @@ class KeptInputs:
     def units_in_turn(self, count: int, but: Collection[bytes]) -> list[bytes]:
         """Return up to `count` units with kept inputs, except `but`. Repeated calls go through all units."""
         units = list(dict.fromkeys(unit for kept in self._kept.values() for unit in kept.units if unit not in but))
+        # Each unit costs a read of the chain, so each call looks at a few and the next call continues from there.
         begin = self._turn % len(units) if units else 0
         self._turn = begin + count
         return [*units[begin:], *units[:begin]][:count]
@@ -93,6 +95,7 @@ class KeptInputs:
             kept.units.difference_update(over)
             if was_for_units and not kept.units:
                 del self._kept[root]
+                # Inputs may share a piece, which stays as long as any of them needs it.
                 for address in kept.blobs - self._needed(self._kept.values()):
                     self._store.drop_input(address)
             elif not was_for_units and kept.blobs.isdisjoint(there):  # a task's input whose life has ended

@@ -83,6 +83,7 @@ class RequestSlots:
     async def take(self, address: str | None) -> AsyncIterator[RequestSlot]:
         """Yield a slot. Raise BusyError, or TimeoutError if the work was too slow or had to yield its slot."""
         same = [slot for slot in self._taken if address is not None and slot.address == address]
+        # An address at its own limit replaces one of its own requests, never another address's.
         if len(same) >= self._of_address:
             self._end_slowest(same)
         elif len(self._taken) >= self._total:
@@ -103,6 +104,7 @@ class RequestSlots:
         if not old:
             raise BusyError
         slowest = min(old, key=lambda slot: slot.moved / (now - slot.started))
+        # Removed here and not at its end, so that its slot is free for the new request at once.
         del self._taken[slowest]
         slowest.is_lost = True
         if not slowest.timeout.expired():

@@ -83,6 +83,7 @@ class Resealer:
         stash = await self._chain.stash_of(asked.provider_key)
         if stash is None or stash not in judges_of(status.case):
             raise NoJudgeError("the key belongs to no judge of the case")
+        # An earlier attempt may have another result. Judges of the present case ask about this attempt only.
         entry = self._journal.races.get((asked.unit, status.unit.attempt))
         reader = await self._chain.provider(stash)
         if entry is None or entry.result is None or reader is None:

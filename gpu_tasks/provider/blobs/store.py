@@ -179,6 +179,7 @@ class BlobStore:
 
     def _put(self, name: str, blob: bytes, stored: Stored) -> None:
         known = self._blobs.get(name)
+        # Blobs are named by their hash, so a second copy needs no write. It only may need a longer life.
         if known is not None and not _becomes(known.kind, stored.kind):
             if stored.kind is not BlobKind.STRANGERS:
                 self._renew(name, replace(known, at=max(known.at, stored.at)))
@@ -236,6 +237,7 @@ class BlobStore:
 
     def _write(self, name: str, blob: bytes) -> None:
         draft = self._folder / "draft"
+        # A crash may have left a draft, and O_EXCL below would then fail.
         draft.unlink(missing_ok=True)
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
@@ -261,6 +263,7 @@ class BlobStore:
         if stored.stranger is not None:
             share = self._by_stranger[stored.stranger]
             share.take(stored.size)
+            # Without this, every address that ever stored a blob would stay in memory.
             if not share.blobs:
                 del self._by_stranger[stored.stranger]
 

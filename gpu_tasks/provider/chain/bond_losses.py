@@ -37,6 +37,7 @@ async def bond_losses(client: ChainClient, stash: bytes, since: int) -> list[Bon
     """Return the losses of a stash's devices after a block, oldest first, as far back as the node has states."""
     first, ids = await blocks_since(client, since)
     found: list[BondLoss] = []
+    # Newest first: a node without old states then loses the oldest losses only.
     for place in range(len(ids) - 1, -1, -1):
         if first + place <= since:
             break

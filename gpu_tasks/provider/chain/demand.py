@@ -74,6 +74,7 @@ def demand_of(bound: Bound, stash: bytes, services: Iterable[int]) -> Demand:
             continue
         # A service without open units has no waiting ones, which saves a read.
         slept = market.waiting_unit_count[number] if service.open_units else 0
+        # Ordered by the block of posting, so these are the units that the market retries first.
         keys = islice((key for key, _ in market.waiting_units.under(number)), SLEEPERS_SEEN) if slept else ()
         units = (market.units[unit_of(key)] for key in keys)
         waiting = tuple(_asked(service.terms, unit, height) for unit in units if unit is not None)

@@ -231,6 +231,7 @@ class OwnDevices:
 
     def heard_of(self, device: bytes) -> None:
         """Note a possible own device, named by a race."""
+        # The node names the devices, so their number needs a bound.
         if len(self._known) < NAMES_MAX:
             self._known[device] = None
 
@@ -238,6 +239,7 @@ class OwnDevices:
         """Return the own devices' status, by ascending id."""
         at = await client.finalized()
         hinted = await client.unverified().query("GpuTasksApi_devices_of", self._stash)
+        # The hint is unproven: it can only add names, and each is proved below.
         names = sorted({*self._known, *(status.id for status in hinted[:DEVICES_PER_PROVIDER_MAX])})
         stored = await client.read_many(Devices.devices, names, at=at)
         found = ((name, device) for name, device in zip(names, stored, strict=True) if device is not None)
@@ -337,6 +339,7 @@ class LiveChain:
                         await self.asked(bell.ring())
                         view = await self.asked(self._look())
                         self._failures = self._mute = 0
+                        # The bell also rings without a new block, and duties must not repeat their steps for it.
                         if last is None or (view.height, view.newest) != (last.height, last.newest):
                             yield view
                         last = view
@@ -418,6 +421,7 @@ class LiveChain:
                 f"{self._url} is another chain now, 0x{client.genesis_hash.hex()}: nothing is signed until it serves "
                 f"0x{self.genesis_hash.hex()} again"
             )
+        # A node that is behind would serve an old state as final.
         if not self._trust.is_blind:
             await self._final(client)
 
@@ -537,6 +541,7 @@ class LiveChain:
         async with self.turn:
             name = self.client.runtime.call_codec.encode(call)
             known = self._signed.pop(name, None)
+            # A repeated call reuses the signed extrinsic: a second signature with a new nonce would execute it twice.
             extrinsic = await self.asked(self.client.sign(call, self.key)) if known is None else known
             try:
                 await self._sent(self.client.rpc.call("author_submitExtrinsic", "0x" + extrinsic.hex()))

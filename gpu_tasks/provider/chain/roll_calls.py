@@ -32,6 +32,7 @@ async def roll_call(client: ChainClient, devices: Sequence[bytes], at: bytes | N
     enrolled = {device: entry for device, entry in zip(devices, found, strict=True) if entry is not None}
     if called is None or not enrolled:
         return RollCallView(called, planned, enrolled, {}, ProvenRates(in_force, rates, dict.fromkeys(devices, 0)))
+    # A proof of the previous roll call counts until the newest one is over, so both are read.
     names = [(device, number) for device in enrolled for number in (called.number - 1, called.number)]
     proofs = dict(zip(names, await client.read_many(Capacity.proofs, names, at=at), strict=True))
     height = await client.height(at)
@@ -44,6 +45,7 @@ async def inspections(client: ChainClient, stash: bytes, at: bytes) -> tuple[Ins
     """Return the rows that a stash was drawn to inspect and has not objected to."""
     called: RollCall | None = await client.read(Capacity.current, at=at)
     seats = {seat.stash: seat.weight for seat in await client.read(TrustStake.active_set, at=at)}
+    # Only members of the active set inspect, and the seed is zero until it is drawn.
     if called is None or stash not in seats or called.inspectors_seed == bytes(32):
         return ()
     enrolled = {device: entry for (device,), entry in await entries(client, Capacity.enrolments, at=at)}
@@ -59,6 +61,7 @@ async def inspections(client: ChainClient, stash: bytes, at: bytes) -> tuple[Ins
 
 def is_drawn(called: RollCall, device: bytes, enrolled: Enrolment, seats: Mapping[bytes, int], stash: bytes) -> bool:
     """Return True if a stash was drawn to inspect a device's rows."""
+    # The owner never inspects its own device. The order must be the chain's, because the draw depends on it.
     others = [(seat, weight) for seat, weight in sorted(seats.items()) if seat != enrolled.owner]
     return enrolled.since < called.at and stash in drawn_inspectors(called.inspectors_seed, device, others)
 

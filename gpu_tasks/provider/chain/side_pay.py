@@ -103,6 +103,7 @@ def share_paid(before: Task, task_id: bytes, stash: bytes, events: Sequence[obje
     shares = {slot_case(task_id, place): _share_of(before, slot.price) for place, slot in enumerate(before.slots)}
     paid = (event for event in events if isinstance(event, Paid))
     mine = (event for event in paid if event.payee == stash and event.reason is TASK_ESCROW)
+    # The block may also pay the stash for its work. Only a payment of the share's own amount counts.
     return next((event.amount for event in mine if event.amount == shares.get(event.case)), 0)
 
 
@@ -116,12 +117,14 @@ def _share_of(task: Task, price: int) -> int:
 async def blocks_since(client: ChainClient, since: int) -> tuple[int, list[bytes]]:
     """Return a bounded number of final blocks, from a little before `since`, and the first one's height."""
     last = await client.height(await client.finalized())
+    # Bounded, because a daemon that returns after days would read thousands of blocks.
     first = max(1, since - OVERLAP_BLOCKS, last - LOOKED_BACK_MAX)
     return first, await client.final_ids(first, last) if first <= last else []
 
 
 async def _last_end(ids: Sequence[bytes], is_there: Callable[[bytes], Awaitable[bool]]) -> int | None:
     """Return the place of the last block after which something is gone that existed after the previous block."""
+    # Read backwards: the newest end is the one that just happened.
     was_gone = None
     for place in range(len(ids) - 1, -1, -1):
         if await is_there(ids[place]):

@@ -52,6 +52,7 @@ async def task_of_case(chain: ChainClient, case: bytes) -> bytes | None:
 async def spendable(chain: ChainClient, stash: bytes) -> int:
     """Return the grains that an account can lock. Reserves cover its frozen grains first."""
     info: AccountInfo = await chain.read(System.account, stash)
+    # Frozen money may overlap reserved money, so only the part beyond the reserves reduces the free balance.
     return max(0, info.data.free - max(0, info.data.frozen - info.data.reserved))
 
 

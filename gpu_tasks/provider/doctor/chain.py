@@ -110,6 +110,7 @@ async def _store(chain: LiveChain) -> Diagnosis:
         try:
             await blobs.get(NO_BLOB, [endpoint])
         except BlobError as error:
+            # The store that answers 404 is alive: this address has no blob.
             if NOT_STORED in str(error):
                 return good("blob store", f"{endpoint} answers, as seen from here")
             says = f"{endpoint} does not serve blobs, as seen from here: {error}"

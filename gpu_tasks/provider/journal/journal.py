@@ -115,6 +115,7 @@ class Journal:
 
     def _cut(self, data: bytes, begin: int) -> None:
         """Remove a record that a crash tore. A whole record after it means damage instead."""
+        # A torn write can only be the last record. A whole record behind it shows damage in the middle.
         later = range(begin + 1, len(data) - HEADER_BYTES)
         if any(any(whole_records(data, place, RECORD_BYTES_MAX)) for place in later):
             raise JournalError(_damage(self.path, begin))
@@ -135,6 +136,7 @@ class Journal:
             if os.write(file, frame) != len(frame):
                 raise JournalError(f"{draft} cannot be written: the disk is full")
         os.fsync(file)
+        # The new file is complete and synced before it replaces the old one.
         draft.rename(self.path)
         sync_folder(self.path.parent)
         os.close(self._file)
@@ -166,6 +168,7 @@ def _opened(path: Path) -> int:
     """Open a journal's file for this process alone, and for appending."""
     is_new = not path.exists()
     try:
+        # Two daemons with one journal would commit to different results for the same race.
         file = lock_file(path)
     except BlockingIOError:
         raise JournalError(f"{path} is in use: another ogpu-provider runs with this --base-path") from None

@@ -47,6 +47,7 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
 
     def put(self, key: K, entry: E) -> None:
         """Create an entry, replacing any earlier one. Raise JournalError if it cannot be written."""
+        # Disk before memory: if the write fails, memory must not have the change.
         self.write(self._body(key, entry, self._numbers))
         self._entries[key] = entry
 
@@ -71,6 +72,8 @@ class JournalTable(Mapping[K, E], Generic[K, E]):
         key, at = self._key.decode_from(body, 0)
         changes = {}
         while at < len(body):
+            # A later release may have added fields. Ignoring them could forget a promise, so the caller refuses the
+            # file.
             if body[at] >= len(self._fields):
                 return False
             name, value = self._fields[body[at]]

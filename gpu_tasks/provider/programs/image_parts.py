@@ -69,6 +69,7 @@ class ImageSpool:
             except TimeoutError:
                 raise ProgramError(f"the archive of its image is not here after {FETCH_SECONDS:.0f} s") from None
             finally:
+                # The engine has its own copy by now, and a refused archive is worthless.
                 path.unlink(missing_ok=True)
 
     def _clean(self) -> None:
@@ -91,6 +92,7 @@ async def _fetched(parts: Parts[NetworkPort], image: ArchivedImage, path: Path) 
     endpoints = endpoints_of(await parts.chain.providers())
     unpacker, left = zlib.decompressobj(GZIP_WINDOW), image.size
     with path.open("xb") as file:
+        # A few at a time, because each part is a whole blob in memory.
         for begin in range(0, len(image.parts), FETCHED_AT_ONCE):
             some = image.parts[begin : begin + FETCHED_AT_ONCE]
             for content in await asyncio.gather(*(_part(parts, part, endpoints) for part in some)):

@@ -48,6 +48,8 @@ async def open_program(parts: Parts[object], task: Task) -> AskedProgram:
     keepers = tuple(slot.provider for slot in task.slots)
     asked = await parts.inputs.open_sealed(SealedInput(order.input_blob, order.input_root, order.sealed_at, keepers))
     classes = tuple(kind for kind in DeviceClass if order.classes >> kind & 1)
+    # The hash on the chain binds request, classes and slots, so a customer cannot seal another request to some
+    # providers.
     if container_hash(asked.request, order.milestones, classes, order.slots) != order.task_hash:
         raise UnusableInputError("its request is another than its hash names")
     request = decoded(asked.request)

@@ -43,6 +43,7 @@ async def tell_lines(log: ContainerLog, watch: TaskWatch, task: bytes) -> None:
     while True:
         is_last = log.is_closed
         lines = log.since(told)
+        # A customer that watches wants the newest lines, so a backlog is skipped and only counted.
         fresh = lines[-BEHIND_LINES_MAX:]
         note = log_lines(list(_first_that_fit(fresh)), log.began_ms)
         if note:

@@ -256,6 +256,7 @@ class ContainerSupervisor:
         program = self._programs.get(key)
         if program is None or not program.lacks_secrets:
             raise ProgramError("its program waits for no secrets")
+        # All at once, because the program starts as soon as it has them.
         if set(secrets) != set(program.asked.request.secrets):
             raise ProgramError(f"its program waits for {', '.join(program.asked.request.secrets)}, all of them at once")
         program.spec, program.lacks_secrets = replace(program.spec, secrets=dict(secrets)), False
@@ -341,6 +342,7 @@ class ContainerSupervisor:
             program.meter.begin()
             energy_mj, gpu_memory = reading.energy_mj, reading.memory_peak_bytes
         has_gpu = bool(program.spec.gpus)
+        # The engine reports zero after the program's end, which would be a negative difference.
         cpu_ms = max(0, use.cpu_ms - program.counted.cpu_ms)
         program.counted, program.counted_at = use, now
         return Usage(
