@@ -27,6 +27,7 @@ def is_found_lying(case: CourtCase, stash: bytes) -> bool:
     """Return True if the verdict of a case can be appealed and refutes the stash's answer."""
     if case.stage is not CaseStage.APPEALABLE:
         return False
+    # A decline has no root. `is_found_declining` handles it.
     own = (claim for claim in case.terms.claims if claim.account == stash and claim.root is not None)
     return any(fault_of(claim, case.verdict) is PartyFault.LIED for claim in own)
 
@@ -54,4 +55,5 @@ def is_outvoted(seat: SeatStatus, height: int) -> bool:
         return False
     if not isinstance(case.verdict, Answered):
         return False
+    # In the last blocks only: the provider of the refuted result appeals first, and one appeal is enough.
     return said.opinion != case.verdict and height <= case.appealable_until <= height + LAST_CALL_BLOCKS

@@ -40,8 +40,10 @@ class DifferingDuty(Duty):
     async def step(self, view: View) -> None:
         """Show the requested nodes of all disputes."""
         self.book.look(view)
+        # A dispute asks for nodes of several levels. Each has a deadline of its own, so it is a step of its own.
         keys = {(status.unit, status.dispute.deadline): status for status in view.disputes}
         for key, status in keys.items():
+            # Reported once for each request, not once for each block.
             if key not in self._keys:
                 self._tell_asked(status)
             if self._is_own_turn(status, view.newest) and self.book.is_due(key, DisputeStep.SHOW):

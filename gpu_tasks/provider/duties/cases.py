@@ -94,6 +94,7 @@ class DisputedLeaf(Case):
     @property
     def key(self) -> tuple[bytes, int]:
         """The journal's key: an attempt may have a case for each leaf."""
+        # Attempt and leaf share one number of the journal, so each attempt has room for `REQUESTS_MAX` leaves.
         return self.id, TASK_CASES + case_number(self.unit.attempt * REQUESTS_MAX + self.leaf, self.seat.bench)
 
 
@@ -152,7 +153,9 @@ def next_step(case: SeatedCase, entry: CaseEntry | None) -> JudgeStep:
     if case.seat.statement is not None:
         return JudgeStep.NOTHING
     if case.seat.commitment is None:
+        # A commitment after the close would be refused, so the judge stays silent.
         if is_closed:
             return JudgeStep.NOTHING
         return JudgeStep.JUDGE if entry is None else JudgeStep.COMMIT
+    # Without the journal's entry the salt is lost, and no opening could match the commitment.
     return JudgeStep.OPEN if entry is not None and case.opens_from else JudgeStep.NOTHING

@@ -126,10 +126,12 @@ class CheckDuty(Duty):
         key = _key_of(status)
         try:
             found = self._found.get(key)
+            # A reverted block may have shown other leaves, so the finding is valid for these leaves only.
             if found is None or found.shown != status.check.shown:
                 found = FoundByAudit(status.check.shown, await self._looked_at(status))
                 self._found[key] = found
             await self.audits.send(found.message)
+            # The computation may take many blocks. Without this, the answer would be repeated at the next one.
             self.audits.note_sent(key, CheckStep.SAY)
         except (BlobError, ExecutionError, ChainError, UnusableInputError, BadRequestError) as error:
             self.parts.telemetry.tell("leaves_not_computed", unit=status.unit, problem=str(error))
@@ -164,6 +166,7 @@ class CheckDuty(Duty):
     async def _posted(self, unit: bytes) -> Unit:
         """Return the unit in the final chain, so that no other input is judged."""
         status = await self.parts.chain.final_unit(unit)
+        # Judged by a unit that is not final, the leaves could be those of another input.
         if status is None:
             raise ChainError("the final chain does not know the unit yet")
         return status.unit

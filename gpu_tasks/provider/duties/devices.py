@@ -108,6 +108,7 @@ class DeviceDuty(Duty):
             self._is_drained = True
             self.parts.telemetry.tell("drained", height=view.height)
         if self._names_new_device(view):
+            # A new device is no reason to resume the others.
             await self._settle(resume=False)
 
     def _has_work(self, view: View) -> bool:
@@ -147,11 +148,13 @@ class DeviceDuty(Duty):
         if not is_paused and (self.drains or why_unserved is not None):
             why = DRAINING if why_unserved is None else why_unserved
             cause = PauseCause.DRAINED if why_unserved is None else PauseCause.UNSERVED
+            # Before the call: after a crash in between, the chain's pause must not look like the operator's.
             self.parts.pauses.note(device, cause=cause, why=why)
             await self.parts.chain.submit(Devices.pause(device=device))
             tell("paused", device=device, why=why)
             return
         note = self.parts.pauses.read().get(device)
+        # Only the daemon's own pauses end here. The operator and `Resumer` end the others.
         if why_unserved is not None or self.drains or note is None or note.cause not in OWN_CAUSES:
             return
         if not is_paused:
@@ -200,6 +203,7 @@ def on_this_machine(devices: Sequence[DeviceStatus], hardware: Iterable[Hardware
     found = {status.id: known[status.device.uuid_hash] for status in devices if status.device.uuid_hash in known}
     processors = [status for status in devices if status.device.kind is DeviceClass.CPU]
     processor = next((piece for piece in known.values() if piece.kind is DeviceClass.CPU), None)
+    # With several CPU devices nothing tells them apart, so none of them is matched.
     if len(processors) == 1 and processor is not None:
         found.setdefault(processors[0].id, processor)
     return found

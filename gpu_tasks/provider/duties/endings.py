@@ -49,6 +49,7 @@ class EndingDuty(Duty):
             for key, entry in self._in_turn():
                 await self._look_at_race(key, entry, ended)
             await self._look_at_cases({seat.id for seat in view.seats}, ended)
+        # The journal already has the endings before the error, so the duties must learn them too.
         finally:
             for duty in self._duties:
                 duty.learn(ended)
@@ -114,6 +115,7 @@ class EndingDuty(Duty):
         """Note ended cases in the journal. `seated` are the cases with a seat of this provider in the newest view."""
         chain, cases = self._parts.chain, [key for key, _ in self._parts.journal.open_cases()]
         of_tasks = [key for key in cases if key[1] >= TASK_CASES]
+        # A seat in the newest view may not be final yet. It would look like an ended case.
         still = {seat.id for seat in await chain.final_seats()} | set(seated) if of_tasks else set()
         for key in of_tasks:
             if key[0] not in still:
@@ -199,6 +201,7 @@ def is_refuted(status: UnitStatus | None, key: RaceKey, stash: bytes) -> bool:
     racer = racer_of(status.unit, stash)
     if racer is None or racer.reveal is None:
         return False
+    # A refuted unit's settled root is the wrong one: then an equal root was refuted, and otherwise a different one.
     return (racer.reveal.output_root == status.unit.output_root) == status.unit.is_refuted
 
 

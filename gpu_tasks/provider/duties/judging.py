@@ -48,6 +48,7 @@ class JudgeDuty(SeatDuty[Case]):
         return LeafCase(*seated(seat), posted.unit, found.unit, found.check)
 
     def _given_up(self, case: Case, search: Search, newest: int) -> Statement | None:
+        # A judge that is merely slow says nothing. Only a missing input becomes an answer.
         return UNANSWERABLE if search.lacks is Lacking.INPUT and must_give_up(case, newest) else None
 
     async def _found(self, case: Case, search: Search) -> Statement:
@@ -74,6 +75,8 @@ class JudgeDuty(SeatDuty[Case]):
         if doubt is not None:
             root = found[0].claim
         elif check.auditor is not None:
+            # The auditor's proof is computed again from the leaves: an auditor that computed nothing cannot have the
+            # right one.
             root = proof_by(identity.genesis, case.batch, check, check.auditor, asked.salt, found)
         else:
             raise ExecutionError("the case is about nothing")

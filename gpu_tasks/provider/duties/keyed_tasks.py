@@ -22,6 +22,7 @@ class KeyedTasks:
     def start(self, key: Hashable, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` unless work of this key runs, or the limit is reached."""
         if key in self._tasks or len(self._tasks) >= TASKS_MAX:
+            # An unawaited coroutine would otherwise raise a warning.
             work.close()
             return
         task = asyncio.create_task(work)

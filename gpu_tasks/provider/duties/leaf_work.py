@@ -56,6 +56,7 @@ def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Le
     if found is None or found.result is None or found.input_salt is None:
         raise ExecutionError("the journal has no such result")
     leaves = leaves_of(parts.identity.genesis, unit, found.input_salt, decode_outcomes(found.result.outcomes))
+    # A damaged entry must not be shown: wrong leaves count as a lie.
     if batch_root(totals_of(leaves)) != root:
         raise ExecutionError("the journal's result is another one than it was committed to")
     return leaves
@@ -89,6 +90,7 @@ async def computed_leaves(
     activity: Activity = Activity.JUDGING,
 ) -> list[FoundLeaf]:
     """Compute some leaves of a batch from its input. Raise UnusableInputError if no one could have answered it."""
+    # Auditors and judges refuse the same inputs as racers do.
     requests = payable_requests(form, asked, unit.terms)
     chosen = [requests[index] for index in indices]
     outcomes = outcomes_of(form, chosen, await parts.workers.recompute_many(form, chosen, activity))

@@ -44,6 +44,8 @@ class LossNotes:
             for status in own
             if status.id in notes and notes[status.id].bond > status.device.bond
         }
+        # After a start the last look is unknown. A bounded search finds recent causes, and older losses are noted
+        # without one.
         since = height - LOOKED_BACK_BLOCKS if self._since is None else self._since
         if fallen:
             found = await self._found(since)
@@ -52,6 +54,7 @@ class LossNotes:
             for loss in found:
                 if loss.device in fallen:
                     fallen[loss.device] -= loss.grains
+                    # A loss found again after a restart is already in the file.
                     if _name(loss) not in known:
                         self._note(loss.device, loss, height, slot_ms)
             for device, grains in fallen.items():

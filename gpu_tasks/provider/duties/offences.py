@@ -42,6 +42,7 @@ class Reporter(Duty):
         before, self._waiting = self._waiting, set()
         for seen in await self._chain.offences():
             proof = blake2_256(EVIDENCE.encode(seen.evidence))
+            # A provider that reports itself would only pay for it.
             if seen.offender == self._stash or proof in self._reported:
                 continue
             if await self._chain.is_tombstoned(seen.offender):
@@ -58,6 +59,7 @@ class Reporter(Duty):
         try:
             await self._chain.submit(TrustLock.report_offence(evidence=seen.evidence))
         except ChainError:
+            # The node refused the call, so it is tried again at the next interval.
             self._reported.discard(proof)
             raise
         self._telemetry.tell("reported", offender=seen.offender)

@@ -51,6 +51,7 @@ class RaceDuty(Duty):
         self.book: StepBook[RaceStep] = StepBook(parts)
         self.running = (self.book.tasks,)
         forget_others(parts.batches, [unit for (unit, _), _ in parts.journal.open_races()])
+        # After a restart the store has the blobs, but does not know the units that need them.
         for (unit, _), entry in parts.journal.open_races():
             if entry.basis is not None:
                 parts.inputs.kept.recall(entry.basis.input_root, InputUse.ANSWERED, unit)
@@ -79,6 +80,7 @@ class RaceDuty(Duty):
             self._at_work.add(race.key)
             self.book.tasks.start(race.key, self._execute(race))
         elif step is not RaceStep.NOTHING and await self._may_be_seen(race, step):
+            # The search for the input is over. It would occupy one of the limited tasks.
             if step is RaceStep.DECLINE and lacks_input:
                 self.book.tasks.cancel(race.key)
             await self._take_if_due(race, step)

@@ -114,6 +114,7 @@ def next_step(race: Race, entry: RaceEntry | None, view: View, *, lacks_input: b
             return RaceStep.DECLINE
         if entry is not None and result is not None and is_about(race, entry):
             return RaceStep.COMMIT
+        # A commitment to another input was sent. A second one for the same race would contradict it.
         if entry is not None and result is not None and Sent.COMMIT in entry.sent:
             return RaceStep.NOTHING
         # If the node's earlier data differed, nothing was promised for it, so the present input is computed.

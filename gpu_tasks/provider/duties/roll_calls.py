@@ -177,6 +177,7 @@ class RollCallDuty(Duty):
     async def step(self, view: View) -> None:
         """Take the due steps of the newest roll call. Raise ChainError if the node refuses one."""
         self.book.look(view)
+        # Roll calls are rare, and each look costs several reads.
         if view.newest < self._looks_at:
             return
         devices = self._devices()
@@ -215,6 +216,7 @@ class RollCallDuty(Duty):
         self, called: RollCall, device: bytes, enrolled: Enrolment, seen: RollCallView, newest: int
     ) -> None:
         proof = seen.proofs.get(device)
+        # The owner may enrol another shape for the next roll call. The committed shape is the one to show.
         challenge = challenge_of(called, device, enrolled if proof is None else proof)
         rows = self._known(challenge)
         step = next_step(called, proof, None if rows is None else rows.root, newest)
@@ -260,6 +262,7 @@ class RollCallDuty(Duty):
         try:
             with self.parts.workers.times.at(device, Activity.ROLL_CALLS):
                 rows = await self._computer(self._devices()[device]).rows(ChainWork(challenge))
+            # On the disk before the commitment: a daemon that restarts could not show rows that it lost.
             await asyncio.to_thread(self._kept.keep, challenge, rows)
             self._rows[challenge] = rows
         except (ExecutionError, KeyError, OSError) as error:

@@ -93,6 +93,7 @@ class SeatDuty(Duty, Generic[CaseT]):
             if given_up is None:
                 self.book.tasks.start(case.key, self._judge(case, search))
                 return
+            # The search still waits for a store. Its late result must not contradict the statement that is sent now.
             self.book.tasks.cancel(case.key)
             self._keep(case, given_up)
             step = JudgeStep.COMMIT

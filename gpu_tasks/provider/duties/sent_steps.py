@@ -61,6 +61,7 @@ class StepBook(Generic[S]):
         if step not in sent_at and was_sent:
             sent_at[step] = self.newest
             return False
+        # Compared with the newest height at sending: a message cannot be in an earlier block.
         if step in sent_at and self.height < sent_at[step] + RESEND_BLOCKS:
             return False
         sent_at[step] = self.newest

@@ -39,6 +39,7 @@ class SideEarnings(Duty):
         await self._look_at_audits(view)
         seats = {seat.id for seat in view.seats}
         cases, tasks = self._seats - seats, self._standing.keys() - standing.keys()
+        # The search begins at the last view without open questions, because the ends lie after it.
         self._since = self._since if cases or tasks else view.height
         if cases or tasks:
             try:
@@ -62,6 +63,7 @@ class SideEarnings(Duty):
         stash = self._parts.identity.stash
         self._audits.update((each.unit, view.height) for each in view.checks if each.check.auditor == stash)
         try:
+            # After a restart the chain lists the audits, as no view has them after the auditor's answer.
             if not self._knows_audits:
                 self._audits.update(dict.fromkeys(await self._parts.chain.audited(), view.height))
                 self._knows_audits = True

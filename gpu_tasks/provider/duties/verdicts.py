@@ -93,6 +93,7 @@ async def _is_right(
     given = [outcome.output if isinstance(outcome, Completed) else None for outcome in output.outcomes]
     if output.outcomes != outcomes_of(form, requests, given):
         return False
+    # The shorter check works for one output. A batch is executed as a whole.
     if len(requests) > 1:
         return given == await recomputed(parts, form, requests)
     return given[0] is not None and await parts.workers.verify(form, requests[0], given[0])
@@ -106,6 +107,7 @@ async def _probe(parts: Parts[UnitCasePort], case: Case, found: FoundRight, judg
         if isinstance(outcome, Completed)
     ]
     if not completed:
+        # Every honest judge must compute the same probe, even if no request completed.
         return probe_of(case.id, judge, found.salt, bytes(32))
     request, output = completed[int.from_bytes(place[:8], "little") % len(completed)]
     trace = await parts.workers.trace(found.form, request, output, place)
@@ -119,6 +121,7 @@ async def _doubted(parts: Parts[UnitCasePort], case: Case, found: FoundRight) ->
     doubted = 0
     for place, (judge, seat) in enumerate((await parts.chain.judges(case.id))[:EARLIER_JUDGES_MAX]):
         said = seat.statement
+        # A probe matters only for judges with the same answer: it shows whether they computed it.
         if seat.bench == BenchKind.COURT or said is None or said.opinion != Answered(found.root):
             continue
         if said.probe != await _probe(parts, case, found, judge, seat.probe_place):

@@ -43,6 +43,7 @@ async def execute(
     output = output_of(parts.identity.genesis, race.unit_id, asked.salt, outcomes)
     check_totals(form, output, race.unit.terms)
     content = encode_outcomes(outcomes)
+    # Every blob store refuses a longer blob.
     if len(content) > ANSWERS_BYTES_MAX:
         raise ExecutionError(f"its outputs have {len(content):,} bytes, more than their requests may have")
     blob = parts.store.put(seal(content, [asked.reply_key]), is_own=True)
@@ -110,6 +111,7 @@ async def _computed(
         execution, reading = await parts.workers.race(race.racer.device, form, requests[0], race.rank)
         return [execution.output], _usage(execution, reading)
     kept = FinishedRequests(parts.batches, race.unit_id, basis)
+    # A restart continues a batch instead of computing it again.
     missing = [place for place in range(len(requests)) if place not in kept.outputs]
     if not missing:
         return [kept.outputs[place] for place in range(len(requests))], NOTHING_USED

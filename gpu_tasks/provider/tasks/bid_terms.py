@@ -172,6 +172,7 @@ def promised_blocks(task: Task, run: MeasuredRun, slot_ms: int) -> int:
     longest = _blocks(max(_differences(ends)), run.step_us, slot_ms) + MILESTONE_BLOCKS
     # the chain waits SILENT_TIMES a milestone's share of the promise, plus the grace
     share = -(-max(0, longest - task.windows.grace) // SILENT_TIMES)
+    # The larger of both: the whole time, and a time in which no milestone is late by the chain's rule.
     return max(1, whole, share * task.milestones)
 
 

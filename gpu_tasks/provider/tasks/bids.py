@@ -102,6 +102,7 @@ class BidDuty(Duty):
             return
         auctions = await self.parts.chain.auctions()
         stash = self.parts.identity.stash
+        # Known auctions are dropped first, so that a block without new ones costs no further reads.
         fresh = {key: task for key, task in _open(auctions, stash).items() if self._is_new(key, task)}
         if not fresh:
             return
@@ -182,6 +183,7 @@ class BidDuty(Duty):
     async def _bid(self, key: TaskKey, task: Task, device: bytes, newest: int) -> None:
         """Prepare, measure and promise."""
         known = self._tries.get(key)
+        # A customer that raises the price gets a new attempt.
         if known is None or known.terms != task.terms:
             known = self._tries[key] = _Try(task.terms)
         known.count += 1
@@ -209,8 +211,10 @@ class BidDuty(Duty):
             measured, disk_bytes = await run.measure(), run.folder.free_bytes()
         slot_ms, spendable = await parts.chain.slot_ms(), await parts.chain.spendable()
         now = (await parts.chain.tasks([task_id], final=True)).get(task_id)
+        # Bids follow the final chain, because a task that is not final may change or vanish.
         if now is None:
             raise ChainError("the final chain does not know the task yet")
+        # The preparation took time. The auction may have ended or restarted meanwhile.
         if now.order != task.order or sale_number(now) != auction or now.state is not task.state:
             raise UnfitError("its auction is over")
         # no await from here on, so that two bids cannot promise the same device or grains
@@ -230,6 +234,7 @@ class BidDuty(Duty):
         known.is_refused = True
         self.book.forget(key[0])
         self.book.wait(key[0], "not_bid", reason)
+        # Anyone can post tasks, so the memory of refused ones needs a bound.
         while len(self._tries) > REFUSED_MAX:
             del self._tries[next(iter(self._tries))]
 

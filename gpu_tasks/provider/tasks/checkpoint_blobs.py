@@ -59,6 +59,8 @@ async def fetch_run(
     except (SealError, WrongRunStateError) as error:
         raise BlobError(f"the checkpoint of milestone {milestone.number} cannot be used: {error}") from None
     if is_kept:
+        # A provider signs only for a run that continues the accepted one. Otherwise it could inherit a forged
+        # beginning.
         if task.checkpoint is not None and not goes_on_from(found.digests, task.order, task.checkpoint.milestone):
             counts = task.checkpoint.milestone.number
             raise BlobError(f"milestone {milestone.number} does not go on from milestone {counts}, which counts")

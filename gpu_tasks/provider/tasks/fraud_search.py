@@ -150,6 +150,7 @@ async def search(
         if task.state in BEFORE:
             tell(Step("somebody who works for it"))
             continue
+        # A new leg begins with another checkpoint, so its states are computed from there.
         if task.behind != behind:
             right, behind = await _computed(parts, base, task_id, task, tell), task.behind
             continue  # the computation took time, so the task is read again
@@ -171,6 +172,7 @@ async def compared(parts: Parts[TaskPort], task: Task, right: Sequence[bytes]) -
         own = own_segments(task)
         index = next((index for index in own if found[index + 1] != right[index + 1]), None)
         goes_on = not task.behind or found[: own.start + 1] == right[: own.start + 1]
+        # A proof compares two neighbouring states, of which the first must be right.
         if index is None or not goes_on:
             raise CannotProveError(
                 f"what slot {place} states is wrong where no segment of its own is: a proof is about these; "

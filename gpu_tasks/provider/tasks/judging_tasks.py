@@ -53,5 +53,6 @@ class TaskJudgeDuty(SeatDuty[TaskCase]):
 
     async def _check_final(self, case: TaskCase) -> None:
         final = (await self.parts.chain.tasks([case.task_id], final=True)).get(case.task_id)
+        # A node could have served another task. An opinion about it would be wrong.
         if final is None or final.order != case.task.order or final.slots[case.place : case.place + 1] != (case.slot,):
             raise ChainError("the node said another task than the final chain holds: judged in vain")

@@ -86,6 +86,7 @@ def next_step(own: OwnTask, entry: TaskEntry, stash: bytes, on_hand: OnHand, new
     if task is None or not is_of_leg(task, number) or entry.end is not None:
         return None
     step = _STEPS.get(task.state)
+    # The next block is past the deadline, so any message would fail and cost its fee.
     if step is None or 0 < task.deadline <= newest:
         return None
     place = own_place(task, stash, entry.device)
@@ -208,6 +209,7 @@ def _starting(look: _Look) -> TaskStep | None:
     task, sent = look.task, look.entry.sent
     if look.place is None or task.slots[look.place].started_at or not works_now(task, look.place):
         return None
+    # After a report the task must not start, even if the input arrives later: the two contradict each other.
     if TaskStep.REPORT in sent:
         return TaskStep.REPORT
     if look.on_hand.has_input or TaskStep.START in sent:
@@ -232,6 +234,7 @@ def _stating(look: _Look, slot: Slot) -> TaskStep | None:
     task, entry = look.task, look.entry
     if slot.result is not None or slot.reported != kept_step(task):
         return None
+    # Standbys hold the newest checkpoint only, so each needs time before the next one replaces it.
     if task.done < slot.reported and look.newest < task.reported_at + HOLD_BLOCKS:
         return None
     following = slot.reported + 1

@@ -52,6 +52,7 @@ class Hours:
         """
         if self.begin < self.end:
             return weekday in self.days and self.begin <= minute < self.end
+        # Hours past midnight continue on the next day, so the day before decides the early minutes.
         is_of_yesterday = (weekday - 1) % len(DAYS) in self.days and minute < self.end
         return is_of_yesterday or (weekday in self.days and minute >= self.begin)
 
@@ -88,6 +89,7 @@ class BidPolicy:
 def policy_of(text: str, kinds: Sequence[str]) -> BidPolicy:
     """Return the policy in a JSON text. `kinds` are the known workloads. Raise PolicyError if it is invalid."""
     try:
+        # Repeated keys and NaN are errors: JSON's default would silently keep the last value.
         given = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
     except RecursionError:
         raise PolicyError("it is nested too deeply") from None
@@ -231,6 +233,7 @@ def hours_of(text: str) -> Hours:
     if clock[0] is None:
         return Hours(_days(first, last))
     begin, end = _minute(clock[0], clock[1], why), _minute(clock[2], clock[3], why)
+    # Equal times could mean nothing or the whole day, and no day begins at 24:00.
     if begin in (end, MINUTES):
         raise PolicyError(why)
     return Hours(_days(first, last), begin, end)

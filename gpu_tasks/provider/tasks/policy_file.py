@@ -38,6 +38,7 @@ def read_policy(base: Path, kinds: Sequence[str]) -> BidPolicy:
 
 def _text(path: Path) -> str:
     with path.open("rb") as file:
+        # One byte more than allowed, to notice a longer file without reading it.
         data = file.read(POLICY_BYTES_MAX + 1)
     if len(data) > POLICY_BYTES_MAX:
         raise PolicyError(f"it has more than {POLICY_BYTES_MAX:,} bytes")
@@ -96,6 +97,7 @@ class PolicySource:
                 self._policy, self.problem = read_policy(self._base, self._kinds), ""
             except PolicyError as error:
                 self._policy, self.problem = BidPolicy(), str(error)
+        # Draining is a file of its own, so that it keeps the operator's policy.
         return BidPolicy() if is_draining(self._base) else self._policy
 
     def _stamp(self) -> tuple[int, int] | None:
@@ -103,4 +105,5 @@ class PolicySource:
             found = (self._base / POLICY_FILE).stat()
         except OSError:
             return None
+        # The inode too: a file replaced within the clock's resolution has the same time.
         return found.st_mtime_ns, found.st_ino

@@ -68,6 +68,7 @@ def bound_result(genesis: bytes, key: TaskKey, place: int, slot: Slot, entry: Ta
     """Return the statement of an unopened result, which contains only the commitment."""
     assert entry.result is not None, "what one is bound to is in the journal"
     assert entry.result_salt is not None, "with its salt"
+    # The result stays secret until all replicas are bound, so that none can copy it.
     sealed = replica_commitment(genesis, key[0], place, slot.provider, entry.result, entry.result_salt)
     return TaskResult(sealed, NOTHING, 0)
 

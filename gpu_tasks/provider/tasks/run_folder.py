@@ -70,6 +70,7 @@ class RunFolder:
 
     def _write(self, name: str, data: bytes) -> None:
         self.path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        # Not synced, unlike the journal: the hash detects a torn file, and losing it only costs work.
         draft = self.path / f"{name}.draft"
         with open(draft, "wb", opener=own_opener) as file:
             file.write(blake2_256(data) + data)

@@ -156,6 +156,7 @@ class TimeDuty:
         self._starting.add(key)
         try:
             if not entry.is_begun:
+                # Before the start: after a crash in between, the provider must assume that the program ran.
                 self.parts.journal.tasks.change(key, is_begun=True)
             await self.programs.begin(key)
         except ProgramError as error:

@@ -113,6 +113,7 @@ class StateAnswers:
         # a judge must compute the end of a stretch itself
         if stretch not in judged_stretches(task_id, task, place):
             raise RefusedResealError("these segments are not looked at")
+        # After a restart the run is still being read from the disk.
         if run is None or run.index < stretch.end:
             raise RefusedResealError("its states are read from the disk; ask again")
         state = run.folder.state(stretch.first)

@@ -41,6 +41,7 @@ class TaskBook:
     async def prepare(self, task_id: bytes, task: Task, device: bytes) -> TaskRun:
         """Return the run of a task's leg, preparing it if needed. It raises the errors of `prepared_run`."""
         found = self.run(task_id, task)
+        # Another device continues from the same files, but with its own worker.
         if found is None or found.device != device:
             found = await prepared_run(self._parts, self._base, task_id, task, device)
             self._runs[task_id, task.behind] = found
@@ -54,6 +55,7 @@ class TaskBook:
         """Report the reason that a task waits or gets no bid, once for each reason. A problem needs attention."""
         if self._told.get(task_id) == why:
             return
+        # Anyone can post tasks, so the memory of reasons needs a bound.
         while len(self._told) >= TOLD_MAX:
             del self._told[next(iter(self._told))]
         self._told[task_id] = why

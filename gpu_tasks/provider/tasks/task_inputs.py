@@ -54,6 +54,7 @@ def check_request(form: WorkloadForm, order: TaskOrder, request: bytes) -> None:
         segments, cost = form.segments(request), form.cost_asked(request)
     except DecodeError as error:
         raise UnusableInputError(str(error)) from None
+    # Checked before the hash for a clear reason. The hash would fail as well.
     if segments != order.segments:
         raise UnusableInputError(f"its request has {segments} segments, and its order says {order.segments}")
     canonical = CanonicalTask(

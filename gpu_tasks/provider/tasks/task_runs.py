@@ -110,6 +110,7 @@ class TaskRun:
                 await self._advance(self.newest, min(steps, left))
                 if steps >= left:
                     break
+                # Doubling finds a measurable number of steps quickly for both slow and fast steps.
                 steps *= 2
         return MeasuredRun(self.boundaries, max(1, self.step_us), len(self.newest))
 
@@ -143,6 +144,7 @@ async def prepared_run(
     """
     form, folder = form_of(parts, task.order), RunFolder(base, task_id, task.behind)
     kept = folder.input()
+    # A store forgets after a life, and a task may run for longer.
     if kept is not None and parts.store.get(task.order.input_blob) is None:
         parts.store.put(kept, is_own=True)
     asked = await open_task(parts, form, task)
@@ -177,6 +179,7 @@ async def _beginning(
     holder = await parts.chain.stash_of(held.holder) or held.holder
     keepers = (holder, *(slot.provider for slot in task.slots))
     found = await fetch_run(parts, task, held.milestone, keepers, is_kept=True)
+    # The trace proves that a state was stated, not that it belongs to the request at this step.
     await check_state(parts, form, asked.request, found.state, boundaries[len(found.digests) - 1])
     return found.state, list(found.digests[:-1])
 

@@ -119,9 +119,11 @@ async def _computed(
         search.lacks = Lacking.STATES
         shown = await _shown(parts, case, stretch)
         search.lacks = Lacking.NOTHING
+        # The first state follows from the request, so every judge can compare it.
         if stretch.first == 0 and shown.state != run.state:
             return False, [*found, run.state]
         try:
+            # No steps: the worker only checks the state and counts its steps.
             stands, _ = await parts.workers.advance(form, asked.request, shown.state, 0)
         except BadStateError:
             return False, [*found, shown.state]
@@ -159,6 +161,7 @@ async def _shown(parts: Parts[TaskPort], case: TaskCase, stretch: TraceStretch) 
     except (SealError, DecodeError) as error:
         raise BlobError(f"its provider shows no state: {error}") from None
     root, segments = _stated(case), case.task.order.segments
+    # A provider may show anything. Only a state in its stated trace can convict or clear it.
     is_shown = is_in_trace(root, segments, stretch.first, shown.before)
     if (
         not is_shown

@@ -174,6 +174,7 @@ class WorkDuty(Duty):
             return
         if task is None:
             return
+        # A dishonest node could show another task to have something signed for it.
         if not is_about(task, entry):
             self.book.wait(own.key[0], "not_final", "the node says another task than was bid for", is_problem=True)
             return
@@ -278,6 +279,7 @@ class WorkDuty(Duty):
             noted = self.parts.journal.tasks[key]
             if (noted.result is not None) if is_last else (number in noted.milestones):
                 continue
+            # After a restart a milestone may be older than the newest state.
             state = run.newest if index == run.index else run.folder.state(index)
             if state is None:
                 raise ExecutionError(f"the state of milestone {number} is not on the disk any more")
@@ -291,6 +293,7 @@ class WorkDuty(Duty):
                 milestone = Milestone(number, root_of(digests), metric, blob)
                 self.parts.journal.tasks.add(key, found=FoundMilestone(milestone, run.usage_taken()))
             self.parts.telemetry.tell("computed", task=key[0], milestone=number, of=order.milestones, metric=metric)
+            # Copies at other stores let a standby continue if this machine fails.
             self.steps.tasks.start((*key, blob), self._spread(blob))
 
     async def _spread(self, blob: bytes) -> None:
