@@ -70,6 +70,7 @@ def race_wait(races: Iterable[tuple[Race, RaceEntry | None]], device: bytes, hin
     waits = [
         _wait_of(race, entry, hindered) for race, entry in races if race.racer.device == device and _is_to_commit(race)
     ]
+    # A problem of this machine is the one that its operator can repair, so it is named first.
     for wait in (RaceWait.ITSELF, RaceWait.INPUT, RaceWait.CHAIN):
         if wait in waits:
             return wait

@@ -50,6 +50,7 @@ class ToldInventory:
     async def told(self) -> bytes:
         """Return the signed bytes. A thread reads the machine, because drivers may be slow."""
         now, policy = time.monotonic(), self.policy()
+        # A new policy is signed at once: a draining daemon must publish that it bids for nothing.
         if not self._signed or policy != self._told or now - self._read_at >= KEPT_SECONDS:
             self._read_at, self._told = now, policy
             self._signed = await asyncio.to_thread(self._read, policy)

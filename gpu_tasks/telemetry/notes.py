@@ -100,4 +100,5 @@ NO_METER = DeviceMeter(0, 0, 0, 0)
 
 def shortened_text(text: str, bytes_max: int) -> str:
     """Return the longest prefix of a text that fits into `bytes_max` bytes of UTF-8."""
+    # A cut may split a character, whose rest is dropped.
     return text.encode()[:bytes_max].decode(errors="ignore")

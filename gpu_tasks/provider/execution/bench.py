@@ -70,6 +70,7 @@ class Bench:
         self._workers[form.workload_id] = worker
         try:
             await worker.executor.start()
+            # A mixed installation could load other weights, and wrong results are slashed.
             _check_identity(worker.executor, form)
         except BaseException:
             await self._end(form.workload_id)

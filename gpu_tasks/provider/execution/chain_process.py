@@ -81,6 +81,7 @@ class ChainProcess:
     async def _run(self) -> None:
         if not self._process.is_running:
             await self._process.start()
+            # The process sends one empty message when its backend is loaded.
             await self._answer(START_SECONDS)
 
     async def _answer(self, seconds: float) -> bytes:
@@ -104,6 +105,7 @@ def chains_with(backend: str) -> MakeChains:
             return ChainProcess(backend)
         if hardware.index is None:
             return ChainProcess(NUMPY)
+        # The process sees this GPU only, so it is number 0 there.
         return ChainProcess(f"{CUDA}:0", {"CUDA_VISIBLE_DEVICES": hardware.uuid})
 
     return make

@@ -60,6 +60,7 @@ def main() -> None:
     )
 
     arithmetic = chain_arithmetic(backend)
+    # The daemon waits for this first message, so that loading does not count as an answer's time.
     write_message(sink, b"")
     while body := read_message(source, WORK_BYTES_MAX):
         work = WORK.decode(body)

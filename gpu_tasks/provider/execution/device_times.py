@@ -117,6 +117,7 @@ class DeviceTimes:
         if timed is None:
             yield
             return
+        # A counter, not a flag: a roll call may overlap with work on the same device.
         timed.at_work[activity] += 1
         self._look_at(device, timed)
         try:
@@ -156,6 +157,7 @@ class DeviceTimes:
 
     def _look_at(self, device: bytes, timed: _Timed) -> None:
         """Count the time in the previous state, and enter the present one."""
+        # Enum order is the priority, so overlapping work is counted once.
         activity = next((each for each in Activity if timed.at_work[each]), None)
         state: TimedState
         if activity is None:

@@ -236,6 +236,7 @@ class WorkerExecutor:
             if isinstance(answer, wire.Failed):
                 await self._process.kill()  # a failed GPU context fails every later request
                 raise ExecutionError(answer.reason)
+        # After the lock is released: a bad request is no fault of the worker, which continues.
         if isinstance(answer, wire.BadRequest):
             raise BadRequestError(answer.reason)
         if isinstance(answer, wire.BadState):
@@ -248,6 +249,7 @@ class WorkerExecutor:
         try:
             self._process.write(wire.QUESTION.encode(question))
             while True:
+                # The kernel limits CPU time only, so the daemon limits a worker that sleeps or waits.
                 answer = await asyncio.wait_for(self._answer(), self._limits.wall_seconds)
                 if told is None or not isinstance(answer, wire.RanSome):
                     return answer

@@ -226,6 +226,7 @@ class Gauge:
 def _told(ask: Callable[[], int], most: int) -> int:
     """Return a driver's answer, clamped to 0..`most`, or 0 if there is none."""
     with contextlib.suppress(pynvml.NVMLError):
+        # A driver may return values beyond the note's fields, and an overflow must not end the telemetry.
         return max(0, min(int(ask()), most))
     return 0
 

@@ -68,6 +68,7 @@ def _amd_cards(root: Path) -> list[ClaimedDevice]:
     rocm = _read(root / "opt/rocm/.info/version").partition("-")[0]
     for card in sorted((root / "sys/class/drm").glob("card[0-9]*/device")):
         identifier = _read(card / "unique_id")
+        # NVIDIA's cards come from NVML, so this looks for AMD's only.
         if _read(card / "vendor") != AMD_VENDOR or not identifier:
             continue
         memory = _whole(_read(card / "mem_info_vram_total")) // MIB
@@ -118,6 +119,7 @@ def _field(text: str, name: str) -> str:
 
 
 def _whole(text: str) -> int:
+    # Python's int() also accepts signs, spaces and other scripts' digits.
     return int(text) if text.isascii() and text.isdigit() else 0
 
 

@@ -70,5 +70,6 @@ def allow_cpu_from_now(limits: Limits, used_seconds: int) -> None:
 
 def _set(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
+    # A limit inherited from the daemon may be lower already, and raising it needs privileges.
     lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (lowest, lowest))

@@ -88,6 +88,7 @@ def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
 
 def _complaint(sandbox: Sandbox) -> str:
     """Return the reason that Python does not start in this sandbox; empty if it does."""
+    # The same interpreter and a compiled package of the environment, so that the test covers their libraries.
     command = sandbox.around([sys.executable, "-I", "-c", "import nacl, numpy"])
     try:
         done = subprocess.run(  # noqa: S603 - our own Python
@@ -106,6 +107,7 @@ def _read_by_python() -> Iterator[Path]:
     yield Path("/usr")
     yield Path("/etc/ld.so.cache")
     for home in dict.fromkeys((sys.base_prefix, sys.prefix)):
+        # /usr is visible already.
         if not Path(home).is_relative_to("/usr"):
             yield Path(home)
     for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):

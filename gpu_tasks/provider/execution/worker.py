@@ -52,6 +52,7 @@ def main() -> None:
 
 def pipes() -> tuple[BinaryIO, BinaryIO]:
     """Return standard input and the former standard output. Later prints go to standard error."""
+    # Libraries print to descriptor 1, which would break the answers' framing.
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return os.fdopen(0, "rb"), sink

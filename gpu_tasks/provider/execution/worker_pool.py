@@ -132,6 +132,7 @@ class WorkerPool:
 
     async def end_idle(self) -> None:
         """End workers without recent work, on free devices only."""
+        # A device at work has its worker in use, and waiting for it would delay the daemon's loop.
         for device in [device for device in self._benches if self._line.is_free(device)]:
             async with self._turn(device, None) as bench:
                 await bench.end_idle()
@@ -148,6 +149,7 @@ class WorkerPool:
         """Yield a bench in its turn, timed under `activity`; None takes no time."""
         if place is not None and place not in self._benches:
             raise ExecutionError(f"device 0x{place.hex()[:8]}.. is not served by this machine")
+        # Starting a worker loads a model, so a device that already runs the workload is preferred.
         warm = [device for device, bench in self._benches.items() if form is not None and bench.has_worker(form)]
         taken = await self._line.take(place, rather=warm, rank=rank)
         try:

@@ -45,6 +45,7 @@ def idle_gpus(backend: str, hardware: Iterable[Hardware]) -> list[Hardware]:
 def worker_command(workload: str, backend: str, limits: Limits) -> list[str]:
     """Return the command of this package's worker, with its arguments."""
     module = ["-m", "gpu_tasks.provider.execution.worker", "--workload", workload, "--backend", backend]
+    # -s: packages in the user's home are not part of this installation.
     return [sys.executable, "-s", *module, "--limits", json.dumps(asdict(limits))]
 
 

@@ -191,6 +191,7 @@ def framed(body: bytes) -> bytes:
 def read_message(source: BinaryIO, bytes_max: int) -> bytes:
     """Return the next message of a pipe; empty at its end or for an invalid length."""
     length = int.from_bytes(source.read(LENGTH_BYTES), "little")
+    # A wrong length cannot be resynchronised, so it counts as the end.
     return source.read(length) if 0 < length <= bytes_max else b""
 
 

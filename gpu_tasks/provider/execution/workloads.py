@@ -39,6 +39,7 @@ class Workloads:
         Raise UnknownWorkloadError if this daemon has no such workload that runs in steps.
         """
         form = self._forms.get(workload)
+        # Only a run in steps can be checked part by part, which auctions require.
         if form is None or not form.is_stepwise:
             raise UnknownWorkloadError(
                 f"workload 0x{workload.hex()[:8]}.. is none of those in steps that this daemon has "

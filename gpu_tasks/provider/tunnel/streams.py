@@ -49,6 +49,7 @@ class CopySpool:
 
         Raise AccessError if the stream ended meanwhile.
         """
+        # The container's own lock first, so that one customer's copies do not occupy all places.
         async with self._of_room.setdefault(room, asyncio.Lock()), self.places:
             if stream.end.done():
                 raise AccessError(BROKEN_OFF)
@@ -86,6 +87,7 @@ async def _served(room: ContainerAccess, spool: CopySpool, stream: TunnelStream,
 
 
 async def _run(room: ContainerAccess, stream: TunnelStream, wanted: frames.RunProgram) -> int:
+    # The words' total is not limited by the frame's fields, which limit each word.
     if not wanted.command or sum(len(word.encode()) for word in wanted.command) > frames.COMMAND_BYTES_MAX:
         raise AccessError(f"a command has 1 to {frames.COMMAND_BYTES_MAX} bytes")
     rows, columns = _size(wanted.rows, wanted.columns)

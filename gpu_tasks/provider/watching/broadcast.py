@@ -126,6 +126,7 @@ class TaskBroadcast(TaskWatch):
         if watched is None:
             return
         now = time.monotonic()
+        # The last step is always sent, so that the customer sees the end.
         if done == total or now - watched.progress_at >= SAMPLE_SECONDS:
             watched.progress_at = now
             meter = self._meters.get(watched.device, NO_METER)

@@ -80,6 +80,7 @@ class NoteOutbox:
 
     def _drop_least(self) -> None:
         """Drop the oldest note of the least important channel, except the note being sent."""
+        # The first note may be in transit, and must keep its number and place.
         place = min(range(1, len(self._waiting)), key=lambda each: THROWN_FIRST.index(self._waiting[each].channel))
         note = self._waiting[place]
         del self._waiting[place]

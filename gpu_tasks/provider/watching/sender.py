@@ -73,6 +73,7 @@ class BrokerSender:
                     failures, self.is_connected = 0, True
                     await self._serve(client)
             except BROKER_ERRORS as error:
+                # One report for several attempts, so that a missing broker does not fill the log.
                 if failures % len(RECONNECT_SECONDS) == 0:
                     self.say(f"the broker {self.address.url} takes no telemetry ({error}); trying again")
             finally:

@@ -123,6 +123,7 @@ def _engine(info: Mapping[str, Any]) -> Diagnosis:
 
 def _storage(info: Mapping[str, Any]) -> Diagnosis:
     driver = str(info.get("Driver"))
+    # There an image's id is not the hash of its configuration, and ids are how archives are verified.
     if any("io.containerd.snapshotter" in str(line) for line in info.get("DriverStatus") or []):
         then = 'put "features": {"containerd-snapshotter": false} into /etc/docker/daemon.json'
         return bad("storage", "images lie in containerd's store, under other ids than their own", then)
@@ -183,6 +184,7 @@ def _swap() -> Diagnosis:
         has_swap = len(Path("/proc/swaps").read_text().splitlines()) > 1
     except OSError:
         has_swap = False
+    # A tmpfs volume may be swapped out, and swap space survives the container.
     if has_swap and not has_noswap():
         return weak("secrets", "they may reach the swap space before Linux 6.4", "encrypt it, or `swapoff -a`")
     return good("secrets", "in memory alone")

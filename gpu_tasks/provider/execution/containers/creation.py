@@ -98,6 +98,7 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
     if warnings:
         raise ContainerError("limit a container", "; ".join(map(str, warnings))[:300], "see `ogpu-provider doctor`")
     wanted, got = asked["HostConfig"], found.get("HostConfig") or {}
+    # Engines without the needed control groups drop such limits and only warn.
     for name in (
         "Memory",
         "MemorySwap",
@@ -115,6 +116,7 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
             )
     if _gpus_of(got) != _gpus_of(wanted):
         raise ContainerError("give a container a GPU", f"the engine gives {_gpus_of(got)}", "report this")
+    # These settings would let a container reach the machine. None of them was requested.
     open_doors = [
         name
         for name in ("Privileged", "PublishAllPorts", "Binds", "CapAdd", "Devices", "VolumesFrom", "PortBindings")
@@ -123,6 +125,7 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
     open_doors += [name for name in ("PidMode", "UTSMode", "UsernsMode") if got.get(name) == "host"]
     if open_doors or (found.get("Config") or {}).get("User") != USER:
         raise ContainerError("limit a container", f"the engine set {', '.join(open_doors) or 'a user'}", "report this")
+    # An image can declare volumes of its own, which no limit would hold.
     volumes = {mount["Source"] for mount in wanted["Mounts"]}
     if any(mount.get("Type") != "tmpfs" and mount.get("Name") not in volumes for mount in found.get("Mounts") or []):
         raise ContainerError("limit a container", "the engine mounted what nobody asked for", "report this")

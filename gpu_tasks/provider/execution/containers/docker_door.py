@@ -56,6 +56,7 @@ class DockerDoor:
         future: asyncio.Future[T] = loop.create_future()
 
         def tell(result: T | None, error: BaseException | None) -> None:
+            # The caller may have been cancelled meanwhile.
             if future.done():
                 return
             if error is not None:
@@ -109,6 +110,7 @@ class DockerDoor:
 
 async def open_door(address: str = DEFAULT_ADDRESS) -> DockerDoor:
     """Connect to the engine at a Unix socket ("unix:///path"). Raise ContainerError with the reason on failure."""
+    # `streams` opens the socket by its path, so a TCP address would not work there.
     if not address.startswith("unix:///"):
         raise ContainerError("reach the engine", f"{address} is no Unix socket", "name it as unix:///path")
     path = address.removeprefix("unix://")

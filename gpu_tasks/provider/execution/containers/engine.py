@@ -77,6 +77,7 @@ async def remove_leftovers(door: DockerDoor, owner: Owner, networks: Networks, w
     """
     filters = owner.filters()
     containers = await door.call("list containers", lambda client: client.containers(all=True, filters=filters))
+    # The label alone is not enough: a container inherits its image's labels.
     names = [name for name in map(_container_name, containers) if name.startswith(owner.prefix)]
     for name in names:
         await door.remove_container(name)
@@ -167,6 +168,7 @@ class ContainerEngine:
         """
         check_spec(spec, self._policy)
         self._check_ability(spec)
+        # A second start would fail half-way, and its cleanup would remove the running container.
         if spec.container_id in self._containers or spec.container_id in self._starting:
             raise ContainerRefusedError("run a container", f"{spec.container_id} is there already", "remove it first")
         self._starting.add(spec.container_id)
@@ -185,6 +187,7 @@ class ContainerEngine:
     async def stop(self, container: RunningContainer, grace_seconds: float = STOP_SECONDS) -> ContainerEnd:
         """Ask the program to end, and kill it after the grace period."""
         if not container.end.done():
+            # Set first, so that the watcher reports a stop and not a program that ended by itself.
             container.stop_wanted.set()
             await self._signal(container.name, "SIGTERM")
             await asyncio.wait({container.end}, timeout=grace_seconds)
@@ -328,6 +331,7 @@ def end_of(state: dict[str, Any], seconds: float, *, is_late: bool, is_stopped: 
     code = int(state.get("ExitCode", -1))
     if state.get("Running"):
         return ContainerEnd(EndReason.ENGINE_LOST, -1, seconds)
+    # Checked before the exit code: a program killed by the time limit also looks like one killed by a signal.
     if is_late:
         return ContainerEnd(EndReason.TIME_IS_UP, code, seconds)
     if is_stopped:

@@ -54,6 +54,7 @@ def holder_archive(machine: str) -> tuple[bytes, str]:
         "config": {"Entrypoint": [PROGRAM]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
     }
+    # Sorted keys make the bytes, and so the image's id, the same everywhere.
     config_bytes = json.dumps(config, sort_keys=True).encode()
     image_id = hashlib.sha256(config_bytes).hexdigest()
     manifest = json.dumps([{"Config": f"{image_id}.json", "RepoTags": None, "Layers": ["0.tar"]}]).encode()
@@ -70,6 +71,7 @@ def _tar(files: dict[str, tuple[bytes, int]], folders: tuple[str, ...]) -> bytes
             archive.addfile(header)
         for name, (content, mode) in files.items():
             header = tarfile.TarInfo(name)
+            # No owner and no time, for the same reason.
             header.size, header.mode = len(content), mode
             archive.addfile(header, io.BytesIO(content))
     return sink.getvalue()

@@ -87,6 +87,7 @@ def check_archive(content: BinaryIO, sha256: str, size_max: int, machine: str) -
     if not isinstance(image, dict) or not isinstance(image.get("config") or {}, dict):
         raise refused("its configuration is none", "build it again")
     check_platform(image.get("os"), image.get("architecture"), machine)
+    # Before the layers, which take much longer to read.
     check_config(image.get("config") or {})
     layers, size = _check_layers(content, places, manifest[0].get("Layers"), image, size_max)
     return CheckedArchive(content, config_bytes, layers, size)

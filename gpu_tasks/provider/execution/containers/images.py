@@ -91,6 +91,7 @@ def read_book(path: Path) -> dict[str, BroughtImage]:
     with contextlib.suppress(FileNotFoundError, LookupError, ArithmeticError, ValueError, TypeError, RecursionError):
         with path.open("rb") as file:
             found = json.loads(file.read(BOOK_BYTES_MAX))
+        # Read with explicit types: a damaged book then raises an error and counts as empty.
         images = [BroughtImage(str(each["reference"]), int(each["bytes"]), float(each["used_at"])) for each in found]
         return {image.reference: image for image in images[:IMAGES_MAX]}
     return {}
@@ -139,6 +140,7 @@ class ImageKeeping:
         Raise ContainerError if there is no space, or OSError.
         """
         taken = self._book.bytes_of(set(self._used_by.values()))
+        # Images in use cannot be removed, so no space would become free for this one.
         if taken + size >= self._bytes_max:
             text = f"those of programs that run or are bid for take {taken} of {self._bytes_max} bytes"
             raise ContainerError("bring an image", text, "raise `image_disk` of the policy")

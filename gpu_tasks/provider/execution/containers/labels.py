@@ -47,6 +47,7 @@ class Owner:
 
     def bridge(self, container_id: str) -> str:
         """Return the name of a container's bridge, within the kernel's 15 bytes for an interface."""
+        # Hashed, because owner and container together are longer than an interface's name may be.
         return f"og{blake2s(f'{self.name}/{container_id}'.encode(), digest_size=6).hexdigest()}"
 
 
@@ -61,6 +62,7 @@ def owner_of(folder: Path) -> Owner:
         with open(path, "w", opener=own_opener) as file:
             file.write(secrets.token_hex(_OWNER_BYTES) + "\n")
     name = path.read_text().strip()
+    # A damaged name would hide all earlier containers from the cleanup.
     if not _OWNER_FORM.fullmatch(name):
         raise ValueError(f"{path} does not hold 12 hexadecimal digits; remove it once nothing of this daemon runs")
     return Owner(name)

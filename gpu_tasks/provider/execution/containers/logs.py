@@ -143,6 +143,7 @@ class Pace:
         """Return the seconds to wait after reading `data`."""
         now = self._clock()
         cost = max(len(data) / BYTES_PER_SECOND, data.count(b"\n") / LINES_PER_SECOND)
+        # A quiet program earns at most one burst, or it could flood the log after a long silence.
         self._due = max(self._due, now - BURST_SECONDS) + cost
         return max(0.0, self._due - now)
 
@@ -166,6 +167,7 @@ async def pump(frames: AsyncIterator[tuple[int, bytes]], log: ContainerLog, hurr
         async for stream, data in frames:
             log.feed(STREAMS.get(stream, "out"), data)
             delay = pace.delay_after(data)
+            # An ended container is read without delays, because its engine waits for the reader.
             if delay and not hurry.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(hurry.wait(), delay)

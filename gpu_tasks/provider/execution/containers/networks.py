@@ -105,6 +105,7 @@ class Networks:
         removed = 0
         if not is_root():
             return removed
+        # Two removals in parallel would delete by the same listing, and the second would fail.
         async with self._turn:
             for program in filter(is_there, ("iptables", "ip6tables")):
                 for line in (await run_program(program, *_WAIT, "-S")).splitlines():
@@ -157,8 +158,10 @@ def _rules(bridge: str, comment: str) -> list[tuple[str, tuple[str, ...]]]:
     # No connection enters from outside: a packet forwarded to the bridge must be a reply.
     rules.append(("iptables", (DOCKER_CHAIN, "-o", bridge, *said, "-j", "DROP")))
     rules.append(("iptables", (DOCKER_CHAIN, "-o", bridge, *_ANSWERS, *said, "-j", "RETURN")))
+    # INPUT covers this machine's own addresses, which are not forwarded.
     rules.append(("iptables", ("INPUT", *inward, *said, "-j", "DROP")))
     rules.append(("iptables", ("INPUT", *inward, *_ANSWERS, *said, "-j", "ACCEPT")))
+    # The kernel gives an interface a link-local IPv6 address even if the bridge has no IPv6.
     if is_there("ip6tables"):
         rules += [("ip6tables", (chain, *inward, *said, "-j", "DROP")) for chain in ("INPUT", "FORWARD")]
     return rules

@@ -75,6 +75,7 @@ def write_outputs(
         entries, size, files = entries + 1, size + entry.size, files + (entry.kind is EntryKind.FILE)
         if entries > limits.files:
             raise _refused(f"there are more than {limits.files} files and folders", "pack them, or raise output_files")
+        # Sizes before contents: a sparse file expands while the engine sends it.
         if size > limits.file_bytes:
             raise _refused(f"the files have more than {limits.file_bytes} bytes (holes count)", "raise output_bytes")
         writer.add(entry, path, stream)
@@ -92,6 +93,7 @@ class _Writer:
         if entry.kind is EntryKind.FOLDER:
             header.type, header.mode = tarfile.DIRTYPE, _FOLDER_MODE
         else:
+            # Only two modes, so that the same files give the same hash on every machine.
             header.size, header.mode = entry.size, _PROGRAM_MODE if entry.mode & 0o100 else _FILE_MODE
         self._write(header.tobuf(tarfile.PAX_FORMAT))
         for piece in stream.content():
@@ -125,6 +127,7 @@ def _path(entry: TarEntry, folder: str, *, is_named: bool) -> str | None:
         raise _refused(f"the name {shown} leads elsewhere", "leave plain names")
     if len(parts) > DEPTH_MAX or len(path.encode()) > NAME_BYTES_MAX:
         raise _refused(f"the name {shown} is too deep or too long", f"{DEPTH_MAX} folders, {NAME_BYTES_MAX} bytes")
+    # A customer lists these names on a terminal, which would act on control characters.
     if not path.isprintable():
         raise _refused(f"the name {shown} has letters that cannot be printed", "leave plain names")
     return name if is_named else path

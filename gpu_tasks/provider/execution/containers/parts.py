@@ -64,9 +64,11 @@ class ContainerParts:
         config = holder_config(self._holder_image, volumes, labels)
         holder = self.holder_name(spec.container_id)
         await self._create(holder, config)
+        # A volume in memory exists only while a container mounts it.
         await self._door.call("start a holder", lambda client: client.start(holder))
         await self.lay(spec.container_id, laid_in(tuple(volumes), files, spec.secrets))
         is_outbound = spec.network is NetworkAccess.OUTBOUND
+        # The rules exist before the container is created, so it never runs without them.
         network = await self._networks.make(spec.container_id) if is_outbound else NO_NETWORK
         task = task_config(spec, image_id, volumes, labels, network, self._policy.name_servers)
         await self._create(self.task_name(spec.container_id), task)
@@ -79,6 +81,7 @@ class ContainerParts:
     async def remove(self, container_id: str) -> None:
         """Remove all existing parts. Raise ContainerError that names everything that remains."""
         failures: list[str] = []
+        # The task first: its volumes and network cannot be removed while it uses them.
         for name in (self.task_name(container_id), self.holder_name(container_id)):
             with _noted(failures):
                 await self._door.remove_container(name)

@@ -29,6 +29,7 @@ async def run_program(name: str, *arguments: str) -> str:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        # The daemon's own PATH could name another program, and other locales change the output that is parsed.
         env={"PATH": _SYSTEM_PATH, "LC_ALL": "C"},
     )
     try:

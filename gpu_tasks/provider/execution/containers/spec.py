@@ -160,6 +160,7 @@ def check_spec(spec: ContainerSpec, policy: ContainerPolicy) -> None:
 
     The content of the image is not examined.
     """
+    # The id becomes part of names in the engine, the kernel and the file system.
     if not ID_FORM.fullmatch(spec.container_id):
         raise _refused(
             "its id has other letters than a to z, 0 to 9 and -, or more than 48", "name it by task and place"
@@ -191,6 +192,7 @@ def check_environment(environment: Mapping[str, str], whose: str) -> None:
     if sum(len(name) + len(value.encode()) + 2 for name, value in environment.items()) > ENVIRONMENT_BYTES_MAX:
         raise _refused(f"{whose} is longer than {ENVIRONMENT_BYTES_MAX} bytes", "put data into inputs")
     for name, value in environment.items():
+        # The engine's helpers and GPU hooks run with the container's environment, outside of it.
         if is_loader_variable(name):
             raise _refused(f"{whose} sets {name:.60}, which loaders act on", "set it in the program, once it runs")
         if not VARIABLE_FORM.fullmatch(name) or "\0" in value:

@@ -39,6 +39,7 @@ class EngineStream:
             except (asyncio.IncompleteReadError, ConnectionError):
                 return
             left = int.from_bytes(head[4:], "big")
+            # A frame may be longer than a read, so it is passed on in parts.
             while left:
                 data = await self.read(min(left, READ_BYTES))
                 if not data:
@@ -98,6 +99,7 @@ async def _ask(
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
         raise ContainerError("open a stream", f"the engine hung up: {error}") from None
     status = answer.split(b" ", 2)[1:2]
+    # 101 for attach and exec. `wait` is a plain request with the status 200, and its answer is read in the same way.
     if status not in ([b"101"], [b"200"]):
         said = (await reader.read(500)).decode(errors="replace")
         raise ContainerError("open a stream", f"the engine says {answer[:60].decode(errors='replace')!r}: {said}")

@@ -90,6 +90,7 @@ class TarStream:
         for _ in self.content():
             pass
         extended: dict[str, str] = {}
+        # An archive of extended headers alone would otherwise never reach an entry.
         for _ in range(EXTENDED_IN_A_ROW_MAX):
             header = self._header()
             if header is None:
@@ -126,6 +127,7 @@ class TarStream:
         kind = _KINDS.get(flag)
         if kind is None or any(key.startswith("GNU.sparse") for key in extended):
             raise refused("it has an entry that is sparse or of an unknown kind")
+        # POSIX pax: an extended size replaces the header's field, which has too few digits for large files.
         if "size" in extended:
             size = _decimal(extended["size"])
         # Entries without content may still declare a size, for example some links.

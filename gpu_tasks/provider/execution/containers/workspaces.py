@@ -91,6 +91,7 @@ class Workspaces:
         # No journal and no reserved blocks: the file system is deleted with its container, and the program is not root.
         form = ("-O", "^has_journal", "-m", "0", "-i", str(INODE_BYTES), "-E", extended)
         await run_program("mkfs.ext4", "-q", "-F", *form, str(path))
+        # The folder would appear in the program's /out and in its archive.
         await run_program("debugfs", "-w", "-R", "rmdir lost+found", str(path))
         return (await run_program("losetup", "--find", "--show", str(path))).strip()
 
@@ -116,6 +117,7 @@ def _allocate(path: Path, size: int) -> None:
 async def _remove_file(path: Path) -> None:
     if not await asyncio.to_thread(path.exists):
         return
+    # A loop device keeps the deleted file's space until it is detached.
     for device in await _devices_of(path):
         await run_program("losetup", "--detach", device)
     await asyncio.to_thread(path.unlink)
