@@ -2,7 +2,7 @@
 
     head -> duties -> race: fetch, open, execute, commit, attest      (duties.race)
          -> seats  -> case: check or execute, commit, open            (duties.judging)
-         -> disputes of batches: show the own tree                    (duties.batch_disputes)
+         -> disputes of batches: show its own tree                    (duties.batch_disputes)
          -> checks of batches: show own leaves, audit others'         (duties.checks)
          -> auctions -> bid: prepare, measure, promise                (tasks.bids)
          -> own bids -> open, run step by step, state, stand by       (tasks.working)

@@ -68,7 +68,7 @@ class DeviceWatch(Duty):
         self._height = 0
         self._races: list[Race] = []
         self.has_looked = False
-        """True once the status of the own devices is known."""
+        """True once the status of this provider's devices is known."""
         self._own: dict[bytes, DeviceStatus] = {}
         self._why_paused: dict[bytes, str] = {}
         self._demand = Demand()
@@ -93,7 +93,7 @@ class DeviceWatch(Duty):
         self._times.look()
 
     async def look_at_market(self, own: Sequence[DeviceStatus]) -> None:
-        """Note the own devices' status, and the demand for idle devices that are not paused. May raise ChainError."""
+        """Note the status of this provider's devices, and the demand for idle ones. May raise ChainError."""
         self.has_looked, self._own = True, {status.id: status for status in own}
         self._still_ms = max(STILL_MS_MIN, STILL_SLOTS * await self._parts.chain.slot_ms())
         own_idle = (status for status in self._own.values() if self._times.is_idle(status.id))

@@ -22,7 +22,7 @@ from runtime.encoding.codec import DecodeError
 
 
 class _NotHereError(Exception):
-    """A blob is not in the own store."""
+    """A blob is not in this provider's store."""
 
 
 class UnusableInputError(Exception):
@@ -45,7 +45,7 @@ class SealedInput:
 
 
 class Inputs:
-    """Opens the inputs of units and tasks. It keeps a copy of each in the own store, so that judges find it too."""
+    """Opens the inputs of units and tasks. It keeps a copy of each in its own store, so that judges find it too."""
 
     def __init__(
         self, identity: Identity, chain: NetworkPort, blobs: BlobClient, store: BlobStore, telemetry: Telemetry
@@ -67,7 +67,7 @@ class Inputs:
         return await self.open_sealed(_sealed(unit_id, unit, use))
 
     async def is_shown_unusable(self, unit_id: bytes, unit: Unit) -> bool:
-        """Return True if the own copy of an input proves that it is unusable. May raise ChainError.
+        """Return True if this provider's copy of an input proves that it is unusable. May raise ChainError.
 
         Every holder of such a copy comes to the same result. A missing copy is not fetched, because its absence proves
         nothing to others. Nor does a box prove anything if this machine has another key than the chain.
@@ -128,7 +128,7 @@ class Inputs:
         return blob
 
     async def _fetch(self, address: bytes, sealed: SealedInput, unkept: list[str]) -> bytes:
-        """Fetch a blob: from the own store, from the stores that the customer could choose, or from other providers.
+        """Fetch a blob: from its own store, from the stores that the customer could choose, or from other providers.
 
         The blob is an input's named blob or one of its pieces. A reason for not keeping it is added to `unkept`.
         """

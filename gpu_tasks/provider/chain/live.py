@@ -236,7 +236,7 @@ class OwnDevices:
             self._known[device] = None
 
     async def read(self, client: ChainClient) -> list[DeviceStatus]:
-        """Return the own devices' status, by ascending id."""
+        """Return this provider's devices' status, by ascending id."""
         at = await client.finalized()
         hinted = await client.unverified().query("GpuTasksApi_devices_of", self._stash)
         # The hint is unproven: it can only add names, and each is proved below.

@@ -195,7 +195,7 @@ class TaskPort(CourtPort, Protocol):
 
 
 class DevicePort(CourtPort, Protocol):
-    """The own devices and balances."""
+    """This provider's devices and balances."""
 
     async def own_devices(self) -> list[DeviceStatus]:
         """Return this provider's devices."""
@@ -207,7 +207,7 @@ class DevicePort(CourtPort, Protocol):
         """Return the provider key's balance in grains."""
 
     async def spendable(self) -> int:
-        """Return the grains that the own stash can lock."""
+        """Return the grains that its stash can lock."""
 
     async def bond_losses(self, since: int) -> list[BondLoss]:
         """Return the bond losses of this provider's devices after a block. Raise ChainError on failure."""
@@ -277,7 +277,7 @@ class ChainPort(UnitCasePort, BidPort, RollCallPort, SidePayPort, OffencePort, P
 
     @property
     def is_development(self) -> bool:
-        """True on a development chain, where stores may be on the own machine."""
+        """True on a development chain, where stores may be on this machine."""
 
     def views(self) -> AsyncIterator[View]:
         """Yield the newest view, and again after each block.

@@ -15,14 +15,14 @@ In reading order:
 * `verdicts`: a judge's search for the right result of a unit
 * `seats`: the steps of any case
 * `judging`: the steps of cases about units and leaves
-* `checks`: showing the own leaves of a batch, and auditing those of others
-* `batch_disputes`: showing the own tree of a disputed batch
+* `checks`: showing this provider's leaves of a batch, and auditing those of others
+* `batch_disputes`: showing this provider's tree of a disputed batch
 * `roll_calls`: the steps of roll calls
 * `losses`: devices' bond losses, reported and noted
 * `endings`: the outcomes of races and cases
 * `side_earnings`: payments for judging, auditing and standing by
 * `resumer`: resuming devices after a missed race; reasons and ends of pauses
-* `devices`: the own devices: served, paused and resumed
+* `devices`: this provider's devices: served, paused and resumed
 * `other_daemons`: another daemon with the same provider key
 * `offences`: reporting double proposals
 """

@@ -1,4 +1,4 @@
-"""Disputes about batches: show the own tree, as far as the chain requests it.
+"""Disputes about batches: show this provider's tree, as far as the chain requests it.
 
 A provider that shows nothing in time loses like a liar, so this duty precedes all less urgent ones. Invariant: the
 shown nodes follow from chain, input and journal alone, so they are the same after a restart, and nothing is computed
@@ -28,7 +28,7 @@ class DisputeStep(Enum):
 
 
 class DifferingDuty(Duty):
-    """Shows the own tree in all disputes."""
+    """Shows this provider's tree in all disputes."""
 
     def __init__(self, parts: Parts[RacePort]) -> None:
         """This duty uses no device."""

@@ -1,4 +1,4 @@
-"""Checks of batches: show the own leaves, and as an auditor compute, and pass or doubt, those of others.
+"""Checks of batches: show this provider's leaves, and as an auditor compute, and pass or doubt, those of others.
 
 Invariant: every message follows from chain, input and journal alone, so it is the same after a restart. An auditor
 without the input sends nothing, which costs a fee at most. A provider whose leaf is refuted appeals by itself.
@@ -66,7 +66,7 @@ class CheckDuty(Duty):
         """It computes on any free device. Races go first."""
         self.parts = parts
         self.book: StepBook[CheckStep] = StepBook(parts)
-        # separate books: hundreds of audits that wait for a device must not delay showing the own leaves
+        # separate books: hundreds of audits that wait for a device must not delay showing this provider's leaves
         self.audits: StepBook[CheckStep] = StepBook(parts)
         self.running = self.book.tasks, self.audits.tasks
         self._fetching = asyncio.Semaphore(FETCHED_AT_ONCE)

@@ -1,4 +1,4 @@
-"""The own devices on this machine: served, paused and resumed.
+"""The provider's devices on this machine: served, paused and resumed.
 
 A daemon that cannot open inputs would decline every race. Two such providers would make the market judge a unit's input
 as bad, at the customer's cost.
@@ -44,7 +44,7 @@ class DeviceStanding:
 
 
 class DeviceDuty(Duty):
-    """Serves, pauses and resumes the own devices: at the start, for new devices, and when the operator drains."""
+    """Serves, pauses and resumes this provider's devices: at the start, when new, and when the operator drains."""
 
     def __init__(
         self, parts: Parts[DevicePort], resumer: Resumer, wants_drain: Callable[[], bool], *, keep_paused: bool

@@ -13,7 +13,7 @@ from gpu_tasks.provider.journal.journal import CaseKey, RaceKey
 from gpu_tasks.provider.telemetry import Telemetry
 
 ENDINGS_EVERY_BLOCKS = 4
-"""The interval of looking at the final chain, the own devices and the disk."""
+"""The interval of looking at the final chain, this provider's devices and the disk."""
 
 
 @dataclass(frozen=True, slots=True)

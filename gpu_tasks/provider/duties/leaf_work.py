@@ -1,4 +1,4 @@
-"""Leaves of a batch: those of the own result, and those that an auditor or judge computes."""
+"""Leaves of a batch: those of this provider's result, and those that an auditor or judge computes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FoundLeaf:
 
 
 def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Leaf, ...]:
-    """Return the leaves of the own result with this root, from the journal alone.
+    """Return the leaves of this provider's result with this root, from the journal alone.
 
     Raise ExecutionError if the journal has no such result.
     """
@@ -63,7 +63,7 @@ def settled_leaves(parts: Parts[RacePort], unit: bytes, root: bytes) -> tuple[Le
 
 
 def showing_call(status: CheckStatus, leaves: Sequence[Leaf]) -> Call:
-    """Return the call that shows the drawn leaves of the own result."""
+    """Return the call that shows the drawn leaves of this provider's result."""
     check, terms, totals = status.check, status.check.terms, totals_of(leaves)
     assert check.seed is not None, "it is known which leaves are shown"
     floor, share = weight_floor(terms.allowed, terms.requests), terms.input_share
@@ -73,7 +73,7 @@ def showing_call(status: CheckStatus, leaves: Sequence[Leaf]) -> Call:
 
 
 def nodes_call(status: DisputeStatus, leaves: Sequence[Leaf]) -> Call:
-    """Return the call that shows the nodes of the own tree that a dispute requests."""
+    """Return the call that shows the nodes of this provider's tree that a dispute requests."""
     dispute = status.dispute
     is_first = dispute.stage is DisputeStage.SUBTREES
     nodes = subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)

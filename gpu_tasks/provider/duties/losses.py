@@ -1,4 +1,4 @@
-"""Losses of the own devices' bonds: reported when a bond falls, and noted beside the earnings.
+"""Losses of this provider's devices' bonds: reported when a bond falls, and noted beside the earnings.
 
 Invariant: every fall of a bond that this base path sees is noted once. If no event of the final chain shows the cause,
 the note has only the sum.
@@ -27,7 +27,7 @@ UNKNOWN = "recent final blocks do not show the cause"
 
 
 class LossNotes:
-    """Follows the bonds of the own devices. Call `step` before their new state is noted."""
+    """Follows the bonds of this provider's devices. Call `step` before their new state is noted."""
 
     def __init__(self, parts: Parts[DevicePort], clock: Callable[[], int] = time.time_ns) -> None:
         """Start without observations. `clock` gives nanoseconds since 1970."""

@@ -6,7 +6,7 @@ Invariants:
 * A result in the journal is never computed again.
 * A publicly visible step is in the journal before it is sent, and repeated until the chain shows it.
 * Nothing is signed for another input than the computed one.
-* Nothing is revealed before the own commitment is in the final chain.
+* Nothing is revealed before its own commitment is in the final chain.
 """
 
 from __future__ import annotations

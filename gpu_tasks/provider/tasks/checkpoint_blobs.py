@@ -37,7 +37,7 @@ async def seal_run(
 
 
 async def spread(parts: Parts[NetworkPort], address: bytes) -> None:
-    """Copy a blob of the own store to other stores, as far as they accept it, in case this machine fails."""
+    """Copy a blob of its own store to other stores, as far as they accept it, in case this machine fails."""
     blob, own = parts.store.get(address), parts.identity.stash
     others = {stash: known for stash, known in (await parts.chain.providers()).items() if stash != own}
     if blob is not None and others:
@@ -88,7 +88,7 @@ async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, reply_key:
 
 
 async def _fetch(parts: Parts[NetworkPort], address: bytes, keepers: Iterable[bytes]) -> bytes:
-    """Return a blob from the own store, its makers or others. Raise BlobError if it is unavailable."""
+    """Return a blob from its own store, its makers or others. Raise BlobError if it is unavailable."""
     blob = parts.store.get(address)
     if blob is None:
         known = await parts.chain.providers()
