@@ -87,8 +87,7 @@ def parse_broker(text: str, *, private: bool) -> BrokerAddress:
     if not _HAS_PORT.fullmatch(rest.rpartition("]")[2] if rest.startswith("[") else rest):
         rest = f"{rest}:{PORTS[scheme]}"
     address = parse_endpoint(f"http://{rest}")
-    # Only the check matters here: a literal private address is refused before any connection, a host name after it
-    # resolves.
+    # A literal address is checked here. A host name is checked after it resolves, when the socket connects.
     reachable_endpoint(f"http://{rest}", private=private)
     return BrokerAddress(scheme, address.host, address.port)
 
@@ -103,12 +102,12 @@ async def broker_connection(
 ) -> AsyncIterator[aiomqtt.Client]:
     """Yield a connected client. A failure raises one of `BROKER_ERRORS`."""
     client = aiomqtt.Client(
-        # One message in flight at a time keeps the order of the notes, and their numbers with it.
         address.host,
         address.port,
         logger=QUIET,
         queue_type=BrokerInbox,
         max_queued_incoming_messages=INBOX_MAX,
+        # MQTT 3.1.1, 4.6: one message in flight keeps the order, and so the running numbers.
         max_inflight_messages=1,
         keepalive=KEEPALIVE_SECONDS,
         timeout=TIMEOUT_SECONDS,

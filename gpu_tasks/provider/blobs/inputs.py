@@ -26,7 +26,7 @@ class _NotHereError(Exception):
 
 
 class UnusableInputError(Exception):
-    """No reader that the input should be sealed to can use it. The fault is the customer's."""
+    """The input is unusable for every intended reader. The fault is the customer's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Inputs:
     async def is_shown_unusable(self, unit_id: bytes, unit: Unit) -> bool:
         """Return True if this provider's copy of an input proves that it is unusable. May raise ChainError.
 
-        Every holder of such a copy comes to the same result. A missing copy is not fetched, because its absence proves
+        Every holder of the copy comes to the same result. A missing copy is not fetched, because its absence proves
         nothing to others. Nor does a box prove anything if this machine has another key than the chain.
         """
         known = (await self._chain.providers()).get(self._identity.stash)

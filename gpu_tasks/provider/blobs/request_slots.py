@@ -23,7 +23,7 @@ BYTES_PER_SECOND_MIN = 64 * 1024
 
 
 WAIT_SECONDS = 2.0
-"""The time that an address must wait after a question without a right to an answer, or an incomplete one."""
+"""Seconds that an address must wait after an unauthorised or incomplete question."""
 WAITING_MAX = 4_096
 
 

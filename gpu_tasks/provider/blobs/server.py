@@ -7,7 +7,8 @@ Invariants:
 * Uploads, reads and judges' questions have separate slots, so memory is bounded and none can starve another.
 * A slow client loses its slot, and the number of connections is limited.
 
-The listener's address is 127.0.0.1 unless the operator sets another.
+The server also sends the broker's address, proofs of presence and task states for judges, and accepts tunnels. Its
+address is 127.0.0.1 unless the operator sets another.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Quota:
     bytes_max: int = 1024 * 1024 * 1024
     blobs_max: int = 20_000
     life_seconds: int = 24 * 3600
-    address_part: int = 8  # one address may use this fraction of the total
+    address_part: int = 8  # one address may use 1/8 of the quota
     input_bytes_max: int = 1024 * 1024 * 1024
     input_blobs_max: int = 20_000
 
@@ -179,7 +179,7 @@ class BlobStore:
 
     def _put(self, name: str, blob: bytes, stored: Stored) -> None:
         known = self._blobs.get(name)
-        # Blobs are named by their hash, so a second copy needs no write. It only may need a longer life.
+        # Blobs are named by their hash, so a second copy needs no write. It may only need a longer life.
         if known is not None and not _becomes(known.kind, stored.kind):
             if stored.kind is not BlobKind.STRANGERS:
                 self._renew(name, replace(known, at=max(known.at, stored.at)))

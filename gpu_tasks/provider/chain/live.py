@@ -349,7 +349,7 @@ class LiveChain:
             await self._reconnect()
 
     async def standing(self) -> tuple[int, tuple[DutyStatus, ...]]:
-        """Return the newest height that counts, and the duties there."""
+        """Return the newest height in use (see `_look`), and the duties there."""
         view = await self.asked(self._look())
         return view.height, view.duties
 
@@ -370,7 +370,8 @@ class LiveChain:
     async def _best_height(self, final: int, at: bytes | None) -> int:
         """Return the height that the chain may have reached, by the node's word within the limit of elapsed slots.
 
-        A dishonest node can only make a race be given up too early or too late, and by no more blocks than slots.
+        A dishonest node can only make this provider decline a race too early or too late, by as many blocks as slots
+        passed.
         """
         room = self.client.slots_since(at) if at is not None else None
         if room is None:

@@ -43,7 +43,7 @@ class NobodyError(ChainError):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The newest block that counts, as far as it concerns one provider.
+    """The newest block in use, final or of a trusted node, as far as it concerns one provider.
 
     `newest` is the height that the chain may have reached meanwhile, if higher. A message sent at this moment arrives
     after it.
@@ -71,7 +71,7 @@ class RollCallView:
     called: RollCall | None
     planned: int
     enrolled: Mapping[bytes, Enrolment]
-    """The enrolled ones of the devices."""
+    """The enrolments among the devices."""
     proofs: Mapping[bytes, CapacityProof]
     """The proofs of those devices at the newest roll call."""
     rates: ProvenRates
@@ -149,7 +149,7 @@ class RacePort(SendPort, NetworkPort, Protocol):
     """Units and their services."""
 
     async def unit(self, unit: bytes) -> UnitStatus | None:
-        """Return a unit in the newest state that counts."""
+        """Return a unit in the newest state in use: final, or a trusted node's best."""
 
     async def final_unit(self, unit: bytes) -> UnitStatus | None:
         """Return a unit in the final state; None once the chain has dropped it."""

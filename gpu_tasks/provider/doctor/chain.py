@@ -21,7 +21,7 @@ from wallet.amounts import format_amount
 SLOTS_BEHIND_MAX = 30
 """Blocks become final within a few slots. A longer delay means an isolated node or a wrong clock."""
 NO_BLOB = bytes(32)
-"""An address without a blob. A correct store reports that."""
+"""An address that no blob has. A correct store answers 404."""
 NOT_STORED = "answered 404"
 
 

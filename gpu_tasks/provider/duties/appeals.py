@@ -1,8 +1,8 @@
 """The verdicts to appeal: those against a provider's own result, its decline, or its opinion as a judge.
 
 Without an appeal a committee's majority decides, so two of three judges could take the provider's collateral. The
-daemon appeals by itself. If the court finds the result right, the bond returns with twice the price. The provider of
-the result appeals at once. An outvoted judge waits for that appeal, and appeals last.
+daemon appeals by itself. If the court finds the result right, the appeal bond returns with twice the price. The
+provider of the result appeals at once. An outvoted judge waits for that appeal, and appeals last.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def standing_of(
     terms: Mapping[int, ServiceTerms],
     workloads: Workloads,
 ) -> DeviceStanding:
-    """Return the status of the devices on this machine. `terms` are those of all services, by number.
+    """Sort the devices by whether they can work here. `terms` are those of all services, by number.
 
     An offer outlives a service that its owner closes, and then promises nothing.
     """

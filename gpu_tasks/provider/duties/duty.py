@@ -25,7 +25,7 @@ class Endings:
     """The devices whose results were paid."""
     cases: list[CaseKey] = field(default_factory=list)
     wronged: list[bytes] = field(default_factory=list)
-    """Units with an appealable verdict that is wrong by this provider's own result, or by its own copy of an unusable
+    """Units with an appealable verdict that contradicts this provider's result, or its own copy of an unusable
     input."""
 
 

@@ -33,7 +33,7 @@ class EndingDuty(Duty):
         self._duties = duties
         self._round = 0
         self._asked_in: dict[RaceKey, int] = {}
-        """The round of the last question about each open race."""
+        """The round in which each open race was last read."""
         self._refuted: set[RaceKey] = set()
         """The open races with a noted refutation."""
 
@@ -64,7 +64,7 @@ class EndingDuty(Duty):
         self._parts.telemetry.tell("appealed", unit=unit)
 
     def _in_turn(self) -> list[tuple[RaceKey, RaceEntry]]:
-        """Choose the open races to ask about now: those with the oldest question first.
+        """Choose the open races to read now: those that were read the longest ago.
 
         A fixed order by age would starve the later races, and a verdict against one of them could become final.
         """
@@ -140,7 +140,7 @@ class KeptInputDuty(Duty):
         self._parts = parts
 
     async def step(self, view: View) -> None:
-        """Examine some units in turn, in a due block, except those with open requests in the view."""
+        """Examine some units in turn, in a due block, except those that the view names."""
         if view.height % ENDINGS_EVERY_BLOCKS:
             return
         kept, chain = self._parts.inputs.kept, self._parts.chain

@@ -19,7 +19,7 @@ OMITTED_BLOCKS = 5
 
 
 LAST_BLOCKS = 4
-"""The same, this many blocks before the window ends."""
+"""This many blocks before the window ends, an attestation is sent as a transaction in any case."""
 
 
 class RaceStep(Enum):

@@ -248,7 +248,7 @@ def _gpus() -> list[Hardware]:
 
 
 def _looked_at() -> tuple[list[Hardware], list[str]]:
-    """Return the usable GPUs, and the reasons for the others. NVMLError without a driver."""
+    """Return the usable GPUs, and the reasons for the others. Raise NVMLError without a driver."""
     found, lost = [], []
     with _nvml():
         for index in range(pynvml.nvmlDeviceGetCount()):
@@ -276,7 +276,7 @@ def _gpu(index: int) -> Hardware:
 
 
 def _memory_of(handle: object) -> tuple[int, str]:
-    """Return a device's mebibytes, or 0 and the reason. NVMLError for a lost device."""
+    """Return a device's mebibytes, or 0 and the reason. Raise NVMLError for a lost device."""
     try:
         return int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MIB, ""
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_NoPermission) as error:

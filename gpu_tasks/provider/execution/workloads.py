@@ -1,4 +1,4 @@
-"""The workloads of this daemon, found by a service's workload and model. It needs none by name."""
+"""The workloads of this daemon, found by a service's workload and model, not by name."""
 
 from __future__ import annotations
 

@@ -115,7 +115,6 @@ class Journal:
 
     def _cut(self, data: bytes, begin: int) -> None:
         """Remove a record that a crash tore. A whole record after it means damage instead."""
-        # A torn write can only be the last record. A whole record behind it shows damage in the middle.
         later = range(begin + 1, len(data) - HEADER_BYTES)
         if any(any(whole_records(data, place, RECORD_BYTES_MAX)) for place in later):
             raise JournalError(_damage(self.path, begin))

@@ -72,7 +72,7 @@ class RaceEntry:
     basis: Basis | None = None
     """The basis of the result."""
     input_salt: Hash | None = None
-    """The salt of the result's input. With it the leaves of the outcomes can be made without the input."""
+    """The salt of the result's input. With it, the leaves of the outcomes follow without the input."""
 
 
 @struct

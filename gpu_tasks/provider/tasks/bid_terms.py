@@ -35,11 +35,11 @@ COMMIT_BLOCKS_LEAST = 2
 WINDOW_BLOCKS_LEAST = 4
 """The least length of a window in which this provider must act: to see it begin, to send, and to be included."""
 STEP_US_MAX = 20_000_000
-"""A longer step could end by a limit of the worker process."""
+"""The longest step, in microseconds. A longer one could end by a limit of the worker process."""
 LATE_BLOCKS_BORNE = 4
-"""The number of late blocks that may cost at most the highest price. A short halt of the network must ruin nobody."""
+"""This many late blocks may cost at most the highest price: a short halt of the network must ruin no provider."""
 KEPT_BYTES_MAX = 1024 * 1024 * 1024
-"""Bytes of a task's states that this machine keeps for judges."""
+"""The most bytes of a task's states that this machine keeps for judges."""
 JUDGES_SLOWER = 20
 """The factor by which a judge may be slower than this machine. A longer time for judges binds collateral needlessly."""
 DIGEST_BYTES = 32

@@ -52,7 +52,7 @@ TRIES_MAX = 3
 REFUSED_MAX = 4_096
 """The most remembered auctions without a bid."""
 NOT_MEASURED = MeasuredRun((), 0, 0)
-"""Sold time needs no steps before it starts."""
+"""The empty measurement of a program that sells time. No step of it runs before its start."""
 PREPARED_MAX = 4
 """Tasks prepared at once. Each may hold a megabyte of state, and fetches blobs."""
 

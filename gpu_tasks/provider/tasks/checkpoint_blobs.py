@@ -69,7 +69,7 @@ async def fetch_run(
 
 
 async def is_sound(parts: Parts[NetworkPort], task: Task, slot: Slot, reply_key: bytes) -> bool:
-    """Return True if a slot's result is the stated run, continues from the checkpoint, and its customer can open it.
+    """Return True if a slot's result is the stated run, continues from the checkpoint, and opens for its customer.
 
     Raise BlobError if it is unavailable. If this judge cannot open it, the provider left out a reader, unless the blob
     has no room for more.

@@ -120,7 +120,7 @@ def _kept(kept_in: Path, task_id: bytes) -> Fraud | None:
 
 
 def _still_proves(fraud: Fraud, task: Task, stash: bytes) -> bool:
-    """Return True if a stored proof is still about a valid result."""
+    """Return True if a stored proof is about a result that still counts."""
     if why_not(task, stash) is not None or task.state is not TaskState.SUBMITTED or fraud.place >= len(task.slots):
         return False
     result = task.slots[fraud.place].result

@@ -37,7 +37,7 @@ REPLICA_STATES = (TaskState.VOLUNTEERING, TaskState.OPENING)
 REPORT_BLOCKS = 4
 """This many blocks before its start is due, a winner reports an unavailable input."""
 HOLD_BLOCKS = 4
-"""Blocks after a milestone without a newer one, unless it counts. Standbys hold only the newest checkpoint."""
+"""The delay in blocks before the next milestone, unless the last one is signed. Standbys hold only the newest."""
 LAST_BLOCKS = 4
 """This many blocks before the end of the opening window, a bid is opened even without finality."""
 
@@ -62,9 +62,9 @@ class OnHand:
     held: int = 0
     """The newest milestone of another provider with its checkpoint here."""
     is_lost: bool = False
-    """True if the program of a sold time is gone or cannot run."""
+    """True if the program of a task that buys time is gone or cannot run."""
     may_report: bool = True
-    """True if the input is missing, not something of this machine's."""
+    """True if the input is missing, and not a part of this machine's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def why_over(own: OwnTask, entry: TaskEntry, stash: bytes, height: int) -> str:
 
 
 def why_waiting(own: OwnTask, entry: TaskEntry, stash: bytes) -> str:
-    """Return the awaited event of a task without a due step. The sentence changes only with the event."""
+    """Return a sentence about the event that a task without a due step waits for. It changes only with the event."""
     task = own.task
     assert task is not None, "what the chain does not know waits for nothing"
     place = own_place(task, stash, entry.device)

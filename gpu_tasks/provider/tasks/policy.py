@@ -70,7 +70,7 @@ class BidPolicy:
     only_when_idle: bool = False
     """True if a busy machine makes no bids."""
     gangs: bool = False
-    """True if to join gangs in which late blocks cost. A slow partner can bind the provider longer than it promised."""
+    """True to join gangs in which late blocks cost. A slow partner can bind the provider longer than it promised."""
 
     containers: ProgramMeans = field(default_factory=ProgramMeans)
     """Limits for programs in containers. The permitted programs are fixed when the daemon starts."""

@@ -68,7 +68,7 @@ def bound_result(genesis: bytes, key: TaskKey, place: int, slot: Slot, entry: Ta
     """Return the statement of an unopened result, which contains only the commitment."""
     assert entry.result is not None, "what one is bound to is in the journal"
     assert entry.result_salt is not None, "with its salt"
-    # The result stays secret until all replicas are bound, so that none can copy it.
+    # The result stays secret until all replicas have committed, so that none can copy it.
     sealed = replica_commitment(genesis, key[0], place, slot.provider, entry.result, entry.result_salt)
     return TaskResult(sealed, NOTHING, 0)
 
@@ -84,7 +84,7 @@ def why_offer_over(task: Task, number: int, place: int | None, height: int, *, i
 
 
 def why_replica_waits(task: Task, place: int | None) -> str:
-    """Return the awaited event as a sentence."""
+    """Return a sentence about the event that a replicated task waits for."""
     until = f"until block {task.deadline}"
     match task.state:
         case TaskState.VOLUNTEERING:

@@ -29,7 +29,7 @@ class RunFolder:
         return self._read("input")
 
     def keep_input(self, blob: bytes) -> None:
-        """Keep the input while the task is worked on, because a store forgets."""
+        """Keep the input while the task is worked on, because the store deletes old blobs."""
         self._write("input", blob)
 
     def earlier(self) -> tuple[bytes, ...]:

@@ -144,7 +144,7 @@ async def prepared_run(
     """
     form, folder = form_of(parts, task.order), RunFolder(base, task_id, task.behind)
     kept = folder.input()
-    # A store forgets after a life, and a task may run for longer.
+    # The store deletes a blob at the end of its life, and a task may run for longer.
     if kept is not None and parts.store.get(task.order.input_blob) is None:
         parts.store.put(kept, is_own=True)
     asked = await open_task(parts, form, task)

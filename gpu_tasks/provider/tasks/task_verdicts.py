@@ -137,7 +137,7 @@ async def _computed(
 
 
 async def _is_sound(parts: Parts[TaskPort], case: TaskCase, asked: UnitInput, search: Search) -> bool:
-    """Return True if the result is as stated and its customer can open it.
+    """Return True if the result is the stated run and its customer can open it.
 
     Each part may be right while the whole is useless. A case about a fraud proof concerns its segment only.
     """

@@ -98,7 +98,6 @@ def check_made(asked: Mapping[str, Any], warnings: Sequence[str] | None, found: 
     if warnings:
         raise ContainerError("limit a container", "; ".join(map(str, warnings))[:300], "see `ogpu-provider doctor`")
     wanted, got = asked["HostConfig"], found.get("HostConfig") or {}
-    # Engines without the needed control groups drop such limits and only warn.
     for name in (
         "Memory",
         "MemorySwap",
