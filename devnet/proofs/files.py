@@ -1,12 +1,12 @@
-"""`python -m devnet.proofs.files --lines 2000`: a file of requests whose customer is killed with -9 while it posts.
+"""`python -m devnet.proofs.files --lines 2000`: a file of requests whose customer is killed while it posts.
 
-A devnet of four validators with a provider each. `ogpu post FILE --out RESULTS` is started, killed at a random moment,
-and started again: before anything was posted, several times while units are on their way, and while answers come. The
-last run is left alone.
+A devnet of four validators with a provider each. `ogpu post FILE --out RESULTS` is started, killed with SIGKILL at a
+random time, and started again: once before it has posted, several times while it sends units, and while answers arrive.
+The last run is not killed.
 
-Bars: the customer has posted as many units as the file was split into, and the run knows each of them; each is settled;
-every line stands once in the results, none in the errors; what the customer lost is what its units were paid, what
-their duty calls cost, and fees of no more than posting each unit once. Writes `out/files.json`.
+The requirements: the customer has posted exactly the units of the split file, and the run knows each. Each is settled.
+Every line is in the results once, and none in the errors. The customer lost the units' payments, their duty calls, and
+the fees of posting each unit at most once. The proof writes `out/files.json`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ from wallet.client import ChainClient
 ACCOUNTS = {CUSTOMER: (dev_accounts.stash(CUSTOMER),)}
 PRICE, MAX_TOKENS, RACERS = "0.05", 2, 1
 UNITS, BATCH_MAX = 125, 128
-"""So many units are posted in several transactions, in which there is time to kill; but no larger ones than this."""
+"""The goal for the number of units, so that posting takes several transactions.
+
+Units have at most BATCH_MAX requests.
+"""
 POSTING_KILLS, FOLLOWING_KILLS = 4, 2
 POLL_SECONDS = 0.02
 WAIT_SECONDS = 1_500.0
@@ -45,18 +48,18 @@ WAIT_SECONDS = 1_500.0
 
 @dataclass(frozen=True, slots=True)
 class FileKill:
-    """A moment at which the customer was killed, as its records show it."""
+    """A kill of the customer, with the state of its records."""
 
     while_: str
     units_sent: int
-    """Written down as sent, or about to be."""
+    """Units recorded as sent, or about to be sent."""
     units_noted: int
     answered: int
 
 
 @dataclass(slots=True)
 class FileSale:
-    """What came of the file. Money is in grains."""
+    """The outcome of the file. Money is in grains."""
 
     lines: int
     units: int
@@ -64,9 +67,9 @@ class FileSale:
     seconds: float = 0.0
     runs: int = 0
     posted: int = 0
-    """By the chain's own count."""
+    """The chain's count."""
     known: int = 0
-    """Different units of that count which the run knows."""
+    """Units of that count in the run's record."""
     settled: int = 0
     answered_once: int = 0
     errors: int = 0
@@ -75,11 +78,11 @@ class FileSale:
     prepaid: int = 0
     fees_most: int = 0
     seed: int = 0
-    """Of the moments."""
+    """The seed of the kills' times."""
 
 
 def failures_of(sale: FileSale) -> list[str]:
-    """Which bars did not hold, as sentences."""
+    """Return a sentence for each failed requirement."""
     fees = sale.spent - sale.paid - sale.prepaid
     bars = (
         (sale.posted == sale.units, f"{sale.posted:,} units were posted for a file of {sale.units:,}"),
@@ -97,10 +100,10 @@ def failures_of(sale: FileSale) -> list[str]:
 
 
 class Customer:
-    """Posts one file, over and over, until it is answered."""
+    """Posts one file, again and again, until it is answered."""
 
     def __init__(self, stage: Stage) -> None:
-        """Post nothing yet."""
+        """Begin without a post."""
         self._stage, net = stage, stage.net
         self._lines: int = stage.options.lines
         self._rng = random.Random(stage.options.seed)
@@ -115,7 +118,7 @@ class Customer:
         self._words = [*words, "--anyway"]
 
     def buy(self) -> FileSale:
-        """Buy the answers, through all kills, and note what came of it."""
+        """Buy the answers, through all kills, and record the outcome."""
         cost = json.loads(self._stage.ogpu("post", *self._words, "--dry-run", is_shown=False))
         before = self._stage.wealth(ACCOUNTS)[CUSTOMER]
         sale = FileSale(self._lines, int(cost["units"]), fees_most=int(cost["fees"]["grains"]))
@@ -133,13 +136,13 @@ class Customer:
         return sale
 
     def _goals(self, units: int) -> list[tuple[int, float]]:
-        """How many units are sent, and what share of the lines is answered, when a kill is due."""
+        """Return the goals of the kills: the units sent, and the share of answered lines."""
         posting = sorted(self._rng.randrange(1, units + 1) for _ in range(POSTING_KILLS))
         following = sorted(self._rng.random() * 0.9 for _ in range(FOLLOWING_KILLS))
         return [(0, 0.0), *((sent, 0.0) for sent in posting), *((units, share) for share in following)]
 
     def _killed_at(self, sale: FileSale, goal: tuple[int, float] | None) -> bool:
-        """Run the command until the goal is reached, and kill it; False where it ended by itself."""
+        """Run the command until the goal is reached, and kill it. Return False if it ended first."""
         with self._log.open("ab") as log:
             words = ("--url", self._stage.url, "post", *self._words)
             run = programs.started("ogpu", *words, keyring=self._stage.net.keyring, output=log, errors=log)
@@ -156,7 +159,7 @@ class Customer:
                 raise DevnetError(f"`ogpu post` is not done after {WAIT_SECONDS:.0f} s; {self._log} says how far it is")
             time.sleep(POLL_SECONDS)
         if goal is not None and run.poll() is None:
-            time.sleep(self._rng.random() * (4.0 if goal == (0, 0.0) else 1.0))  # anywhere in what comes next
+            time.sleep(self._rng.random() * (4.0 if goal == (0, 0.0) else 1.0))  # a random time in the next phase
             run.send_signal(signal.SIGKILL)
             if run.wait() == -signal.SIGKILL:
                 sale.kills.append(self._moment())
@@ -187,7 +190,7 @@ class Customer:
         return found[0] if found else None
 
     def _sent(self) -> int:
-        """Units that are written down as sent; a file that is just being replaced is read the next time."""
+        """Return the number of units recorded as sent. A file under replacement counts at the next look."""
         try:
             parts = [json.loads(path.read_bytes()) for path in self._postings.glob("*.json")]
         except (OSError, ValueError):
@@ -195,7 +198,7 @@ class Customer:
         return sum(len(part["places"]) for found in parts for part in found)
 
     def _judge(self, sale: FileSale, before: int) -> None:
-        """Note what chain, record and files say."""
+        """Record the facts of chain, record and files."""
         units = self._stage.ask(lambda chain: self._units(chain, sale))
         sale.settled = sum(unit.state is UnitState.SETTLED for unit in units)
         sale.paid = sum(unit.paid for unit in units)

@@ -1,8 +1,8 @@
-"""`python -m devnet.proofs.roll_call`: a roll call over real nodes and daemons; exit 1 if a bar fails.
+"""`python -m devnet.proofs.roll_call`: a roll call over real nodes and daemons; exit 1 on a failure.
 
-Four providers enrol, answer, are given work or none, withdraw; one daemon is killed after its commit, one lies, one
-proves less than its class claims. Always: everything is done by the programs that people run; what is judged was read
-from final blocks; a device is judged by its part alone.
+Four providers enrol, answer, get work or none, and withdraw. One daemon is killed after its commit, one lies, and one
+proves less than its class claims. Invariant: all actions use the production programs. The judgement reads final blocks,
+and judges each device by its own part.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ ONCE: Mapping[str, type[Any]] = {
     "shown": ev.RowsOpened,
     "withdrawn": ev.DeviceUnenrolled,
 }
-"""To each device."""
+"""Events that each device has exactly once."""
 
 
 class RollCallPart(Enum):
-    """What a provider does at the roll call."""
+    """The part of a provider at the roll call."""
 
     HONEST = "answers"
     KILLED = "is killed with -9 after its commit, and comes back"
@@ -62,12 +62,12 @@ class RollCallPart(Enum):
 
     @property
     def may_work(self) -> bool:
-        """Whether the device is given work after it."""
+        """True if the device gets work after it."""
         return self in {RollCallPart.HONEST, RollCallPart.KILLED}
 
 
 def times_of(trace: EventTrace, kind: type[Any], device: bytes) -> int:
-    """Return how often something happened to a device."""
+    """Return the number of a device's events of a kind."""
     return sum(event.device == device for event in trace.events(kind))
 
 
@@ -78,22 +78,22 @@ def lost_by(trace: EventTrace, device: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CalledProvider:
-    """One provider at the roll call, and what its programs said after it."""
+    """One provider at the roll call, and the later output of its programs."""
 
     name: str
     part: RollCallPart
     device: bytes
     begun: int
-    """How often its daemon began to compute the chain of this roll call."""
+    """The number of times that its daemon began to compute this roll call's chain."""
     why_no_work: str | None
-    """As `ogpu-provider status` says it."""
+    """The reason in `ogpu-provider status`."""
     diagnosis: str | None
-    """Of `ogpu-provider doctor` about its device at roll calls; None where it was not asked, or has nothing to say."""
+    """The words of `ogpu-provider doctor` about roll calls; None if not queried, or without a problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFigures:
-    """What became of one device, for the report."""
+    """The figures of one device, for the report."""
 
     name: str
     part: RollCallPart
@@ -116,14 +116,14 @@ class DeviceFigures:
 
 @dataclass(frozen=True, slots=True)
 class CalledDevices:
-    """What came of the roll call."""
+    """The outcome of the roll call."""
 
     providers: list[DeviceFigures]
     failures: list[str]
 
 
 def judge(trace: EventTrace, providers: Iterable[CalledProvider], bonds: Mapping[bytes, int]) -> list[str]:
-    """What is not as it must be; `bonds` are the grains that were held for each device."""
+    """Return a sentence for each failed requirement. `bonds` are the grains held for each device."""
     found = [] if trace.all(ev.RollCalled) else ["there was no roll call"]
     if failed := len(trace.all(ExtrinsicFailed)):
         found.append(f"{failed} calls cost their fee, and did nothing")
@@ -161,18 +161,18 @@ CAST = {
     "Dave": RollCallPart.WEAK,
 }
 WORK, LITTLE_WORK = "256x4096x60", "256x4096x1"
-"""Some 32 and half a thousand million operations: the first is enough in up to 32 slots, the second never."""
+"""Some 32 and 0.5 billion operations. The first suffices for up to 32 slots, the second never does."""
 FIRST_CALL, PERIOD = 90, 1_200
-"""The specification plans a roll call early, which the first period would not have; the next is far away."""
+"""The chain specification plans an early roll call, which the default period would delay. The next one is far away."""
 NUMBERS = {"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD, "Capacity.cpu_rate_min": 1}
 UNITS = 4
-"""Each with as many racers as have proven enough: one that has not would be among them."""
+"""Each with as many racers as there are proven devices, so an unproven one would be drawn too."""
 BLOCKS_MAX = 2 * FIRST_CALL
 
 
 @dataclass(slots=True)
 class HeldRollCall:
-    """The devices, and what final blocks have said so far."""
+    """The devices, and their events in final blocks."""
 
     stage: Stage
     devices: dict[str, bytes] = field(default_factory=dict)
@@ -186,7 +186,7 @@ class HeldRollCall:
         self.blocks = BlockFollower(self.stage, self._take)
 
     def play(self) -> CalledDevices:
-        """Play the whole roll call; return what is to be judged."""
+        """Play the whole roll call, and return its outcome."""
         tell = self.stage.tell
         self.stage.ask(self._know_devices)
         self.stage.restart({name: "made-up-rows" for name, part in CAST.items() if part is RollCallPart.LIAR})
@@ -246,16 +246,16 @@ class HeldRollCall:
         self.blocks.until("the end of the roll call", lambda: self.blocks.next_height > over, times.CALL_BLOCKS)
 
     def _told(self, name: str, event: str) -> int:
-        """Return how often a daemon told an event."""
+        """Return the number of a daemon's events of a kind."""
         return sum(line["event"] == event for line in self.stage.telemetry(name))
 
     def _asked(self, name: str) -> CalledProvider:
-        """Return what a provider's own programs say of its device."""
+        """Return a provider with its own programs' output about its device."""
         device, hexed = self.devices[name], f"0x{self.devices[name].hex()}"
         rows = json.loads(self.stage.provider(name, "status", is_shown=False))["devices"]
         (row,) = (row for row in rows if row["device"] == hexed)
         says: list[str] = []
-        if not CAST[name].may_work:  # it takes long, and ends with 1 where something is wrong
+        if not CAST[name].may_work:  # it takes long, and exits with 1 after any problem
             words = (*self.stage.provider_words(name), "doctor", "--sandbox", "none")
             _, said = programs.tried("ogpu-provider", *words, keyring=self.stage.net.keyring)
             says = [each["says"] for each in json.loads(said or "[]") if each["check"].endswith("at roll calls")]
@@ -266,18 +266,18 @@ class HeldRollCall:
         return f"0x{self.devices[name].hex()[:12]}"
 
     def _sent(self, name: str, *words: str) -> None:
-        """Give a command of the stash, which waits until its calls are final."""
+        """Run a command of the stash, which waits until its calls are final."""
         self.stage.provider(name, *words, "--stash", f"//{name}")
 
 
 def _all(do: Callable[[str], T]) -> list[T]:
-    """Do it for everybody at once, as people would."""
+    """Do something for all providers concurrently."""
     with ThreadPoolExecutor(len(CAST)) as pool:
         return list(pool.map(do, CAST))
 
 
 def call_early(run: ProofRun, net: Devnet) -> None:
-    """Have the chain's specification say when its first roll call is; nothing of it runs yet."""
+    """Put the first roll call's block into the chain's specification, before any process starts."""
     spec = load_spec(net.chain_spec.read_bytes())
     planned = {storage_prefix("Capacity", "NextRollCall"): codec(U32).encode(run.options.first_call)}
     early = replace(spec, patch=None, raw=genesis_state(spec) | planned)

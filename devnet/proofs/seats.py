@@ -1,9 +1,11 @@
-"""`python -m devnet.proofs.seats`: an operator takes a seat, changes keys, moves, and leaves, as the documents say.
+"""`python -m devnet.proofs.seats`: an operator takes a seat, changes keys, moves, and leaves, by the documentation.
 
-A devnet of four validators on four seats, epochs of ten blocks. The commands of "Become a validator" are read out of
-docs/operators.md; those of "New keys", "Another machine" and "Leave" are made as its words say. Bars: the newcomer
-sits and seals a block; with new keys its node, which is not restarted, seals with them; after the move the new machine
-seals, and no two signatures contradict each other; after it has left and waited its money is free.
+A devnet of four validators on four seats, with epochs of ten blocks. The commands of "Become a validator" are read from
+docs/operators.md. The commands of "New keys", "Another machine" and "Leave" are written here after its words.
+
+The requirements: the newcomer gets a seat and seals a block. After a key change its node seals with the new keys
+without a restart. After the move the new machine seals, and no two signatures conflict. After it has left and waited,
+its money is free.
 """
 
 from __future__ import annotations
@@ -44,16 +46,16 @@ SAVER, NEWCOMER, MOVED = "Alice", "Newcomer", "Moved"
 OWN = (NEWCOMER, MOVED)
 """The operator's two machines."""
 STAKE = "12000"
-"""oGPU, as people type it: more than any of the four has."""
+"""oGPU as users type it: more than the stake of any of the four."""
 GIVEN = "14000"
 ASKS_NOTHING = ("candidates",)
 STEP_SECONDS = 240.0
-"""For each step at most: the longest is to leave, and to wait for the money, eight epochs."""
+"""The limit of each step. The longest is to leave and wait for the money, eight epochs."""
 
 
 @dataclass(slots=True)
 class Operator:
-    """Who reads the documents: an account that saves, and up to two machines."""
+    """The reader of the documentation: an account, and up to two machines."""
 
     net: Devnet
     client: ChainClient
@@ -61,16 +63,16 @@ class Operator:
     began: float = field(default_factory=time.monotonic)
 
     def tell(self, text: str) -> None:
-        """Tell that something happened."""
+        """Print a line."""
         self.narrator.line(text)
 
     @property
     def stash(self) -> bytes:
-        """The account that bonds."""
+        """The bonding account."""
         return dev_accounts.stash(NEWCOMER)
 
     async def types(self, command: str) -> str:
-        """One command of the documents, with this network's names in it; gives what it prints."""
+        """Run one command of the documentation, with this network's names, and return its output."""
         self.tell(f"$ {command}")
         line, _, target = command.partition(" > ")
         words = shlex.split(line)
@@ -84,7 +86,7 @@ class Operator:
         return said
 
     def machine(self, name: str) -> Process:
-        """A node with a base path of its own, as the documents start it."""
+        """Return a node with its own base path, as the documentation starts it."""
         member = self.net.member(name)
         return Process(name, processes.NODE, tuple(self._arguments(member)), self.net.home(member))
 
@@ -92,7 +94,7 @@ class Operator:
         return [*self.net.node_command(member), "--validator"]
 
     async def until(self, what: str, holds: Callable[[], Awaitable[bool]]) -> None:
-        """Look once a second. DevnetError where it takes too long."""
+        """Test a condition once a second. Raise DevnetError after STEP_SECONDS."""
         end = time.monotonic() + STEP_SECONDS
         while not await holds():
             if time.monotonic() > end:
@@ -101,7 +103,7 @@ class Operator:
         self.tell(f"  {time.monotonic() - self.began:5.0f} s: {what}")
 
     async def seat(self, epochs_ahead: int = 0) -> Seat | None:
-        """The newcomer's seat in the epoch of the last final block, or of one that comes."""
+        """Return the newcomer's seat in the epoch of the last final block, or some epochs ahead."""
         at = await self.client.finalized()
         starts = await self.client.read(TrustStake.validator_set_starts, at=at)
         epoch = await self.epoch(at) + epochs_ahead
@@ -111,38 +113,38 @@ class Operator:
         )
 
     async def epoch(self, at: bytes) -> int:
-        """Of a block."""
+        """Return the epoch of a block."""
         height: int = await self.client.read(System.number, at=at)
         return max(0, height - 1) // CONSENSUS[layout.FAST].epoch_blocks
 
     async def has_sealed_since(self, height: int) -> bool:
-        """Whether a final block above a height is the newcomer's."""
+        """Return whether the newcomer authored a final block above a height."""
         at = await self.client.finalized()
         top: int = await self.client.read(System.number, at=at)
         return any([await self._author(number) == self.stash for number in range(height + 1, top + 1)])
 
     async def height(self) -> int:
-        """Of the last final block."""
+        """Return the height of the last final block."""
         number: int = await self.client.read(System.number, at=await self.client.finalized())
         return number
 
-    # --- what is waited for
+    # --- conditions
 
     async def has_seat(self) -> bool:
-        """Whether the newcomer sits."""
+        """Return whether the newcomer has a seat."""
         return await self.seat() is not None
 
     async def has_no_seat(self) -> bool:
-        """Whether it does not, now and in the next epoch."""
+        """Return whether the newcomer has no seat in this and the next epoch."""
         return await self.seat() is None and await self.seat(1) is None
 
     async def sits_with_other_keys(self, before: Seat | None, epochs_ahead: int = 0) -> bool:
-        """Whether its seat has another session key than before."""
+        """Return whether its seat has another session key than before."""
         seat = await self.seat(epochs_ahead)
         return before is not None and seat is not None and seat.session_key != before.session_key
 
     async def has_caught_up(self, name: str) -> bool:
-        """Whether a machine has the last final block, or nearly."""
+        """Return whether a machine has the last final block, or nearly."""
         try:
             async with await ChainClient.connect(self.net.member(name).rpc_url) as own:
                 reached: int = await own.read(System.number, at=await own.finalized())
@@ -151,14 +153,14 @@ class Operator:
         return reached + 2 >= await self.height()
 
     async def may_withdraw(self) -> bool:
-        """Whether the epoch has come in which what was unstaked is free."""
+        """Return whether the epoch has come in which the unstaked money is free."""
         at = await self.client.finalized()
         chunks = await self.client.read(TrustStake.unlocking, self.stash, at=at)
         epoch = await self.epoch(at)
         return all(chunk.until_epoch <= epoch for chunk in chunks)
 
     async def free(self) -> int:
-        """What the newcomer may spend, in grains."""
+        """Return the newcomer's free grains."""
         info = await self.client.read(System.account, self.stash, at=await self.client.finalized())
         return int(info.data.free)
 
@@ -170,7 +172,7 @@ class Operator:
 
 @contextmanager
 def with_two_machines(run: ProofRun) -> Iterator[ObservedStage]:
-    """Run four validators and an observer; the operator's two machines are its own to start."""
+    """Run four validators and an observer. The operator starts its two machines itself."""
     net = fresh_layout(run, MEMBERS, seats=SEATS, is_fast=True)
     for name in OWN:
         net, _ = layout.add_full_node(net, name, any_ports=True)
@@ -182,7 +184,7 @@ def with_two_machines(run: ProofRun) -> Iterator[ObservedStage]:
 
 
 def operated(stage: ObservedStage) -> Report:
-    """Do all four, one after the other; DevnetError where one does not come to its end."""
+    """Do all four tasks, one after the other. Raise DevnetError if one does not end."""
 
     async def played(client: ChainClient) -> Report:
         operator = Operator(stage.net, client, stage.tell)
@@ -215,7 +217,7 @@ async def _become(operator: Operator) -> Report:
 
 
 async def _change_keys(operator: Operator) -> Report:
-    """On the machine, with its node running; and once from afar."""
+    """Change the keys on the machine while its node runs, and once from another machine."""
     first, before = operator.machine(NEWCOMER), await operator.seat()
     pid = processes.running(first)
     keys = await _new_keys(operator, NEWCOMER, "new_keys.json")
@@ -275,7 +277,7 @@ async def _seated_and_sealing(operator: Operator, machine: Process) -> Report:
 
 
 def documented(title: str) -> list[str]:
-    """The commands in the block that follows a title in the document for operators, without their comments."""
+    """Return the commands in the block after a title of the operators' page, without their comments."""
     text = DOCUMENT.read_text(encoding="utf-8")
     block = text[text.index(f"**{title}.**") :].split("```sh\n", 1)[1].split("```", 1)[0]
     return [line.split("  #")[0].strip() for line in block.splitlines() if line.strip()]

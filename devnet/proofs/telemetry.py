@@ -1,8 +1,8 @@
-"""`python -m devnet.proofs.telemetry`: tasks are watched, whatever their broker does; on a live devnet of four.
+"""`python -m devnet.proofs.telemetry`: customers watch tasks through a failing broker, on a live devnet of four.
 
-The bars: whatever the broker does, the task ends with a result, as many milestones count, and it takes at most
-`DELAY_MAX` times as long as undisturbed and some blocks; what a stranger told is never taken for the provider's; what
-was heard is heard once; what is wrong about the broker is said.
+The requirements under every broker fault: the task ends with a result, and the same milestones count. It takes at most
+`DELAY_MAX` times the blocks of an undisturbed one, plus BLOCKS_SPARED. No stranger's message is accepted as the
+provider's, no message is heard twice, and the program names the broker's fault.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ PART_BYTES = 4_096
 
 @dataclass(slots=True)
 class BrokerRelay:
-    """Use `async with`; listens on a port of loopback for what goes to another."""
+    """A relay on a loopback port in front of another port; use `async with`."""
 
     port: int
     target: int
     delay_seconds: float = 0.0
-    """How long each part waits, in both directions, one after the other."""
+    """The delay of each part, in both directions, in sequence."""
     hands_on: asyncio.Event = field(default_factory=asyncio.Event)
-    """While it is not set, what comes from the target is kept back, and the connection stands."""
+    """While it is not set, data from the target is withheld and connections stay open."""
     _server: asyncio.Server | None = None
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
     _running: set[asyncio.Task[None]] = field(default_factory=set)
@@ -79,7 +79,7 @@ class BrokerRelay:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Listen no more, and cut."""
+        """Stop listening, and abort all connections."""
         assert self._server is not None
         self._server.close()
         self.cut()
@@ -88,7 +88,7 @@ class BrokerRelay:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def cut(self) -> None:
-        """Break all connections, without a word."""
+        """Abort all connections."""
         for writer in list(self._open):
             writer.transport.abort()
 
@@ -107,7 +107,7 @@ class BrokerRelay:
             self._running.discard(task)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, kept: bool) -> None:
-        """Until either side ends, which ends the other. `kept`: what may be withheld."""
+        """Copy until either side ends, and then end the other. `kept`: data that may be withheld."""
         try:
             while part := await reader.read(PART_BYTES):
                 if self.delay_seconds:
@@ -129,7 +129,7 @@ APART_SECONDS = 0.2
 
 
 async def forge(stage: BrokerStage, task: bytes) -> None:
-    """Messages that no provider told: noise, a stranger's signature, a true message with another number, or moved."""
+    """Publish forgeries: noise, a stranger's signature, and a true message with another number or topic."""
     url, genesis, customer = stage.broker, stage.genesis, keypair_from_suri(CUSTOMER_KEY, Scheme.SR25519)
     topics, key = TelemetryTopics(genesis), Keypair.from_seed(Scheme.ED25519, os.urandom(32))
     here = TaskSubject(task, 0)
@@ -150,7 +150,7 @@ async def forge(stage: BrokerStage, task: bytes) -> None:
 
 
 async def replay(stage: BrokerStage, task: bytes) -> None:
-    """Some of what is told of a task, again and again."""
+    """Publish some true messages of a task repeatedly."""
     topics, kept = TelemetryTopics(stage.genesis), []
     async with broker_connection(parse_broker(stage.broker, private=True), private=True) as client:
         await client.subscribe(topics.task(task), 1)
@@ -164,7 +164,7 @@ async def replay(stage: BrokerStage, task: bytes) -> None:
 
 
 async def flood(stage: BrokerStage, task: bytes) -> None:
-    """As much noise as the broker takes for a while."""
+    """Publish as much noise as the broker accepts for a while."""
     topic = TelemetryTopics(stage.genesis).of(TaskSubject(task, 0), Channel.STATUS)
     loop = asyncio.get_running_loop()
     end = loop.time() + FLOOD_SECONDS
@@ -174,7 +174,7 @@ async def flood(stage: BrokerStage, task: bytes) -> None:
 
 
 def _some(raw: bytes, topics: TelemetryTopics, task: bytes) -> TelemetryMessage:
-    """A message of a task, whatever its channel."""
+    """Return a message of a task, of any channel."""
     for channel in Channel:
         topic = topics.of(TaskSubject(task, 0), channel)
         try:
@@ -186,30 +186,30 @@ def _some(raw: bytes, topics: TelemetryTopics, task: bytes) -> TelemetryMessage:
 
 @dataclass(slots=True)
 class BrokerStage(Stage):
-    """A devnet whose broker stands behind a relay, which runs in a thread of its own."""
+    """A devnet with its broker behind a relay, which runs in its own thread."""
 
     relay: BrokerRelay = field(kw_only=True)
     loop: asyncio.AbstractEventLoop = field(kw_only=True)
     troubles: list[Future[None]] = field(default_factory=list)
     undisturbed_blocks: int = 0
-    """At work, of a short task about which nothing went wrong; 0 where none was run."""
+    """The blocks at work of a short task without any fault; 0 if none was run."""
 
     @property
     def genesis(self) -> bytes:
-        """Of its chain."""
+        """The id of its chain's block 0."""
         return layout.genesis_hash(self.net)
 
     @property
     def broker(self) -> str:
-        """The address of the broker itself: strangers need no relay."""
+        """The address of the broker itself: strangers bypass the relay."""
         return f"mqtt://127.0.0.1:{self.net.broker_port}"
 
     def soon(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin something beside the task."""
+        """Start a coroutine beside the task."""
         self.troubles.append(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     def calm(self) -> None:
-        """Wait until no trouble is left; raise what went wrong while making it."""
+        """Wait until all faults are over, and raise their exceptions."""
         for trouble in self.troubles:
             trouble.result(HEARD_OUT_SECONDS)
         self.troubles.clear()
@@ -220,40 +220,40 @@ Trouble = Callable[[BrokerStage, bytes], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True)
 class WatchedTask:
-    """One task, and what befalls its broker once the task is heard of."""
+    """One task, and its broker's fault after the first message."""
 
     name: str
     title: str
     says: str | None
-    """What has to stand in some sentence about the broker; None: there is to be none."""
+    """A phrase that some sentence about the broker must contain; None: there must be no such sentence."""
     hears_all: bool
-    """Whether every milestone has to be heard of."""
+    """True if every milestone must be heard."""
     trouble: Trouble | None = None
     steps: int = SHORT_STEPS
 
 
 @dataclass(slots=True)
 class HeardTask:
-    """What was heard of a task: the rows of `ogpu logs -f`."""
+    """The messages heard about a task: the rows of `ogpu logs -f`."""
 
     rows: list[dict[str, Any]]
     outcome: str
     milestones: int
     blocks_at_work: int
     blocks_most: int | None = None
-    """That it may be at work."""
+    """The limit on `blocks_at_work`."""
     notes: int = field(init=False)
     problems: list[str] = field(init=False)
-    """What was said of the broker."""
+    """The sentences about the broker."""
 
     def __post_init__(self) -> None:
-        """Count."""
+        """Count messages and problems."""
         self.notes = sum(row["kind"] != "problem" for row in self.rows)
         self.problems = [row["says"] for row in self.rows if row["kind"] == "problem"]
 
 
 def watched(task: WatchedTask, stage: BrokerStage) -> HeardTask:
-    """Sell a task, listen to it, and make trouble once it is heard of."""
+    """Sell a task, listen to it, and cause the fault after the first message."""
     listener = TaskListener(stage, task.trouble)
     sale = task_sale.sell(stage, _file(stage, task), on_row=lambda row: listener.begin(bytes.fromhex(row["task"][2:])))
     record = task_sale.record(stage, sale.task_id)
@@ -273,7 +273,7 @@ def watched(task: WatchedTask, stage: BrokerStage) -> HeardTask:
 
 
 def failures_of(task: WatchedTask, heard: HeardTask) -> Iterator[str]:
-    """Yield every bar that does not hold."""
+    """Yield every failed requirement."""
     computed = Counter(
         row["fields"].get("milestone") for row in heard.rows if row["kind"] == "event" and row["event"] == "computed"
     )
@@ -297,10 +297,10 @@ def failures_of(task: WatchedTask, heard: HeardTask) -> Iterator[str]:
 
 
 class TaskListener:
-    """`ogpu logs -f` of one task, in a thread; makes the trouble once something is heard."""
+    """`ogpu logs -f` of one task in a thread, which causes the fault after the first message."""
 
     def __init__(self, stage: BrokerStage, trouble: Trouble | None) -> None:
-        """Listen to nothing yet."""
+        """Begin without a task."""
         self.heard: list[dict[str, Any]] = []
         self._stage, self._trouble = stage, trouble
         self._thread: threading.Thread | None = None
@@ -313,7 +313,7 @@ class TaskListener:
             self._thread.start()
 
     def end(self) -> None:
-        """Wait until the program has seen that the task ended."""
+        """Wait until the program has seen the end of the task."""
         assert self._thread is not None, "it was begun with the first row"
         self._thread.join(HEARD_OUT_SECONDS)
         if self._failure is not None:
@@ -333,7 +333,7 @@ class TaskListener:
 
 
 async def broker_killed(stage: BrokerStage, _: bytes) -> None:
-    """Kill the broker, and start it again after a while."""
+    """Kill the broker, and restart it after a while."""
     (broker,) = lifecycle.brokers(stage.net)
     await asyncio.to_thread(processes.kill, broker)
     stage.relay.cut()
@@ -342,14 +342,14 @@ async def broker_killed(stage: BrokerStage, _: bytes) -> None:
 
 
 async def broker_slow(stage: BrokerStage, _: bytes) -> None:
-    """Let each part wait for a while."""
+    """Delay each part for a while."""
     stage.relay.delay_seconds = SLOW_SECONDS
     await asyncio.sleep(AWAY_SECONDS)
     stage.relay.delay_seconds = 0.0
 
 
 async def broker_mute(stage: BrokerStage, _: bytes) -> None:
-    """Hand nothing on for a while."""
+    """Withhold all messages for a while."""
     stage.relay.hands_on.clear()
     await asyncio.sleep(HEARD_OUT_SECONDS / 2)
     stage.relay.hands_on.set()
@@ -371,7 +371,7 @@ TASKS = (
 
 @contextmanager
 def behind_relay(run: ProofRun) -> Iterator[BrokerStage]:
-    """Open a devnet whose providers bid; DevnetError where there is no Mosquitto."""
+    """Open a devnet with bidding providers. Raise DevnetError without Mosquitto."""
     if broker_program() is None:
         raise DevnetError("Mosquitto is not installed: apt-get install mosquitto")
     run.tell.step(f"Network: {run.options.validators} validators, each with a GPU provider; a broker behind a relay")
@@ -396,7 +396,7 @@ def behind_relay(run: ProofRun) -> Iterator[BrokerStage]:
 
 
 def _file(stage: Stage, task: WatchedTask) -> Path:
-    """Write the example in six parts, of as many steps as the task needs."""
+    """Write the example in six parts, with the task's number of steps, and return the file's path."""
     folder = stage.net.folder / "tasks"
     folder.mkdir(exist_ok=True)
     shutil.copy(task_sale.EXAMPLES / INPUT, folder / INPUT)

@@ -1,7 +1,7 @@
-"""`python -m devnet.proofs.work --units 200`: honest work only, with one provider killed midway; exit 1 if a bar fails.
+"""`python -m devnet.proofs.work --units 200`: honest work alone, with one provider killed midway; exit 1 on a failure.
 
-The bars: every unit is settled and paid exactly once, its completion opens and matches its hash, the provider that was
-killed with -9 comes back and is paid again, and nobody is slashed or fined.
+The requirements: every unit is settled and paid exactly once. Its completion decrypts and matches its hash. The killed
+provider returns and is paid again, and no provider is slashed or fined.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VICTIM = "Bob"
 
 @dataclass(frozen=True, slots=True)
 class HonestWork:
-    """What became of the units."""
+    """The outcome of the units."""
 
     wanted: int
     units: list[UnitView]
@@ -29,11 +29,11 @@ class HonestWork:
     wrong_sums: list[str]
     slashed: list[str]
     fined: list[str]
-    """For a miss."""
+    """Providers fined for a miss."""
 
 
 def worked(stage: Stage) -> HonestWork:
-    """Buy units; when half of them have ended, kill the victim's provider and start it again."""
+    """Buy units. When half of them have ended, kill the victim's provider and restart it."""
     wanted, killed = stage.options.units, list[int]()
 
     def on_ended(count: int, row: UnitView) -> None:
@@ -49,7 +49,7 @@ def worked(stage: Stage) -> HonestWork:
 
 
 def failures_of(work: HonestWork) -> Iterator[str]:
-    """Yield every bar that does not hold."""
+    """Yield every failed requirement."""
     yield from work.wrong_sums
     for unit in work.units:
         if unit["times_paid"] != 1 or unit["state"] != "settled" or unit["completion"] is None:

@@ -1,8 +1,8 @@
-"""`python -m devnet.proofs.escape`: a stranger's container tries to leave its limits; exit 1 if it manages anything.
+"""`python -m devnet.proofs.escape`: a stranger's container tries to escape its limits; exit 1 if any attempt succeeds.
 
-One attempt after the other; after each, the provider and its machine must be as they were. Needs root, and installs
-Docker and a few programs by apt-get where they are missing. Everything happens in namespaces of its own (network,
-mounts, processes), with a `dockerd` of its own in an emptied folder: see `ground`.
+After each attempt, the provider and its machine must be unchanged. The proof needs root, and installs missing programs,
+Docker among them, by apt-get. Everything runs in separate namespaces (network, mounts, processes), with a private
+`dockerd` in an emptied folder: see `ground`.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ class AttemptFinding:
     held: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
     harm: list[str] = field(default_factory=list)
-    """To the provider or its machine."""
+    """Harm to the provider or its machine."""
 
     def failures(self) -> list[str]:
-        """Return every bar that did not hold."""
+        """Return every failed requirement."""
         return [*self.misses, *self.harm]
 
 
 @dataclass(frozen=True, slots=True)
 class EscapeStage:
-    """The scene of a run, and the loop that it lives in."""
+    """The scene of a run, and its event loop."""
 
     scene: EscapeScene
     loop: asyncio.Runner
@@ -72,7 +72,7 @@ class EscapeStage:
 
 @contextlib.contextmanager
 def with_engine(run: ProofRun) -> Iterator[EscapeStage]:
-    """Open an engine, a registry and a provider's things on a private piece of network."""
+    """Open an engine, a registry and a provider's files in private network namespaces."""
     run.tell.step("An engine, a registry and a provider on a private piece of network")
     shutil.rmtree(run.folder, ignore_errors=True)
     run.folder.mkdir(parents=True)
@@ -84,7 +84,7 @@ def with_engine(run: ProofRun) -> Iterator[EscapeStage]:
         exits = contextlib.AsyncExitStack()
         try:
             scene = loop.run(exits.enter_async_context(scene_at(address, run.folder)))
-            loop.run(_harm(scene, _state(scene)))  # the first container of an engine is slower than others
+            loop.run(_harm(scene, _state(scene)))  # an engine's first container is slower than others
             yield EscapeStage(scene, loop)
         finally:
             loop.run(exits.aclose())
@@ -113,7 +113,7 @@ def _state(scene: EscapeScene) -> _State:
 
 
 async def _harm(scene: EscapeScene, before: _State) -> list[str]:
-    """Return a sentence for each thing that is worse than before."""
+    """Return a sentence for each degradation since `before`."""
     found, began = [], time.monotonic()
     try:
         ran = await scene.run("echo", "well")
@@ -161,7 +161,7 @@ PROOF = LiveProof(
         for name, attempt in ATTEMPTS.items()
     ],
     figures,
-    folder=Path("/tmp/ogpu-escape"),  # noqa: S108  # a short path
+    folder=Path("/tmp/ogpu-escape"),  # noqa: S108  # sockets need a short path
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every way out of a container that is tried, in order: the machine, the kernel, neighbours, what is handed over."""
+"""Every attempt to escape from a container, in order: the machine, the kernel, neighbours, outputs and images."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from gpu_tasks.provider.execution.containers.run import EndReason
 from gpu_tasks.provider.execution.containers.spec import MIB, ImageArchive, ImageByDigest, NetworkAccess
 
 DISK_SLACK_BYTES = 16 * MIB
-"""What an engine writes down of a container, and more."""
+"""An engine's own records of a container, with a reserve."""
 FLOOD_SECONDS = 6.0
 
 
 @attempt
 async def fill_the_disk(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Write until it is full, everywhere: /workspace, /out, /tmp, /dev/shm, the root."""
+    """Write to every folder until it is full: /workspace, /out, /tmp, /dev/shm, the root."""
     before = used_disk(scene.folder)
     places = "/workspace /out /tmp /dev/shm / /etc /bin /in /secrets /dev /run"
     script = (
@@ -65,14 +65,14 @@ async def fill_the_disk(scene: EscapeScene, checks: EscapeChecks) -> None:
     }
     checks.that(sizes, "it wrote", ran.text)
     checks.that(all(size <= limits.get(path, 0) for path, size in sizes.items()), "within the volumes", sizes)
-    # Volumes are taken from the disk before the container starts: a full one takes no more.
+    # Volumes are allocated before the container starts, so a full one takes no more of the disk.
     most = LIMITS.workspace_bytes + LIMITS.output_bytes + DISK_SLACK_BYTES
     checks.that(used < most, "the machine's disk", f"{used // MIB} MiB of at most {most // MIB}")
 
 
 @attempt
 async def use_up_the_inodes(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Make empty files without end in every folder that can be written to."""
+    """Create empty files without end in every writable folder."""
     folders = "/workspace /out /tmp /dev/shm"
     script = f"for p in {folders}; do i=0; while touch $p/$i 2>/dev/null; do i=$((i+1)); done; echo files $i; done"
     ran = await scene.shell(script, limits={"wall_seconds": 60, "tmp_bytes": MIB, "cpu_thousandths": 2_000})
@@ -83,7 +83,7 @@ async def use_up_the_inodes(scene: EscapeScene, checks: EscapeChecks) -> None:
 
 @attempt
 async def eat_the_memory(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Touch memory without end, and fill folders in memory beside."""
+    """Touch memory without end, and fill the folders in memory too."""
     ran = await scene.run("probe", "memory")
     limit = LIMITS.memory_bytes // MIB
     checks.that(ran.end.reason is EndReason.OUT_OF_MEMORY and ran.end.exit_code == 137, "it is ended", ran.end)
@@ -95,14 +95,14 @@ async def eat_the_memory(scene: EscapeScene, checks: EscapeChecks) -> None:
 
 @attempt
 async def start_too_many_processes(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Fork until the kernel says no."""
+    """Fork until the kernel refuses."""
     ran = await scene.run("probe", "processes")
     checks.that(0 < ran.number("processes") <= LIMITS.processes, "processes", ran.text)
 
 
 @attempt
 async def fork_bomb(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Every process forks for ever."""
+    """Start a bomb: every process forks for ever."""
     before = process_count()
     async with scene.container("probe", "bomb", limits={"wall_seconds": 8}) as container:
         await asyncio.sleep(2)
@@ -155,7 +155,7 @@ async def take_the_processors(scene: EscapeScene, checks: EscapeChecks) -> None:
 
 @attempt
 async def flood_the_log(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Say short lines, long lines and no lines, as fast as it goes."""
+    """Print short lines, long lines and bytes without line ends at full speed."""
     engine_pid = pid_of("dockerd")
     for script in ("yes", "yes $(head -c 100000 /bin/busybox | tail -c 90000 | head -c 60000)", "cat /dev/zero"):
         memory, engine_memory, disk = resident_bytes(), resident_bytes(engine_pid), used_disk(scene.folder)
@@ -176,7 +176,7 @@ async def flood_the_log(scene: EscapeScene, checks: EscapeChecks) -> None:
 
 @attempt
 async def open_too_many_files(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Open files until the kernel says no, in one process and in all that may be."""
+    """Open files until the kernel refuses, in one process and in as many as allowed."""
     before = _open_files()
     async with scene.container("probe", "files") as container:
         await asyncio.sleep(2.5)
@@ -190,7 +190,7 @@ async def open_too_many_files(scene: EscapeScene, checks: EscapeChecks) -> None:
 
 
 def _open_files() -> int:
-    with open("/proc/sys/fs/file-nr") as numbers:  # noqa: PTH123 the shortest way
+    with open("/proc/sys/fs/file-nr") as numbers:  # noqa: PTH123  # the shortest way
         return int(numbers.read().split()[0])
 
 
@@ -226,7 +226,7 @@ def _all_refused(ran: RanProgram, checks: EscapeChecks, least: int, allowed: tup
 
 @attempt
 async def mount_something(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Mount, remount the root, unmount what covers /proc, make namespaces, change the root."""
+    """Mount, remount the root, unmount the covers of /proc, make namespaces, change the root."""
     _all_refused(await scene.run("probe", "mounts"), checks, 14)
     ran = await scene.shell("mount -o remount,rw /; touch /etc/x && echo BAD; mount -t proc p /tmp && echo BAD; exit 0")
     checks.that("BAD" not in ran.text, "the root stays as it is", ran.text)
@@ -234,7 +234,7 @@ async def mount_something(scene: EscapeScene, checks: EscapeChecks) -> None:
 
 @attempt
 async def change_the_system(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Write to /proc/sysrq-trigger, /proc/sys, /sys and its own control groups."""
+    """Write to /proc/sysrq-trigger, /proc/sys, /sys and the container's own control groups."""
     before = _settings()
     script = "; ".join(f"if echo 1 2>/dev/null >{path}; then echo WROTE {path}; else echo no; fi" for path in _SETTINGS)
     ran = await scene.shell(script)
@@ -251,7 +251,7 @@ def _settings() -> dict[str, bytes]:
 
 @attempt
 async def become_root(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Run a program of the image that belongs to root and has the setuid bit; ask for user 0."""
+    """Run a setuid root program of the image, and ask for user 0."""
     for program in ("probe", "probe-as-root"):
         ran = await scene.run(program, "users")
         _all_refused(ran, checks, 4)
@@ -275,20 +275,20 @@ async def reach_other_processes(scene: EscapeScene, checks: EscapeChecks) -> Non
 
 @attempt
 async def make_devices(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Make nodes of disks and memory; open the machine's, and those that the image brought along."""
+    """Make device nodes of disks and memory. Open the machine's nodes and those of the image."""
     _all_refused(await scene.run("probe", "devices"), checks, 20)
 
 
 @attempt
 async def open_raw_sockets(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Sockets that write packets of their own, with and without a network."""
+    """Open sockets that write raw packets, with and without a network."""
     for network in NetworkAccess:
         _all_refused(await scene.run("probe", "sockets", network=network), checks, 4)
 
 
 @attempt
 async def call_the_kernel(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """System calls that load, trace, reboot, open files by handle, set clocks and names."""
+    """Call the kernel to load modules, trace, reboot, open files by handle, set clocks and names."""
     _all_refused(await scene.run("probe", "calls"), checks, 19)
 
 
@@ -298,7 +298,7 @@ _FIND_SECONDS = 30
 
 @attempt
 async def use_the_network_without_leave(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Reach anybody from a container that was allowed no network."""
+    """Connect to other hosts from a container without a network."""
     places = (
         *_WORLD_PLACE,
         ground.METADATA,
@@ -316,14 +316,14 @@ async def use_the_network_without_leave(scene: EscapeScene, checks: EscapeChecks
 
 @attempt
 async def ask_the_cloud(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Reach 169.254.169.254, where a cloud gives a machine its keys, from a container with a network."""
+    """Connect to 169.254.169.254, where a cloud serves a machine's keys, from a container with a network."""
     ran = await _reach(scene, *_WORLD_PLACE, ground.METADATA, "80", "169.254.170.2", "80")
     checks.that(ran == [":".join(_WORLD_PLACE)], "only the world is reached", ran)
 
 
 @attempt
 async def reach_the_machine(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Reach the machine's loopback ports, its addresses, its private networks, from a container with a network."""
+    """Connect to the machine's loopback ports, addresses and private networks from a container with a network."""
     gateways = [f"10.213.{number}.1" for number in range(3)]
     machine = [word for place in (*gateways, ground.MACHINE_PUBLIC) for word in (place, str(ground.MACHINE_PORT))]
     loopback = ["127.0.0.1", str(ground.LOOPBACK_PORT), "127.0.0.1", str(ground.MACHINE_PORT)]
@@ -333,7 +333,7 @@ async def reach_the_machine(scene: EscapeScene, checks: EscapeChecks) -> None:
 
 @attempt
 async def reach_another_container(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Reach a container of another customer, both with a network."""
+    """Connect to a container of another customer, both with a network."""
     async with scene.container("sh", "-c", "while :; do sleep 1; done", network=NetworkAccess.OUTBOUND) as other:
         said = await scene.engine.inside.run(other, ["cat", "/proc/net/fib_trie"], 10, 20_000)
         words = {word for word in said.out.decode().split() if word.startswith("10.213.") and "/" not in word}
@@ -343,13 +343,13 @@ async def reach_another_container(scene: EscapeScene, checks: EscapeChecks) -> N
         places = [word for address in own for word in (address, "80")]
         refused = await scene.run("probe", "reach", *places, network=NetworkAccess.OUTBOUND)
     checks.that(ran == [":".join(_WORLD_PLACE)], "only the world is reached", ran)
-    # A port nobody listens on answers "refused" to who gets there: silence says that the packets are dropped.
+    # A closed port answers "refused" to every packet that arrives, so silence proves that the packets are dropped.
     checks.that("ECONNREFUSED" not in refused.text and refused.refused(), "packets do not arrive", refused.text)
 
 
 @attempt
 async def find_the_engine(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Look for the engine's socket, by its usual names and by looking everywhere."""
+    """Search for the engine's socket, by its usual names and everywhere."""
     socket = scene.address.removeprefix("unix://")
     usual = "/var/run/docker.sock /run/docker.sock /run/containerd/containerd.sock"
     script = f"ls {usual} {socket}; find / -type s 2>/dev/null; echo over"
@@ -360,7 +360,7 @@ async def find_the_engine(scene: EscapeScene, checks: EscapeChecks) -> None:
 
 @attempt
 async def read_the_providers_key(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Read the provider's key file by its path, through /proc, through links in its own folders and outputs."""
+    """Read the provider's key file by its path, through /proc, and through links in the container's folders."""
     key = scene.key_file.resolve()
     script = (
         f"cat {key} /proc/1/root{key} /proc/*/root{key} /proc/*/cwd/{key.name}; cd /out; ln -s {key} key; cat key; "
@@ -373,8 +373,8 @@ async def read_the_providers_key(scene: EscapeScene, checks: EscapeChecks) -> No
 
 @attempt
 async def read_another_customers_files(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Read secrets, inputs and workspace of another customer, in its container and on the way there."""
-    token = "another-customers-token"  # noqa: S105 a marker
+    """Read secrets, inputs and workspace of another customer, in its container and on the host."""
+    token = "another-customers-token"  # noqa: S105  # a marker
     things = {"secrets": {"token": token.encode()}, "inputs": {"data": token.encode()}}
     async with scene.container("sleep", "15", **things) as other:
         await scene.engine.inside.copy_in(other, "workspace", {"x": token.encode()})
@@ -439,10 +439,10 @@ async def hand_over_bad_outputs(scene: EscapeScene, checks: EscapeChecks) -> Non
 
 @attempt
 async def hand_over_bad_images(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """Images whose configuration reaches out of the container, that unpack to too much, or take over others' names."""
+    """Use images with unsafe configurations, that unpack to too much, or that take over other images' names."""
     files = busybox_files()
     good = MadeImage(files).archive()
-    hole = struct.pack(">4xQ", 1 << 40)  # GNU's binary size: a terabyte, of which nothing is there
+    hole = struct.pack(">4xQ", 1 << 40)  # GNU's binary size: a terabyte, without any data
     bad = {
         "LD_PRELOAD": MadeImage(files, {"Env": ["LD_PRELOAD=/evil.so"]}).archive(),
         "NVIDIA_VISIBLE_DEVICES": MadeImage(files, {"Env": ["NVIDIA_VISIBLE_DEVICES=all"]}).archive(),
@@ -476,7 +476,7 @@ async def hand_over_bad_images(scene: EscapeScene, checks: EscapeChecks) -> None
 
 
 def _with_size(layer: bytes, size: bytes) -> bytes:
-    """The first header with another size, its sum set right."""
+    """Return the layer with another size in its first header, and a matching checksum."""
     header = bytearray(layer[:512])
     header[124:136] = b"\x80" + size[1:]
     header[148:156] = b" " * 8
@@ -491,7 +491,7 @@ def _half(image: ImageArchive) -> bytes:
 
 @attempt
 async def swap_the_image(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """A registry that holds something else under a name than its digest says; a name that is not on the list."""
+    """Use a registry with other content than the digest's, and a repository that is not permitted."""
     digest = ImageByDigest(REPOSITORY, scene.registry_digest)
     other = ImageByDigest(OTHER_REPOSITORY, scene.registry_digest)
     ran = await scene.run("echo", "by digest", image=digest)
@@ -508,7 +508,7 @@ async def swap_the_image(scene: EscapeScene, checks: EscapeChecks) -> None:
 
 @attempt
 async def outlive_the_provider(scene: EscapeScene, checks: EscapeChecks) -> None:
-    """The provider is killed with kill -9 while containers run; the next one finds everything, and only that."""
+    """Kill the provider with SIGKILL while containers run. The next one must find exactly its own containers."""
     folder = scene.folder / "victim"
     environment = processes.source_path()
     command = [sys.executable, "-m", "devnet.proofs.escape.victim", scene.address, str(folder)]
@@ -531,7 +531,7 @@ async def outlive_the_provider(scene: EscapeScene, checks: EscapeChecks) -> None
 
 
 async def _traces(scene: EscapeScene, folder: str) -> list[str]:
-    """All that a provider has: in the engine, of rules, loop devices and files."""
+    """Return all objects of a provider: in the engine, firewall rules, loop devices and files."""
     owner = (scene.folder / folder / "container-owner").read_text().strip()
 
     def named(client: docker.APIClient) -> list[str]:

@@ -1,9 +1,10 @@
-"""A private piece of network for the run: "this machine" is a network namespace, "the world" another beside it.
+"""Private network namespaces for the run: one is "this machine", another beside it is "the world".
 
-The world has a public address, a private one, and the address at which clouds answer for their machines; this machine
-reaches all three. The run goes into its namespaces by itself (`enter`), so neither bridges nor rules nor mounts nor
-processes of it are ever the real machine's, and all of them are gone when it ends, however it ends.
-`python -m devnet.proofs.escape.ground PORT ADDRESS…` answers there until it is ended.
+The world has a public address, a private one, and the address of clouds' metadata services. This machine has routes to
+all three. The run enters its namespaces itself (`enter`). So its bridges, rules, mounts and processes never touch the
+real machine, and all of them end with the run, however it ends.
+
+`python -m devnet.proofs.escape.ground PORT ADDRESS…` answers at these addresses until it is stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PROGRAMS = "dockerd docker-init iptables busybox docker-registry mkfs.ext4 ip u
 
 
 def install() -> None:
-    """What is missing, where this is root and apt is there; DevnetError otherwise."""
+    """Install the missing programs. Raise DevnetError without root or apt."""
     missing = missing_programs()
     if not missing:
         return
@@ -44,22 +45,22 @@ def install() -> None:
 
 
 def missing_programs() -> list[str]:
-    """What the run needs and this machine has not."""
+    """Return the missing programs."""
     return [name for name in _PROGRAMS.split() if not _is_there(name)]
 
 
 def is_inside() -> bool:
-    """Whether this process stands on the ground."""
+    """Return whether this process runs inside the namespaces."""
     return INSIDE in os.environ
 
 
 def enter(arguments: Sequence[str]) -> int:
-    """Run the proof on the ground, and return its exit status; DevnetError where something is missing."""
+    """Run the proof inside the namespaces, and return its exit status. Raise DevnetError if a program is missing."""
     install()
     if why := why_no_engine():
         raise DevnetError(why)
     command = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
-    # An init process of its own: who is left by its parent is not left as a zombie.
+    # A separate init process: it reaps orphans, which would otherwise remain as zombies.
     program = ["docker-init", "--", sys.executable, "-m", "devnet.proofs.escape", *arguments]
     environment = {**processes.source_path(), INSIDE: "1"}
     return subprocess.run([*command, "--mount-proc", *program], env=environment, check=False).returncode
@@ -67,7 +68,7 @@ def enter(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def laid_out() -> Iterator[None]:
-    """The world, and who answers there and here."""
+    """Set up the world, and servers there and on this machine."""
     _call(["mount", "-t", "tmpfs", "run", "/run"])  # names of network namespaces are files there
     for line in (
         "link set lo up",
@@ -88,7 +89,7 @@ def laid_out() -> Iterator[None]:
     listener = [sys.executable, "-m", "devnet.proofs.escape.ground"]
     commands = (
         ["ip", "netns", "exec", _WORLD, *listener, str(WORLD_PORT), WORLD_PUBLIC, METADATA, PRIVATE],
-        [*listener, str(MACHINE_PORT), "0.0.0.0"],  # noqa: S104 all addresses of a private namespace
+        [*listener, str(MACHINE_PORT), "0.0.0.0"],  # noqa: S104  # all addresses of a private namespace
         [*listener, str(LOOPBACK_PORT), "127.0.0.1"],
     )
     answering = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in commands]
@@ -115,7 +116,7 @@ def _call(command: Sequence[str], environment: dict[str, str] | None = None) -> 
 
 
 async def listen(port: int, addresses: Sequence[str]) -> None:
-    """Say a word to everybody, and hang up."""
+    """Send a line to every client, and disconnect."""
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"reached\n")

@@ -1,4 +1,4 @@
-"""An engine with a provider's things around it, how a stranger's program is run there, and what an attempt is."""
+"""An engine and a provider's files, the execution of a stranger's program there, and the definition of an attempt."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROBE_SOURCE = Path(__file__).with_name("probe.c")
 
 
 def probe_files(folder: Path) -> tuple[ImageFile, ...]:
-    """The program that tries the kernel, compiled here; DevnetError without a C compiler."""
+    """Return the program that attacks the kernel, compiled locally. Raise DevnetError without a C compiler."""
     compiler = shutil.which("gcc")
     if compiler is None:
         raise DevnetError("there is no gcc: apt-get install gcc libc6-dev")
@@ -75,46 +75,46 @@ POLICY = ContainerPolicy(images=(REPOSITORY,), any_archive=True, outbound=True)
 
 @dataclass(frozen=True, slots=True)
 class RanProgram:
-    """How a program ended, and what it said."""
+    """The end of a program, and its output."""
 
     end: ContainerEnd
     text: str
 
     def done(self) -> list[str]:
-        """What the probe managed to do."""
+        """Return the actions that succeeded in the probe."""
         return [line.removesuffix(": DONE") for line in self.text.splitlines() if line.endswith(": DONE")]
 
     def refused(self) -> int:
-        """How much it was refused."""
+        """Return the number of actions that were refused in the probe."""
         return sum(": refused " in line for line in self.text.splitlines())
 
     def number(self, word: str) -> int:
-        """The last number after a word; -1 where it was never said."""
+        """Return the last number after a word, or -1 if the word is absent."""
         found = [line.split()[1] for line in self.text.splitlines() if line.split()[:1] == [word]]
         return int(found[-1]) if found else -1
 
 
 @dataclass(slots=True)
 class EscapeScene:
-    """What attempts work with."""
+    """The environment of the attempts."""
 
     engine: ContainerEngine
     address: str
     folder: Path
     image: ImageArchive
     registry_digest: str
-    """Of the same image, in a registry that runs here."""
+    """The digest of the same image in the local registry."""
     secret: str = field(default_factory=lambda: secrets.token_hex(16))
-    """What no stranger may ever read: it stands in the provider's key file."""
+    """The content of the provider's key file, which no stranger may read."""
     count: int = 0
 
     @property
     def key_file(self) -> Path:
-        """The provider's."""
+        """The provider's key file."""
         return self.folder / "provider.key"
 
     def spec(self, *command: str, **options: Any) -> ContainerSpec:
-        """A program; `limits` are changes of the scene's."""
+        """Return the specification of a program. `limits` overrides some of the scene's."""
         self.count += 1
         limits = replace(LIMITS, **options.pop("limits", {}))
         return ContainerSpec(
@@ -123,7 +123,7 @@ class EscapeScene:
 
     @contextlib.asynccontextmanager
     async def container(self, *command: str, **options: Any) -> AsyncIterator[RunningContainer]:
-        """A program that runs while the block does."""
+        """Run a program during the block."""
         container = await self.engine.start(self.spec(*command, **options))
         try:
             yield container
@@ -131,27 +131,27 @@ class EscapeScene:
             await self.engine.remove(container)
 
     async def run(self, *command: str, **options: Any) -> RanProgram:
-        """A program, to its end."""
+        """Run a program to its end."""
         async with self.container(*command, **options) as container:
             return await self.ended(container)
 
     async def ended(self, container: RunningContainer) -> RanProgram:
-        """How a program ends."""
+        """Wait for a program's end, and return it with its output."""
         end = await self.engine.wait(container)
         return RanProgram(end, "\n".join(line.text for line in container.log.lines))
 
     async def ask_engine(self, work: Callable[[docker.APIClient], T]) -> T:
-        """What the engine says, asked beside the provider."""
+        """Return the engine's answer, queried without the provider."""
         return await asyncio.to_thread(lambda: work(client_of(self.address)))
 
     async def shell(self, script: str, **options: Any) -> RanProgram:
-        """Lines of a shell."""
+        """Run a shell script to its end."""
         return await self.run("sh", "-c", script, **options)
 
 
 @contextlib.asynccontextmanager
 async def scene_at(address: str, folder: Path) -> AsyncIterator[EscapeScene]:
-    """Open an engine with the folder of a provider, and a registry beside it."""
+    """Open an engine with a provider's folder, and a registry beside it."""
     image = MadeImage((*busybox_files(), *probe_files(folder))).archive()
     with registry(folder, REGISTRY_PORT):
         digest = await asyncio.to_thread(pushed, address, image, REPOSITORY, OTHER_REPOSITORY)
@@ -172,19 +172,19 @@ async def _provider(address: str, folder: Path, image: ImageArchive, digest: str
 
 
 def used_disk(folder: Path) -> int:
-    """Bytes that lie below a folder, what is mounted there left out; others of the machine may write meanwhile."""
+    """Return the bytes below a folder, without its mounts. Other programs of the machine may write meanwhile."""
     command = ["du", "-skx", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return int(done.stdout.split()[0]) * 1_024
 
 
 def process_count() -> int:
-    """All that this machine, or this run's part of it, has."""
+    """Return the number of processes in this PID namespace."""
     return sum(1 for _ in every_process())
 
 
 def resident_bytes(pid: int | None = None) -> int:
-    """Memory of a process, this one by default; 0 if it is gone."""
+    """Return the memory of a process, by default this one; 0 if it has ended."""
     with contextlib.suppress(OSError):
         pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
@@ -192,13 +192,13 @@ def resident_bytes(pid: int | None = None) -> int:
 
 
 def cpu_seconds(pid: int | None = None) -> float:
-    """User and system time of a process, this one by default; 0 if it is gone."""
+    """Return user and system time of a process, by default this one; 0 if it has ended."""
     fields = stat_fields(pid or os.getpid())
     return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def pid_of(program: str) -> int | None:
-    """The first process with that name."""
+    """Return the first process with that name, or None."""
     for pid, _ in every_process():
         with contextlib.suppress(OSError):
             if Path(f"/proc/{pid}/comm").read_text().strip() == program:
@@ -208,13 +208,13 @@ def pid_of(program: str) -> int | None:
 
 @dataclass(slots=True)
 class EscapeChecks:
-    """What was looked at, and what did not hold."""
+    """The checks of an attempt, passed and failed."""
 
     held: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
 
     def that(self, holds: object, what: str, seen: object = "") -> None:
-        """Note a bar; `seen` says what there was instead."""
+        """Record a check. `seen` describes the observation."""
         (self.held if holds else self.misses).append(f"{what}: {str(seen)[:300]}" if str(seen) else what)
 
 
@@ -223,7 +223,7 @@ TryEscape = Callable[[EscapeScene, EscapeChecks], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class EscapeAttempt:
-    """One way to leave."""
+    """One way to escape."""
 
     name: str
     tries: str
@@ -231,5 +231,5 @@ class EscapeAttempt:
 
 
 def attempt(act: TryEscape) -> EscapeAttempt:
-    """Make an attempt of a coroutine function: its name is the function's, what it tries is its docstring."""
+    """Return an attempt with the coroutine function's name, and its docstring as description."""
     return EscapeAttempt(getattr(act, "__name__", ""), " ".join((inspect.getdoc(act) or "").split()), act)

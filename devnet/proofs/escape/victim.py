@@ -1,4 +1,4 @@
-"""`python -m devnet.proofs.escape.victim ADDRESS FOLDER`: a provider with two containers, which waits to be killed."""
+"""`python -m devnet.proofs.escape.victim ADDRESS FOLDER`: a provider with two containers that waits to be killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpu_tasks.provider.execution.containers.spec import ContainerSpec, NetworkA
 
 
 async def stand(address: str, folder: Path) -> None:
-    """Start them, say so, and stand there."""
+    """Start the containers, report it, and wait."""
     engine = await open_engine(folder, POLICY, address)
     image = MadeImage(busybox_files()).archive()
     for number, network in enumerate(NetworkAccess):

@@ -36,7 +36,7 @@ PART_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person with an account, who uses one program."""
+    """The user of one program, with an account."""
 
     name: str
     program: Program

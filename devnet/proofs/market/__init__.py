@@ -1,7 +1,7 @@
-"""`make market`: what four providers on a real devnet compute and earn.
+"""`make market`: the throughput and the earnings of four providers on a real devnet.
 
 In reading order:
 
-* `processes`: the processes of a network and all that they started; devices of a known speed
-* `__main__`: units of each size, a slowed provider beside a free one, and the bars
+* `processes`: the processes of a network and their children; devices of a known speed
+* `__main__`: units of each size, a slowed provider beside a free one, and the requirements
 """

@@ -1,12 +1,15 @@
-"""`python -m devnet.proofs.market`: what a market of four providers computes, beside the same tokens computed bare.
+"""`python -m devnet.proofs.market`: the throughput of a market of four providers, beside the same tokens computed bare.
 
-A devnet of six validators on this machine, so that the leaves of batches are checked; four offer their devices, two
-judge. Each device has a quarter of one core, in turns with the others, so that the nodes slow them down less. Before
-and after each size the network stands still and the same devices compute bare. Bars: with batches of 256 requests the
-market computes six tenths of the bare tokens where one races for a unit, and three tenths where two do; and on a market
-that is never without units a provider ten times as fast as another earns eight times as much: its processes are stopped
-for nine tenths of every tenth of a second, all other devices are paused, and units count that ended while units still
-waited for a draw. The time of a trade runs from the block of the first post to the block of the last payment.
+A devnet of six validators on this machine, enough for leaf checks. Four offer their devices, and two judge. Each device
+has a quarter of one core, in turns with the others, so that the nodes slow them down less. Before and after each size
+the network is stopped, and the same devices compute bare.
+
+The requirements: with batches of 256 requests, the market reaches six tenths of the bare throughput with one racer per
+unit, and three tenths with two. On a market that always has units, a provider ten times as fast as another earns eight
+times as much. For that, the slow provider's processes are stopped for nine tenths of every tenth of a second, and all
+other devices are paused. Only units count that ended while others still waited for a draw.
+
+The time of a trade is from the block of the first post to the block of the last payment.
 """
 
 from __future__ import annotations
@@ -40,33 +43,32 @@ from wallet.client import ChainClient
 
 PRICE = "0.05"
 BARS = {(256, 1): 0.6, (256, 2): 0.3}
-"""Of the bare tokens, by requests of a unit and racers."""
+"""The required shares of the bare throughput, by requests of a unit and racers."""
 
 
-# The workload of the market with nothing beside it, as many processes as there are devices, as fast as those.
-#
-# `python -m devnet.proofs.market.bare` computes one batch in its own process, and prints tokens and seconds.
+# The market's workload without a network: one process per device, at the devices' speed. `python -m
+# devnet.proofs.market.bare` computes one batch in its own process, and prints tokens and seconds.
 WORKLOAD, MAX_TOKENS = "textgen-int8", 32
 BARE_REQUESTS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """What the devices compute with nothing else to do."""
+    """The devices' throughput without any other load."""
 
     tokens_per_second: float
     cpu_per_token: float
-    """In seconds."""
+    """CPU seconds."""
 
     def mean(self, other: Bare) -> Bare:
-        """Of what was measured before and after: a machine is not as fast at all times."""
+        """Return the mean of two measurements, one before and one after, because a machine's speed varies."""
         return Bare(
             (self.tokens_per_second + other.tokens_per_second) / 2, (self.cpu_per_token + other.cpu_per_token) / 2
         )
 
 
 def bare(devices: int, part: float) -> Bare:
-    """Measure it: one process for each device, which runs for such a part of the time."""
+    """Measure the throughput: one process per device, each running for a part of the time."""
     command = [sys.executable, "-m", "devnet.proofs.market.bare"]
     one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_thread) for _ in range(devices)]
@@ -80,7 +82,7 @@ def bare(devices: int, part: float) -> Bare:
 
 
 def _compute_bare() -> None:
-    """Tokens, seconds and processor seconds of this process alone, of one batch."""
+    """Print tokens, seconds and CPU seconds of one batch in this process."""
     workload, form = open_workload(WORKLOAD), form_named(WORKLOAD)
     lines = read_prompts(DEFAULT_PROMPTS, BARE_REQUESTS)
     requests = [form.encode(line, MAX_TOKENS, {}, number.to_bytes(32, "little")) for number, line in enumerate(lines)]
@@ -95,22 +97,22 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True, slots=True)
 class OfferedDevices:
-    """Those that are offered."""
+    """The offered devices."""
 
     providers: Sequence[int]
     """The process of each provider."""
     part: float
-    """Of the time, for which each runs."""
+    """The part of the time for which each runs."""
 
     def bare(self, net: Devnet) -> Bare:
-        """What they compute while the network stands still: two minutes later a machine may be a fifth faster."""
+        """Measure the devices while the network is stopped. Two minutes later a machine may be a fifth faster."""
         with standing_still(roots_of(net)):
             return bare(len(self.providers), self.part)
 
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """What came of the units of one size. Times are seconds of the chain's clock, money is in grains."""
+    """The outcome of the units of one size. Times are seconds of the chain's clock, money is in grains."""
 
     requests: int
     racers: int
@@ -123,25 +125,25 @@ class Trade:
     blocks_p95: float
     paid_per_thousand: float
     duties_per_thousand: float
-    """What is prepaid for duty calls."""
+    """The price of prepaid duty calls per thousand tokens."""
     cpu_seconds: float
-    """Of every process of the network, the providers' workers too."""
+    """CPU seconds of every process of the network, including the providers' workers."""
     bare: Bare
-    """What the same devices compute with nothing beside them: the mean of just before and just after."""
+    """The mean throughput of the same devices just before and just after."""
 
     @property
     def of_bare(self) -> float:
-        """Tokens a second, as a part of the bare ones."""
+        """The market's throughput as a part of the bare one."""
         return self.tokens_per_second / self.bare.tokens_per_second
 
     @property
     def times_bare_cpu(self) -> float:
-        """Processor time, beside that of the same tokens computed bare, once."""
+        """The CPU time as a multiple of that for the same tokens, computed bare once."""
         return self.cpu_seconds / (self.tokens * self.bare.cpu_per_token)
 
 
 def row_of(trade: Trade) -> str:
-    """A line of figures."""
+    """Return a line of figures."""
     what = f"{trade.requests:>5} requests, {trade.racers} racing: {trade.settled} of {trade.units} units"
     bare = f"{100 * trade.of_bare:.0f} % of {trade.bare.tokens_per_second:.0f} bare"
     rate = f"{trade.tokens} tokens, {trade.tokens_per_second:.0f}/s ({bare})"
@@ -150,7 +152,7 @@ def row_of(trade: Trade) -> str:
 
 
 def failures_of(trades: Sequence[Trade]) -> list[str]:
-    """What was not settled, and which bars were missed, as sentences."""
+    """Return a sentence for each kind of unsettled units and each failed requirement."""
     found = [
         f"{trade.units - trade.settled} of {trade.units} units of {trade.requests} requests, {trade.racers} racing, "
         "were not settled"
@@ -170,7 +172,7 @@ def failures_of(trades: Sequence[Trade]) -> list[str]:
 def traded(
     stage: Stage, devices: OfferedDevices, requests: int, units: int, racers: int, before: Bare
 ) -> tuple[Trade, Bare]:
-    """Post so many units of so many requests, and see them paid; and what the devices compute bare after that."""
+    """Post units and wait until they are paid. Return the trade, and the bare throughput after it."""
     net = stage.net
     cpu_before = cpu_seconds(net)
     with in_turns(lambda: [started_by(provider) for provider in devices.providers], devices.part):
@@ -199,7 +201,7 @@ def traded(
 
 
 def posted_and_followed(stage: Stage, requests: int, units: int, racers: int, price: str) -> list[str]:
-    """Post so many units of so many requests with `ogpu`, and wait until they have ended; return their names."""
+    """Post units with `ogpu`, and wait until they have ended. Return their ids."""
     prompts = purchase.read_prompts(purchase.DEFAULT_PROMPTS, requests * units)
     file = purchase.write_prompts(stage, f"{requests}-{racers}", prompts)
     words = purchase.post_words(file, racers, price, batch=requests, max_tokens=MAX_TOKENS)
@@ -207,10 +209,10 @@ def posted_and_followed(stage: Stage, requests: int, units: int, racers: int, pr
 
 
 async def _told(chain: ChainClient, named: Sequence[str], racers: int) -> tuple[list[Unit], float, int]:
-    """Return the units, the seconds from the first post to the last payment, and what a unit prepays for duty calls."""
+    """Return the units, the seconds from the first post to the last payment, and a unit's prepaid duty calls."""
     found = await _units(chain, named)
     first, last = min(unit.posted_at for unit in found), max(unit.ended_at for unit in found)
-    # by their headers: the state of the first one may be gone by now
+    # by their headers: the node may have discarded the first one's state
     slots = [await _slot(chain, height) for height in (first, last)]
     terms = found[0].terms
     quote = await market_reads.quote(chain, found[0].service, terms.price_max, racers, terms.requests)
@@ -226,7 +228,7 @@ async def _slot(chain: ChainClient, height: int) -> int:
 
 
 def tokens_of(unit: Unit) -> int:
-    """The output tokens that a settled unit was paid for."""
+    """Return the output tokens that a settled unit was paid for."""
     winner = winner_of(unit)
     assert winner is not None, "a settled unit has who was paid"
     assert winner.reveal is not None, "a winner has revealed"
@@ -234,17 +236,17 @@ def tokens_of(unit: Unit) -> int:
 
 
 FASTER_BAR = 8.0
-"""Times as much as who has a tenth of its speed, at least."""
+"""The least factor between the earnings of a provider and of one with a tenth of its speed."""
 SLOWNESS = 10
 SHARES_REQUESTS, SHARES_UNITS = 32, 128
-"""Small enough that the slow one ends some meanwhile: with two ends, one more or less is all that is measured."""
+"""Small units, so that the slow provider ends several: with only two ends, rounding would dominate."""
 SHARES_PRICE = format_amount(ASK * 21 // 20)
-"""Hardly more than both ask, so it hardly rises with a unit's age: what is earned goes by tokens."""
+"""A price just above both asks, so it hardly rises with a unit's age, and earnings follow tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What the two were paid, in grains and tokens, and between which blocks."""
+    """The payments of two providers in grains and tokens, and the range of blocks."""
 
     fast_paid: int
     slow_paid: int
@@ -256,7 +258,7 @@ class Shares:
 
 
 def shared(stage: Stage) -> Shares:
-    """Post more than both can do, and see who is paid what while all have work."""
+    """Post more units than both can compute, and return their payments while both have work."""
     fast, slow, *others = stage.net.members[:PROVIDERS]
     for member in others:
         stage.pause(member.name)
@@ -273,9 +275,9 @@ def shared(stage: Stage) -> Shares:
 
 
 def shares_of(units: list[Unit], fast: bytes, slow: bytes) -> Shares:
-    """What each was paid from the first unit that the slower one ended to the last one, while some were not drawn yet.
+    """Return the payments between the slower provider's first and last end, while some units were not drawn.
 
-    Between two of its ends it computed all that it was paid for: no unit that was begun before counts for it.
+    The slower one computed all that it was paid for within this range: no unit from before counts.
     """
     drawn_last = max(unit.round.drawn_at for unit in units if unit.round is not None)
     ends = [unit.ended_at for unit in units if _winner(unit) == slow and unit.ended_at <= drawn_last]
@@ -300,15 +302,15 @@ async def _units(chain: ChainClient, named: Sequence[str]) -> list[Unit]:
 
 VALIDATORS, PROVIDERS = 6, 4
 SIZES = ((1, 48), (16, 32), (256, 16), (4_096, 1))
-"""Requests of a unit, and how many units."""
+"""Requests of a unit, and number of units."""
 RACERS = (1, 2)
 PART = 1 / PROVIDERS
-"""Of one core, for each device: one core is all that they take, and the nodes have the others."""
+"""Each device's part of one core. Together they take one core, and the nodes have the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trades:
-    """What came of the units of all sizes."""
+    """The outcome of the units of all sizes."""
 
     trades: list[Trade]
     of_bare: list[float]
@@ -316,7 +318,7 @@ class Trades:
 
 
 def all_traded(stage: Stage) -> Trades:
-    """Trade units of each size, and measure what the devices compute bare between them."""
+    """Trade units of each size, and measure the bare throughput between them."""
     devices = OfferedDevices([provider_of(stage.net, member) for member in stage.net.members[:PROVIDERS]], PART)
     before, trades = devices.bare(stage.net), list[Trade]()
     for racers, (requests, units) in product(RACERS, SIZES):
@@ -328,7 +330,7 @@ def all_traded(stage: Stage) -> Trades:
 
 
 def too_little(shares: Shares) -> list[str]:
-    """Return the bar of the shares, if it does not hold."""
+    """Return a failure if the shares miss the requirement."""
     if shares.times_as_much >= FASTER_BAR:
         return []
     return [f"ten times as fast earned {shares.times_as_much:.1f} times as much: {FASTER_BAR} is wanted"]

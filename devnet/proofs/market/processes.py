@@ -1,4 +1,4 @@
-"""The processes of a network and all that they started: which they are, their processor time, and a rest for them."""
+"""The processes of a network and their children: find them, sum their CPU time, stop and continue them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def roots_of(net: Devnet) -> set[int]:
-    """The processes of the network itself, those that run."""
+    """Return the running processes of the network itself."""
     return {pid for process in network.all_processes(net) if (pid := processes.running(process)) is not None}
 
 
 def provider_of(net: Devnet, member: NodeLayout) -> int:
-    """The process of a member's provider, which runs."""
+    """Return the process of a member's provider, which must run."""
     provider = processes.running(network.provider_process(net, member))
     assert provider is not None, "the provider runs"
     return provider
 
 
 def cpu_seconds(net: Devnet) -> float:
-    """Of every process of the network and all that they started, dead ones too."""
+    """Return the CPU seconds of every process of the network and its children, including dead ones."""
     roots = roots_of(net)
     parents, spent = _table()
     return sum(ticks for pid, ticks in spent.items() if is_of(pid, roots, parents)) / TICK
@@ -39,10 +39,10 @@ def cpu_seconds(net: Devnet) -> float:
 
 @contextlib.contextmanager
 def standing_still(roots: Collection[int]) -> Iterator[None]:
-    """These and all that they started take no processor meanwhile; a chain goes on afterwards, with empty slots."""
+    """Stop these processes and their children during the block. A chain continues afterwards, with empty slots."""
     parents, _ = _table()
     children = [pid for pid in parents if pid not in roots and is_of(pid, roots, parents)]
-    stopped = [*roots, *children]  # a supervisor before those for whose silence it would start others
+    stopped = [*roots, *children]  # a supervisor before its children: it would replace silent ones
     with going_on_after() as tell:
         tell(stopped[::-1])
         send(stopped, signal.SIGSTOP)
@@ -51,9 +51,9 @@ def standing_still(roots: Collection[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def going_on_after() -> Iterator[Callable[[Iterable[int]], None]]:
-    """Gives what is told of those who may be stopped: the last ones told go on when the block ends, in their order.
+    """Yield a function that takes pids. When the block ends, the last given processes continue, in their order.
 
-    Also where this process is killed with -9: a shell waits for its end.
+    They continue even if this process is killed with SIGKILL, because a shell waits for its end.
     """
     command = ["sh", "-c", "while read -r pids; do last=$pids; done; kill -CONT $last"]
     with subprocess.Popen(
@@ -70,27 +70,27 @@ def going_on_after() -> Iterator[Callable[[Iterable[int]], None]]:
 
 
 def send(pids: Iterable[int], what: signal.Signals) -> None:
-    """Signal those of the processes that have not ended, in order."""
+    """Send a signal to the processes that still run, in order."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, what)
 
 
 def started_by(root: int) -> list[int]:
-    """The processes that one has started, and those that these have, without itself."""
+    """Return the descendants of a process."""
     parents, _ = _table()
     return [pid for pid in parents if pid != root and is_of(pid, {root}, parents)]
 
 
 def is_of(pid: int, roots: Iterable[int], parents: dict[int, int]) -> bool:
-    """Whether a process is one of these, or was started by one of them, however far up."""
+    """Return whether a process is one of the roots or a descendant of one."""
     while pid and pid not in roots:
         pid = parents.get(pid, 0)
     return pid in roots
 
 
 def _table() -> tuple[dict[int, int], dict[int, int]]:
-    """The parent of every process, and the ticks that it and its dead children have had."""
+    """Return the parent of every process, and the ticks of it and its dead children."""
     parents: dict[int, int] = {}
     spent: dict[int, int] = {}
     for pid, fields in processes.every_process():
@@ -100,17 +100,17 @@ def _table() -> tuple[dict[int, int], dict[int, int]]:
 
 PERIOD_SECONDS = 0.1
 LOOK_SECONDS = 1.0
-"""So often is it looked which processes compute: looking at all of a machine costs some milliseconds."""
+"""The interval between looks for computing processes: a look at all processes takes some milliseconds."""
 
 Groups = Callable[[], list[list[int]]]
-"""The processes that compute for each device."""
+"""A function that returns the computing processes of each device."""
 
 
 @contextlib.contextmanager
 def in_turns(groups: Groups, part: float) -> Iterator[None]:
-    """Each device's processes run for such a part of every period, one device after the other; all go on in the end.
+    """Let each device's processes run for a part of every period, one device after the other. In the end all continue.
 
-    The parts of all devices come to one at most.
+    The parts of all devices sum to at most one.
     """
     is_over = threading.Event()
     thread = threading.Thread(target=_take_turns, args=(groups, part, is_over))

@@ -1,12 +1,12 @@
-"""Programs that use this chain with nothing but public client libraries: no import of ours, no type of ours.
+"""Programs that use this chain with public client libraries alone: they import nothing of ours.
 
-Each takes the address of a node, does the same things (reads, asks for a fee, transfers with both kinds of key, watches
-inclusion and finality, bonds and delegates, decodes events and a module error, reads at old blocks and at one that is
-not there), prints one JSON object for each, and fails where something is not as it should be.
+Each takes the address of a node and does the same steps. It reads, estimates a fee, transfers with both kinds of key,
+and watches inclusion and finality. It bonds and delegates, decodes events and a module error, and reads at an old block
+and at an unknown one. It prints one JSON object per step, and fails at the first wrong result.
 
 In reading order:
 
-* `steps`: what each Python client does
+* `steps`: the steps of each Python client
 * `with_substrate_interface`: `substrate-interface`, unmodified, against a development node
 * `with_async_substrate_interface`: `async-substrate-interface`, the same
 """

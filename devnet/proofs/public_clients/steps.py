@@ -1,6 +1,6 @@
-"""The steps of each Python client on the chain: a JSON object for each, and an exit where a bar does not hold.
+"""The steps of each Python client on the chain: a JSON object for each, and an exit at the first failure.
 
-No import of ours: a client runs where nothing but its library is installed.
+This module imports nothing of ours, so a client runs with only its library installed.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ UNKNOWN_BLOCK = "0x" + "11" * 32
 
 
 class AsyncClient:
-    """A library as the steps use it: one that is awaited. The adapter of another kind overrides what differs."""
+    """A library with awaitable methods, as the steps use it. Adapters of other kinds override the differences."""
 
     knows_runtime_apis = True
-    """Those of this chain, out of the metadata."""
+    """True if the library decodes this chain's runtime APIs by the metadata."""
 
     def __init__(self, library: Any, alice: Any, newcomer: Any) -> None:
-        """Take a connection, a key with money (sr25519) and a fresh one (ed25519)."""
+        """Take a connection, a funded sr25519 key and a fresh ed25519 key."""
         self.library, self.alice, self.newcomer = library, alice, newcomer
 
     async def do(self, method: str, *arguments: Any, **named: Any) -> Any:
-        """Return what a method of the library gives."""
+        """Return the result of a library's method."""
         return await getattr(self.library, method)(*arguments, **named)
 
     async def runtime_call(self, api: str, method: str, *arguments: Any) -> Any:
@@ -50,7 +50,7 @@ class AsyncClient:
 
 
 async def run(client: AsyncClient, *not_there: type[Exception]) -> None:
-    """Do all steps, in order; `not_there` are the library's errors for a block that is not there."""
+    """Do all steps, in order. `not_there` are the library's errors for an unknown block."""
     alice, newcomer = client.alice, client.newcomer
     modules = await client.do("get_metadata_modules")
     say("connected", chain=client.library.chain, metadata_pallets=len(modules))
@@ -117,7 +117,7 @@ async def transfer(client: AsyncClient, kind: str, sender: Any, receiver: Any, a
 
 
 async def stake(client: AsyncClient) -> None:
-    """Bond, delegate, try a move that leads nowhere; compare what state and runtime API say, all by metadata."""
+    """Bond, delegate, and try a move to the same validator. Compare state and runtime API, all by metadata."""
     who, address = client.newcomer, client.newcomer.ss58_address
     validator = (await value(client, "Session", "Validators"))[0]
     bond, delegated = 10 * GRAINS_PER_OGPU, 2 * GRAINS_PER_OGPU
@@ -149,7 +149,7 @@ async def stake(client: AsyncClient) -> None:
 
 
 async def refuse(client: AsyncClient) -> None:
-    """Make a call that must fail, and read the error's name out of the metadata."""
+    """Make a call that must fail, and read the error's name from the metadata."""
     remark = await client.do("compose_call", "System", "remark", {"remark": "0x00"})
     receipt = await submit(client, client.newcomer, "Sudo", "sudo", {"call": remark})
     error = await client.told(receipt, "error_message")
@@ -158,7 +158,7 @@ async def refuse(client: AsyncClient) -> None:
 
 
 async def look_back(client: AsyncClient, block: str, before: int, not_there: tuple[type[Exception], ...]) -> None:
-    """An old block has the balance of then, and a block that is not there has none: not nothing."""
+    """Read the balance at an old block, and expect an error, not zero, at an unknown block."""
     then = await free_at(client, block)
     check(then == before != await free_at(client, None), f"the balance at an old block: {then}, {before}")
     try:
@@ -183,11 +183,11 @@ async def events(client: AsyncClient, receipt: Any, pallet: str, name: str) -> l
 
 
 def check(holds: bool, what: str) -> None:
-    """End with an error unless it holds."""
+    """Exit with an error unless it holds."""
     if not holds:
         sys.exit(f"not as it should be: {what}")
 
 
 def say(step: str, **facts: Any) -> None:
-    """Tell the caller in one line."""
+    """Print a step as one line of JSON."""
     print(json.dumps({"step": step, **facts}), flush=True)

@@ -1,7 +1,7 @@
 """`async-substrate-interface`, unmodified: run as a module, with the address of a node.
 
-That library has no keys: it takes any object that signs. Ours asks the caller: a line `{"sign": key, "payload": hex}`
-goes out, and the signature comes back on stdin in hexadecimal.
+The library has no keys, and accepts any object that signs. Ours asks the caller: it prints a line `{"sign": key,
+"payload": hex}`, and reads the signature from stdin in hexadecimal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from devnet.proofs.public_clients.steps import AsyncClient, run
 
 
 class AskedKey:
-    """A key that somebody else holds; what the library calls a keypair."""
+    """A key of the caller, in the form of the library's keypair."""
 
     ss58_format = 42
 
@@ -28,10 +28,10 @@ class AskedKey:
         answer = ask({"public": name})
         self.public_key = bytes.fromhex(answer["public_key"])
         self.ss58_address = answer["address"]
-        self.crypto_type: int = answer["crypto_type"]  # as the library numbers them: 0 ed25519, 1 sr25519
+        self.crypto_type: int = answer["crypto_type"]  # the library's numbers: 0 ed25519, 1 sr25519
 
     def sign(self, payload: bytes) -> bytes:
-        """Return the signature alone, without its kind."""
+        """Return the signature without its kind."""
         return bytes.fromhex(ask({"sign": self.name, "payload": bytes(payload).hex()})["signature"])
 
 

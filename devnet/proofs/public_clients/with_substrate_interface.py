@@ -14,12 +14,12 @@ from devnet.proofs.public_clients.steps import AsyncClient, run
 
 
 class BlockingClient(AsyncClient):
-    """The library, which waits for each answer, and wraps values."""
+    """The blocking library, which wraps values."""
 
     knows_runtime_apis = False
 
     async def do(self, method: str, *arguments: Any, **named: Any) -> Any:
-        """Return what a method gives."""
+        """Return the result of a method."""
         return getattr(self.library, method)(*arguments, **named)
 
     async def runtime_call(self, api: str, method: str, *arguments: Any) -> Any:
@@ -31,7 +31,7 @@ class BlockingClient(AsyncClient):
         return [key.value for key, _ in self.library.query_map(pallet, item, list(prefix), max_results=10)]
 
     async def fee(self, call: Any) -> int:
-        """Return the fee by the RPC method."""
+        """Return the fee from the RPC method."""
         return int(self.library.get_payment_info(call, self.alice)["partialFee"])
 
     async def told(self, receipt: Any, name: str) -> Any:
