@@ -1,18 +1,18 @@
 """Random chains, and rules that hold on all of them: a tool of this repository, not of the wheel.
 
-* `books`: the claims of one part of the state against the sums of the others, after each step and counted anew
-* `actors`: who acts on a random chain, and what they see of it
-* `pallets`: a module for each pallet, or a few pallets: how its storage entries count in the books, and random
+* `books`: the claims of one part of the state against the sums of the others, after each step and over a full count
+* `actors`: the accounts on a random chain, and their view of it
+* `pallets`: a module for each pallet, or a few pallets: the value of its storage entries in the books, and random
   arguments of its calls
-* `catalogue`: all of these modules, which register themselves by being there; a full count of a chain
+* `catalogue`: all of these modules, found by their presence; a full count of a chain
 * `chains`: chains of a few pallets in memory, driven block by block
-* `runs`: parts of a run, several at a time, and how a run ends
+* `runs`: parts of a run, several at a time, and the end of a run
 * `replay`: a recorded chain gives the same roots and events under every interpreter
-* `economy`: after each random step every grain is in its place
-* `stakes`: stakes on shares beside the naive rule, which visits everybody
+* `economy`: after each random step every grain is accounted for
+* `stakes`: stakes on shares beside the naive rule, which visits every delegator
 * `courts`: coalitions before the courts: gains and losses
-* `misconduct`: misconduct about batches costs what its formula says
+* `misconduct`: the price of misconduct about batches, against its formula
 
-Pallets may import neither chance nor tools, so their modules stand here and not beside them. A schedule is found by its
-declaration, a reason to hold money by the pallet that declares it: an entry that is missing breaks a book at once.
+Pallets may import neither chance nor tools, so their modules are here and not beside them. The books find a schedule by
+its declaration, and a hold reason by its pallet. A missing entry breaks a book at once.
 """

@@ -1,7 +1,7 @@
-"""Who acts on a random chain, how they are, and what they see of it when they choose their next call.
+"""The accounts that act on a random chain, their habits, and their view of the chain when they choose a call.
 
-The actors are the accounts of the development phrase, with keys of both kinds. Their habits are the same for the same
-unit, case or task.
+The actors are the accounts of the development phrase, with keys of both kinds. Their habits depend only on the unit,
+case or task.
 """
 
 import random
@@ -31,13 +31,13 @@ from wallet.suri import keypair_from_suri
 VALIDATORS = ("Alice", "Bob", "Charlie", "Dave")
 OUTSIDERS = ("Eve", "Ferdie")
 NODES = tuple(f"Node{number}" for number in range(7, 15))
-"""Who sits besides on a chain of more validators, by the names that presets give; elsewhere they come as walkers do."""
+"""Further validators of a larger chain, by the presets' names. On smaller chains they join as walkers do."""
 WALKERS = tuple(f"Walker{number}" for number in range(4))
 
 
 @dataclass(frozen=True)
 class Actor:
-    """One of them: `//name`, and the ed25519 keys that a provider or validator has besides."""
+    """An actor: the account `//name`, and its ed25519 keys as a provider or validator."""
 
     name: str
     scheme: Scheme = Scheme.SR25519
@@ -59,7 +59,7 @@ class Actor:
 
     @cached_property
     def vrf(self) -> bytes:
-        """The public key of its lots."""
+        """The public VRF key."""
         return keypair_from_suri(f"//{self.name}//vrf", Scheme.ED25519).public_key
 
 
@@ -71,12 +71,12 @@ BY_STASH = {actor.stash.account: actor for actor in ACTORS}
 
 
 INPUT_BAD = 0.05
-"""Of units and tasks."""
+"""The share of units and tasks with a bad input."""
 
 
 @dataclass(frozen=True)
 class Deed:
-    """What somebody wants to do in this block: a call by one of its keys, or an attestation for the author."""
+    """An action in this block: a call with one of its keys, or an attestation for the author."""
 
     keys: Keypair
     call: Call | None = None
@@ -84,12 +84,12 @@ class Deed:
 
 
 def salt_of(actor: Actor, case: bytes) -> bytes:
-    """An actor's own chance for what it seals."""
+    """Return an actor's salt for its commitments about a case."""
     return blake2_256(actor.name.encode() + case)
 
 
 def portion(case: bytes, label: bytes) -> float:
-    """A number from 0 to 1 that belongs to the unit, case or task."""
+    """Return a number from 0 to 1 that depends only on the unit, case or task."""
     return random.Random(label + case).random()
 
 
@@ -99,13 +99,13 @@ AMOUNTS = (0, 1, 99_999, 100_000, OGPU // 10, OGPU, 10 * OGPU, 50 * OGPU, 3_000 
 
 @dataclass(frozen=True)
 class World:
-    """The chain as it stands, and a seeded source of chance."""
+    """The newest state of the chain, and a seeded random source."""
 
     bound: Bound
     chance: random.Random
     genesis_hash: bytes
     liars: tuple[str, ...] = ("Charlie",)
-    """Who gives wrong results now and then."""
+    """The names that sometimes return wrong results."""
 
     @property
     def height(self) -> int:
@@ -113,37 +113,37 @@ class World:
         return self.bound[System].number.get()
 
     def amount(self) -> int:
-        """Grains: nothing, small, ordinary, far too many."""
+        """Return an amount of grains: zero, small, ordinary, or far too large."""
         return self.chance.choice(AMOUNTS)
 
     def account(self) -> bytes:
-        """Mostly somebody known."""
+        """Return mostly a known account."""
         return self.chance.choice(ACTORS).stash.account if self.chance.random() < 0.9 else self.chance.randbytes(32)
 
     def validator(self) -> bytes:
-        """Mostly a validator, else anybody."""
+        """Return mostly a validator, else any account."""
         names = [actor for actor in ACTORS if actor.name in (*VALIDATORS, "Eve")]
         return self.chance.choice(names).stash.account if self.chance.random() < 0.8 else self.account()
 
     def device(self, owner: Actor) -> bytes:
-        """A device, this owner's where it has one; now and then one that nobody has."""
+        """Return a device, the owner's if it has one, sometimes an unknown one."""
         devices = [(key, device.owner) for key, device in self.bound[Devices].devices.items() if device is not None]
         mine = [key for key, stash in devices if stash == owner.stash.account]
         known = mine or [key for key, _ in devices]
         return self.chance.choice(known) if known and self.chance.random() < 0.9 else self.chance.randbytes(32)
 
     def free_devices(self, stash: bytes) -> list[bytes]:
-        """Of one owner, those that may be drawn or bid with."""
+        """Return the devices of an owner that may be drawn or bid with."""
         devices, capacity = self.bound[Devices], self.bound[Capacity]
         mine = ((key, devices.devices[key]) for key, _ in list(devices.devices_of.under(stash)))
         return [key for key, device in mine if device is not None and capacity.can_work(key, device)]
 
     def service(self) -> int:
-        """Mostly one that exists."""
+        """Return mostly an existing service."""
         return self.chance.randrange(self.bound[InferenceMarket].next_service.get() + 1)
 
     def unit(self, customer: bytes | None = None) -> bytes:
-        """An open or ended unit, of this customer where there is one, or none at all."""
+        """Return an open or ended unit, of this customer if it has one, or an unknown id."""
         units = [
             key
             for key, record in self.bound[InferenceMarket].units.items()
@@ -152,34 +152,34 @@ class World:
         return self.chance.choice(units[-40:]) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
 
     def open_tasks(self) -> list[tuple[bytes, Task]]:
-        """Tasks that have not ended."""
+        """Return the open tasks."""
         tasks = self.bound[TrainingMarket].tasks.items()
         return [(key, task) for key, task in tasks if task is not None and is_open(task)]
 
     def task(self, customer: bytes | None = None) -> bytes:
-        """An open task, of this customer where there is one, or none at all."""
+        """Return an open task, of this customer if it has one, or an unknown id."""
         tasks = [key for key, task in self.open_tasks() if customer in (None, task.customer)]
         return self.chance.choice(tasks) if tasks and self.chance.random() < 0.9 else self.chance.randbytes(32)
 
     def appealable(self) -> list[bytes]:
-        """Cases whose verdict stands if nobody appeals."""
+        """Return the cases whose verdict waits for an appeal."""
         cases = self.bound[Courts].cases.items()
         return [case_id for case_id, case in cases if case is not None and case.stage is CaseStage.APPEALABLE]
 
     def final_height(self) -> int:
-        """The newest final height that the chain knows of."""
+        """Return the newest final height that the chain has recorded."""
         return self.bound[Beacon].final_height()
 
 
 Value = Callable[[World, Actor], Any]
-"""An argument of a random call: it may look at the chain, and at who calls."""
+"""A random argument of a call. It may depend on the chain and on the caller."""
 
 
 def always(value: Any) -> Value:
-    """The same in every call."""
+    """Return an argument that is the same in every call."""
     return lambda _world, _who: value
 
 
 def one_of(*values: Any) -> Value:
-    """One of these, by chance."""
+    """Return an argument that is drawn from these values."""
     return lambda world, _: world.chance.choice(values)

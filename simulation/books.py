@@ -1,7 +1,8 @@
-"""Books kept beside a chain: the claims of one part of the state against the sums of the others.
+"""Books beside a chain: the claims of one part of the state against the sums of the others.
 
-Always: an entry of the state speaks for itself alone, so its word is taken back with the same function. After each step
-the books look at what the step wrote; a full count reads the whole state anew. A schedule is found by its declaration.
+Invariant: the effect of a storage entry depends on that entry alone, so the same function removes it again. After each
+step the books visit the entries that the step wrote. A full count reads the whole state. Schedules are found by their
+declarations.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,26 +24,26 @@ Schedule = ScheduleItem[Any]
 
 
 class BooksBroken(Exception):
-    """A grain, a hold, a count or a schedule is not where the state says."""
+    """A grain, a hold, a count or a schedule contradicts the state."""
 
 
 def equal(claimed: int, counted: int) -> bool:
-    """Both are the same amount."""
+    """Return whether both amounts are equal."""
     return claimed == counted
 
 
 def at_most(claimed: int, counted: int) -> bool:
-    """No more was counted than is claimed."""
+    """Return whether the counted amount does not exceed the claimed one."""
     return counted <= claimed
 
 
 def both_or_none(claimed: int, counted: int) -> bool:
-    """There is something on both sides, or on none."""
+    """Return whether both amounts are zero, or neither is."""
     return bool(claimed) == bool(counted)
 
 
 class Rule(NamedTuple):
-    """A book of two sides, and how they must agree by each key."""
+    """A book of two sides, and the relation that they must have at each key."""
 
     name: str
     agree: Callable[[int, int], bool] = equal
@@ -56,7 +57,7 @@ BROUGHT = Rule("open cases of the courts, and what brought them")
 
 
 class Pair:
-    """One book of a chain. A side holds no zeros, so sides of the same entries are equal."""
+    """One book of a chain. A side stores no zeros, so sides with the same entries are equal."""
 
     def __init__(self, rule: Rule) -> None:
         """Begin with two empty sides."""
@@ -66,15 +67,15 @@ class Pair:
         self._changed: dict[Any, None] = {}
 
     def claim(self, key: Any, change: int) -> None:
-        """Change what is claimed."""
+        """Change a claimed amount."""
         self._add(self.claimed, key, change)
 
     def count(self, key: Any, change: int) -> None:
-        """Change what is counted."""
+        """Change a counted amount."""
         self._add(self.counted, key, change)
 
     def check(self) -> None:
-        """BooksBroken if the sides disagree where something changed since the last check."""
+        """Raise BooksBroken if the sides disagree at a key that changed since the last check."""
         for key in self._changed:
             claimed, counted = self.claimed.get(key, 0), self.counted.get(key, 0)
             if not self.rule.agree(claimed, counted):
@@ -96,10 +97,10 @@ class Books:
     """The books of a chain, one for each rule."""
 
     def __init__(self, bound: Bound, worlds: Iterable["PalletBooks"], cap: int = CAP_GRAINS) -> None:
-        """Count a whole state of a chain with so many grains, burned ones included; BooksBroken if it is not even."""
+        """Count a whole state with `cap` grains, including burned ones. Raise BooksBroken if it does not balance."""
         self.runtime, self.worlds, self.cap = bound.runtime, tuple(worlds), cap
         self.owners: dict[bytes, bytes] = {}
-        """The owner of each device, also of a former one: an offer does not say."""
+        """The owner of each device, past ones included, because an offer does not contain its owner."""
         self.loose = {reason for world in self.worlds for reason in world.loose}
         self.known = {reason for world in self.worlds for reason in world.pallet.hold_reasons}
         self.indices = {world.pallet.index for world in self.worlds}
@@ -114,28 +115,28 @@ class Books:
         self.check()
 
     def __getitem__(self, rule: Rule) -> Pair:
-        """The book of a rule."""
+        """Return the book of a rule."""
         pair = self._pairs.get(rule)
         if pair is None:
             pair = self._pairs[rule] = Pair(rule)
         return pair
 
     def case(self, who: bytes, hold: Hold, amount: int) -> None:
-        """A case holds so much more of an account."""
+        """Change the amount that a case holds of an account."""
         self[CASES].claim((who, hold), amount)
 
     def step(self, bound: Bound, written: Iterable[bytes]) -> None:
-        """Note what a step wrote; BooksBroken if that does not balance."""
+        """Record the writes of a step. Raise BooksBroken if they do not balance."""
         self._note(bound, written)
         self.check()
 
     def check(self) -> None:
-        """BooksBroken if the sides of a book disagree where something changed."""
+        """Raise BooksBroken if the sides of a book disagree at a changed key."""
         for pair in self._pairs.values():
             pair.check()
 
     def compare(self, bound: Bound) -> None:
-        """Count the whole state anew; BooksBroken if that gives other books."""
+        """Count the whole state again. Raise BooksBroken if the result differs from these books."""
         anew = Books(bound, self.worlds, self.cap)
         for key in self._seen.keys() | anew._seen.keys():
             if self._seen.get(key) != anew._seen.get(key):
@@ -149,7 +150,7 @@ class Books:
                     raise BooksBroken(f"{rule.name}: kept wrongly: {', '.join(wrong[:5])}")
 
     def _note(self, bound: Bound, written: Iterable[bytes]) -> None:
-        """Take back the former word of each entry, and note its present one."""
+        """Remove the former effect of each written entry, and add its present one."""
         changed: list[tuple[bytes, Any, Any]] = []
         for key in dict.fromkeys(written):
             readers = self._readers.get(key[:ITEM_PREFIX_BYTES])
@@ -157,7 +158,7 @@ class Books:
                 value, before = bound.overlay.load(key, readers[0][0].decode), self._seen.get(key)
                 if value is not before and value != before:
                     changed.append((key, before, value))
-        # all that is over first: a schedule's cursor may pass only what has left
+        # removals first: a schedule's cursor may pass only removed items
         for key, before, _ in changed:
             if before is not None:
                 self._read(key, before, -1)
@@ -177,7 +178,7 @@ class Books:
     # ----------------------------------------------------------------------------------------------------- schedules
 
     def wait(self, schedule: Schedule, keys: Keys, is_there: bool, sign: int) -> None:
-        """An item waits at a height, or no longer does; BooksBroken behind the cursor."""
+        """Add or remove an item that waits at a height. Raise BooksBroken at or behind the cursor."""
         if not is_there:
             return
         height, item = keys
@@ -188,12 +189,12 @@ class Books:
         self[WAITS].count((name, item, height), sign)
 
     def place(self, schedule: Schedule, keys: Keys, height: int, sign: int) -> None:
-        """An item has a place in a schedule, or no longer."""
+        """Add or remove an item's place in a schedule."""
         if height:
             self[WAITS].claim((schedule.cursor.prefix, keys[0], height), sign)
 
     def reach(self, schedule: Schedule, _: Keys, height: int, sign: int) -> None:
-        """A cursor stands at a height; BooksBroken if it passed over somebody, or went back."""
+        """Move a cursor to a height. Raise BooksBroken if it skips an item or goes back."""
         if sign < 0:
             return
         name = schedule.cursor.prefix
@@ -205,41 +206,43 @@ class Books:
 
 
 Entry = Callable[[Books, Keys, Any, int], None]
-"""Books, keys of the entry, its value, and +1 for its word or -1 to take it back."""
+"""Takes the books, the entry's keys and value, and +1 to add its effect or -1 to remove it."""
 
 
 class PalletBooks(NamedTuple):
-    """How the storage entries of a pallet count in the books."""
+    """The effect of a pallet's storage entries on the books."""
 
     pallet: type[Pallet]
     entries: tuple[tuple[StorageItem, Entry], ...] = ()
     check: Callable[[Bound], None] = lambda _: None
-    """Checks relations between entries; AssertionError."""
+    """Checks relations between entries, and raises AssertionError."""
     loose: tuple[HoldReason, ...] = ()
-    """Reasons whose holds are paid out of step by step: the entries say what they come to at most."""
+    """Hold reasons that are paid out step by step. Their entries state only a maximum."""
 
 
 def check_books(bound: Bound, issued: int, worlds: Iterable[PalletBooks]) -> None:
-    """Count a whole state, and check the relations between entries; BooksBroken or AssertionError."""
+    """Count a whole state, and check the relations between entries. Raise BooksBroken or AssertionError."""
     there = _there(bound, worlds)
     Books(bound, there, issued)
     _check_relations(bound, there)
 
 
 class ChainBooks:
-    """The books of one chain, kept from block to block: a block costs what it wrote, and not what the state holds."""
+    """The books of one chain, kept from block to block. A block costs its writes, not the size of the state."""
 
     def __init__(self, worlds: Iterable[PalletBooks]) -> None:
-        """Count nothing before the first block that is checked."""
+        """Count nothing before the first checked block."""
         self._worlds = tuple(worlds)
         self._books: Books | None = None
         self._state: StateReader | None = None
 
     def follow(self, bound: Bound, after: StateReader, issued: int, *, is_checked: bool) -> None:
-        """Note a block that led to the state `after`; count anew if it did not begin at the state noted before.
+        """Record a block that led to the state `after`.
 
-        BooksBroken if the books do not balance, AssertionError if a relation between entries does not hold. A block
-        that is not checked is noted only where the books are at hand.
+        Count the whole state if the block did not begin at the recorded one.
+
+        Raise BooksBroken if the books do not balance, or AssertionError if a relation between entries fails. An
+        unchecked block is recorded only if the books are current.
         """
         kept, state, self._state = self._books, self._state, None
         is_next = kept is not None and (state, kept.runtime, kept.cap) == (bound.overlay.reader, bound.runtime, issued)
@@ -263,7 +266,7 @@ def _check_relations(bound: Bound, worlds: Iterable[PalletBooks]) -> None:
 
 
 def blind_spots(runtime: Runtime, worlds: Iterable[PalletBooks]) -> list[str]:
-    """The hold reasons of a chain that no module of the books covers."""
+    """Return a sentence for each hold reason of a chain that no module of the books covers."""
     known = {world.pallet for world in worlds}
     unknown = [reason for pallet in runtime.pallets if pallet not in known for reason in pallet.hold_reasons]
     return [f"the books know no case that holds {reason!r}" for reason in unknown]
@@ -274,7 +277,7 @@ Readers = dict[bytes, list[tuple[StorageItem, Entry]]]
 
 @lru_cache(maxsize=64)
 def _readers_of(runtime: Runtime, worlds: tuple[PalletBooks, ...]) -> Readers:
-    """Who reads the entries of which item, pallets in the order of the chain: devices before their offers."""
+    """Return the readers of each item's entries, by pallet in the order of the chain: devices before their offers."""
     readers: Readers = {}
 
     def listen(declared: StorageItem, read: Entry) -> None:
@@ -296,7 +299,7 @@ def _of_schedule(read: Any, schedule: Schedule, books: Books, keys: Keys, value:
 
 
 def keys_of(item: StorageItem, storage_key: bytes) -> Keys:
-    """What an entry lies under, by its storage key."""
+    """Return an entry's keys, decoded from its storage key."""
     if isinstance(item, StorageValue):
         return ()
     place, keys = ITEM_PREFIX_BYTES, []
@@ -307,17 +310,17 @@ def keys_of(item: StorageItem, storage_key: bytes) -> Keys:
 
 
 def claims(rule: Rule) -> Entry:
-    """An entry that is a number: it claims as much, by its key or for everybody."""
+    """Return an entry that claims its number, by its first key or for the whole chain."""
     return lambda books, keys, number, sign: books[rule].claim(keys[0] if keys else EVERYBODY, sign * number)
 
 
 def counts(rule: Rule, key_of: Callable[[Keys], Any]) -> Entry:
-    """An entry that counts once, by something of its keys."""
+    """Return an entry that counts once, by a function of its keys."""
     return lambda books, keys, _, sign: books[rule].count(key_of(keys), sign)
 
 
 def places(*rules: Rule, name: Callable[[Any], Any] = lambda item: item) -> Entry:
-    """A place in a schedule: who has one is called once for each of the rules."""
+    """Return an entry for places in a schedule: each item with a place counts once for each rule."""
 
     def entry(books: Books, keys: Keys, height: int, sign: int) -> None:
         for rule in rules if height else ():
@@ -327,7 +330,7 @@ def places(*rules: Rule, name: Callable[[Any], Any] = lambda item: item) -> Entr
 
 
 def told(key: Any) -> str:
-    """A key as a person reads it: bytes by their first digits."""
+    """Return a key as text, with bytes shortened to their first digits."""
     if isinstance(key, bytes):
         return f"0x{key[:6].hex()}"
     if isinstance(key, tuple):

@@ -1,4 +1,4 @@
-"""Chains of batches that are checked by their leaves or disputed: made-up leaves, auditors and judges with scripts."""
+"""Chains of batches with leaf checks or disputes: invented leaves, auditors and judges with scripts."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,7 +54,7 @@ Opinion = Answered | Unanswerable
 
 
 def leaves_for(unit: bytes, requests: int, wrong: Collection[int] = ()) -> tuple[Leaf, ...]:
-    """The leaves of a batch whose request number i takes i % 16 + 1 tokens; those of `wrong` are made up."""
+    """Return the leaves of a batch: request number i takes i % 16 + 1 tokens, and those in `wrong` are false."""
     names = (b"wrong" if index in wrong else b"right" for index in range(requests))
     return tuple(
         Leaf(0, index % TOKENS_EACH + 1, blake2_256(name + unit + index.to_bytes(4, "little")))
@@ -64,7 +64,7 @@ def leaves_for(unit: bytes, requests: int, wrong: Collection[int] = ()) -> tuple
 
 @dataclass
 class LeafChain:
-    """Batches one after another on a chain of `size` validators; the pot has something."""
+    """Batches one after another on a chain of `size` validators, with a filled audit pot."""
 
     size: int = 10
     requests: int = 40
@@ -73,14 +73,14 @@ class LeafChain:
     racers: int = 2
     kind: type[MarketChain] = MarketChain
     silent: Collection[str] = ()
-    """Judges who say nothing."""
+    """Judges without an opinion."""
     bonds: tuple[int, ...] = (BOND,)
-    """Of validators, over and over."""
+    """Bonds of the validators, repeated."""
     answering: int = ANSWERERS_MAX
-    """So many of the racers of a unit answer."""
+    """The number of a unit's racers that answer."""
 
     def __post_init__(self) -> None:
-        """Make block 0, and put something into the pot."""
+        """Make block 0, and fill the pot."""
         numbers = {
             "LeafChecks.check_from": 2,
             "LeafChecks.show_blocks": 8,
@@ -89,28 +89,28 @@ class LeafChain:
         }
         self.chain = self.kind(named_keys(self.size), [], numbers, bonds=self.bonds)
         self.said: dict[bytes, Opinion] = {}
-        """What judges say of a case, where that is not the truth."""
+        """False opinions, by case."""
         self.leaves: dict[bytes, tuple[Leaf, ...]] = {}
         self.chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 100 * OGPU))
 
     # ------------------------------------------------------------------------------------------------------- the batch
 
     def settled(self, wrong: Collection[int] = ()) -> bytes:
-        """A batch whose racers agree on leaves of which some are wrong, from its post to its settlement; its unit."""
+        """Return the unit of a settled batch whose racers agree on leaves, some of them false."""
         unit = self.posted()
         self.leaves[unit] = leaves_for(unit, self.requests, wrong)
         self.race(unit, UnitState.SETTLED)
         return unit
 
     def posted(self) -> bytes:
-        """A batch that is posted; its unit."""
+        """Post a batch, and return its unit."""
         tokens = self.requests * TOKENS_EACH
         asked = replace(terms(self.price, self.racers, self.chain.height - 1, tokens), requests=self.requests)
         (unit,) = self.chain.post(asked)
         return unit
 
     def race(self, unit: bytes, until: UnitState) -> None:
-        """Blocks in which its racers answer, until it stands so."""
+        """Make blocks in which its racers answer, until the unit has the state `until`."""
         for _ in range(RACE_BLOCKS_MAX):
             if self.unit(unit).state is until:
                 return
@@ -118,27 +118,27 @@ class LeafChain:
         raise AssertionError("a race without end")
 
     def answer(self, unit: bytes, keys: Keys) -> tuple[Leaf, ...]:
-        """The leaves that a racer answers with."""
+        """Return the leaves of a racer's answer."""
         return self.leaves[unit]
 
     def totals(self, unit: bytes, keys: Keys) -> Totals:
-        """What it commits to."""
+        """Return the totals that a racer commits to."""
         return totals_of(self.answer(unit, keys))
 
     def unit(self, unit: bytes) -> Unit:
-        """The unit as it stands."""
+        """Return the unit's newest record."""
         return self.chain.unit(unit)
 
     def check(self, unit: bytes) -> LeafCheck:
-        """The check of a batch that is not over."""
+        """Return the open check of a batch."""
         return self.chain.now()[LeafChecks].open_check(unit)
 
     def is_over(self, unit: bytes) -> bool:
-        """Whether the check has ended."""
+        """Return whether the check has ended."""
         return unit not in self.chain.now()[LeafChecks].checks
 
     def until(self, unit: bytes, *stages: LeafStage) -> LeafCheck | None:
-        """Blocks in which judges act, until the check is in one of the stages, or over."""
+        """Make blocks in which judges act, until the check is in one of the stages, or has ended."""
         for _ in range(500):
             check = self.chain.now()[LeafChecks].checks[unit]
             if check is None or check.stage in stages:
@@ -146,14 +146,14 @@ class LeafChain:
             self.chain.block(*self.judge_steps())
         raise AssertionError("a check without end")
 
-    # ------------------------------------------------------------------------------------------------ who takes part
+    # ------------------------------------------------------------------------------------------------ the parties
 
     def answerers(self, unit: bytes) -> list[Keys]:
-        """Who may show the leaves, the winner first."""
+        """Return the accounts that may show the leaves, the winner first."""
         return [self.chain.keys_of(each.account) for each in self.check(unit).terms.answerers]
 
     def auditor(self, unit: bytes) -> Keys:
-        """Who audits now."""
+        """Make blocks until an auditor is drawn, and return it."""
         self.until(unit, LeafStage.CHECKING)
         while self.check(unit).auditor is None:
             self.chain.block()
@@ -162,7 +162,7 @@ class LeafChain:
         return self.chain.keys_of(found)
 
     def drawn(self, unit: bytes) -> tuple[int, ...]:
-        """The leaf that each point names."""
+        """Return the leaf at each drawn point."""
         check, leaves = self.check(unit), self.leaves[unit]
         assert check.seed is not None
         floor = weight_floor(check.terms.allowed, check.terms.requests)
@@ -171,29 +171,29 @@ class LeafChain:
         return tuple(index_at(leaves, floor, point, input_share=share) for point in points)
 
     def show_call(self, unit: bytes, /, **changed: Any) -> Call:
-        """What shows the drawn leaves, with something changed."""
+        """Return the call that shows the drawn leaves, with some arguments changed."""
         paths = tuple(leaf_paths(self.leaves[unit], self.drawn(unit)))
         return LeafChecks.show_leaves(
             **{"unit": unit, "totals": totals_of(self.leaves[unit]), "paths": paths, **changed}
         )
 
     def shown(self, unit: bytes) -> Keys:
-        """Blocks until the leaves are shown and an auditor is drawn; the auditor."""
+        """Make blocks until the leaves are shown and an auditor is drawn. Return the auditor."""
         self.until(unit, LeafStage.SHOWING)
         self.chain.block(signed(self.answerers(unit)[0].provider, self.show_call(unit)))
         return self.auditor(unit)
 
     def path(self, unit: bytes, index: int) -> LeafPath:
-        """The path of a leaf as it was answered."""
+        """Return the path of an answered leaf."""
         return leaf_path(self.leaves[unit], index)
 
     def claim(self, unit: bytes, index: int, *, is_right: bool = True) -> bytes:
-        """What is to be said of a leaf, or what some liar says."""
+        """Return the right claim about a leaf, or a false one."""
         wrong = () if is_right else (index,)
         return leaf_claim(index, leaves_for(unit, self.requests, wrong)[index])
 
     def proof(self, unit: bytes, auditor: bytes) -> bytes:
-        """The proof of who computed the drawn leaves: right or not."""
+        """Return an auditor's proof of having computed the drawn leaves, right or not."""
         indices = tuple(leaf.index for leaf in self.check(unit).shown)
         right = leaves_for(unit, self.requests)
         is_shown = all(right[index] == self.leaves[unit][index] for index in indices)
@@ -201,25 +201,25 @@ class LeafChain:
         return leaves_proof(GENESIS_HASH, unit, auditor, SALT, digests, is_shown=is_shown)
 
     def passes(self, unit: bytes, auditor: Keys, proof: bytes | None = None) -> Step:
-        """A step: the auditor passes, with its true proof or another."""
+        """Return a step: the auditor passes, with its right proof or another."""
         return signed(
             auditor.provider,
             LeafChecks.pass_leaves(unit=unit, proof=self.proof(unit, auditor.stash) if proof is None else proof),
         )
 
     def doubts(self, unit: bytes, auditor: Keys, index: int, found: bytes) -> Step:
-        """A step: the auditor doubts a leaf."""
+        """Return a step: the auditor doubts a leaf."""
         return signed(auditor.provider, LeafChecks.doubt_leaf(unit=unit, index=index, found=found))
 
     def dispute_call(self, unit: bytes, index: int, found: bytes, /, **changed: Any) -> Call:
-        """What the customer disputes a leaf with."""
+        """Return the call by which the customer disputes a leaf."""
         named = {"unit": unit, "totals": totals_of(self.leaves[unit]), "path": self.path(unit, index), "found": found}
         return LeafChecks.dispute_leaf(**{**named, **changed})
 
     # ------------------------------------------------------------------------------------------------------ the judges
 
     def truth(self, case: bytes) -> Opinion:
-        """What an honest judge says of a case of a check."""
+        """Return an honest judge's opinion on a case of a check."""
         room = self.chain.now()[LeafChecks]
         unit, check = room.of_case(case)
         if check.doubt is not None:
@@ -228,22 +228,22 @@ class LeafChain:
         return Answered(self.proof(unit, check.auditor))
 
     def opinion(self, case: bytes, keys: Keys) -> Opinion:
-        """What a judge says."""
+        """Return a judge's opinion."""
         return self.said.get(case) or self.truth(case)
 
     def judge_steps(self) -> Iterator[Step]:
-        """What all judges but the silent ones do in the next block."""
+        """Return the steps of all judges but the silent ones in the next block."""
         return self.chain.judge_steps(lambda case, keys: None if keys.name in self.silent else self.opinion(case, keys))
 
     # ----------------------------------------------------------------------------------------------------------- money
 
     def owned(self, *who: bytes) -> int:
-        """What some accounts have, free and held."""
+        """Return the grains of some accounts, free and held."""
         return self.chain.owned(*who)
 
     @property
     def pot(self) -> int:
-        """What is in the audit pot."""
+        """The grains in the audit pot."""
         return self.owned(AUDIT_POT)
 
     def _race(self, unit: bytes) -> Sequence[Step]:
@@ -266,17 +266,17 @@ Answers = tuple[tuple[Leaf, ...], ...]
 
 @dataclass
 class DisputeChain(LeafChain):
-    """Batches whose racers have answers of their own, in the order of their places."""
+    """Batches whose racers have different answers, in the order of their places."""
 
     answers: dict[bytes, Answers] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """As of any batch, with short windows."""
+        """Begin as `LeafChain`, with short windows."""
         self.numbers = {"LeafDisputes.show_blocks": 8, **self.numbers}
         super().__post_init__()
 
     def disputed(self, *wrong: Sequence[int]) -> bytes:
-        """A batch of whose racers each has these leaves wrong, until its answers are in; its unit."""
+        """Return the unit of a batch once its answers are in. Each racer has the given leaves wrong."""
         self.racers = len(wrong)
         unit = self.posted()
         self.answers[unit] = tuple(leaves_for(unit, self.requests, each) for each in wrong)
@@ -284,7 +284,7 @@ class DisputeChain(LeafChain):
         return unit
 
     def answer(self, unit: bytes, keys: Keys) -> tuple[Leaf, ...]:
-        """The leaves of a racer's place, or those that all agree on."""
+        """Return the leaves of a racer's place, or the common ones."""
         if unit not in self.answers:
             return super().answer(unit, keys)
         record = self.unit(unit)
@@ -293,35 +293,35 @@ class DisputeChain(LeafChain):
         return self.answers[unit][record.racers.index(racer)]
 
     def racer(self, unit: bytes, place: int) -> Keys:
-        """Who races at a place."""
+        """Return the racer of a place."""
         return self.chain.keys_of(self.unit(unit).racers[place].owner)
 
     def dispute(self, unit: bytes) -> LeafDispute:
-        """The dispute as it stands."""
+        """Return the open dispute."""
         return self.chain.now()[LeafDisputes].open_dispute(unit)
 
     def is_disputed(self, unit: bytes) -> bool:
-        """Whether it goes on."""
+        """Return whether the dispute is open."""
         return self.chain.now()[LeafDisputes].is_disputed(unit)
 
     def nodes_call(self, unit: bytes, keys: Keys, /, **changed: Any) -> Call:
-        """What a racer shows of its tree now, with something changed."""
+        """Return the call by which a racer shows its tree, with some arguments changed."""
         nodes = self.nodes(unit, keys)
         return LeafDisputes.show_nodes(**{"unit": unit, "totals": self.totals(unit, keys), "nodes": nodes, **changed})
 
     def nodes(self, unit: bytes, keys: Keys) -> tuple[TreeNode, ...]:
-        """The nodes of a racer's tree that are asked for."""
+        """Return the requested nodes of a racer's tree."""
         leaves, dispute = self.answer(unit, keys), self.dispute(unit)
         is_first = dispute.stage is DisputeStage.SUBTREES
         return subtrees_of(leaves) if is_first else nodes_below(leaves, dispute.subtree)
 
     def shows(self, unit: bytes, place: int) -> Step:
-        """A step: the racer of a place shows what is asked for."""
+        """Return a step: the racer of a place shows the requested nodes."""
         keys = self.racer(unit, place)
         return signed(keys.provider, self.nodes_call(unit, keys))
 
     def play(self, unit: bytes, *silent: int) -> None:
-        """Blocks of the dispute until it is over."""
+        """Make blocks of the dispute until it ends."""
         for _ in range(500):
             if not self.is_disputed(unit):
                 return
@@ -329,7 +329,7 @@ class DisputeChain(LeafChain):
         raise AssertionError("a dispute without end")
 
     def play_block(self, unit: bytes, *silent: int) -> None:
-        """All but some racers show their trees, judges judge, and who has nothing at stake any more leaves."""
+        """Make a block: all but some racers show trees, judges act, and racers without a stake leave."""
         dispute = self.dispute(unit)
         due = [side.accounts[0] for side in dispute.sides if not side.has_shown]
         places = [place for place, racer in enumerate(self.unit(unit).racers) if racer.owner in due]
@@ -338,7 +338,7 @@ class DisputeChain(LeafChain):
         self.chain.block(*shown, *self.judge_steps(), *self.leaving_steps(unit))
 
     def leaving_steps(self, unit: bytes) -> Iterator[Step]:
-        """Racers who have lost all that they held for the batch take their devices away."""
+        """Yield steps of racers that have lost their collateral for the batch: they unregister their devices."""
         for racer in self.unit(unit).racers:
             if not racer.collateral and self.chain.now()[Devices].devices[racer.device] is not None:
                 if self.chain.now()[InferenceMarket].offers[0, racer.device] is not None:
@@ -346,7 +346,7 @@ class DisputeChain(LeafChain):
                 yield signed(racer.owner, Devices.unregister_device(device=racer.device))
 
     def truth(self, case: bytes) -> Opinion:
-        """What an honest judge says of a leaf in which racers differ, or of a check."""
+        """Return an honest judge's opinion on a disputed leaf, or on a check."""
         dispute = self.chain.now()[LeafDisputes].disputes[case]
         if dispute is None:
             return super().truth(case)

@@ -1,4 +1,4 @@
-"""A chain with courts and a toy handler of cases, judges who follow a policy, and books of every seat and bond."""
+"""A chain with courts and a toy handler of cases, judges that follow a policy, and books of every seat and bond."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ TOY_STAKE = HoldReason("ToyStake", "What parties and customers hold for a case."
 
 
 class Toys(Pallet, index=202):
-    """Brings cases, and carries out what comes of them."""
+    """Brings cases, and carries out their rulings."""
 
     system: System
     lock: TrustLock
@@ -43,7 +43,7 @@ class Toys(Pallet, index=202):
     hold_reasons = (TOY_STAKE,)
 
     def terms(self, customer: bytes, price: int, claims: Sequence[tuple[bytes, ClaimKind, bytes | None]]) -> CaseTerms:
-        """The terms of a case whose parties hold what the courts ask for."""
+        """Return the terms of a case whose parties hold the required collateral."""
         held = self.courts.collateral_of(price)
         return CaseTerms(
             customer=customer,
@@ -60,7 +60,7 @@ class Toys(Pallet, index=202):
         )
 
     def bring(self, case: bytes, terms: CaseTerms, settled: bytes | None = None) -> None:
-        """Lock what the terms name, and open a dispute; or a watch for an audit, with what was settled."""
+        """Lock the holds of the terms, and open a dispute; or with `settled`, watch for an audit."""
         self.customers[case] = terms.customer
         self.lock.lock(terms.customer, Hold(TOY_STAKE, case), terms.customer_bond + terms.customer_price)
         for claim in terms.claims:
@@ -71,17 +71,17 @@ class Toys(Pallet, index=202):
             self.courts.watch(self.index, case, terms, self.courts.promise(terms.price), settled)
 
     def charge_party(self, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
-        """Pay from a party's stake."""
+        """Pay shares from a party's hold."""
         self.lock.pay_out(party, Hold(TOY_STAKE, case), shares)
 
     def charge_customer(self, case: bytes, shares: Sequence[Share]) -> None:
-        """Pay from the customer's stake."""
+        """Pay shares from the customer's hold."""
         customer = self.customers[case]
         assert customer is not None
         self.lock.pay_out(customer, Hold(TOY_STAKE, case), shares)
 
     def carry_out(self, case: bytes, ruling: CaseRuling) -> None:
-        """Free everything, and note how it ended."""
+        """Unlock everything, and record the outcome."""
         assert case not in self.endings, "a case ends once"
         self.endings[case] = ruling.outcome
         hold = Hold(TOY_STAKE, case)
@@ -104,7 +104,7 @@ Step = Callable[[Bound], None]
 
 @dataclass(frozen=True)
 class Says:
-    """What a judge does with its seat: an opinion, or none; whether it opens it; which earlier probes it doubts."""
+    """A judge's behaviour: its opinion or None, whether it opens it, and the earlier probes that it doubts."""
 
     opinion: Verdict | None
     is_opened: bool = True
@@ -115,13 +115,13 @@ Policy = Callable[[Keys, CourtCase, int], Says]
 
 
 def honest(_keys: Keys, _case: CourtCase, _bench: int) -> Says:
-    """Computes, and says what comes of it."""
+    """Return the opinion of a judge that computes."""
     return Says(Answered(RIGHT))
 
 
 @dataclass
 class CourtChain:
-    """Cases one after another on a chain of `size` validators, and two racers and a customer beside them."""
+    """Cases one after another on a chain of `size` validators, with two racers and a customer."""
 
     size: int = 7
     constants: dict[str, Any] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class CourtChain:
     number: int = 0
 
     def __post_init__(self) -> None:
-        """Make block 0, and put something into the pot."""
+        """Make block 0, and fill the pot."""
         self.racers = [Keys("racer"), Keys("rival")]
         self.chain = MarketChain(
             named_keys(self.size),
@@ -147,7 +147,7 @@ class CourtChain:
         self.chain.block(lambda bound: bound[Courts].pay_premium(CUSTOMER.stash, 1_000 * OGPU))
 
     def bring(self, claims: Claims, /, *, settled: bytes | None = None, price: int = PRICE, **changed: Any) -> bytes:
-        """A block in which a case is opened; its id."""
+        """Make a block that opens a case, and return its id."""
         self.number += 1
         case_id = blake2_256(b"case" + self.number.to_bytes(4, "little") + self.seed.to_bytes(4, "little"))
 
@@ -160,27 +160,27 @@ class CourtChain:
         return case_id
 
     def dispute(self, first: bytes = RIGHT, second: bytes = WRONG, **changed: Any) -> bytes:
-        """A case of the two racers, who answered with these roots."""
+        """Open a case of the two racers with these roots."""
         roots = zip(self.racers, (first, second), strict=True)
         return self.bring([(keys.stash, ClaimKind.ANSWERED, root) for keys, root in roots], **changed)
 
     def appealable(self) -> bytes:
-        """A dispute that the committee has decided, and that waits for an appeal."""
+        """Return a dispute that the committee has decided and that waits for an appeal."""
         case_id = self.dispute()
         self.run(case_id, until=CaseStage.APPEALABLE)
         return case_id
 
     def audit(self, settled: bytes = RIGHT, **changed: Any) -> bytes:
-        """A watch on what the first racer answered, and was paid for."""
+        """Watch the paid answer of the first racer."""
         claims: Claims = [(self.racers[0].stash, ClaimKind.ANSWERED, settled)]
         return self.bring(claims, settled=settled, **changed)
 
     def case(self, case_id: bytes) -> CourtCase | None:
-        """The case as it stands; None once it is over."""
+        """Return the open case, or None."""
         return self.chain.now()[Courts].cases[case_id]
 
     def run(self, case_id: bytes, *, until: CaseStage | None = None, blocks: int = 400) -> CaseOutcome | None:
-        """Blocks in which the judges act, until the case is over or at a stage; how it ended."""
+        """Make blocks in which the judges act, until the case ends or reaches a stage. Return its outcome."""
         for _ in range(blocks):
             case = self.case(case_id)
             if case is None:
@@ -193,7 +193,7 @@ class CourtChain:
         raise AssertionError("a case without end")
 
     def steps(self) -> Iterator[Step]:
-        """What all judges do in the next block."""
+        """Yield the steps of all judges in the next block."""
         courts, height = self.chain.now()[Courts], self.chain.height + 1
         for case_id, case in courts.cases.items():
             if case is None or case.round is None:
@@ -209,12 +209,12 @@ class CourtChain:
             yield from due_of(courts, case_id, keys, said, height=height, final=height - 1, is_opened=is_opened)
 
     def free(self, who: bytes) -> int:
-        """What an account may spend."""
+        """Return the free grains of an account."""
         return self.chain.now()[Balances].free_balance(who)
 
     @property
     def pot(self) -> int:
-        """What is in the audit pot."""
+        """The grains in the audit pot."""
         return self.free(AUDIT_POT)
 
 
@@ -223,6 +223,6 @@ def _fields(terms: Any) -> dict[str, Any]:
 
 
 def statement_of(keys: Keys, says: Says) -> Statement:
-    """What a test judge opens."""
+    """Return the statement that a test judge opens."""
     assert says.opinion is not None
     return Statement(says.opinion, blake2_256(b"probe" + keys.stash), says.doubted)

@@ -18,7 +18,7 @@ def sealed(
     role: str = "session",
     genesis: bytes = GENESIS_HASH,
 ) -> bytes:
-    """An encoded header by `author`, sealed with the key of `signer` in a role."""
+    """Return an encoded header by `author`, sealed with the key of `signer` in a role."""
     digest = (author_item(author.stash), pre_digest_item(PreDigest(slot, epoch, bytes(32), bytes(80))))
     header = Header(parent, 5, b"s" * 32, b"x" * 32, digest)
     signature = (signer or author).sign(role, seal_payload(genesis, header))
@@ -26,10 +26,10 @@ def sealed(
 
 
 def report(first: bytes, second: bytes) -> Call:
-    """The call that brings two headers."""
+    """Return the call that reports two headers."""
     return TrustLock.report_offence(evidence=DoubleHeader(first, second))
 
 
 def double(author: Keys, slot: int = 9, epoch: int = 0) -> Call:
-    """The call that proves a double proposal."""
+    """Return the call that proves a double proposal."""
     return report(sealed(author, slot, epoch), sealed(author, slot, epoch, b"q" * 32))

@@ -13,7 +13,7 @@ Signer = Callable[[bytes], MultiSignature]
 def signed_extrinsic(
     runtime: Runtime, genesis: bytes, call: Call, extra: Extra, account: bytes, signer: Signer, birth: bytes = b""
 ) -> bytes:
-    """A call that an account signs; `birth` is the block at which a mortal era begins."""
+    """Return a call that an account signs. `birth` is the block at which a mortal era begins."""
     version = runtime.version
     additional = Additional(version.spec_version, version.transaction_version, genesis, birth or genesis)
     payload = signing_payload(payload_head(runtime, call, extra), additional)
@@ -21,5 +21,5 @@ def signed_extrinsic(
 
 
 def ed25519(public: bytes, secret: bytes) -> Signer:
-    """Signs with a key."""
+    """Return a signer with an ed25519 key."""
     return lambda payload: MultiSignature(Scheme.ED25519, sign(Scheme.ED25519, public, secret, payload))

@@ -1,8 +1,8 @@
 """A chain of the economic pallets alone, driven block by block without an executive: for tests of stake and market.
 
-Every block has a slot, a seeded beacon output, and a reference to the final block `final_lag` below it.
-From the first block with a step or an event on, every grain that a block moves is counted, and every lock that it
-writes is compared with its purpose. Relations between entries are checked after such blocks and every eighth other.
+Every block has a slot, a seeded beacon output, and a reference to the final block `final_lag` below it. From the first
+block with a step or an event, the books count every moved grain, and compare every written lock with its purpose. They
+check relations between entries after such blocks, and after every eighth other block.
 """
 
 import json
@@ -53,13 +53,13 @@ from simulation.chains.presence import digest_of
 
 OGPU = GRAINS_PER_OGPU
 TOKENS = 64
-"""What a unit of `terms` allows."""
+"""The tokens that a unit of `terms` allows."""
 PALLETS = (
     System, Balances, Beacon, TrustStake, Session, TrustLock, Devices, Capacity, Courts, LeafChecks,
     LeafDisputes, TrainingMarket, InferenceMarket, Attestations, ImOnline,
 )  # fmt: skip
 QUIET_BLOCKS = 8
-"""Relations between entries take as long as an empty block: they are checked after one in so many of these."""
+"""A check of relations costs as much as an empty block, so only one empty block in QUIET_BLOCKS has one."""
 Step = Callable[[Bound], None]
 VERSION = RuntimeVersion("test", "test", 1, 1, 1, (), 1, 1)
 GENESIS_HASH = blake2_256(b"genesis of tests")
@@ -69,11 +69,11 @@ BOND, DEVICE_BOND, ENDOWMENT, STOCK = 1_000 * OGPU, 1_000 * OGPU, 5_000 * OGPU, 
 
 @dataclass(frozen=True)
 class Keys(NamedKeys):
-    """Those of somebody with one device."""
+    """The keys of an account with one device."""
 
     @property
     def uuid_hash(self) -> bytes:
-        """The hardware of its first device."""
+        """The hash of its first device's hardware id."""
         return self.seed("uuid")
 
     @property
@@ -83,7 +83,7 @@ class Keys(NamedKeys):
 
 
 def named_keys(count: int) -> list[Keys]:
-    """The keys of the first `count` validators."""
+    """Return the keys of the first `count` validators."""
     names = ("alice", "bob", "charlie", "dave", "eve", "ferdie", "grace")
     return [Keys(names[number] if number < len(names) else f"validator {number}") for number in range(count)]
 
@@ -93,24 +93,24 @@ CUSTOMER = Keys("customer")
 
 @lru_cache(maxsize=64)
 def _runtime_of(pallets: tuple[type[Pallet], ...], numbers: tuple[tuple[str, Any], ...]) -> Runtime:
-    """One for all chains with the same rules: it never changes."""
+    """Return one runtime for all chains with the same rules. It is immutable."""
     return Runtime(pallets, VERSION, dict(numbers))
 
 
 @lru_cache(maxsize=64)
 def _genesis_of(runtime: Runtime, config: str) -> Memory:
-    """Block 0, made once for all chains that begin alike; `config` is JSON."""
+    """Return block 0, made once for all chains with the same configuration. `config` is JSON."""
     changes = runtime.genesis(json.loads(config))
     return Memory({key: value for key, value in changes.items() if value is not None})
 
 
 def hexed(raw: bytes) -> str:
-    """Bytes as a chain specification writes them."""
+    """Return bytes in the form of a chain specification."""
     return "0x" + raw.hex()
 
 
 def validator_row(keys: NamedKeys, bond: int) -> dict[str, Any]:
-    """A validator, as block 0 is told of it."""
+    """Return a validator's row in the genesis configuration."""
     return {
         "stash": hexed(keys.stash),
         "session_key": hexed(keys.public("session")),
@@ -122,21 +122,21 @@ def validator_row(keys: NamedKeys, bond: int) -> dict[str, Any]:
 
 
 def provider_row(keys: NamedKeys) -> dict[str, Any]:
-    """A provider, as block 0 is told of it."""
+    """Return a provider's row in the genesis configuration."""
     return {"stash": hexed(keys.stash), "seal_key": hexed(keys.public("seal")), "endpoint": "http://127.0.0.1:1"}
 
 
 def device_row(keys: NamedKeys, uuid_hash: bytes, bond: int) -> dict[str, Any]:
-    """A device, as block 0 is told of it."""
+    """Return a device's row in the genesis configuration."""
     return {"owner": hexed(keys.stash), "kind": "cpu", "uuid_hash": hexed(uuid_hash), "bond": bond}
 
 
 def genesis_config(
     validators: list[Keys], others: list[Keys], bonds: tuple[int, ...] = (BOND,), queue: int = 0
 ) -> dict[str, dict[str, Any]]:
-    """A chain whose validators have one device each, all serving one service; their bonds repeat `bonds`.
+    """Return a chain whose validators have one device each and serve one service. Their bonds repeat `bonds`.
 
-    Each device takes `queue` units while it works on one.
+    Each device queues `queue` units while it works on one.
     """
     rich = [*(one.stash for one in validators), *(one.stash for one in others), CUSTOMER.stash]
     balances = [[hexed(who), ENDOWMENT] for who in rich] + [[hexed(RESERVE), STOCK]]
@@ -185,7 +185,7 @@ class MarketChain:
     queue: int = 0
     check: Callable[[Bound, int], None] | None = None
     absent: frozenset[bytes] = frozenset()
-    """Stashes whose votes no certificate holds."""
+    """Stashes without votes in the certificates."""
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     books: ChainBooks = field(default_factory=lambda: ChainBooks(WORLDS))
     height: int = 0
@@ -209,7 +209,7 @@ class MarketChain:
     # -------------------------------------------------------------------------------------------------------- blocks
 
     def block(self, *steps: Callable[[Bound], None], author: Keys | None = None) -> Bound:
-        """One block: hooks, then the steps; returns what it left behind."""
+        """Make one block: hooks, then the steps. Return its state."""
         self.height += 1
         bound = self.begun(author)
         for pallet in bound.pallets:
@@ -229,14 +229,14 @@ class MarketChain:
         return bound
 
     def begun(self, author: Keys | None = None) -> Bound:
-        """The block at `height` before its hooks, over the newest state."""
+        """Return the block at `height` before its hooks, over the newest state."""
         bound = self.runtime.at(self.state)
         parent = GENESIS_HASH if self.height == 1 else hash_of(self.height - 1)
         bound[System].initialize(self.height, parent, self._digest(bound, author or self.validators[0]))
         return bound
 
     def blocks(self, count: int) -> Bound:
-        """`count` empty blocks."""
+        """Make `count` empty blocks, and return the newest state."""
         for _ in range(count - 1):
             self.block()
         return self.block()
@@ -248,11 +248,11 @@ class MarketChain:
         return self.now()
 
     def now(self) -> Bound:
-        """The newest state, to read."""
+        """Return the newest state, for reading."""
         return self.runtime.at(self.state)
 
     def happened(self, kind: type[Any]) -> list[Any]:
-        """All events of a kind since block 1."""
+        """Return all events of a kind since block 1."""
         return [one for one in self.all_events if isinstance(one, kind)]
 
     def _digest(self, bound: Bound, author: Keys) -> Digest:
@@ -263,36 +263,36 @@ class MarketChain:
     # --------------------------------------------------------------------------------------------------------- steps
 
     def post(self, *terms: UnitTerms) -> list[bytes]:
-        """A block with a post of the customer's; the ids of its units."""
+        """Make a block in which the customer posts units, and return their ids."""
         posted = self.now()[InferenceMarket].post_counts[CUSTOMER.stash]
         self.block(signed(CUSTOMER.stash, InferenceMarket.post(service=0, units=terms)))
         return [unit_id_of(GENESIS_HASH, CUSTOMER.stash, posted + place) for place in range(len(terms))]
 
     def unit(self, unit_id: bytes) -> Unit:
-        """A unit as it stands."""
+        """Return a unit's newest record."""
         unit = self.now()[InferenceMarket].units[unit_id]
         assert unit is not None
         return unit
 
     def case(self, case_id: bytes) -> CourtCase:
-        """A case that is open."""
+        """Return an open case."""
         case = self.now()[Courts].cases[case_id]
         assert case is not None
         return case
 
     def device(self, keys: Keys) -> Device:
-        """The record of somebody's first device."""
+        """Return the record of an account's first device."""
         device = self.now()[Devices].devices[keys.device]
         assert device is not None
         return device
 
     def owned(self, *accounts: bytes) -> int:
-        """What some accounts have, free and held."""
+        """Return the grains of some accounts, free and held."""
         entries = self.now()[System].account
         return sum(entries[each].data.free + entries[each].data.reserved for each in accounts)
 
     def judge_steps(self, opinion: Callable[[bytes, Keys], Answered | Unanswerable | None]) -> Iterator[Step]:
-        """What judges do in the next block: `opinion` says of a case and a judge what it opens, None for nothing."""
+        """Yield the judges' steps in the next block. `opinion` returns a judge's opinion on a case, or None."""
         courts, height = self.now()[Courts], self.height + 1
         for case_id, case in courts.cases.items():
             for judge in case.benches[-1].members if case is not None and case.round is not None else ():
@@ -303,27 +303,27 @@ class MarketChain:
                     yield from due_of(courts, case_id, keys, statement, height=height, final=final)
 
     def keys_of(self, stash: bytes) -> Keys:
-        """Whose stash this is."""
+        """Return the keys with this stash."""
         return next(one for one in [*self.validators, *self.others] if one.stash == stash)
 
 
 def hash_of(height: int) -> bytes:
-    """The id of the block at a height."""
+    """Return the id of the block at a height."""
     return GENESIS_HASH if height == 0 else blake2_256(b"block" + height.to_bytes(4, "little"))
 
 
 def terms(price: int = OGPU, racers: int = 2, sealed_at: int = 0, tokens: int = TOKENS) -> UnitTerms:
-    """What the customer asks."""
+    """Return the terms of the customer's units."""
     return UnitTerms(price, racers, b"i" * 32, b"c" * 32, sealed_at, tokens)
 
 
 def per_thousand(price: int) -> int:
-    """Asked for a thousand tokens: a unit of `TOKENS` comes to this price."""
+    """Return the price of a thousand tokens at which a unit of `TOKENS` costs `price`."""
     return price * 1_000 // TOKENS
 
 
 def root_of(label: bytes, tokens: int = TOKENS, requests: int = 1, tokens_in: int = 0) -> bytes:
-    """The root of a made-up result: it commits to these totals, under a top that is `label`."""
+    """Return the root of an invented result, which commits to these totals under the top hash `label`."""
     totals = Totals(requests, tokens_in, tokens, label.ljust(32, b"\0"))
     root = batch_root(totals)
     _MADE_UP[root] = totals
@@ -331,7 +331,7 @@ def root_of(label: bytes, tokens: int = TOKENS, requests: int = 1, tokens_in: in
 
 
 def totals_under(root: bytes) -> Totals:
-    """What a root of `root_of` commits to; of another root, totals that it does not."""
+    """Return the totals behind a root of `root_of`. For another root, return totals that it does not commit to."""
     return _MADE_UP.get(root, Totals(1, 0, TOKENS, root))
 
 
@@ -339,7 +339,7 @@ _MADE_UP: dict[bytes, Totals] = {}
 
 
 def signed(who: bytes | Origin, call: Any) -> Callable[[Bound], None]:
-    """A step: a call of an account, or of another origin, that must succeed."""
+    """Return a step: a call of an account or another origin that must succeed."""
     origin = Signed(who) if isinstance(who, bytes) else who
 
     def step(bound: Bound) -> None:
@@ -350,7 +350,7 @@ def signed(who: bytes | Origin, call: Any) -> Callable[[Bound], None]:
 
 
 def refused(account: bytes, call: Any, error: type[DispatchError]) -> Callable[[Bound], None]:
-    """A step: a call that must fail with this error."""
+    """Return a step: a call that must fail with this error."""
 
     def step(bound: Bound) -> None:
         try:
@@ -364,7 +364,7 @@ def refused(account: bytes, call: Any, error: type[DispatchError]) -> Callable[[
 
 
 def tolerant(step: Callable[[Bound], None], *also: type[Exception]) -> Callable[[Bound], None]:
-    """The step; or nothing, where it is refused by a dispatch error or by one of the kinds in `also`."""
+    """Return a step that ignores refusals: dispatch errors, and the exceptions in `also`."""
     refusals: tuple[type[Exception], ...] = (DispatchError, *also)
 
     def attempt(bound: Bound) -> None:
@@ -378,7 +378,7 @@ def tolerant(step: Callable[[Bound], None], *also: type[Exception]) -> Callable[
 
 
 def attach(*attestations: AnyAttestation) -> Callable[[Bound], None]:
-    """A step: the inherent."""
+    """Return a step: the inherent that attaches attestations."""
 
     def step(bound: Bound) -> None:
         ordered = sorted(attestations, key=order_key)
@@ -388,25 +388,25 @@ def attach(*attestations: AnyAttestation) -> Callable[[Bound], None]:
 
 
 def salt_of(keys: NamedKeys, unit_id: bytes) -> bytes:
-    """The commit salt that a test provider uses."""
+    """Return a test provider's salt for its commitment."""
     return blake2_256(keys.stash + unit_id)
 
 
 def commit_call(genesis: bytes, keys: NamedKeys, unit_id: bytes, unit: Unit, output_root: bytes) -> Call:
-    """What a racer commits with."""
+    """Return the call by which a racer commits."""
     commitment = result_commitment(genesis, unit_id, unit.attempt, keys.stash, output_root, salt_of(keys, unit_id))
     return InferenceMarket.commit_result(unit=unit_id, attempt=unit.attempt, commitment=commitment)
 
 
 def commit(keys: Keys, unit_id: bytes, unit: Unit, output_root: bytes) -> Callable[[Bound], None]:
-    """A step: a racer commits."""
+    """Return a step: a racer commits."""
     return signed(keys.provider, commit_call(GENESIS_HASH, keys, unit_id, unit, output_root))
 
 
 def attestation(
     keys: NamedKeys, unit_id: bytes, unit: Unit, output_root: bytes, /, *, genesis: bytes = GENESIS_HASH, **changed: Any
 ) -> SignedAttestation:
-    """A racer's attestation, with some fields changed before it is signed."""
+    """Return a racer's attestation, with some fields changed before it is signed."""
     racer = racer_of(unit, keys.stash)
     assert racer is not None
     assert unit.round is not None
@@ -439,7 +439,7 @@ def attestation(
 def validates(
     keys: Keys, session: str = "session", commission_ppm: int = 50_000, provider_key: bytes | None = None
 ) -> Any:
-    """The call by which a stash that has bonded becomes a candidate, with its key of this role in consensus."""
+    """Return the call that makes a bonded stash a candidate, with its key of this role in consensus."""
     return TrustStake.validate(
         keys=keys.node_keys(session),
         proof=keys.proof(GENESIS_HASH, session=session),
@@ -449,12 +449,12 @@ def validates(
 
 
 def registers(keys: Keys, seal: str = "seal") -> Any:
-    """The call by which a candidate becomes a provider, or changes the key of this role that inputs are sealed to."""
+    """Return the call that registers a provider, or changes the key of this role that inputs are sealed to."""
     return Devices.register_provider(seal_key=keys.public(seal), endpoint=b"http://127.0.0.1:1")
 
 
 def joins(keys: Keys, *, service: int = 0, ask: int = OGPU // 100, bond: int = BOND) -> list[Step]:
-    """Steps: somebody becomes a provider with one device, and offers it."""
+    """Return steps: a newcomer becomes a provider with one device, and offers it."""
     calls = (
         TrustStake.bond(value=bond),
         validates(keys),
@@ -466,35 +466,35 @@ def joins(keys: Keys, *, service: int = 0, ask: int = OGPU // 100, bond: int = B
 
 
 def opens(keys: Keys, case_id: bytes, opinion: Answered | Unanswerable) -> Statement:
-    """What a test judge says; its probe is made up, since nothing is computed here."""
+    """Return a test judge's statement. Its probe is invented, because these chains compute nothing."""
     return Statement(opinion, blake2_256(b"probe" + keys.stash + case_id))
 
 
 def commit_step(keys: Keys, case_id: bytes, bench: int, said: Statement) -> Step:
-    """A step: a judge commits to a statement."""
+    """Return a step: a judge commits to a statement."""
     commitment = opinion_commitment(GENESIS_HASH, case_id, bench, keys.stash, said, salt_of(keys, case_id))
     return signed(keys.provider, Courts.commit_opinion(case_id=case_id, commitment=commitment))
 
 
 def open_step(keys: Keys, case_id: bytes, said: Statement) -> Step:
-    """A step: a judge opens the statement that it committed to."""
+    """Return a step: a judge opens its committed statement."""
     return signed(keys.provider, Courts.open_opinion(case_id=case_id, statement=said, salt=salt_of(keys, case_id)))
 
 
 def judge_commit(keys: Keys, case_id: bytes, bench: int, opinion: Answered | Unanswerable) -> Step:
-    """A step: a judge commits to an opinion."""
+    """Return a step: a judge commits to an opinion."""
     return commit_step(keys, case_id, bench, opens(keys, case_id, opinion))
 
 
 def judge_open(keys: Keys, case_id: bytes, opinion: Answered | Unanswerable) -> Step:
-    """A step: a judge opens its opinion."""
+    """Return a step: a judge opens its opinion."""
     return open_step(keys, case_id, opens(keys, case_id, opinion))
 
 
 def due_of(
     courts: Courts, case_id: bytes, keys: Keys, said: Statement, *, height: int, final: int, is_opened: bool = True
 ) -> Iterator[Step]:
-    """What a judge who says this does in the block of a height, which refers to that final height: at most one step."""
+    """Yield at most one step: that of a judge with this statement in the block of a height and final height."""
     case, seat = courts.cases[case_id], courts.seats[keys.stash, case_id]
     if case is None or case.round is None or seat is None or seat.bench != sitting(case).kind:
         return

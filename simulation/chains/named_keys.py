@@ -1,4 +1,4 @@
-"""A stash and the keys that it links, all made from a name."""
+"""A stash and its linked keys, all made from a name."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -26,26 +26,26 @@ class NamedKeys:
     name: str
 
     def seed(self, role: str) -> bytes:
-        """What the key of a role is made of."""
+        """Return the seed of a role's key."""
         return blake2_256(f"{self.name}/{role}".encode())
 
     def public(self, role: str = "stash") -> bytes:
-        """The public key of a role."""
+        """Return the public key of a role."""
         return _pair(self.seed(role))[0]
 
     def sign(self, role: str, message: bytes) -> bytes:
-        """A signature with the key of a role."""
+        """Return a signature with the key of a role."""
         public, secret = _pair(self.seed(role))
         return sign(Scheme.ED25519, public, secret, message)
 
     def node_keys(self, session: str = "session", vrf: str = "vrf") -> SessionKeys:
-        """What its node signs and draws with, by role."""
+        """Return its node's session and VRF keys, by role."""
         return SessionKeys(self.public(session), self.public(vrf))
 
     def proof(
         self, genesis: bytes, stash: bytes | None = None, session: str = "session", vrf: str = "vrf"
     ) -> KeysProof:
-        """That these keys may be registered for a stash: its own where none is named."""
+        """Return a proof that these keys may be registered for a stash, by default its own."""
         owner = self.stash if stash is None else stash
         return _proof(self, genesis, owner, session, vrf)
 
@@ -56,5 +56,5 @@ class NamedKeys:
 
     @property
     def provider(self) -> bytes:
-        """The account of the daemon."""
+        """The daemon's account."""
         return self.public("provider")

@@ -1,4 +1,4 @@
-"""The next block on chains without consensus: its digest, certificates that everybody signed, heartbeats."""
+"""The next block on chains without consensus: its digest, certificates signed by all seats, heartbeats."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,7 +17,7 @@ _HEAD = codec(CertificateHead)
 
 
 def signed_by_all(bound: Bound, height: int, absent: frozenset[bytes] = frozenset()) -> bytes:
-    """The head of a certificate for a height, without a signature: all of its epoch's set but the absent signed it."""
+    """Return the head of a certificate for a height, without signatures. All seats of its epoch signed but `absent`."""
     epoch = bound[Beacon].epoch_of(height)
     bits = sum((seat.stash not in absent) << place for place, seat in enumerate(bound[TrustStake].validators(epoch)))
     signers = bits.to_bytes(-(-bits.bit_length() // 8), "little")
@@ -25,13 +25,13 @@ def signed_by_all(bound: Bound, height: int, absent: frozenset[bytes] = frozense
 
 
 def heartbeat(who: NamedKeys, genesis: bytes, number: int, block: bytes) -> Heartbeat:
-    """That `who` saw a block as final."""
+    """Return a heartbeat: `who` saw a block as final."""
     seen = SeenFinal(who.stash, number, block)
     return Heartbeat(seen, who.sign("session", heartbeat_payload(genesis, seen)))
 
 
 def attached(heartbeats: Iterable[Heartbeat]) -> Call:
-    """The inherent with these, in their order."""
+    """Return the inherent with these heartbeats, in their order."""
     return ImOnline.attach(heartbeats=tuple(sorted(heartbeats, key=lambda each: each.seen.stash)))
 
 
@@ -44,7 +44,7 @@ def digest_of(
     final: tuple[int, bytes] | None = None,
     absent: frozenset[bytes] = frozenset(),
 ) -> Digest:
-    """A block's digest without its seal; `final` is the height and id of the final block that it refers to, if any.
+    """Return a block's digest without its seal. `final` is the height and id of a referenced final block.
 
     The last block of an epoch names the next set.
     """

@@ -2,9 +2,9 @@
 
 In reading order:
 
-* `network`: validators with a coalition among them, a Sybil beside them, one service of one price
-* `habits`: what coalitions do, and what honest parties and judges do
-* `chances`: the beacon: which side of the audit's coin is played, and proposers who choose
-* `season`: one unit's life from its post until nobody stands for anything any more
-* `results`: who gained what, unit by unit; each that may be audited counts both ways, as likely as they are
+* `network`: validators with a coalition among them, a Sybil beside them, one service with one price
+* `habits`: the behaviours of coalitions, and of honest parties and judges
+* `chances`: the beacon: the played side of the audit's coin, and proposers that choose
+* `season`: one unit's life from its post until no hold remains
+* `results`: gains and losses, unit by unit, with audited and unaudited lives weighted by their chances
 """

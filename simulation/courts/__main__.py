@@ -1,9 +1,11 @@
-"""Coalitions before the courts, with and without honest appeals: who gains what.
+"""Gains of coalitions before the courts, with and without honest appeals.
 
-Run as `python -m simulation.courts [--units 32] [--only lies,sybil]` (`make courts`). Play every habit against networks
-of 4, 7, 10 and 33 validators over the real market, writes out/courts.json and, as tables for docs/courts.md,
-out/courts.md. Exits with 1 when a bar is missed: where honest daemons appeal, a coalition gains nothing by cheating,
-honest racers and judges lose nothing, none is convicted after an appeal. What the rules are known to allow is `KNOWN`.
+Run as `python -m simulation.courts [--units 32] [--only lies,sybil]` (`make courts`). It plays every habit against
+networks of 4, 7, 10 and 33 validators over the real market. It writes out/courts.json and, as tables for
+docs/courts.md, out/courts.md.
+
+It exits with 1 on a failure. The requirements: with honest appeals, a coalition gains nothing by cheating, honest
+racers and judges lose nothing, and none is convicted after an appeal. `KNOWN` lists the known exceptions.
 """
 
 import argparse
@@ -23,11 +25,11 @@ OUT = Path(__file__).parents[2] / "out" / "courts.json"
 NETWORKS = ((4, 25), (7, 14), (7, 28), (10, 10), (10, 20), (10, 30), (33, 10), (33, 33))
 """Validators, and the coalition's share of the stake in percent."""
 TOLERANCE = 0.02
-"""Of a price a unit: what a mean over few units may be off."""
+"""The tolerated error of a mean over few units, in prices a unit."""
 KNOWN = {
     ("waits", "racers"): (33, "the chain sees what a decline without a reason looks like, which must cost something"),
 }
-"""By habit and bar: in networks of up to how many validators the rules allow that it is missed, and why."""
+"""The known failures, by habit and requirement: the largest network that has them, and the reason."""
 
 Row = dict[str, Any]
 
@@ -52,9 +54,9 @@ def main() -> int:
 
 
 def page(rows: list[Row]) -> str:
-    """By habit and network, as Markdown: what the coalition gains, then what honest racers and judges do.
+    """Return Markdown tables by habit and network: the coalition's gain, then that of honest racers and judges.
 
-    With honest appeals, and in brackets without.
+    Each cell has the figure with honest appeals, and in brackets the one without.
     """
     gains = _table(rows, lambda found: f"{found['over_honest']:+.2f}")
     honest = _table(rows, lambda found: f"{found['racers']:+.2f} / {found['judges']:+.2f}")
@@ -74,7 +76,7 @@ def _table(rows: list[Row], cell: Callable[[Row], str]) -> str:
 
 
 def problems(row: Row) -> Iterator[tuple[str, str]]:
-    """The bars that a setting misses, each with a sentence."""
+    """Yield the requirements that a setting fails, each with a sentence."""
     name = f"{row['habit']}, {row['share_percent']} % of {row['size']}"
     result = row["with"]
     if result["over_honest"] > TOLERANCE:
@@ -87,7 +89,7 @@ def problems(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def known(row: Row, bar: str) -> str:
-    """Why a setting is known to miss a bar; empty if it is not."""
+    """Return the reason of a known failure, or an empty text."""
     greatest, why = KNOWN.get((row["habit"], bar), (0, ""))
     return why if row["size"] <= greatest else ""
 
@@ -111,7 +113,7 @@ def _line(row: Row) -> str:
 
 
 def _idle(size: int, share: int, habit: Habit, units: int) -> float:
-    """What the coalition has without cheating: what it earns honestly; or nothing, where it need not have posted."""
+    """Return the coalition's gain without cheating: its honest earnings, or nothing if its own customer posts."""
     return _honest(size, share, habit.racers, units).coalition if habit.party is Against.STRANGERS else 0.0
 
 
@@ -121,7 +123,7 @@ def _honest(size: int, share: int, racers: int, units: int) -> Result:
 
 
 def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """What was typed; SystemExit with a sentence for what cannot be played."""
+    """Parse the arguments. Exit with a sentence if they are invalid."""
     parser = argparse.ArgumentParser(prog="python -m simulation.courts", description=__doc__.splitlines()[0])
     parser.add_argument("--units", type=int, default=32, help="units in each setting")
     parser.add_argument("--only", default="", help="habits, with commas between")

@@ -1,7 +1,7 @@
-"""The beacon of a unit's life: which side of the audit's coin is played, and what proposers of the coalition choose.
+"""The beacon of a unit's life: the played side of the audit's coin, and the choices of the coalition's proposers.
 
-Whether a settled unit is audited is the one chance that the average hangs on and few units show: one in twenty, for
-twenty prices. So such a unit is played twice, audited and not, and each counts as much as it is likely.
+The audit of a settled unit dominates the average, and few units show it: a chance of one in twenty, and a cost of
+twenty prices. So such a unit is played twice, audited and not, and each play is weighted by its chance.
 """
 
 import random
@@ -23,19 +23,19 @@ _BENCH_OF = {stage: kind for kind, stage in STAGE_OF.items()}
 
 @dataclass(frozen=True)
 class Coin:
-    """Whether the unit of a chain is to be audited, if it comes to that."""
+    """Whether a chain's unit is audited, if it is watched."""
 
     chain: MarketChain
     about: Callable[[], tuple[bytes, CourtCase | None]]
-    """The unit's id, and the case about it as the newest block left it."""
+    """Returns the unit's id, and the case about it after the newest block."""
     is_audited: bool
 
     def value_after(self, output: bytes) -> bytes:
-        """The beacon's value if the block under construction has this output."""
+        """Return the beacon's value if the block under construction has this output."""
         return blake2_256(self.chain.now()[Beacon].current.get() + blake2_256(output))
 
     def allows(self, output: bytes) -> bool:
-        """Whether the coin falls as it should with this output: the first of the four beacons asks, or none does."""
+        """Return whether this output gives the wanted side: the first of the four beacons audits, or none does."""
         case_id, case = self.about()
         if case is None or case.stage is not CaseStage.CHANCE:
             return True
@@ -46,15 +46,15 @@ class Coin:
 
 
 class Outputs(random.Random):
-    """What proposers put into the beacon: chance, but for the coin."""
+    """The proposers' beacon outputs: random, except for the coin."""
 
     def __init__(self, seed: str, coin: Coin) -> None:
-        """The same seed gives the same outputs."""
+        """Seed the outputs."""
         super().__init__(seed)
         self.coin = coin
 
     def randbytes(self, n: int) -> bytes:
-        """The next output that the coin allows."""
+        """Return the next output that the coin allows."""
         while True:
             output = super().randbytes(n)
             if self.coin.allows(output):
@@ -62,15 +62,15 @@ class Outputs(random.Random):
 
 
 class ChosenOutputs(Outputs):
-    """Where a slot is the coalition's, it may skip its block, and has the next one's output."""
+    """Outputs with a choice: in its slots, the coalition may skip its block for the next output."""
 
     def __init__(self, seed: str, coin: Coin, coalition: frozenset[bytes], share_percent: int) -> None:
-        """So many percent of the slots are the coalition's."""
+        """Give the coalition this share of the slots, in percent."""
         super().__init__(seed, coin)
         self.coalition, self.share_percent = coalition, share_percent
 
     def randbytes(self, n: int) -> bytes:
-        """Of two outputs, in the coalition's slots, the one that seats more of its judges."""
+        """Return the next output. In the coalition's slots, return that of two which seats more of its judges."""
         outputs = [super().randbytes(n)]
         if self.random() * 100 < self.share_percent:
             outputs.append(super().randbytes(n))
@@ -87,9 +87,9 @@ class ChosenOutputs(Outputs):
 
 
 def chance_of_audit(rate_ppm: int, chosen_percent: int = 0) -> float:
-    """How likely any of the four beacons asks for an audit.
+    """Return the chance that any of the four beacons orders an audit.
 
-    `chosen_percent`: of the slots, those whose proposer asks for none if either of two outputs allows that.
+    `chosen_percent`: the share of slots whose proposer avoids an audit if either of two outputs allows that.
     """
     asks = Fraction(rate_ppm, len(AUDIT_DELAYS) * PPM)
     chosen = Fraction(chosen_percent, 100)

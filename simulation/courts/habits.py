@@ -1,4 +1,4 @@
-"""What a coalition does with its racers, judges, customers and proposers; and what honest daemons do."""
+"""The behaviour of a coalition's racers, judges, customers and proposers, and of honest daemons."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -10,7 +10,7 @@ from simulation.chains.court_chain import RIGHT, WRONG, Says
 
 
 class Against(Enum):
-    """Who the coalition's customer and first racer are."""
+    """The parties of the case that belong to the coalition."""
 
     STRANGERS = "neither"
     CUSTOMER = "customer"
@@ -18,7 +18,7 @@ class Against(Enum):
 
 
 class Racing(Enum):
-    """What a racer does."""
+    """A racer's behaviour."""
 
     RIGHT = "commits to the right answer, and opens it"
     WRONG = "commits to a wrong one, and opens it"
@@ -28,7 +28,7 @@ class Racing(Enum):
 
 
 class Input(Enum):
-    """Who can read a unit's input."""
+    """The readers of a unit's input."""
 
     GOOD = "all to whom it must be sealed"
     SEALED = "the coalition alone; the others have a box that does not open"
@@ -115,12 +115,12 @@ HABITS = (
 
 
 def honest_racing(habit: Habit) -> Racing:
-    """What an honest racer does: it answers, or declines where it cannot read the input."""
+    """Return an honest racer's behaviour: it answers, or declines an unreadable input."""
     return Racing.RIGHT if habit.input is Input.GOOD else Racing.DECLINES
 
 
 def honest_opinion(habit: Habit, case: CourtCase) -> Says:
-    """What an honest judge says. Of an input that somebody answered and it cannot find anywhere: nothing."""
+    """Return an honest judge's opinion. It has none on an answered input that it cannot find."""
     if habit.input in (Input.GOOD, Input.LATE) or (habit.input is Input.LAST and case.stage is CaseStage.COURT):
         return Says(Answered(RIGHT))
     has_answer = any(claim.kind in (ClaimKind.ANSWERED, ClaimKind.WITHHELD) for claim in case.terms.claims)
@@ -129,7 +129,7 @@ def honest_opinion(habit: Habit, case: CourtCase) -> Says:
 
 
 def coalition_opinion(habit: Habit, case: CourtCase, *, has_stake: bool) -> Says:
-    """What a judge of the coalition says, where the coalition has something to win."""
+    """Return the opinion of the coalition's judge, in a case with a stake for the coalition."""
     if not has_stake or not habit.judges_lie:
         return honest_opinion(habit, case)
     if not habit.judges_speak:
@@ -140,9 +140,10 @@ def coalition_opinion(habit: Habit, case: CourtCase, *, has_stake: bool) -> Says
 
 
 def honest_party_appeals(habit: Habit, case: CourtCase, party: bytes) -> bool:
-    """Whether a racer's daemon appeals (`duties.appealing`).
+    """Return whether a racer's daemon appeals (`duties.appealing`).
 
-    Against a verdict that calls its own answer a lie, or that finds an input good which its own copy shows to be bad.
+    It appeals against a verdict that calls its own answer a lie, or that calls an input good which its own copy shows
+    to be bad.
     """
     found = is_found_declining(case, party) and habit.input is Input.SEALED
     return found or is_found_lying(case, party)

@@ -1,6 +1,6 @@
-"""Where units are played: validators with a coalition among them, a Sybil of theirs beside, one service of one price.
+"""The network of the units: validators with a coalition among them, a Sybil beside them, one service with one price.
 
-Always: a network is made once and never changes; each unit is played on a copy of it.
+Invariant: a network is made once and never changes. Each unit is played on a copy.
 """
 
 from collections.abc import Iterator
@@ -34,31 +34,31 @@ from simulation.chains.market_chain import (
 
 PRICE = OGPU
 SERVICE = 1
-"""Beside the one that a `MarketChain` begins with, whose price rises with a unit's age."""
+"""Not the service of a `MarketChain`, whose price rises with a unit's age."""
 STAKE_EACH = 100 * OGPU
 SYBIL_BOND = 400_000 * OGPU
-"""Of its device: it is drawn first for nine units of ten, however many others there are."""
+"""The bond of its device. It is drawn first for nine of ten units, with any number of other devices."""
 EPOCH_BLOCKS = 2_000
-"""No election within a unit's life: who is in office stays."""
+"""Longer than a unit's life, so the active set does not change."""
 POT = 1_000 * OGPU
 SEATED_FROM = 3
-"""Blocks until everybody's key is old enough to be sealed to."""
+"""Blocks until every key is old enough to be sealed to."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """The chain before any unit, and who is who."""
+    """The chain before any unit, and its parties."""
 
     chain: MarketChain
     members: tuple[Keys, ...]
     """The coalition's validators."""
     others: tuple[Keys, ...]
-    """The honest ones."""
+    """The honest validators."""
     sybil: Keys
-    """A provider that is not in office, whose device is drawn almost always; of no use to anybody unless it offers."""
+    """A provider outside the active set whose device is almost always drawn, if it offers."""
 
     def copy(self) -> MarketChain:
-        """A chain to play one unit on."""
+        """Return a copy of the chain, for one unit."""
         chain = copy(self.chain)
         chain.events, chain.all_events = [], []
         return chain
@@ -66,7 +66,7 @@ class Network:
 
 @cache
 def network(size: int, share_percent: int, *, has_sybil: bool) -> Network:
-    """So many validators; the coalition's have this share of the stake between them."""
+    """Return a network whose coalition has this share of the stake."""
     validators, sybil = named_keys(size), Keys("sybil")
     members = max(1, round(size * share_percent / 100))
     mine = STAKE_EACH * size * share_percent // 100

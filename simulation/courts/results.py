@@ -1,8 +1,8 @@
-"""Who gained what, over the units of a setting.
+"""Gains and losses over the units of a setting.
 
-Money is in prices of a unit. To compute costs its racer or judge `COST` of a price, which is not on any chain: who lies
-saves it. The coalition's gain is what all its accounts own more, less what it spent on computing. A unit that may be
-audited is played both ways, and each way counts as much as it is likely.
+Money is in prices of a unit. Computing costs a racer or judge `COST` of a price off the chain, which a liar saves. The
+coalition's gain is the growth of all its accounts, less its costs of computing. A unit that may be audited is played
+both ways, each weighted by its chance.
 """
 
 from collections import Counter
@@ -24,17 +24,17 @@ COST = PRICE * 40 // 100
 
 @dataclass
 class Result:
-    """What came of a setting, in prices a unit."""
+    """The outcome of a setting, in prices a unit."""
 
     coalition: float = 0.0
     racers: float = 0.0
-    """All honest validators that raced for a unit, appeal bonds and computing included."""
+    """The gain of all honest validators that raced for a unit, with appeal bonds and computing."""
     judges: float = 0.0
-    """All other honest validators: those who judged, and those who did nothing."""
+    """The gain of all other honest validators, judges and idle ones."""
     honest_convicted: int = 0
-    """Honest parties and judges who were found wrong in the end."""
+    """Honest parties and judges that the last verdict convicted."""
     convicted_after_appeal: int = 0
-    """Of these, after an appeal."""
+    """Those of them that were convicted after an appeal."""
     cases: int = 0
     appeals: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)

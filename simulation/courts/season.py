@@ -1,6 +1,6 @@
-"""One unit over the real market: posted, drawn, raced for, judged, appealed about, until nobody stands for it.
+"""One unit over the real market: posted, drawn, raced, judged and appealed, until no hold remains.
 
-Always: what happens is decided by the pallets; here accounts only act, as daemons do or as the coalition does.
+Invariant: the pallets decide all outcomes. Accounts here only act, as daemons or as the coalition do.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ BLOCKS_MAX = 1_000
 
 @dataclass(frozen=True)
 class Setting:
-    """A network, a coalition and what it does."""
+    """A network, a coalition and its habit."""
 
     size: int
     share_percent: int
@@ -66,7 +66,7 @@ class Season:
     """The life of one unit."""
 
     def __init__(self, setting: Setting, number: int, *, is_audited: bool) -> None:
-        """A copy of the network; `is_audited`: which side of the coin is played, if the unit comes to it."""
+        """Copy the network. `is_audited` is the played side of the audit's coin."""
         self.setting, self.habit = setting, setting.habit
         has_sybil = self.habit.party is Against.SYBIL
         self.network = network(setting.size, setting.share_percent, has_sybil=has_sybil)
@@ -77,17 +77,17 @@ class Season:
         )
         self.unit_id = bytes(32)
         self.case: CourtCase | None = None
-        """As the newest block left it."""
+        """The case after the newest block."""
         self.last_case: CourtCase | None = None
-        """The same, or before it was over."""
+        """The case before it ended."""
         self.worked: Counter[bytes] = Counter()
-        """Computations, by who did them."""
+        """Computations, by account."""
         self.raced: dict[bytes, None] = {}
         self.was_watched = False
         self.chain.chance = self._outputs(f"{setting.seed}/{number}", is_audited=is_audited)
 
     def play(self) -> None:
-        """From the post to the end."""
+        """Play from the post to the end."""
         market = self.chain.now()[InferenceMarket]
         self.unit_id = unit_id_of(GENESIS_HASH, CUSTOMER.stash, market.post_counts[CUSTOMER.stash])
         asked = terms(PRICE, self.habit.racers, sealed_at=self.chain.height - 1)
@@ -104,7 +104,7 @@ class Season:
         raise AssertionError("a unit without end")
 
     def owned(self) -> dict[bytes, int]:
-        """What each account has, held or free."""
+        """Return the grains of each account, held and free."""
         balances = self.chain.now()[Balances]
         return {who: balances.free_balance(who) + balances.reserved_balance(who) for who in self.keys}
 
@@ -117,11 +117,11 @@ class Season:
             return ChosenOutputs(seed, coin, self.coalition, self.setting.share_percent)
         return Outputs(seed, coin)
 
-    # ------------------------------------------------------------------------------------------- what accounts do
+    # ------------------------------------------------------------------------------------------- the accounts' actions
 
     def _steps(self, bound: Bound, unit: Unit) -> Iterator[Step]:
         for event in self.chain.events:
-            if isinstance(event, DevicePaused):  # a machine that failed is looked at, and set to work again
+            if isinstance(event, DevicePaused):  # its owner repairs the machine and resumes it
                 yield from self._resume(bound, event.device)
         if unit.state is UnitState.RACING:
             yield from self._race(bound[InferenceMarket], unit)
@@ -156,9 +156,9 @@ class Season:
             yield attach(*opened)
 
     def _looks_on(self, racer: Racer, unit: Unit, commits_until: int) -> bool:
-        """Whether a racer does nothing yet: an input that it finds nowhere is given back late (`duties.races`).
+        """Return whether a racer waits: it gives a missing input back late (`duties.races`).
 
-        A coalition that hides the input until then answers when all others have done so.
+        A coalition that hides the input until then answers after all other racers have declined.
         """
         if self.habit.input not in (Input.HIDDEN, Input.LATE, Input.LAST):
             return False
@@ -199,15 +199,15 @@ class Season:
         return honest_opinion(self.habit, case)
 
     def _knows(self, judge: bytes, case: CourtCase) -> bool:
-        """Whether a judge says what its coalition has decided on, and computes nothing."""
+        """Return whether a judge repeats its coalition's opinion without computing."""
         return judge in self.coalition and self.habit.judges_lie and self.has_stake(case)
 
     def has_stake(self, case: CourtCase) -> bool:
-        """Whether somebody of the coalition is a party."""
+        """Return whether a member of the coalition is a party."""
         return any(claim.account in self.coalition for claim in case.terms.claims)
 
     def _appeal(self, courts: Courts, case: CourtCase) -> Iterator[Step]:
-        """Honest ones as their daemons do, where daemons appeal; the coalition against what costs it something."""
+        """Yield appeals: of honest parties as their daemons do, and of the coalition against costly verdicts."""
         appellants = [claim.account for claim in case.terms.claims if self._party_appeals(case, claim.account)]
         if self.setting.has_appeals:
             for judge in (member for bench in case.benches for member in bench.members):
@@ -216,7 +216,7 @@ class Season:
                     continue
                 if is_outvoted(SeatStatus(self.unit_id, seat, CaseStatus(case, 0, 0, 0)), self.chain.height):
                     appellants.append(judge)
-        for account in appellants:  # the first of them; after it there is no verdict to appeal against
+        for account in appellants:  # the first appeal succeeds, and then there is no verdict to appeal against
             yield tolerant(signed(account, Courts.appeal(case_id=self.unit_id)))
 
     def _party_appeals(self, case: CourtCase, party: bytes) -> bool:
