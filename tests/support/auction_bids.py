@@ -33,7 +33,10 @@ BIDS = 9
 
 @st.composite
 def tasks(draw: st.DrawFn, *, has_classes: bool = True) -> TaskTerms:
-    """Tasks with few different numbers, so that bids often tie; half of them for one class, unless without classes."""
+    """Draw tasks with few different numbers, so that bids often tie.
+
+    With `has_classes`, half of them are for one class.
+    """
     chance = draw(st.binary(min_size=7, max_size=7))
     return TaskTerms(
         price_max=(12, MAX)[chance[0] % 2],
@@ -54,9 +57,9 @@ def bids(draw: st.DrawFn, number: int) -> Bid:
 
 @st.composite
 def rounds(draw: st.DrawFn, owners: int = BIDS) -> list[Bid]:
-    """Some bids, each of an owner of its own, or of so many owners in turn.
+    """Draw some bids, each of another owner, or of `owners` owners in turn.
 
-    All out of a single drawn string: to draw each number by itself takes twenty times as long.
+    All numbers come from one drawn string: to draw each by itself takes twenty times as long.
     """
     size = BYTES_OF_A_BID * draw(st.integers(1, BIDS))
     chance = draw(st.binary(min_size=size, max_size=size))
@@ -67,7 +70,7 @@ def rounds(draw: st.DrawFn, owners: int = BIDS) -> list[Bid]:
 
 
 def _bid(number: int, owner: int, chance: bytes) -> Bid:
-    """A bid with the device of that number; half of all prices, and of all records, are small and often equal."""
+    """Return a bid with the device of that number. Half of all prices and records are small and often equal."""
     kind, is_dear, high, low, blocks, collateral, settled, failed = chance
     return Bid(
         provider=bytes([owner]) * 32,

@@ -1,4 +1,4 @@
-"""A proxy between a wallet and its node that a test can have lie, lose and fall silent."""
+"""A proxy between a wallet and its node. A test can make it lie, lose messages and fall silent."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Spoil = Callable[[str, dict[str, Any], ServerConnection, Any], Awaitable[bool]]
 
 
 class Between:
-    """Stands between a wallet and its node: keeps what is asked, and spoils what `spoil` says.
+    """A proxy between a wallet and its node that records messages and spoils them by `spoil`.
 
-    `spoil` gets direction (`ask` or `answer`), message, the wallet's and the node's socket; a true result means that it
-    has dealt with the message itself.
+    `spoil` takes the direction (`ask` or `answer`), the message, the wallet's and the node's socket. It returns True if
+    it handled the message itself.
     """
 
     def __init__(self, node: str) -> None:
@@ -60,7 +60,7 @@ class Between:
 
 
 async def lose_after_submit(_direction: str, message: dict[str, Any], wallet_side: ServerConnection, node: Any) -> bool:
-    """Hand the extrinsic in, and drop the wallet's connection before it hears of it."""
+    """Submit the extrinsic, and drop the wallet's connection before the answer."""
     if message.get("method") != SUBMIT:
         return False
     await node.send(json.dumps(message))
@@ -79,7 +79,7 @@ async def lose_before_submit(direction: str, message: dict[str, Any], wallet_sid
 
 @contextmanager
 def spoiled(node: str, spoil: Spoil) -> Iterator[tuple[str, Between]]:
-    """A node that spoils what it is asked; its URL, and the proxy."""
+    """Yield the URL of a node whose messages are spoiled, and the proxy."""
     between, ready, done, urls = Between(node), threading.Event(), threading.Event(), list[str]()
     between.spoil = spoil
 

@@ -1,4 +1,4 @@
-"""A real blob store behind a real port, in a thread of its own or in the loop of a test."""
+"""A real blob store on a real port, in a separate thread or in the loop of a test."""
 
 from __future__ import annotations
 

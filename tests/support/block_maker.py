@@ -35,7 +35,7 @@ FIRST_SLOT = 1_700_000_000
 
 
 class ListedPool:
-    """A pool that offers what it is given, in order."""
+    """A pool that offers the given transactions, in order."""
 
     def __init__(self) -> None:
         self.raws: list[bytes] = []

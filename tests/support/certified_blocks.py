@@ -1,4 +1,4 @@
-"""Blocks of the development chain with Alice's certificates, and all that a client needs to check them."""
+"""Blocks of the development chain with Alice's certificates, and all inputs of a client's checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wallet.suri import keypair_from_suri
 
 
 class DevAlice(Person):
-    """`//Alice`, who has money on the development chain."""
+    """`//Alice`, a rich account of the development chain."""
 
     @property
     def account(self) -> bytes:
@@ -32,7 +32,7 @@ BOB = dev_accounts.stash("Bob")
 
 
 def payment(chain: DevChain, value: int) -> bytes:
-    """Alice pays Bob so many grains."""
+    """Return Alice's payment of `value` grains to Bob."""
     return chain.signed(DevAlice("Alice", Scheme.SR25519), Balances.transfer_keep_alive(dest=BOB, value=value))
 
 
@@ -57,7 +57,7 @@ class CertifiedChain:
         return certify(self.chain, self.chain.head.number, block_id(self.chain.head))
 
     def root(self) -> TrustRoot:
-        """What follows from the genesis hash."""
+        """Return the trust root of the genesis."""
         return trust_root(self.genesis, self.genesis_header, self.set_proof, self.chain.runtime, DEVNET)
 
     def key(self, item: StorageItem, *keys: object) -> bytes:

@@ -1,4 +1,4 @@
-"""What computes the chains of roll calls in tests: in this process, rightly, wrongly or not at all."""
+"""Computers of roll-call chains for tests: in this process, right, wrong or missing."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from gpu_tasks.workloads.matmul_chain.prover import hashes_of, row_hashes, rows_
 
 @dataclass
 class HereComputer:
-    """Right rows, in this process; counts the whole chains that it computed, and the rows that it looked at."""
+    """Computes right rows in this process. Counts the computed chains and the inspected rows."""
 
     chains: int = 0
     looked: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class HereComputer:
 
 @dataclass
 class LyingComputer(HereComputer):
-    """Commits to rows that nobody computed; as an inspector it is honest."""
+    """Commits to rows that it never computed. As an inspector it is honest."""
 
     def digests(self, work: ChainWork) -> list[bytes]:
         return [number.to_bytes(32, "little") for number in range(work.challenge.shape.rows)]

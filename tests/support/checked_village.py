@@ -1,4 +1,4 @@
-"""Villages whose batches are checked by their leaves: a batch, and how far its check is."""
+"""Villages with checks of batches by their leaves: a batch, and the progress of its check."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ NUMBERS = {"LeafChecks.check_from": 2, "LeafChecks.show_blocks": 20}
 
 
 def in_checked_village(size: int = SIZE, **numbers: Any) -> Callable[[Scene], Callable[..., None]]:
-    """Stage a test in a village of so many providers, whose chain checks batches."""
+    """Stage a test in a village of `size` providers on a chain that checks batches."""
     return staged(lambda folder: Village(folder, size, chain=MarketChain(named_keys(size), [], {**NUMBERS, **numbers})))
 
 

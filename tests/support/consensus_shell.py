@@ -22,13 +22,13 @@ KEYS = signers(4)
 
 
 class Shell:
-    """Executes what is local at once (signing, building), and collects all effects."""
+    """A shell that executes local effects at once (signing, building), and collects all effects."""
 
     def __init__(
         self, count: int = 4, me: int | None = 0, *, builds: bool = False, epochs: Epochs | None = None,
         later: Signer | None = None,
     ) -> None:  # fmt: skip
-        """`epochs` are those of `count` members for ever; `later` is the key from epoch 1 on, where it is another."""
+        """Take `epochs` of `count` lasting members, and in `later` another key from epoch 1 on."""
         self.count = count
         self.signer: Signer | None = None if me is None else KEYS[me]
         self.later = later or self.signer
@@ -58,7 +58,7 @@ class Shell:
     def restore(
         self, final: BlockFacts, certificate: Certificate | None, blocks: tuple[BlockFacts, ...], sign_state: SignState
     ) -> None:
-        """What a disk holds, and nobody connected yet."""
+        """Restore the contents of a disk, before any peer connects."""
         self.sign_state = sign_state
         recovery = ev.Recovery(final=final, certificate=certificate, blocks=blocks, sign_state=sign_state)
         self.run(self.machine.restore(recovery, self.now_ms))

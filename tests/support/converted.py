@@ -1,4 +1,4 @@
-"""Files of others, turned into tasks: what a conversion writes, read again, with what it leaves out."""
+"""Foreign files converted to tasks: the written file, read again, with the parts that were left out."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ PRICE = "2 oGPU"
 
 @dataclass(frozen=True)
 class Converted:
-    """A task that was written, and what was not."""
+    """A converted task, with the parts that were left out."""
 
     task: ContainerTask
     foreign: Foreign
 
     @property
     def lost(self) -> list[str]:
-        """What the program runs differently without."""
+        """Return the missing parts that change the program's behaviour."""
         return [each.what.strip("'\"") for each in self.foreign.carrying.losses]
 
     @property
     def unneeded(self) -> list[str]:
-        """What else was left out."""
+        """Return the other parts that were left out."""
         return [each.what.strip("'\"") for each in self.foreign.carrying.left_out if not each.matters]
 
 
@@ -52,12 +52,12 @@ def sdl(text: str, service: str | None = None, image: str | None = None, *, is_j
 
 
 def sbatch(text: str, image: str | None = IMAGE, shell: str = "#!/bin/bash", name: str = "job.sh") -> Converted:
-    """A batch script, whose shell stands before it."""
+    """Convert a batch script after a line with its shell."""
     return _read(from_sbatch(f"{shell}\n{text}".encode(), name, image, PRICE))
 
 
 def read_back(draft: ProgramDraft) -> ContainerTask:
-    """What the reader of task files makes of what a draft writes."""
+    """Return a draft's text, read again as a task file."""
     source = read_any_task(draft.text().encode(), "task.yaml")
     assert isinstance(source, ContainerSource)
     return source.file.task

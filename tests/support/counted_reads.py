@@ -1,4 +1,4 @@
-"""A state that counts what is read of it, and what hooks read and weigh in each block."""
+"""A state that counts its reads, and the reads and weights of hooks in each block."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ class CountingReader:
         self.reads = 0
 
     def get(self, key: bytes, /) -> bytes | None:
-        """As below."""
+        """Count the read and return the value."""
         self.reads += 1
         return self.below.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """As below."""
+        """Count the read keys and return them."""
         for key in self.below.keys(prefix, start):
             self.reads += 1
             yield key
@@ -32,19 +32,19 @@ class CountingReader:
 
 @dataclass(frozen=True)
 class HookRun:
-    """A pallet's hook in a block: entries that it read, and what it said that it weighed."""
+    """A run of a pallet's hook in a block: its reads, and its declared weight."""
 
     reads: int
     weight: Weight
 
     @property
     def ref_time(self) -> int:
-        """Of the weight."""
+        """The time in the declared weight."""
         return self.weight.ref_time
 
 
 def watched_hook(patch: pytest.MonkeyPatch, pallet: Any) -> list[HookRun]:
-    """Every run of a pallet's hook from here on, the newest last."""
+    """Record every later run of a pallet's hook, the newest last."""
     runs: list[HookRun] = []
     hook = pallet.on_initialize
 
@@ -61,5 +61,5 @@ def watched_hook(patch: pytest.MonkeyPatch, pallet: Any) -> list[HookRun]:
 
 
 def most_reads(runs: list[HookRun]) -> int:
-    """Of one block."""
+    """Return the most reads of one block."""
     return max(run.reads for run in runs)

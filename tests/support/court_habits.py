@@ -1,4 +1,4 @@
-"""Judges with habits, and what a court test asks: who gained what, who sat, a case at its appeal or audit."""
+"""Judges with habits, and a court test's questions: gains, seats, a case at its appeal or audit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,14 +15,14 @@ from simulation.chains.market_chain import CUSTOMER, Keys, signed
 
 FEE = PRICE // 2
 COLLATERAL = SEAT = case_collateral(PRICE, 50_000, FEE)
-"""At the usual rate a seat is as much: forty fees are less."""
+"""At the usual rate a seat costs this much. Forty fees are less."""
 SEATS = 3
 ALWAYS = {"Courts.audit_rate_ppm": 1_000_000}
-"""Every result is audited by the first of the four beacons or a later one: (3/4)^4 are not."""
+"""The audit rate of every result: one of the first four beacons audits all but (3/4)^4 of them."""
 
 
 def by_bench(**said: Says) -> Policy:
-    """A policy that goes by the kind of bench; honest on the others."""
+    """A policy for each kind of bench, honest on the others."""
 
     def policy(keys: Keys, case: CourtCase, bench: int) -> Says:
         return said.get(BenchKind(bench).name.lower(), honest(keys, case, bench))
@@ -35,7 +35,7 @@ INPUT_BAD = Says(Unanswerable())
 
 
 def split(keys: Keys, case: CourtCase, bench: int) -> Says:
-    """A committee of three opinions; an honest court."""
+    """Split a committee into three opinions, with an honest court."""
     if bench != BenchKind.COMMITTEE:
         return honest(keys, case, bench)
     place = case.benches[-1].members.index(keys.stash)
@@ -49,7 +49,7 @@ def first_lies(keys: Keys, case: CourtCase, bench: int) -> Says:
 
 
 def gains(stage: CourtChain, act: Callable[[], object]) -> dict[bytes, int]:
-    """What each account owns more, held or free, after an act."""
+    """Return each account's change in money, held or free, by an act."""
     everybody = [keys.stash for keys in (*stage.chain.validators, *stage.chain.others)] + [CUSTOMER.stash]
 
     def owned() -> dict[bytes, int]:
@@ -63,12 +63,12 @@ def gains(stage: CourtChain, act: Callable[[], object]) -> dict[bytes, int]:
 
 
 def judges(stage: CourtChain, kind: BenchKind = BenchKind.COMMITTEE) -> tuple[bytes, ...]:
-    """Who sat on the first bench of a kind."""
+    """Return the judges of the first bench of a kind."""
     return next(event.judges for event in stage.chain.happened(BenchDrawn) if event.bench == kind)
 
 
 def appealed(stage: CourtChain, case_id: bytes, appellant: Keys) -> None:
-    """A case whose verdict somebody has appealed against."""
+    """Return a case with an appealed verdict."""
     stage.run(case_id, until=CaseStage.APPEALABLE)
     stage.chain.block(signed(appellant.stash, Courts.appeal(case_id=case_id)))
 

@@ -1,10 +1,11 @@
-"""A program that writes files, and is ended with a signal at the n-th thing that it does to them: for tests.
+"""A program that writes files and is killed by a signal at the n-th operation on them, for tests.
 
-    python cut_writes.py DEEDS FOLDER
+python cut_writes.py DEEDS FOLDER
 
-For each n a child of its own begins with an empty folder `FOLDER/n`, does the deeds, and writes a line into
-`FOLDER/n.told` after each: what others could have seen by then. Names are counted as the interpreter tells them (open,
-rename, remove, mkdir), and each sync; between them the kernel ends a child in the midst of a file's bytes.
+For each n a child process starts with an empty folder `FOLDER/n` and performs the deeds. After each it writes a line
+into `FOLDER/n.told`: the state that others could have seen by then. The counted operations are the interpreter's audit
+events (open, rename, remove, mkdir) and each sync. Between these the kernel kills a child in the middle of a file's
+bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from gpu_tasks.workloads.matmul_chain.challenge import ChainChallenge, ChainShap
 
 FILE_EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.link")
 BYTES_AT = (0, 1, 33, 1_000)
-"""Where in a file the kernel ends a child."""
+"""The bytes of a file at which the kernel kills a child."""
 CHALLENGE = ChainChallenge(b"s" * 32, ChainShape(SIZE_MIN, ROWS_MIN, 1))
 ROWS = ChainRows(b"r" * 32, bytes(range(256)) * (ROWS_MIN // 8))
 ONE, OTHER = BroughtImage("sha256:1", 5, 1.0), BroughtImage("sha256:2", 0, 2.0)
@@ -36,7 +37,7 @@ BOOK = "images.json"
 
 
 def rows(folder: Path) -> Iterable[Callable[[], None]]:
-    """A roll call, as the daemon keeps it: rows, what it sends, and nothing when it is over."""
+    """Keep a roll call as the daemon does: rows, sent messages, and nothing after its end."""
     kept = KeptRows(folder / "roll-calls")
     yield lambda: kept.keep(CHALLENGE, ROWS)
     yield lambda: kept.note_sent(CHALLENGE, "commit")
@@ -45,7 +46,7 @@ def rows(folder: Path) -> Iterable[Callable[[], None]]:
 
 
 def book(folder: Path) -> Iterable[Callable[[], None]]:
-    """Two images are brought, and one goes."""
+    """Add two images, and remove one."""
     kept = ImageBook(folder / BOOK)
     yield lambda: kept.note(ONE)
     yield lambda: kept.note(OTHER)
@@ -88,7 +89,7 @@ def _cut_at(place: int, folder: Path) -> None:
 
 
 def _cut_after(size: int) -> None:
-    """Have the kernel end this process when a file grows beyond so many bytes."""
+    """Make the kernel kill this process when a file grows beyond `size` bytes."""
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 

@@ -1,4 +1,4 @@
-"""The curve of ed25519 and the ZIP-215 rule, written down from their definitions; slow, and used as an oracle only."""
+"""The curve of ed25519 and the ZIP-215 rule, written from their definitions. Slow: only an oracle for tests."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""A chain over a real database whose sets change: elections are on, and who is away is not elected again."""
+"""A chain over a real database with elections: an absent validator is not elected again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def open_electing(path: Path) -> Chain:
 
 
 class ElectingMaker:
-    """All its validators in one place: those who are there build in their slots and sign every block."""
+    """All validators of the chain in one place. Those that are present build in their slots and sign every block."""
 
     def __init__(self, path: Path) -> None:
         self.chain = open_electing(path)

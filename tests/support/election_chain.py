@@ -1,4 +1,4 @@
-"""A chain whose stake elects its validators, and what people do on it."""
+"""A chain whose stake elects its validators, with the stakers' acts."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A lease that runs at a daemon on real pallets, and the way into it over real HTTP; the engine is a fake."""
+"""A lease at a daemon on real pallets, entered over real HTTP. The engine is a fake."""
 
 import contextlib
 from collections.abc import AsyncIterator

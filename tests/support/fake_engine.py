@@ -1,4 +1,4 @@
-"""A fake container engine: its programs run nothing, and end when a test says so. It stands in for Docker in tests."""
+"""A fake container engine for tests instead of Docker. Its programs run nothing, and end at a test's command."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,7 @@ MISSING = "0" * 64
 
 
 class FakeStream(EngineStream):
-    """What a program on no engine says and hears: it answers each piece with the same in capitals."""
+    """The stream of a fake program: it answers each piece in capitals."""
 
     def __init__(self, command: Sequence[str], *, is_terminal: bool) -> None:
         self.command = tuple(command)
@@ -97,7 +97,7 @@ class FakeInside:
 
 
 class FakeEngine:
-    """Implements `ProgramEngine`; an image whose digest is zeros is not to be had."""
+    """A fake `ProgramEngine`. An image with a digest of zeros is unavailable."""
 
     def __init__(self) -> None:
         self.inside = FakeInside()
@@ -107,7 +107,7 @@ class FakeEngine:
         self.images: dict[str, bytes] = {}
         """Archives that it loaded."""
         self.released: list[str] = []
-        """Whose images may go."""
+        """The released images."""
         self.left: dict[str, bytes] = {"words": b"14\n"}
         self.cpu_ms = 0
         self.trouble: ContainerError | None = None
@@ -137,7 +137,7 @@ class FakeEngine:
         return container
 
     def end(self, exit_code: int = 0) -> None:
-        """Every program ends by itself."""
+        """End every program by itself."""
         for container in self.running.values():
             if not container.end.done():
                 container.end.set_result(ContainerEnd(EndReason.EXITED, exit_code, 1.0))

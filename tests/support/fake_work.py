@@ -1,4 +1,4 @@
-"""Work that costs nothing: a fake workload, and a fake worker that answers with the text reversed."""
+"""Work without cost: a fake workload, and a fake worker that answers with the text reversed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from simulation.chains.market_chain import MODEL, WORKLOAD
 
 
 class FakeForm(WorkloadForm):
-    """A fake workload: it has the ids of the test chain's service, and a token is a byte."""
+    """A fake workload with the ids of the test chain's service. A token is a byte."""
 
     name, workload_id, model_id, cost_unit = "reversed", WORKLOAD, MODEL, "token"
     backends: tuple[str, ...] = ("numpy",)
@@ -108,5 +108,5 @@ class FakeExecutor:
         """Nothing to stop."""
 
     def make(self, hardware: Hardware, form: WorkloadForm) -> FakeExecutor:
-        """Stands for the worker of every device and workload."""
+        """Make this executor the worker of every device and workload."""
         return self

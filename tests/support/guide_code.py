@@ -1,4 +1,4 @@
-"""Code that a document shows, loaded as a module as it stands there."""
+"""Code from a document, loaded as a module without changes."""
 
 import importlib.util
 import re

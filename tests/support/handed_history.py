@@ -1,4 +1,4 @@
-"""Handoffs from set to set, made by development accounts: what peers of a chain with many epochs would send."""
+"""Handoffs from set to set by development accounts, as peers of a chain with many epochs send them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def members_of(names: Sequence[str], epoch: int) -> ValidatorSet:
 def handed(
     parameters: Parameters, genesis: bytes, names: Sequence[str], old: ValidatorSet, following: ValidatorSet
 ) -> bytes:
-    """What the last block of the old set's epoch hands on, signed by these members of it."""
+    """Return the handoff of the old set's last block, signed by `names`."""
     digest = (consensus_item(seats_log(seats_of(following))),)
     header = Header(b"p" * 32, parameters.boundary(old.epoch), b"s" * 32, b"x" * 32, digest)
     ballot = Ballot(BallotKind.FINALISE, old.epoch, 3, header.number, block_id(header))
@@ -52,7 +52,7 @@ def handed(
 def handed_on(
     parameters: Parameters, genesis: bytes, first: ValidatorSet, sets: Sequence[Sequence[str]]
 ) -> tuple[list[bytes], list[ValidatorSet]]:
-    """The handoffs of epoch 0 and so on, and the sets of epoch 1 and so on; the first set is Alice's."""
+    """Return the handoffs from epoch 0 on, and the sets from epoch 1 on. The first set is Alice's."""
     names: Sequence[str] = ("Alice",)
     old, handoffs, following = first, [], []
     for epoch, after in enumerate(sets, 1):

@@ -1,4 +1,4 @@
-"""A chain's handoffs without its blocks: sets with real keys that follow each other, and what a node says of them."""
+"""A chain's handoffs without its blocks: consecutive sets with real keys, and a node that serves them."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ GENESIS = blake2_256(b"handed sets")
 
 @cache
 def keys(number: int) -> tuple[bytes, bytes]:
-    """The session key of somebody."""
+    """Return the session key of member `number`."""
     return keypair_from_seed(Scheme.ED25519, number.to_bytes(32, "big"))
 
 
 def set_of(epoch: int, people: Sequence[int], weight: int = 1) -> ValidatorSet:
-    """Who sits in an epoch."""
+    """Return the active set of an epoch."""
     members = (Validator(number.to_bytes(32, "big"), keys(number)[0], bytes(32), weight) for number in people)
     return ValidatorSet(epoch, tuple(sorted(members, key=lambda member: member.stash)))
 
 
 def root_of(first: ValidatorSet) -> TrustRoot:
-    """What the genesis says."""
+    """Return the trust root of the genesis."""
     header = Header(bytes(32), 0, bytes(32), bytes(32), ())
     return TrustRoot(FinalHeader(GENESIS, header, 0), DEVNET, seats_of(first))
 
 
 def handoff(of: ValidatorSet, following: ValidatorSet, voters: Sequence[int], kind: int = BallotKind.FINALISE) -> bytes:
-    """What the last block of an epoch hands on, with the votes of these people."""
+    """Return the handoff of an epoch's last block, with these votes."""
     number = DEVNET.boundary(of.epoch)
     header = Header(bytes(32), number, bytes(32), bytes(32), (consensus_item(seats_log(seats_of(following))),))
     ballot = Ballot(BallotKind(kind), of.epoch, 1, number, block_id(header))
@@ -51,12 +51,12 @@ def handoff(of: ValidatorSet, following: ValidatorSet, voters: Sequence[int], ki
 
 @dataclass
 class HandingNode:
-    """A node that shows handoffs; `asked` are the epochs and counts that it was asked for."""
+    """A node that serves handoffs. `asked` has the requested epochs and counts."""
 
     handoffs: list[Any]
 
     def __post_init__(self) -> None:
-        """Nobody has asked."""
+        """Start without requests."""
         self.asked: list[tuple[int, int]] = []
 
     async def ask(self, method: str, *parameters: Any) -> Any:
@@ -69,7 +69,7 @@ class HandingNode:
 
 
 def walk(sets: Sequence[Sequence[int]]) -> HandingNode:
-    """An honest node of a chain in whose epochs these sit: all but one of each set sign."""
+    """Return an honest node of a chain with these sets. All but one member of each set sign."""
     known = [set_of(epoch, people) for epoch, people in enumerate(sets)]
     pairs = zip(known[:-1], known[1:], sets[:-1], strict=True)
     return HandingNode([handoff(old, new, people[: max(3, len(people) - 1)]) for old, new, people in pairs])

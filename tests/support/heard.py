@@ -1,4 +1,4 @@
-"""Telemetry that tests look at."""
+"""Telemetry records for tests."""
 
 from gpu_tasks.provider.telemetry import Detail
 

@@ -1,4 +1,4 @@
-"""A worker whose workload misbehaves as its request says: for tests of the limits. Speaks the real protocol."""
+"""A worker whose workload misbehaves as its request says, for tests of the limits. It speaks the real protocol."""
 
 import ctypes
 import json
@@ -27,7 +27,7 @@ class Hostile(Workload):
     is_device_lost = False
 
     def run(self, request: bytes) -> bytes:
-        """Attack; as with CUDA, what has failed on a device once fails on it until the process ends."""
+        """Attack. After one device failure every later request fails too, as with CUDA, until the process ends."""
         output = self._attacked(request)
         if self.is_device_lost:
             raise RuntimeError("CUDA error: unspecified launch failure")
@@ -103,7 +103,7 @@ class Hostile(Workload):
 
 
 def out_of_bounds(request: bytes) -> bytes:
-    """What a worker within walls must not be able to do."""
+    """Try an act that the sandbox must prevent."""
     match request.decode().split(" ", 1):
         case ["orphan", mark]:
             subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)", mark])

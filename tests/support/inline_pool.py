@@ -1,4 +1,4 @@
-"""A pool of processes that runs its jobs in this one, where a monkeypatch is."""
+"""A pool of processes that runs its jobs in this process, so that monkeypatches apply."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor

@@ -1,4 +1,4 @@
-"""A node at its genesis that is asked for handoffs, and asks; peers are played by the test."""
+"""A node at its genesis that requests and serves handoffs. The test plays its peers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PEER, OTHER = b"peer", b"other"
 
 
 class Joiner:
-    """A node at its genesis; its peers are played."""
+    """A node at its genesis. The test plays its peers."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
@@ -29,12 +29,12 @@ class Joiner:
         self.ahead = SetsAhead(chain, self.peers, lambda: self.now_ms, CheckpointWatch(chain))
 
     def claim(self, peer: bytes, epoch: int) -> None:
-        """A peer says that it is in an epoch."""
+        """Let a peer claim an epoch."""
         height = self.chain.parameters.boundary(epoch - 1)
         self.standings[peer] = PeerStatus(b"t" * 32, height, b"f" * 32, height)
 
     def asks(self) -> list[tuple[bytes, int]]:
-        """Whom it asks now, and from which epoch on."""
+        """Return the asked peers, each with the first epoch of the request."""
         before = len(self.transport.sent)
         self.now_ms += ASK_MS
         self.ahead.ask(self.standings)
@@ -45,7 +45,7 @@ class Joiner:
         return [(peer, request.from_epoch) for peer, request in requests]
 
     def answer(self, peer: bytes, *handoffs: bytes) -> int:
-        """A peer answers; how many handoffs are looked at."""
+        """Let a peer answer. Return the number of examined handoffs."""
         self.ahead.on_answer(HANDOFFS.encode(handoffs), peer)
         looked_at = 0
         while self.ahead.has_work:

@@ -1,4 +1,4 @@
-"""A copy of the repository to try a recipe in: links to its files, and what the recipe writes."""
+"""A copy of the repository to try a recipe in: links to its files, and the recipe's own files."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ class LinkedHouse:
             (folder / name).write_bytes((ROOT / name).read_bytes())
 
     def write(self, path: str, text: str) -> None:
-        """A file; the folders above it become folders of the copy."""
+        """Write a file. The folders above it become folders of the copy."""
         folder = self.folder
         for name in Path(path).parent.parts:
             folder /= name
@@ -45,7 +45,7 @@ class LinkedHouse:
             self.changed.append(path)
 
     def python(self, *arguments: str) -> str:
-        """What a Python program of the copy says, which ends well."""
+        """Return the output of a Python program of the copy, which must succeed."""
         done = subprocess.run(
             [sys.executable, *arguments],
             cwd=self.folder,
@@ -58,7 +58,7 @@ class LinkedHouse:
         return done.stdout
 
     def tested(self, *paths: str, only: str = "") -> str:
-        """What pytest says of tests whose names match, all of which pass."""
+        """Return pytest's output for the tests with matching names, which must all pass."""
         return self.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *paths, "-k", only)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Tasks whose results are looked at: audited, disputed or challenged, and judges who say what a test wants."""
+"""Tasks with examined results: audited, disputed or challenged, and judges with scripted opinions."""
 
 from collections.abc import Callable, Iterator
 
@@ -21,16 +21,16 @@ PAID = 7 * OGPU
 FEE = PAID // 20
 """The fee of an audit's judge, without a trace."""
 CALLED_FEE, CALLED_TRACE_FEE = PRICE // 20, PRICE // 10
-"""The fee of a judge whom a customer, a provider or a fraud proof calls, without a trace and with one."""
+"""The fee of a judge called by a customer, a provider or a fraud proof, without a trace and with one."""
 
 
 def judges_say(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> Iterator[Step]:
-    """What the judges of all cases do in the next block."""
+    """Return the acts of all cases' judges in the next block."""
     return chain.chain.judge_steps(lambda _case, keys: opinion(keys))
 
 
 def judged(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> CaseOutcome:
-    """Let the judges say this until the task has ended; how its first case did."""
+    """Let the judges hold this opinion until the task has ended. Return the outcome of its first case."""
     for _ in range(300):
         if chain.state() is TaskState.ENDED:
             return CaseOutcome(chain.happened(CaseEnded)[0].outcome)
@@ -39,7 +39,7 @@ def judged(chain: TaskChain, opinion: Callable[[Keys], Opinion]) -> CaseOutcome:
 
 
 def submitted(chain: TaskChain, root: bytes = RIGHT, **order: object) -> TaskChain:
-    """A task whose result Alice has stated."""
+    """Return a task with a result of Alice's."""
     chain.submit(**order)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU))
     chain.start(chain.alice)
@@ -50,7 +50,7 @@ def submitted(chain: TaskChain, root: bytes = RIGHT, **order: object) -> TaskCha
 def audited(
     size: int = 12, root: bytes = RIGHT, numbers: dict[str, int] | None = None, **order: object
 ) -> tuple[TaskChain, Books]:
-    """A task of whose result the beacon asks for an audit; `numbers` are parameters of its chain."""
+    """Return a task whose result the beacon audits. `numbers` are parameters of its chain."""
     for seed in range(20):
         chain = TaskChain(size=size, constants={**OFTEN, **(numbers or {})})
         chain.chain.chance.seed(seed)
@@ -65,7 +65,7 @@ def audited(
 def disputed(
     size: int = 12, root: bytes = RIGHT, segment: int | None = None, **order: object
 ) -> tuple[TaskChain, Books]:
-    """A task whose result the customer disputes, naming this segment."""
+    """Return a task whose result the customer disputes at this segment."""
     chain = TaskChain(size=size)
     books = Books(chain)
     submitted(chain, root, **order)

@@ -1,4 +1,4 @@
-"""A node's loop on a stage: a clock that the test sets, a transport that plays, listeners that write down."""
+"""A node's loop on a stage: a clock set by the test, a scripted transport, recording listeners."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from runtime.cryptography import signatures
 
 
 class Heard(Listener):
-    """What listeners are told."""
+    """The messages to listeners."""
 
     def __init__(self) -> None:
         self.final: list[ExecutedBlock] = []
@@ -106,7 +106,7 @@ class Stage:
 
 
 def about_to_import(folder: Path) -> tuple[Stage, ExecutedBlock]:
-    """One that only follows, and the next block, which it has been sent."""
+    """Return a node that only follows, and the next block, which a peer has sent to it."""
     maker = Maker(folder / "maker")
     stage = Stage(open_at(folder / "other"), None, folder)
     block = maker.make()

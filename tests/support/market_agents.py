@@ -1,4 +1,4 @@
-"""Providers that act by themselves on a `MarketChain`: honest, lazy, lying, and one that declines too often."""
+"""Providers that act by themselves on a `MarketChain`: honest, lazy, lying, or often declining."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ Step = Callable[[Bound], None]
 
 
 class Habit(Enum):
-    """How a provider behaves."""
+    """The behaviour of a provider."""
 
     HONEST = "does its duties at once"
     SLOW = "does its duties sometimes, forgets some"
@@ -39,7 +39,7 @@ class Habit(Enum):
 
 
 def right_root(unit_id: bytes) -> bytes:
-    """What execution of a unit gives."""
+    """Return the right root of a unit."""
     return root_of(blake2_256(b"right" + unit_id))
 
 
@@ -52,7 +52,7 @@ class Agent:
     chance: random.Random
 
     def steps(self, chain: MarketChain) -> Iterator[Step]:
-        """What it does in the next block."""
+        """Yield its calls for the next block."""
         bound = chain.now()
         yield from self._resume(bound)
         for unit_id, _ in bound[InferenceMarket].duties.under(self.keys.stash):

@@ -1,4 +1,4 @@
-"""Parameters of an expensive test: some for the merge gate, all for a night."""
+"""Parameters of an expensive test: some for the merge gate, all for nightly runs."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def nightly_but(gate: int, values: Iterable[Any]) -> list[Any]:
-    """Return `values` as parameters, all but `gate` of them marked `nightly`; these lie evenly from first to last."""
+    """Return `values` as parameters, all but `gate` of them marked `nightly`. The `gate` ones are evenly spaced."""
     found = list(values)
     kept = {round(place * (len(found) - 1) / max(gate - 1, 1)) for place in range(gate)}
     return [value if place in kept else _marked(value) for place, value in enumerate(found)]

@@ -16,7 +16,7 @@ FINAL = re.compile(r"final #(\d+) (0x[0-9a-f]+)")
 
 
 class NodeProcess:
-    """One node; it may be started again after it was stopped or killed."""
+    """One node, which can start again after it was stopped or killed."""
 
     def __init__(self, base: Path, name: str, *flags: str) -> None:
         self.base, self.name = base / name, name
@@ -26,7 +26,7 @@ class NodeProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
-        """Start it; its log goes on where it ended."""
+        """Start the node. Its log continues."""
         command = [
             sys.executable,
             "-m",
@@ -43,7 +43,7 @@ class NodeProcess:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def kill(self, number: int = signal.SIGKILL) -> int:
-        """End it by a signal; its exit status."""
+        """End it by a signal. Return its exit status."""
         assert self._process is not None
         self._process.send_signal(number)
         return self._process.wait(30)
@@ -59,7 +59,7 @@ class NodeProcess:
             self.kill()
 
     def finals(self) -> dict[int, str]:
-        """Height to (short) id of what it logged as final: the last block of each commit."""
+        """Return the logged final blocks: height to short id, the last block of each commit."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         found: dict[int, str] = {}
         for height, block in FINAL.findall(text):
@@ -67,12 +67,12 @@ class NodeProcess:
         return found
 
     def final_height(self) -> int:
-        """The highest of them."""
+        """Return the highest final height."""
         return max(self.finals(), default=0)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> None:
-    """Until `condition` holds; `TimeoutError` if it does not in time."""
+    """Wait until `condition` holds. Raise `TimeoutError` if it does not in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -81,7 +81,7 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> None:
 
 
 def agree(nodes: list[NodeProcess]) -> int:
-    """Check that no two nodes finalised different blocks; at how many heights two of them could be compared."""
+    """Check that no two nodes finalised different blocks. Return the number of comparable heights."""
     compared = 0
     known: dict[int, str] = {}
     for node in nodes:

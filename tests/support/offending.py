@@ -1,4 +1,4 @@
-"""A small chain on which somebody offends: who reports it, who stands behind it, and when the slash is taken."""
+"""A small chain with an offence: its reporter, its delegators, and the block of the slash."""
 
 from runtime.pallets.staking.trust_stake import TrustStake
 from simulation.chains.market_chain import Keys, MarketChain, named_keys
@@ -7,7 +7,7 @@ REPORTER, DELEGATOR = Keys("reporter"), Keys("delegator")
 
 
 def chain_of(count: int, **constants: int) -> MarketChain:
-    """So many validators, a reporter and a delegator; an epoch has six blocks."""
+    """Return a chain of `count` validators, a reporter and a delegator. An epoch has six blocks."""
     return MarketChain(named_keys(count), [REPORTER, DELEGATOR], constants, epoch_blocks=6)
 
 

@@ -1,4 +1,4 @@
-"""Devices with offers, services and units for tests of what customers look up: small, and all of it made up."""
+"""Small made-up devices with offers, services and units, for tests of customers' look-ups."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ def service(workload: bytes = registry.FORMS[0].workload_id, **changes: Any) -> 
 
 
 def device(number: int, asks: dict[int, int] | None = None, **changes: Any) -> DeviceStatus:
-    """The free device of owner `number`, with a bond of 100 oGPU; asks by service."""
+    """Return the free device of owner `number`, with a bond of 100 oGPU. `asks` are prices by service."""
     plain = Device(name(number), DeviceClass.CPU, name(number), 100 * OGPU, registered_at=1, changed_at=1)
     offers = tuple((service, Offer(ask, since=5)) for service, ask in sorted((asks or {}).items()))
     return DeviceStatus(name(100 + number), replace(plain, **changes), offers)

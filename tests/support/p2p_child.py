@@ -1,4 +1,4 @@
-"""A node in a process of its own for tests: prints its address, answers every POLL_QUERY, runs until killed.
+"""A node in a separate process for tests. It prints its address, answers every POLL_QUERY, and runs until killed.
 
 Usage: python p2p_child.py NUMBER PORT [BOOTNODE]
 """

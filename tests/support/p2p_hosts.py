@@ -21,7 +21,7 @@ from node.p2p.yamux import PROTOCOL as YAMUX
 
 GENESIS = bytes(range(32))
 DEADLINE_SECONDS = 30.0
-"""Nothing here takes so long; it turns a hang into a failure."""
+"""No test takes so long. The deadline turns a hang into a failure."""
 _SOCKETS: list[trio.SocketStream] = []
 CONFIG = TransportConfig(genesis=GENESIS, devnet=True)
 
@@ -58,7 +58,7 @@ async def running() -> AsyncIterator[trio.Nursery]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until `condition` holds; the deadline of `running` is the limit."""
+    """Wait until `condition` holds, up to the deadline of `running`."""
     while not condition():
         await trio.sleep(0.005)
 
@@ -74,14 +74,14 @@ def handshaker(number: int, genesis: bytes = GENESIS, protocol: str = "/ogpu/000
 
 
 async def socket_to(node: Libp2pTransport) -> trio.SocketStream:
-    """A bare connection; `running` closes it."""
+    """Open a bare connection. `running` closes it."""
     stream = await trio.open_tcp_stream("127.0.0.1", node.port)
     _SOCKETS.append(stream)
     return stream
 
 
 async def muxed_channel(node: Libp2pTransport, number: int) -> SecureChannel:
-    """An authenticated channel at the point where yamux frames are due; the caller writes what it likes."""
+    """Open an authenticated channel up to the first yamux frame. The caller writes any bytes."""
     tcp = BufferedTcp(await socket_to(node), HANDSHAKE_CAP_BYTES)
     await _agree(tcp, Initiator(NOISE))
     channel = await NoiseUpgrade(identity(number)).outbound(tcp, node.peer_id)

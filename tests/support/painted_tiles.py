@@ -1,4 +1,4 @@
-"""Units of `render-tile` as if a provider had answered them: settled records, with their outputs in the store."""
+"""Units of `render-tile` with made-up answers: settled records, with their outputs in the store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COST = 12_000_000
 COST_OF_TILE = 1
 
 Painter = Callable[[bytes, bytes], bytes]
-"""What a provider answers to a request, from the honest answer on."""
+"""A provider's answer to a request, made from the honest answer."""
 
 
 def honestly(_: bytes, output: bytes) -> bytes:
@@ -35,7 +35,7 @@ def honestly(_: bytes, output: bytes) -> bytes:
 def painted(
     unit_id: bytes, unit: Unit, genesis: bytes, key: Keypair, blobs: dict[bytes, bytes], paint: Painter = honestly
 ) -> Unit:
-    """The unit after Alice has answered it and was paid; her output lies in `blobs`, as the input did."""
+    """Return the unit with Alice's paid answer. Its output is in `blobs`, as the input was."""
     content = decode_input(SealKey.of(key).open(blobs[unit.terms.input_root]))
     output = paint(content.request, open_workload("render-tile", "numpy").run(content.request))
     outcomes = [Completed(output, 0, COST_OF_TILE)]
@@ -47,7 +47,7 @@ def painted(
 
 
 class PaintedReads:
-    """What clients read of units, with those answered that are painted; reads of the chain are its own otherwise."""
+    """Clients' reads of units, with painted answers in place of real ones. Other reads stay those of the chain."""
 
     def __init__(self, key: Keypair, blobs: dict[bytes, bytes]) -> None:
         """`key` opens the inputs."""
@@ -55,20 +55,20 @@ class PaintedReads:
         self._units, self._unit = market_reads.units, market_reads.unit
         self._found: dict[bytes, Unit] = {}
         self.paint: Callable[[bytes], Painter | None] = lambda _: honestly
-        """By request: how it is answered; None for one that waits."""
+        """The painter of each request's answer, or None for a waiting unit."""
 
     def plant(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """From now on."""
+        """Replace the reads from here on."""
         monkeypatch.setattr(market_reads, "units", self.units)
         monkeypatch.setattr(market_reads, "unit", self.unit)
 
     async def units(self, client: ChainClient, ids: Sequence[bytes], at: bytes | None = None) -> list[Unit | None]:
-        """As `market_reads.units`."""
+        """Read units as `market_reads.units`, painted."""
         found = await self._units(client, ids, at)
         return [None if unit is None else self._seen(client, name, unit) for name, unit in zip(ids, found, strict=True)]
 
     async def unit(self, client: ChainClient, unit_id: bytes, at: bytes | None = None) -> UnitStatus | None:
-        """As `market_reads.unit`."""
+        """Read a unit as `market_reads.unit`, painted."""
         found = await self._unit(client, unit_id, at)
         return None if found is None else replace(found, unit=self._seen(client, unit_id, found.unit))
 

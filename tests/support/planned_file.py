@@ -1,4 +1,4 @@
-"""A file of five lines, and its plan: without a chain."""
+"""A file of five lines with its plan, without a chain."""
 
 from __future__ import annotations
 

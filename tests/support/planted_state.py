@@ -1,4 +1,4 @@
-"""A development chain whose first state holds what a test puts there: cases and units that would take hours to come."""
+"""A development chain with a test's state at its start: cases and units that would take hours to arise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wallet_runner import chain
 
 @contextmanager
 def chain_with(folder: Path, plant: Callable[[Bound], None], *, beat_seconds: float = 0.0) -> Iterator[str]:
-    """As `wallet_runner.chain`, after `plant` wrote into the state of block 0; gives the node's URL."""
+    """Run a chain as `wallet_runner.chain`, after `plant` wrote into the state of block 0. Yield the node's URL."""
     state = Memory(genesis_state(played_node.SPEC))
     bound = runtime_of(played_node.SPEC).at(state)
     plant(bound)

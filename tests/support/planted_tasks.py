@@ -1,7 +1,7 @@
-"""Tasks of Bob's in the first state of a development chain, as far as the pallet's own calls bring them.
+"""Tasks of Bob's in the first state of a development chain, made by the pallet's own calls.
 
-The chain's one provider is Alice's, who wins. Always: every hold, device and agenda item is the pallet's own work; only
-beacon values, which the played chain does not have, are put there.
+The chain's only provider is Alice, who wins. Invariant: the pallet makes every hold, device and agenda item. Only
+beacon values, which the played chain lacks, are planted.
 """
 
 from __future__ import annotations
@@ -49,33 +49,33 @@ def order() -> TaskOrder:
 
 
 def run_blob(milestone: int, *readers: bytes) -> bytes:
-    """What Alice stores of her run at a milestone; sealed to Bob, unless others are named."""
+    """Return Alice's stored blob of her run at a milestone, sealed to Bob unless other readers are named."""
     index = state_index(order(), milestone)
     content = encode_run_state(DIGESTS[: index + 1], STATES[index])
     return seal(content, readers or [SealKey.of(BOB_KEY).public])
 
 
 def run_root(milestone: int) -> bytes:
-    """What she states of it."""
+    """Return the root that she states for it."""
     return root_of(DIGESTS[: state_index(order(), milestone) + 1])
 
 
 @dataclass
 class PlantedTask:
-    """Brings one task so far; `id` is known once it was planted. Use as `plant` of `chain_with`."""
+    """Brings one task to a stage. `id` is known once it is planted. Use as `plant` of `chain_with`."""
 
     state: TaskState = TaskState.RUNNING
     milestone: int = 0
-    """The newest that Alice has stated; with `checkpoint` as its blob."""
+    """The newest stated milestone of Alice, with `checkpoint` as its blob."""
     checkpoint: bytes = b""
     result: bytes = b""
     change: Callable[[Task], Task] | None = None
-    """What stands otherwise in the end."""
+    """A change of the final record."""
     id: bytes = b""
 
     @property
     def name(self) -> str:
-        """As a person types it."""
+        """The task's name as a user types it."""
         return "0x" + self.id.hex()
 
     def __call__(self, bound: Bound) -> None:
@@ -133,7 +133,7 @@ class PlantedTask:
 
 
 def stored_in(blobs: dict[bytes, bytes], patch: pytest.MonkeyPatch) -> None:
-    """Every store of every client is this one."""
+    """Make this the store of every client."""
 
     async def put(self: BlobClient, blob: bytes, endpoints: list[str], copies: int = 1) -> list[str]:
         if not endpoints:

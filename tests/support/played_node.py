@@ -1,6 +1,6 @@
-"""A node's side of the RPC feed, played from one process: a real chain in memory, real frames, no consensus.
+"""A node's side of the RPC feed in one process: a real chain in memory, real frames, no consensus.
 
-Each of its final blocks bears Alice's certificate, who is the only validator of the development chain.
+Each of its final blocks has the certificate of Alice, the only validator of the development chain.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PROPERTIES = '{"ss58Format":42,"tokenDecimals":8,"tokenSymbol":"oGPU"}'
 
 
 class DevChain(SmallChain):
-    """The development chain, grown by hand; keeps what each block changed."""
+    """The development chain, grown by hand. It keeps the changes of each block."""
 
     def __init__(self) -> None:
         self.runtime = runtime_of(SPEC)
@@ -66,7 +66,7 @@ class DevChain(SmallChain):
 
 
 class PlayedNode:
-    """Sends what a node would send; extrinsics that are submitted wait in `pool`."""
+    """Sends a node's messages. Submitted extrinsics wait in `pool`."""
 
     def __init__(self) -> None:
         self.chain = DevChain()
@@ -101,7 +101,7 @@ class PlayedNode:
         writer.close()
 
     def author(self, *, finalise: bool = True, tell: bool = True) -> bytes:
-        """A block of everything in the pool; its id. Without `tell` no status names it yet."""
+        """Author a block of everything in the pool and return its id. Without `tell`, no status names it yet."""
         taken, self.pool = self.pool, []
         block = self.chain.author(*taken)
         new_id = block_id(block.header)
@@ -214,7 +214,7 @@ def certify(chain: DevChain, height: int, block: bytes, kind: BallotKind = Ballo
 
 
 def hand_on(chain: DevChain, epoch: int, header: Header) -> bytes:
-    """The handoff from an epoch, whose last header this is, encoded."""
+    """Return the encoded handoff from an epoch with this last header."""
     certificate = _certificate(chain, header.number, block_id(header), BallotKind.FINALISE)
     return HANDOFF.encode(Handoff(HEADER.encode(header), certificate, chain.bound[TrustStake].validators(epoch + 1)))
 
@@ -230,7 +230,7 @@ def _certificate(chain: DevChain, height: int, block: bytes, kind: BallotKind) -
 
 @contextlib.asynccontextmanager
 async def served(folder: Path, options: ServerOptions | None = None) -> AsyncIterator[tuple[PlayedNode, int]]:
-    """A played node and a real RPC server in front of it; gives the node and the server's port."""
+    """Yield a played node behind a real RPC server, and the server's port."""
     node = PlayedNode()
     server = await asyncio.start_unix_server(node.on_connect, folder / "feed")
     client = await FeedClient.connect(folder / "feed")
@@ -262,13 +262,13 @@ async def served(folder: Path, options: ServerOptions | None = None) -> AsyncIte
 
 
 def has_begun(node: PlayedNode) -> bool:
-    """Whether something was sent: a first input has to be sealed at a height that the beacon calls final."""
+    """Return True after a first message, because an input is sealed at a height with a final beacon."""
     return bool(node.pool or node.final)
 
 
 @contextlib.asynccontextmanager
 async def growing(node: PlayedNode, seconds: float, when: Callable[[PlayedNode], bool]) -> AsyncIterator[None]:
-    """A chain that has another block every so many seconds, while `when` says so."""
+    """Run a chain that grows by a block every `seconds` while `when` holds."""
 
     async def grow() -> None:
         while True:

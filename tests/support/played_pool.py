@@ -1,4 +1,4 @@
-"""A transaction pool over a real chain, with its tasks and its signature worker running, before played peers."""
+"""A transaction pool over a real chain, with its tasks and its signature worker, and scripted peers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from runtime.cryptography.hashing import blake2_256
 
 
 class Played:
-    """A pool with its tasks running, and what it said."""
+    """A pool with its tasks running, and its messages."""
 
     def __init__(self, maker: Maker) -> None:
         self.statuses: list[tuple[bytes, str, bytes | None]] = []
@@ -46,7 +46,7 @@ class Played:
         return [payload for peer, kind, payload in self.transport.sent if (peer, kind) == (name, FrameKind.TX)]
 
     def arrival(self, raw: bytes) -> Arrival:
-        """As this node's user brings it."""
+        """Return a transaction as this node's user submits it."""
         return Arrival(raw, None, blake2_256(raw))
 
     async def settled(self) -> None:

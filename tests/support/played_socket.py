@@ -1,4 +1,4 @@
-"""A client of a WebSocket that asks, reads and leaves when the test says so."""
+"""A scripted client of a WebSocket: it asks, reads and leaves at a test's command."""
 
 import asyncio
 from types import SimpleNamespace
@@ -13,11 +13,11 @@ from node.rpc.registry import RpcMethod
 
 
 class Message(SimpleNamespace):
-    """What a client sent; a weak reference tells when nobody keeps it."""
+    """A client's message. A weak reference shows whether it is still kept."""
 
 
 class PlayedSocket:
-    """Stands for aiohttp's `WebSocketResponse`, as a connection uses it."""
+    """A substitute for aiohttp's `WebSocketResponse` in a connection."""
 
     def __init__(self) -> None:
         self.reads = asyncio.Event()
@@ -43,7 +43,7 @@ class PlayedSocket:
         return self
 
     async def __anext__(self) -> Message:
-        """The next one, each time that `asks` is set; none any more once it leaves."""
+        """Return the next message each time `asks` is set. End after the client leaves."""
         await self.asks.wait()
         self.asks.clear()
         if self.leaves:
@@ -56,7 +56,7 @@ class PlayedSocket:
 def subscribing(
     socket: PlayedSocket, method: RpcMethod, times: int, limits: SharedLimits
 ) -> tuple[ClientConnection, asyncio.Task[None]]:
-    """A connection whose client has just asked for so many subscriptions, in one message; and its run."""
+    """Return a connection with `times` subscriptions in one message, and its run."""
 
     async def answer(_data: bytes, connection: ClientConnection) -> str:
         for _ in range(times):

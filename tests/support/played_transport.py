@@ -1,4 +1,4 @@
-"""A transport that only writes down what it is told: peers are played by the test."""
+"""A transport that only records calls. The test plays its peers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from node.p2p.transport import PeerEvent, PeerInfo
 
 
 class PlayedTransport:
-    """See `node.p2p.transport.Transport`; nothing leaves it."""
+    """A recording transport. See `node.p2p.transport.Transport`; it sends nothing."""
 
     peer_id = "me"
     address = "/ip4/127.0.0.1/tcp/1/p2p/me"
@@ -32,7 +32,7 @@ class PlayedTransport:
         """Nothing to stop."""
 
     def peers(self) -> tuple[PeerInfo, ...]:
-        """Nobody that could be shown."""
+        """Return no peer."""
         return ()
 
     def send(self, peer: str, kind: FrameKind, payload: bytes) -> bool:

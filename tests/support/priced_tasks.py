@@ -1,4 +1,4 @@
-"""Tasks as a chain might have them, for what is decided of a record alone."""
+"""Records of tasks for tests of decisions that need a record alone."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ WINDOWS = TaskWindows(12, 12, 10, 10, 8, 20, 30, 12, 7_200)
 
 
 def a_task(**changed: Any) -> Task:
-    """One of eight segments and four milestones that takes bids; fields of the order are set in it."""
+    """Return a task of eight segments and four milestones that takes bids, with these fields in its order."""
     order = an_order(segments=8, milestones=4, run_blocks=20)
     of_order = {
         name: changed.pop(name)

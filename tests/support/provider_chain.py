@@ -1,6 +1,6 @@
-"""Providers on a chain inside the test's process: real pallets, real daemons, real HTTP; node and work are fakes.
+"""Providers on a chain in the test's process: real pallets, real daemons, real HTTP, but a fake node and fake work.
 
-`FakeNode` stands for node and network: what daemons submit goes into the next block that the test makes.
+`FakeNode` is node and network: calls that daemons submit are in the next block that the test makes.
 """
 
 from __future__ import annotations
@@ -74,18 +74,18 @@ E = TypeVar("E")
 
 @dataclass
 class FakeNode:
-    """A chain and what waits for its next block."""
+    """A chain and the calls for its next block."""
 
     chain: MarketChain
     calls: list[tuple[bytes, Call]] = field(default_factory=list)
     attestations: dict[OrderKey, AnyAttestation] = field(default_factory=dict)
     attached: list[AnyAttestation] = field(default_factory=list)
-    """What blocks hold of those."""
+    """The attestations in blocks."""
     failed: list[str] = field(default_factory=list)
     is_omitting: bool = False
-    """Whether authors leave attestations out."""
+    """True if authors leave attestations out."""
     is_late: bool = False
-    """Whether calls come into the block after the next."""
+    """True if calls enter the block after the next."""
     waiting: list[tuple[bytes, Call]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -139,7 +139,7 @@ class FakeNode:
         return self.leaves().duties(stash) if LeafChecks in self.chain.pallets else ()
 
     def disputes(self, stash: bytes) -> tuple[DisputeStatus, ...]:
-        """In which a stash shows its tree now."""
+        """Return the disputes in which a stash must show its tree."""
         return self._disputed().duties(stash) if LeafDisputes in self.chain.pallets else ()
 
     def dispute(self, unit: bytes) -> LeafDispute | None:
@@ -355,7 +355,7 @@ class FakeChain:
 
 @dataclass
 class Miner:
-    """One provider: its daemon and the fakes that it stands on."""
+    """One provider: its daemon and the fakes under it."""
 
     keys: Keys
     chain: FakeChain
@@ -457,7 +457,7 @@ class Village:
         service: int = 0,
         **changed: Any,
     ) -> bytes:
-        """A unit of the customer's; its id."""
+        """Post a unit for the customer and return its id."""
         count, asked = (1, request) if isinstance(request, bytes) else (len(request), encode_requests(request))
         content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, asked)
         keys = (seal_key(reader).public for reader in (self.node.chain.validators if readers is None else readers))
@@ -471,7 +471,7 @@ class Village:
         return unit_id_of(GENESIS_HASH, CUSTOMER.stash, posted)
 
     def unit(self, unit: bytes) -> UnitStatus:
-        """How a unit stands now."""
+        """Return a unit's present status."""
         status = self.node.api().unit(unit)
         assert status is not None, "the chain knows it"
         return status
@@ -481,17 +481,17 @@ class Village:
         return self.node.chain.happened(kind)
 
     def racers(self, unit: bytes) -> list[Miner]:
-        """Who races for a unit, by place."""
+        """Return the racers of a unit, by place."""
         return [self.miner(racer.owner) for racer in self.unit(unit).unit.racers]
 
     def drawn(self, unit: bytes) -> list[Miner]:
-        """Make blocks, which no provider sees, until a unit has racers; return them."""
+        """Make blocks, hidden from providers, until a unit has racers. Return these."""
         while not self.unit(unit).unit.racers:
             self.node.block()
         return self.racers(unit)
 
     async def unit_for(self, miner: Miner) -> bytes:
-        """Post units, and run them to their ends, until a provider is drawn for one; return that, just drawn."""
+        """Post units and run them to their ends until a provider is drawn for one. Return that unit, just drawn."""
         while miner not in self.drawn(unit := await self.post()):
             await self.run(unit)
         return unit
@@ -503,7 +503,7 @@ class Village:
             await miner.step()
 
     async def blocks(self, count: int) -> None:
-        """So many blocks."""
+        """Make `count` blocks."""
         for _ in range(count):
             await self.block()
 
@@ -521,10 +521,10 @@ class Village:
 
 
 def in_village(count: int, running: int | None = None) -> Callable[[Scene], Callable[..., None]]:
-    """Stage a test in a village of so many providers."""
+    """Stage a test in a village of `count` providers."""
     return staged(lambda folder: Village(folder, count, running=running))
 
 
 def play(tmp_path: Path, count: int, scene: Scene, running: int | None = None) -> None:
-    """Play a scene in a village of so many providers."""
+    """Play a scene in a village of `count` providers."""
     in_village(count, running)(scene)(tmp_path)

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class ProviderProcess:
-    """One `ogpu-provider run`; it may be started again after it was killed."""
+    """One `ogpu-provider run`, which can start again after it was killed."""
 
     def __init__(self, base: Path, name: str, url: str, *, port: int, cheat: str = "") -> None:
         self.base = base / f"provider-{name}"
@@ -22,12 +22,12 @@ class ProviderProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it; its log goes on where it ended."""
+        """Start the daemon. Its log continues."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def kill(self, number: int = signal.SIGKILL) -> int:
-        """End it by a signal; its exit status."""
+        """End it by a signal. Return its exit status."""
         assert self._process is not None
         self._process.send_signal(number)
         return self._process.wait(30)
@@ -42,14 +42,14 @@ class ProviderProcess:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def count(self, event: str) -> int:
-        """How often it told an event."""
+        """Return the number of its telemetry events of a kind."""
         path = self.base / "telemetry.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
         return sum(json.loads(line)["event"] == event for line in lines)
 
 
 def operator(url: str, base: Path, name: str, *arguments: str, seconds: float = 120) -> Any:
-    """What `ogpu-provider --json ...` prints, with the base path of a `ProviderProcess`."""
+    """Return the output of `ogpu-provider --json ...`, with the base path of a `ProviderProcess`."""
     command = [sys.executable, "-m", "gpu_tasks.provider.cli", "--url", url, "--key", f"//{name}//provider", "--json"]
     command += ["--base-path", str(base / f"provider-{name}"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
@@ -58,7 +58,7 @@ def operator(url: str, base: Path, name: str, *arguments: str, seconds: float = 
 
 
 def customer(url: str, *arguments: str, seconds: float = 120) -> Any:
-    """What `ogpu --json ...` prints: one JSON value, or a list of the lines of `--watch`."""
+    """Return the output of `ogpu --json ...`: one JSON value, or a list of the lines of `--watch`."""
     command = [sys.executable, "-m", "gpu_tasks.client.cli", "--url", url, "--json", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     assert done.returncode == 0, done.stderr + done.stdout

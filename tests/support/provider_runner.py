@@ -12,7 +12,7 @@ from gpu_tasks.provider.cli import main
 
 
 class Operator:
-    """Somebody at the command line of one provider; a key file's passwords are nobody's business here."""
+    """A user at the command line of one provider, without passwords for key files."""
 
     def __init__(self, folder: Path, url: str, name: str) -> None:
         self.folder = folder
@@ -20,7 +20,7 @@ class Operator:
         self.name = name
 
     def run(self, *arguments: str, as_json: bool = True, typed: str = "") -> Result:
-        """What a command does, when somebody types that."""
+        """Return the result of a command with this typed input."""
         options = [*self.options, *(["--json"] if as_json else [])]
         return CliRunner(env={"OGPU_KEYRING": str(self.folder / "keys")}).invoke(
             main, [*options, *arguments], input=typed

@@ -1,4 +1,4 @@
-"""scalecodec, the codec of substrate-interface, set up from our metadata alone: an independent reader of this chain."""
+"""scalecodec, the codec of substrate-interface, set up from our metadata alone: an independent reader of the chain."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Scenes of `render-tile` for tests: one to look at, and texts drawn by hypothesis, ordinary and at the limits."""
+"""Scenes of `render-tile` for tests: one to view, and hypothesis texts, ordinary and at the limits."""
 
 from hypothesis import strategies as st
 
@@ -15,7 +15,7 @@ LIMITS = (-500_000, -499_999, -1, 0, 1, 499_999, 500_000)
 
 
 def decimal(milli: int) -> str:
-    """Thousandths as a scene says them."""
+    """Return thousandths as a scene writes them."""
     sign, rest = ("-", -milli) if milli < 0 else ("", milli)
     return f"{sign}{rest // 1_000}.{rest % 1_000:03}"
 
@@ -40,7 +40,7 @@ def _numbers(far: bool) -> st.SearchStrategy[int]:
 
 @st.composite
 def scene_texts(draw: st.DrawFn, far: bool = False) -> str:
-    """A scene of few pixels; with `far`, of numbers up to their limits."""
+    """Draw a scene of few pixels. With `far`, numbers reach their limits."""
     number = _numbers(far)
     width, height = draw(st.integers(1, 6)), draw(st.integers(1, 5))
     said = [

@@ -1,4 +1,4 @@
-"""Providers that run containers, in engines that are fakes, on a chain that sells their time."""
+"""Providers with fake container engines, on a chain that sells their time."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,12 +45,12 @@ PROGRAM = ContainerRequest(
 
 
 class Renting(TaskVillage):
-    """A village whose first providers run containers, in engines that are fakes."""
+    """A village whose first providers run containers in fake engines."""
 
     def __init__(
         self, base: Path, count: int, *, is_of_one_price: bool = False, takes_archives: bool = False, **more: Any
     ) -> None:
-        """All run containers where they are of one price; else those that `PRICES` has a price for."""
+        """With one price, all run containers. Otherwise only those with a price in `PRICES` do."""
         super().__init__(base, count, numbers={"TrainingMarket.grace_blocks": 6}, **more)
         self.fakes = {keys.name: FakeEngine() for keys in self.node.chain.validators}
         self.engines = dict(self.fakes)
@@ -62,7 +62,7 @@ class Renting(TaskVillage):
             write_policy(base / keys.name, policy)
 
     async def rent(self, program: ContainerRequest = PROGRAM, **changed: Any) -> bytes:
-        """A task of the customer's that buys time; its id."""
+        """Submit a task of the customer's that pays for time. Return its id."""
         request = REQUEST.encode(program)
         content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, request)
         blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(each).public for each in self.node.chain.validators)])
@@ -81,7 +81,7 @@ class Renting(TaskVillage):
         return task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
 
     async def stored_parts(self, packed: bytes, part_bytes: int = 5_000) -> tuple[ImagePart, ...]:
-        """The parts of an image's archive, as its customer stores them for all who may bid."""
+        """Return the parts of an image's archive, stored by its customer for all possible bidders."""
         parts = []
         readers = [CUSTOMER_SEAL.public, *(seal_key(each).public for each in self.node.chain.validators)]
         for begin in range(0, len(packed), part_bytes):
@@ -99,17 +99,17 @@ class Renting(TaskVillage):
 
 
 def in_renting_village(count: int = 4, **more: Any) -> Callable[[Scene], Callable[..., None]]:
-    """Stage a test among so many providers that run containers."""
+    """Stage a test among `count` providers that run containers."""
     return in_task_village(count, kind=Renting, **more)
 
 
 def play(tmp_path: Path, scene: Scene, count: int = 4, **more: Any) -> None:
-    """Play a scene among so many providers that run containers."""
+    """Play a scene among `count` providers that run containers."""
     in_renting_village(count, **more)(scene)(tmp_path)
 
 
 async def begun(village: Renting, program: ContainerRequest = PROGRAM) -> tuple[bytes, Any, FakeEngine]:
-    """A program that runs: its task, who runs it, and with what."""
+    """Return a running program: its task, its provider, and its container."""
     task = await village.rent(program)
     running = await village.until(task, TaskState.RUNNING)
     await village.block()

@@ -1,4 +1,4 @@
-"""A task that several compute, on a chain of its own: ordered, offered, bound, opened, disputed."""
+"""A replicated task on a separate chain: ordered, offered, committed, opened, disputed."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ from simulation.chains.market_chain import CUSTOMER, GENESIS_HASH, OGPU, Keys, s
 from task_chain import LOOKS, PRICE, RIGHT, Books, TaskChain, a_result, with_offers
 
 PAY = 7 * OGPU
-"""What each replica is paid: the second price of the auction."""
+"""The pay of each replica: the second price of the auction."""
 COLLATERAL = 4 * PRICE
 LOST = PAY // 4
-"""Of who is outvoted, silent or gone."""
+"""The loss of an outvoted, silent or missing replica."""
 SALT = b"s" * 32
 
 
 def ordered(size: int = 10, **order: Any) -> tuple[TaskChain, Books]:
-    """An order of three replicas; Alice has the first place, and the others are sought."""
+    """Order three replicas. Alice has the first place, and the others are open."""
     chain = TaskChain(size=size)
     books = Books(chain)
     fields = {"checked_by": CheckedBy.REPLICATED, "slots": 3, "milestones": 1, "run_blocks": 0, "auctions": 1}
@@ -38,7 +38,7 @@ def offer(chain: TaskChain, *whose: Keys) -> None:
 
 
 def workers(chain: TaskChain) -> list[Keys]:
-    """Whose places they are that work now."""
+    """Return the providers of the working places."""
     slots = [chain.now().slots[place] for place in panel(chain.now())]
     return [next(keys for keys in chain.keys if keys.stash == slot.provider) for slot in slots]
 
@@ -52,7 +52,7 @@ def replicated(size: int = 10, **order: Any) -> tuple[TaskChain, Books, list[Key
 
 
 def begin(chain: TaskChain) -> list[Keys]:
-    """All who were drawn start."""
+    """Start all drawn replicas."""
     found = workers(chain)
     calls = [TrainingMarket.start(task=chain.task, place=place) for place in panel(chain.now())]
     chain.block(*(signed(keys.provider, call) for keys, call in zip(found, calls, strict=True)))
@@ -61,13 +61,13 @@ def begin(chain: TaskChain) -> list[Keys]:
 
 
 def bind_call(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT) -> Any:
-    """The call with which somebody binds itself to a result."""
+    """Return the call that commits a provider to a result."""
     sealed = replica_commitment(GENESIS_HASH, chain.task, place, keys.stash, a_result(keys, root), SALT)
     return TrainingMarket.finish(task=chain.task, place=place, result=a_result(keys, sealed))
 
 
 def bind(chain: TaskChain, keys: Keys, place: int, root: bytes = RIGHT) -> None:
-    """A block in which somebody does."""
+    """Make a block in which a provider commits."""
     chain.do(keys, bind_call(chain, keys, place, root))
 
 
@@ -86,7 +86,7 @@ def compute(chain: TaskChain, whose: list[Keys], *roots: bytes) -> None:
 
 
 def open_all(chain: TaskChain, *whose: tuple[int, Keys]) -> None:
-    """These open in one block, and what they found is compared."""
+    """Open these in one block, which compares their results."""
     chain.block(*(signed(keys.provider, open_call(chain, keys, place)) for place, keys in whose))
     chain.until(TaskState.SUBMITTED)
 
@@ -98,13 +98,13 @@ def accepted(chain: TaskChain) -> None:
 
 
 def spent(books: Books) -> int:
-    """Of the customer, its prepaid looks apart: of one auction here, and as many as of two of a task of one slot."""
+    """Return the customer's spending without the prepaid looks: one auction here, like two of a one-slot task."""
     assert looks(1, 3 + JURORS) * 30_000 == LOOKS
     return books.change(CUSTOMER)
 
 
 def disputed(*roots: bytes) -> tuple[TaskChain, Books, list[Keys], list[Keys]]:
-    """Replicas that found these, disputed; a jury of five that has started."""
+    """Return disputed replicas with these results, and a started jury of five."""
     chain, books, whose = replicated(size=14)
     compute(chain, whose, *roots)
     chain.dispute()
@@ -114,5 +114,5 @@ def disputed(*roots: bytes) -> tuple[TaskChain, Books, list[Keys], list[Keys]]:
 
 
 def outcomes(chain: TaskChain) -> list[TaskOutcome | None]:
-    """Of all places."""
+    """Return the outcomes of all places."""
     return [slot.outcome for slot in chain.now().slots]

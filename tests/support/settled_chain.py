@@ -1,4 +1,4 @@
-"""What a pool reads of a node's chain, over a market chain of which all is final."""
+"""A node's chain for a pool, over a market chain with only final blocks."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A chain of one author with real signatures, in memory: every block that it builds is executed again and compared."""
+"""A chain of one author with real signatures, in memory. Every block is executed again and compared."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +69,7 @@ APIS = Apis(RUNTIME, STANDARD_APIS)
 
 
 class SmallChain:
-    """Grows by `author`; `state` and `trie` are those after the head, `changes` what the head wrote."""
+    """A chain that grows by `author`. `state` and `trie` are those after the head, `changes` those of the head."""
 
     changes: Changes = {}  # noqa: RUF012  # never changed, replaced by each block
 
@@ -143,6 +143,6 @@ class SmallChain:
 
 
 def sealed(header: Header) -> Header:
-    """With a seal of the right form (the runtime does not check seals)."""
+    """Return a header with a seal of the right form. The runtime does not check seals."""
     digest = (*header.digest, seal_item(bytes(64)))
     return Header(header.parent_hash, header.number, header.state_root, header.extrinsics_root, digest)

@@ -1,6 +1,6 @@
-"""Tests that are scenes: `async def` functions whose first argument is a stage, which is set up for each of them.
+"""Tests as scenes: `async def` functions whose first argument is a stage, set up for each of them.
 
-A file's decorator comes from `staged`; what else a test takes, pytest gives it.
+A file's decorator comes from `staged`. pytest supplies the other arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One validator of a devnet, as its node says that it stands."""
+"""The status of one devnet validator, as its node reports it."""
 
 from devnet.launcher.status import MemberStatus
 

@@ -1,4 +1,4 @@
-"""Real worker processes that have started: of a workload, or hostile ones under tight limits."""
+"""Started real worker processes: of a workload, or hostile ones under tight limits."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A node that answers for states of a chain in this process; the id of a block is its height."""
+"""A node that serves states of a chain in this process. The id of a block is its height."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ def block_of(height: int) -> str:
 
 
 class StateNode(RpcConnection):
-    """Answers about the states that it is given by height; the highest is the final one."""
+    """Serves the states that it has by height. The highest is the final one."""
 
     def __init__(self, states: Mapping[int, Memory]) -> None:
         self.url = "ws://state"

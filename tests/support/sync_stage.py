@@ -1,4 +1,4 @@
-"""A maker of blocks, and another node that gets them through `Sync`."""
+"""A maker of blocks, and another node that receives them through `Sync`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stage:
         )
 
     def branch(self, count: int) -> list[ExecutedBlock]:
-        """So many blocks on each other."""
+        """Return `count` blocks in a row."""
         blocks = [self.maker.make()]
         while len(blocks) < count:
             blocks.append(self.maker.make(blocks[-1].facts.id))
@@ -48,12 +48,12 @@ class Stage:
         self.events += self.sync.on_block(data, peer)
 
     def import_all(self) -> list[ev.Event]:
-        """Import what waits; what the machine was told since the last time."""
+        """Import the waiting blocks. Return the machine's new events."""
         events, self.events = self.events, []
         while self.sync.has_work:
             events += self.sync.import_next()
         return events
 
     def requests(self) -> list[GetBlocks]:
-        """What peers were asked for."""
+        """Return the requests to peers."""
         return [GET_BLOCKS.decode(payload) for _, kind, payload in self.transport.sent if kind is FrameKind.GET_BLOCKS]

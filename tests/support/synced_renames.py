@@ -1,4 +1,4 @@
-"""Renames as a power cut sees them: what was on the disk of a file when it took another's name."""
+"""Renames as a power cut sees them: the bytes of a file on the disk when it took another's name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 class Renames:
-    """The files that were renamed, and whether all of each was synced before, and its folder after."""
+    """The renamed files, and whether each was synced before, and its folder after."""
 
     def __init__(self) -> None:
         self.done: list[Path] = []

@@ -22,7 +22,7 @@ from task_chain import TaskChain, a_milestone, a_result, with_offers
 
 
 def running(*, slots: int = 1, pallets: tuple[type[Pallet], ...] = PALLETS, **order: Any) -> TaskChain:
-    """A task whose slots the cheapest bidders have started, and for which the next one stands by."""
+    """Return a task whose slots the cheapest bidders have started, with the next one as standby."""
     chain = TaskChain(pallets=pallets)
     chain.submit(slots=slots, **order)
     chain.auction(with_offers(chain.keys, 6 * OGPU, 7 * OGPU, 8 * OGPU, 9 * OGPU))
@@ -32,14 +32,14 @@ def running(*, slots: int = 1, pallets: tuple[type[Pallet], ...] = PALLETS, **or
 
 
 def workers(chain: TaskChain) -> list[Keys]:
-    """Who has the slots, in order."""
+    """Return the providers of the slots, in order."""
     return chain.providers()
 
 
 def stating(
     chain: TaskChain, stated: Milestone | TaskResult, of: int = 0, /, key: str = "provider", **changed: Any
 ) -> SignedTaskAttestation:
-    """What the provider of slot number `of` signs, with some fields changed before it does."""
+    """Return the signed statement of the provider of slot `of`, with some fields changed before signing."""
     slot = chain.now().slots[of]
     keys = chain.chain.keys_of(slot.provider)
     fields: dict[str, Any] = {

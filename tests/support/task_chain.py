@@ -1,4 +1,4 @@
-"""A chain with courts and the market of tasks, and books that count every grain, device and agenda item of it."""
+"""A chain with courts and the market of tasks, and books that count all its grains, devices and agenda items."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -55,13 +55,13 @@ COLLATERAL = 240 * OGPU
 BOND = PRICE // 20
 """The customer's, for a slot."""
 LOOKS = 30_000 * (2 * (12 + 2) + 20)
-"""What a task of one slot and two auctions prepays."""
+"""The prepaid looks of a task of one slot and two auctions."""
 RIGHT, WRONG = b"r" * 32, b"w" * 32
 BIDDING = (TaskState.COMMITTING, TaskState.REVEALING, TaskState.AWARDING)
 
 
 def an_order(**changed: Any) -> TaskOrder:
-    """What a test customer orders: a task of one slot, four milestones, no trace."""
+    """Return a test customer's order: one slot, four milestones, no trace."""
     fields: dict[str, Any] = {
         "task_hash": b"t" * 32,
         "workload": b"w" * 32,
@@ -86,7 +86,7 @@ def an_order(**changed: Any) -> TaskOrder:
 
 
 def time_order(*, blocks_max: int = 12, milestones: int = 4, is_lease: bool = False) -> dict[str, Any]:
-    """What makes an order one of time: so many intervals."""
+    """Return the fields of an order that pays for time, in `milestones` intervals."""
     return {
         "checked_by": CheckedBy.LEASED if is_lease else CheckedBy.METERED,
         "blocks_max": blocks_max,
@@ -97,7 +97,7 @@ def time_order(*, blocks_max: int = 12, milestones: int = 4, is_lease: bool = Fa
 
 
 def numbers_of(market: TrainingMarket) -> AuctionNumbers:
-    """What a plan for a task with a trace reads of this market."""
+    """Return the market's numbers for the plan of a task with a trace."""
     windows = market.windows()
     return AuctionNumbers(
         market.rules(an_order(segments=8)),
@@ -145,7 +145,7 @@ class TaskChain:
 
     @property
     def bob(self) -> Keys:
-        """The second, which stands by in most tests."""
+        """Return the second provider, the standby in most tests."""
         return self.keys[1]
 
     @property
@@ -159,31 +159,31 @@ class TaskChain:
         return self.chain.now()[TrainingMarket]
 
     def now(self, task: bytes = b"") -> Task:
-        """The task as it stands."""
+        """Return the task's present record."""
         found = self.market.tasks[task or self.task]
         assert found is not None
         return found
 
     def state(self) -> TaskState:
-        """How far the task is."""
+        """Return the task's stage."""
         return self.now().state
 
     def free(self, who: bytes) -> int:
-        """What an account may spend."""
+        """Return an account's spendable money."""
         return self.chain.now()[Balances].free_balance(who)
 
     def wealth(self, who: bytes) -> int:
-        """What an account has, held or not."""
+        """Return an account's money, held or not."""
         data = self.chain.now()[System].account[who].data
         return data.free + data.reserved
 
     @property
     def pot(self) -> int:
-        """What is in the audit pot."""
+        """Return the money in the audit pot."""
         return self.free(AUDIT_POT)
 
     def is_idle(self, keys: Keys) -> bool:
-        """Whether the first device of somebody may be drawn."""
+        """Return True if the first device of a provider may be drawn."""
         device = self.chain.now()[Devices].devices[keys.device]
         assert device is not None
         return self.chain.now()[Devices].can_work(device)
@@ -211,14 +211,14 @@ class TaskChain:
         self.chain.blocks_to(height)
 
     def submit(self, **changed: Any) -> bytes:
-        """A block with an order of the customer's; the id of its task."""
+        """Make a block with an order of the customer's. Return the id of its task."""
         number = self.market.submission_counts[CUSTOMER.stash]
         self.chain.block(signed(CUSTOMER.stash, TrainingMarket.submit(order=an_order(**changed))))
         self.task = task_id_of(GENESIS_HASH, CUSTOMER.stash, number)
         return self.task
 
     def commit_call(self, keys: Keys, offer: BidOffer, device: bytes = b"", task: bytes = b"") -> Any:
-        """The call with which somebody commits to a bid with its first device."""
+        """Return the call that commits a provider to a bid with its first device."""
         task, device = task or self.task, device or keys.device
         auction = auction_id(task, self.now(task).auction)
         sealed = bid_commitment(GENESIS_HASH, auction, keys.stash, device, offer, bid_salt(keys, device))
@@ -241,7 +241,7 @@ class TaskChain:
             self.chain.block()
 
     def do(self, keys: Keys, call: Any, error: Any = None, *, role: str = "provider") -> None:
-        """A block with a call of somebody's that succeeds, or fails with an error."""
+        """Make a block with a call of an account that succeeds, or fails with an error."""
         account = keys.public(role)
         self.chain.block(signed(account, call) if error is None else refused(account, call, error))
 
@@ -282,7 +282,7 @@ class TaskChain:
         self.do(keys, TrainingMarket.start(task=self.task, place=place))
 
     def start_all(self) -> list[Keys]:
-        """A block for each place, in which its provider starts; the providers."""
+        """Start each place's provider in a block of its own. Return the providers."""
         gang = self.providers()
         for place, keys in enumerate(gang):
             self.start(keys, place)
@@ -293,7 +293,7 @@ class TaskChain:
         self.do(keys, TrainingMarket.report_milestone(task=self.task, place=place, milestone=a_milestone(number, root)))
 
     def count(self, number: int) -> None:
-        """A block in which the customer says that it holds a checkpoint."""
+        """Make a block in which the customer acknowledges a checkpoint."""
         self.ask(hold(self, number))
 
     def finish(self, keys: Keys, place: int = 0, root: bytes = RIGHT) -> None:
@@ -306,7 +306,7 @@ class TaskChain:
             self.finish(keys, place, root)
 
     def until_checked(self) -> None:
-        """Empty blocks, until it is known whether the result is audited."""
+        """Make empty blocks until the chain has decided about an audit of the result."""
         while not self.now().is_checked:
             self.block()
 
@@ -320,7 +320,7 @@ class TaskChain:
 
 
 def hold(chain: TaskChain, number: int, root: bytes = RIGHT) -> Any:
-    """To say that one holds a checkpoint."""
+    """Acknowledge a checkpoint."""
     return TrainingMarket.confirm_checkpoint(task=chain.task, number=number, root=root)
 
 
@@ -330,12 +330,12 @@ def an_offer(price: int, blocks: int = 40, collateral: int = COLLATERAL) -> BidO
 
 
 def a_milestone(number: int, root: bytes = RIGHT) -> Milestone:
-    """What is stated of a milestone."""
+    """Return the statement of a milestone."""
     return Milestone(number, root, 1_000 - number, b"c" * 32)
 
 
 def a_result(keys: Keys, root: bytes = RIGHT) -> TaskResult:
-    """What is stated of a result: each provider has sealed a blob of its own."""
+    """Return the statement of a result. Each provider has sealed a blob of its own."""
     return TaskResult(root, blake2_256(b"sealed by" + keys.stash), 7)
 
 
@@ -350,14 +350,14 @@ def with_offers(keys: list[Keys], *prices: int, **changed: Any) -> dict[Keys, Bi
 
 
 class Books:
-    """What everybody had before, and what of it is gone or won."""
+    """All accounts' money at the start, and the changes since."""
 
     def __init__(self, chain: TaskChain) -> None:
         self.chain = chain
         self.before = {keys: chain.wealth(keys.stash) for keys in (*chain.keys, CUSTOMER)}
 
     def change(self, keys: Keys) -> int:
-        """Grains won since; the customer's looks apart."""
+        """Return the grains gained since, without the customer's looks."""
         won = self.chain.wealth(keys.stash) - self.before[keys]
         return won + LOOKS if keys is CUSTOMER else won
 
@@ -367,12 +367,12 @@ class Books:
 
 
 def forfeit(price: int) -> int:
-    """What of the customer's bond goes where it leaves a slot of this price: half to who has it, half is burned."""
+    """Return the forfeit of the customer's bond for a left slot of this price: half to its provider, half burned."""
     return price // 20
 
 
 def net(paid: int) -> int:
-    """What is left of a payment after the settlement fee."""
+    """Return a payment after the settlement fee."""
     return paid - paid // 50
 
 
@@ -383,7 +383,10 @@ def awarded(
     bids: dict[str, Any] | None = None,
     **order: object,
 ) -> tuple[TaskChain, Books]:
-    """A task that Alice has at the second price; the second stands by at the third. `bids` changes every bid."""
+    """Return a task that Alice won at the second price, with the second as standby at the third.
+
+    `bids` changes every bid.
+    """
     chain = TaskChain(size=size, constants=constants or {})
     books = Books(chain)
     chain.submit(**order)
@@ -392,7 +395,7 @@ def awarded(
 
 
 def work(chain: TaskChain, keys: Keys, *, milestones: int, counted: int | None = None, first: int = 1) -> None:
-    """Start, and state so many milestones, of which the customer counts some."""
+    """Start, and state `milestones` milestones. The customer acknowledges `counted` of them."""
     chain.start(keys)
     for number in range(first, first + milestones):
         chain.report(keys, number)

@@ -1,4 +1,4 @@
-"""Somebody at the command line of `ogpu` who has tasks; what is kept on the disk is kept in the test's folder."""
+"""A user of `ogpu` with tasks, whose files are in the test's folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN = "0x" + "ee" * 32
 
 
 def ogpu(folder: Path, url: str, *words: str, typed: str | None = None, as_json: bool = True) -> Result:
-    """Run a command; with `typed` as if somebody sat at the terminal."""
+    """Run a command. `typed` is the input of a user at the terminal."""
     env = {"OGPU_POSTINGS": str(folder / "postings"), "OGPU_CHECKPOINTS": str(folder / "checkpoints")}
     with patch.object(calls, "is_attended", lambda: typed is not None):
         options = ["--url", url, "--keyring", str(folder / "keys"), *(["--json"] if as_json else [])]
@@ -23,7 +23,7 @@ def ogpu(folder: Path, url: str, *words: str, typed: str | None = None, as_json:
 
 
 def refusal(result: Result, code: int = 2) -> str:
-    """The sentence of a command that does not do what it was asked for."""
+    """Return the error message of a refused command."""
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
     return result.stderr

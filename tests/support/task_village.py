@@ -1,6 +1,6 @@
-"""Providers on a chain that sells tasks, in the test's process: real pallets, daemons and stores; real small trainings.
+"""Providers on a chain that sells tasks, in the test's process: real pallets, daemons, stores and small trainings.
 
-Training runs in this process, in NumPy: a worker process of its own would only take longer.
+Training runs in this process, in NumPy, because a worker process would only take longer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ASKED = replace(SMALL, steps=12, segment=2)
 """Six segments of two steps: two for each of three milestones."""
 MILESTONES = 3
 CPU_MS = 7
-"""What each step is said to take."""
+"""The claimed duration of each step."""
 PRICE = 2 * OGPU
 NUMBERS = {
     **WINDOWS,
@@ -63,7 +63,7 @@ NUMBERS = {
 
 
 class TrainingExecutor(FakeExecutor):
-    """Trains in this process; one that lies is wrong by a bit each time, one that breaks has states that are none."""
+    """Trains in this process. A lying executor is wrong by a bit each time, a broken one makes invalid states."""
 
     def __init__(self) -> None:
         super().__init__(TrainingForm())
@@ -102,7 +102,7 @@ class TrainingExecutor(FakeExecutor):
 
 
 class Hand:
-    """The workers of one provider: fakes for what is sold as units, and one that trains."""
+    """The workers of one provider: fakes for units, and one that trains."""
 
     def __init__(self) -> None:
         self.training = TrainingExecutor()
@@ -123,7 +123,7 @@ class StillMachine(HostMachine):
 
 
 class TaskVillage(Village):
-    """Several providers with policies; the cheapest is the first."""
+    """Several providers with policies. The first is the cheapest."""
 
     def __init__(
         self, base: Path, count: int, *, running: int | None = None, numbers: dict[str, Any] | None = None
@@ -148,7 +148,7 @@ class TaskVillage(Village):
             write_policy(miner.daemon.settings.base_path, policy)
 
     async def submit(self, *, is_stored: bool = True, **changed: Any) -> bytes:
-        """A task of the customer's; its id."""
+        """Submit a task of the customer's and return its id."""
         request = REQUEST.encode(changed.pop("asked", ASKED))
         content = encode_input(INPUT_SALT, CUSTOMER_SEAL.public, request)
         blob = seal(content, [CUSTOMER_SEAL.public, *(seal_key(each).public for each in self.node.chain.validators)])
@@ -166,7 +166,7 @@ class TaskVillage(Village):
         return self.node.chain.now()[TrainingMarket]
 
     def judges(self, case: bytes) -> tuple[bytes, ...]:
-        """Those of a case so far; none where there is no case."""
+        """Return the judges of a case so far, none without a case."""
         found = self.node.chain.now()[Courts].cases[case]
         return () if found is None else judges_of(found)
 
@@ -180,7 +180,7 @@ class TaskVillage(Village):
         await asyncio.sleep(0.001)
 
     async def bought(self, *prices: str, until: TaskState | None = None, **order: Any) -> bytes:
-        """Submit a task to providers that bid at these prices, and follow it to a state; its id."""
+        """Submit a task to providers that bid at these prices, and follow it to a state. Return its id."""
         self.bid_for(*prices)
         task = await self.submit(**order)
         if until is not None:
@@ -196,7 +196,7 @@ class TaskVillage(Village):
         raise AssertionError(f"still {self.task(task_id).state!r} after {blocks} blocks: {self.node.failed[-3:]}")
 
     def slot_miner(self, task_id: bytes) -> Miner:
-        """Who has the first slot."""
+        """Return the provider of the first slot."""
         return self.miner(self.task(task_id).slots[0].provider)
 
     def ask(self, call: Any) -> None:
@@ -204,13 +204,13 @@ class TaskVillage(Village):
         self.node.chain.block(signed(CUSTOMER.stash, call))
 
     def checkpoint_root(self, task: Task, milestone: Milestone, blob: bytes) -> bytes:
-        """The root of what a blob holds, as the customer reads it."""
+        """Return the root of a blob's content, as the customer reads it."""
         found = read_run_state(CUSTOMER_SEAL.open(blob), task.order, milestone.number, milestone.root)
         return trace_root(found.digests)
 
 
 def an_order(request: bytes, sealed_at: int, slots: int = 1) -> TaskOrder:
-    """What the customer orders: three milestones of one training."""
+    """Return the customer's order: three milestones of one training."""
     form = TrainingForm()
     classes = tuple(DeviceClass)
     canonical = CanonicalTask(
@@ -254,17 +254,17 @@ def undisturbed_root(asked: Any = ASKED) -> bytes:
 def in_task_village(
     count: int, *, kind: type[TaskVillage] = TaskVillage, **more: Any
 ) -> Callable[[Scene], Callable[..., None]]:
-    """Stage a test in a village of so many providers that bid for tasks."""
+    """Stage a test in a village of `count` providers that bid for tasks."""
     return staged(lambda folder: kind(folder, count, **more))
 
 
 def play_tasks(tmp_path: Path, count: int, scene: Scene, **more: Any) -> None:
-    """Play a scene in a village of so many providers that bid for tasks."""
+    """Play a scene in a village of `count` providers that bid for tasks."""
     in_task_village(count, **more)(scene)(tmp_path)
 
 
 async def stop(village: TaskVillage, miner: Miner) -> None:
-    """Its machine is gone, with all that it was about to send."""
+    """Remove its machine, with all unsent messages."""
     await miner.daemon.__aexit__()
     village.miners.remove(miner)
     village.node.calls = [(account, call) for account, call in village.node.calls if account != miner.keys.provider]

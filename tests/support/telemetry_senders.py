@@ -1,4 +1,4 @@
-"""Who tells of tasks in tests: a provider with keys of its own, and messages as it would sign them."""
+"""Senders of task telemetry for tests: a provider with its own keys, and its signed messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Teller:
     reader: bytes | None = CUSTOMER.public
 
     def message(self, number: int, note: TelemetryNote = SOMETHING, **other: object) -> TelemetryMessage:
-        """What it tells as its number `number`, some fields apart."""
+        """Return its message `number`, with some fields changed."""
         told = TelemetryMessage(
             version=VERSION,
             provider_key=self.key.public_key,

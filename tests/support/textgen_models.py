@@ -1,4 +1,4 @@
-"""Small integer models drawn from a seed: no training, no meaning, every operation in use."""
+"""Small integer models drawn from a seed: untrained, with every operation in use."""
 
 import numpy as np
 
@@ -8,7 +8,10 @@ SMALL = ModelShape(width=32, layers=2, heads=2, hidden=64, context=48)
 
 
 def small_model(seed: int = 1, shape: ModelShape = SMALL) -> Model:
-    """Weights over their whole range; multipliers that keep activations in theirs, with some saturation."""
+    """Return a model with weights over their whole range.
+
+    Its multipliers keep activations in theirs, some saturated.
+    """
     draw = np.random.default_rng(seed)
     width, hidden = shape.width, shape.hidden
 

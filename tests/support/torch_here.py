@@ -1,4 +1,4 @@
-"""Skips what PyTorch or its device is missing for."""
+"""Skips tests on machines without PyTorch or its device."""
 
 import pytest
 

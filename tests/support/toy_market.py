@@ -1,4 +1,4 @@
-"""A third market, of sums that anybody may ask for and one provider does: as small as a work source can be."""
+"""A third market: sums for any customer by one provider, the smallest possible work source."""
 
 from dataclasses import dataclass
 

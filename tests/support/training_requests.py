@@ -1,4 +1,4 @@
-"""Requests of `train-int8` for tests: small ones drawn by hypothesis, and text that can be learnt."""
+"""Requests of `train-int8` for tests: small ones drawn by hypothesis, and learnable text."""
 
 import email
 from hashlib import shake_256

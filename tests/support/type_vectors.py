@@ -1,6 +1,6 @@
-"""What must not change unseen: the wire form of every named type and storage item of a runtime, as readable text.
+"""The wire form of every named type and storage item of a runtime, as text, so that a change is noticed.
 
-`python tests/support/type_vectors.py` writes the vectors of the small chain anew, after a change that was meant.
+After an intended change, `python tests/support/type_vectors.py` writes the vectors of the small chain.
 """
 
 import json
@@ -27,13 +27,13 @@ VECTORS = Path(__file__).parent.parent / "vectors" / "runtime_types.json"
 
 
 class Describer:
-    """Types by number, as text; a named type inside another is mentioned by its name."""
+    """Describes types by number, as text. A named type inside another appears by its name."""
 
     def __init__(self, types: tuple[TypeEntry, ...]) -> None:
         self._types = types
 
     def name(self, number: int) -> str:
-        """A named type's name with its parameters; any other type's form."""
+        """Return a named type's name with its parameters, or any other type's form."""
         entry = self._types[number]
         if not entry.path:
             return self.form(number)
@@ -41,7 +41,7 @@ class Describer:
         return "::".join(entry.path) + (f"<{', '.join(params)}>" if params else "")
 
     def form(self, number: int) -> str:
-        """What lies on the wire."""
+        """Return a type's wire form."""
         match self._types[number].definition:
             case CompositeDef(fields):
                 return "{" + self._fields(fields) + "}"
@@ -65,7 +65,7 @@ class Describer:
 
 
 def vectors_of(apis: Apis) -> dict[str, dict[str, str]]:
-    """Every named type and every storage item of a chain."""
+    """Return the vectors of every named type and storage item of a chain."""
     described = METADATA_V14.decode(metadata(apis, 14)[5:])
     describer = Describer(described.types)
     types = {describer.name(entry.id): describer.form(entry.id) for entry in described.types if entry.path}

@@ -1,4 +1,4 @@
-"""Units that come before the courts on a `MarketChain`: raced, declined, judged, and what everybody owns then."""
+"""Units before the courts on a `MarketChain`: raced, declined, judged, and all accounts' money afterwards."""
 
 from collections.abc import Iterable
 
@@ -43,7 +43,7 @@ def matched(chain: MarketChain, racers: int = 2, price: int = OGPU) -> tuple[byt
 
 
 def post_unit(chain: MarketChain, customer: Keys = CUSTOMER, *, service: int, price: int, racers: int) -> bytes | None:
-    """A block with a post of one unit, whose input was sealed to all; None: it was refused."""
+    """Make a block with a post of one unit, its input sealed to all. Return None if it was refused."""
     number = chain.now()[InferenceMarket].post_counts[customer.stash]
     wanted = terms(price=price, racers=racers, sealed_at=chain.height - chain.final_lag)
     chain.block(tolerant(signed(customer.stash, InferenceMarket.post(service=service, units=(wanted,)))))
@@ -61,7 +61,7 @@ def wait_for_race(chain: MarketChain, unit_id: bytes, after: int = 0) -> tuple[U
 
 
 def raced(chain: MarketChain, roots: dict[int, bytes | None], racers: int = 2) -> tuple[bytes, Unit, list[Keys]]:
-    """A unit whose racers (by place) commit and attach these roots; None: stays silent. Ends at the reveals."""
+    """Return a unit whose racers, by place, commit to these roots; None stays silent. It ends at the reveals."""
     unit_id, unit, keys = matched(chain, racers)
     given = {place: root for place, root in roots.items() if root}
     chain.block(*(commit(keys[place], unit_id, unit, root) for place, root in given.items()))
@@ -78,13 +78,13 @@ def committed(chain: MarketChain, unit_id: bytes, racers: Iterable[Keys], root: 
 
 
 def revealed(chain: MarketChain, unit_id: bytes, racers: Iterable[Keys], root: bytes = RIGHT) -> None:
-    """A block whose author attaches what these committed."""
+    """Make a block whose author attaches the reveals of these racers."""
     unit = chain.unit(unit_id)
     chain.block(attach(*(attestation(keys, unit_id, unit, root) for keys in racers)))
 
 
 def judged(chain: MarketChain, unit_id: bytes, opinions: list[Verdict | None]) -> list[Keys]:
-    """The bench that is drawn next says this, in the order of its seats; None: stays silent."""
+    """Let the next drawn bench give these opinions in the order of its seats; None stays silent."""
     benches = len(chain.case(unit_id).benches)
     while len(chain.case(unit_id).benches) == benches:
         chain.block()
@@ -121,9 +121,9 @@ def declined_twice(chain: MarketChain) -> tuple[bytes, list[Keys]]:
 
 # Races with a place that was declined, on a `MarketChain`: who races, who declined, who is drawn instead.
 LEASE = 30
-"""Of the service that these chains sell."""
+"""The race deadline of the service on these chains."""
 TO_THE_DRAW = BEACON_DELAY + 1
-"""Blocks from a decline to the draw of its place, where finality is one block behind."""
+"""Blocks from a decline to the draw of its place, if finality is one block behind."""
 
 
 def racing(chain: MarketChain, racers: int = 2, price: int = OGPU) -> tuple[bytes, list[Keys]]:
@@ -145,7 +145,7 @@ def commits(chain: MarketChain, who: Keys, unit_id: bytes, root: bytes = RIGHT) 
 
 
 def refilled(chain: MarketChain, racers: int = 2, place: int = 0) -> tuple[bytes, Keys, Keys, list[Keys]]:
-    """A race of which a place was declined and filled: unit, who declined, who was drawn for it, and all who race."""
+    """Return a race with a declined and refilled place: the unit, the old and the new racer, and all racers."""
     unit_id, before = racing(chain, racers)
     chain.block(declines(before[place], unit_id))
     chain.blocks(TO_THE_DRAW)
@@ -155,12 +155,12 @@ def refilled(chain: MarketChain, racers: int = 2, place: int = 0) -> tuple[bytes
 
 
 def is_awaited(chain: MarketChain, unit_id: bytes) -> bool:
-    """Whether the unit waits for a draw, of its race or of a place in it."""
+    """Return True if the unit waits for a draw of its race or of a place."""
     return bool(chain.now()[InferenceMarket].draws.places[aged(chain.unit(unit_id).posted_at, unit_id)])
 
 
 def closes_at(chain: MarketChain, unit_id: bytes) -> int:
-    """The last block in which the first of the race to run out of time may commit; 0 while no clock runs."""
+    """Return the last block in which the next racer to time out may commit, or 0 without a running clock."""
     unit = chain.unit(unit_id)
     assert unit.round is not None
     windows = chain.now()[InferenceMarket].windows_of(unit)
@@ -191,6 +191,6 @@ def ahead(chain: MarketChain, units: int = 3) -> list[bytes]:
 
 
 def began(chain: MarketChain, unit_id: bytes) -> int:
-    """The block in which the only racer of a unit turned to it; 0 while it waits."""
+    """Return the block in which the only racer of a unit began it, or 0 while it waits."""
     (racer,) = chain.unit(unit_id).racers
     return racer.started_at

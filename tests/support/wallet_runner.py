@@ -25,7 +25,10 @@ from played_node import PlayedNode, served
 def chain(
     folder: Path, *, beat_seconds: float = 0.0, grows: Callable[[PlayedNode], bool] = lambda _: True
 ) -> Iterator[str]:
-    """A played node that authors a block whenever something waits, and in this interval while it `grows`; its URL."""
+    """Run a played node that authors a block for each waiting call, and periodically while it `grows`.
+
+    Yield its URL.
+    """
     ready, done, url = threading.Event(), threading.Event(), ""
 
     async def serve() -> None:
@@ -52,7 +55,7 @@ def chain(
 
 
 def wallet(folder: Path, url: str, *arguments: str, typed: str = "", attended: bool = False) -> Result:
-    """Run a command; `attended`: as if somebody sat at the terminal, who types `typed`."""
+    """Run a command. `attended` simulates a user at the terminal who types `typed`."""
     options = ["--url", url, "--keyring", str(folder / "keys"), "--json"]
     with patch.object(calls, "is_attended", lambda: attended):
         return CliRunner().invoke(main, [*options, *arguments], input=typed)
@@ -72,6 +75,6 @@ def answer(result: Result) -> Any:
 
 
 def said(result: Result, kind: str) -> list[str]:
-    """What a command complained of, by kind: `error`s or `note`s, each an object in a line."""
+    """Return a command's complaints of a kind, `error`s or `note`s, one object a line."""
     told = [json.loads(line) for line in result.stderr.splitlines()]
     return [one[kind] for one in told if kind in one]

@@ -1,4 +1,4 @@
-"""A chain of the market that keeps what every block was and told, and a client of a node that shows it."""
+"""A chain of the market that keeps every block's state and events, and a client of a node that serves it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wallet.rpc import RpcError
 
 
 class WatchedChain(MarketChain):
-    """A chain that keeps the state and the events of every block, as a node does; a block's id is its number."""
+    """A chain that keeps the state and the events of every block, as a node does. A block's id is its number."""
 
     def __post_init__(self) -> None:
         """Block 0 is there."""
@@ -22,7 +22,7 @@ class WatchedChain(MarketChain):
         self.states = {0: self.state}
         self.told: dict[int, list[Any]] = {}
         self.changed: dict[int, dict[bytes, bytes | None]] = {}
-        """What each block wrote, its events among it, as a node keeps it."""
+        """The writes of each block, its events among them, as a node keeps them."""
 
     def block(self, *steps: Any, **named: Any) -> Any:
         """One more block."""
@@ -34,7 +34,7 @@ class WatchedChain(MarketChain):
         return bound
 
     def owned_at(self, account: bytes, height: int) -> int:
-        """What an account had after a block, free and held."""
+        """Return an account's money after a block, free and held."""
         balances = self.runtime.at(self.states[height])[Balances]
         return balances.free_balance(account) + balances.reserved_balance(account)
 
@@ -43,7 +43,7 @@ class KeptNode:
     """A client of a node that keeps everything, or nothing before a block."""
 
     def __init__(self, chain: WatchedChain, oldest: int = 0) -> None:
-        """Of this chain."""
+        """Serve this chain."""
         self.reads = 0
         self._chain, self._oldest = chain, oldest
         self.runtime, self.genesis_hash = chain.runtime, hash_of(0)
@@ -59,11 +59,11 @@ class KeptNode:
         return self._chain.height.to_bytes(32, "big")
 
     async def height(self, block: bytes) -> int:
-        """Of a block."""
+        """Return the height of a block."""
         return int.from_bytes(block, "big")
 
     async def block_id(self, height: int) -> bytes:
-        """Of a height."""
+        """Return the block of a height."""
         return height.to_bytes(32, "big")
 
     async def read(self, item: Any, *keys: Any, at: bytes) -> Any:
@@ -74,7 +74,7 @@ class KeptNode:
         return None if raw is None else found.decode(raw)
 
     async def events(self, block: bytes) -> tuple[EventRecord, ...]:
-        """Of a block."""
+        """Return the events of a block."""
         self._state(block)
         return tuple(EventRecord(Finalization(), event) for event in self._chain.told[int.from_bytes(block, "big")])
 

@@ -1,6 +1,6 @@
-"""A line of a customer's file for each workload, as its form takes it: what the tests of all forms ask.
+"""A sample line of a customer's file for each workload, for the tests of all forms.
 
-What a form shows of the request begins with it, or with as much of it as `shown`.
+A form's display of the request begins with the line, or with the part in `shown`.
 """
 
 SHOWN_MAX = 40
@@ -14,5 +14,5 @@ SAMPLES = {
 
 
 def shown(name: str) -> str:
-    """What a form shows of its sample, at the least."""
+    """Return the least that a form must show of its sample."""
     return SAMPLES[name][:SHOWN_MAX]

@@ -1,7 +1,7 @@
-"""Python imports this before anything else where its folder is on the path: a chain for development with short epochs.
+"""A development chain with short epochs: Python imports this file before any other if its folder is on the path.
 
-How long an epoch is belongs to the program and to no chain specification. So a node that a test starts, and the
-processes that the node starts, are given another number before they read it; nothing else of them is changed.
+The length of an epoch belongs to the program and to no chain specification. A node that a test starts, and the node's
+own processes, thus get another number before they read it. Nothing else of them changes.
 """
 
 import os
