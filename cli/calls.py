@@ -14,7 +14,8 @@ from typing import Any
 
 import click
 
-from cli.options import dry_run_option, tip_option, yes_option
+from cli.options import SendingOptions as SendingOptions  # noqa: PLC0414  # part of what commands share
+from cli.options import sending_options as sending_options  # noqa: PLC0414
 from cli.output import Account, Output, as_text
 from cli.session import CallFailedError, WalletSession, explained, note
 from runtime.frame.call import Call
@@ -24,20 +25,8 @@ from wallet.client import ChainClient, Outcome, Payer
 from wallet.errors import WalletError
 from wallet.trial import HeldChange, Trial, TrialError, attempt
 
-force_option = click.option("--force", is_flag=True, help="Send even what the chain would refuse; it costs the fee.")
 DUST_GRAINS = 1_000
 """Fewer grains than these leave the pool of delegations by rounding alone; no account gets or loses them."""
-
-
-@dataclass(frozen=True, slots=True)
-class SendingOptions:
-    """What the options say about sending."""
-
-    dry_run: bool
-    is_agreed: bool
-    is_forced: bool
-    tip: int
-    """Grains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +64,11 @@ class NothingToSend:
 Plan = Callable[[ChainClient, Payer], Awaitable[PlannedCall | NothingToSend]]
 
 
-def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--dry-run`, `--yes`, `--force` and `--tip`, which arrive together as `sending`."""
+def sends(plan: Callable[..., Awaitable[PlannedCall | NothingToSend]]) -> Callable[..., None]:
+    """Make a command's body of the plan of a call, which the key of `--key` signs.
 
-    @functools.wraps(command)
-    def with_sending(*given: Any, dry_run: bool, yes: bool, force: bool, tip: int, **named: Any) -> Any:
-        return command(*given, sending=SendingOptions(dry_run, yes, force, tip), **named)
-
-    return dry_run_option(yes_option(force_option(tip_option(with_sending))))
-
-
-def sends_call(plan: Callable[..., Awaitable[PlannedCall | NothingToSend]]) -> Callable[..., None]:
-    """Make a click command of the plan of a call, signed by the key of `--key` or `--from`: `sending_options` included.
-
-    The plan is called with a `Planning` and the other options.
+    The body takes the session and the parameters of a command with `sending_options`. The plan gets a `Planning` and
+    the other parameters.
     """
 
     @functools.wraps(plan)
@@ -98,7 +78,12 @@ def sends_call(plan: Callable[..., Awaitable[PlannedCall | NothingToSend]]) -> C
 
         make(session, key_text, sending, planned)
 
-    command: Callable[..., None] = sending_options(click.pass_obj(sent))
+    return sent
+
+
+def sends_call(plan: Callable[..., Awaitable[PlannedCall | NothingToSend]]) -> Callable[..., None]:
+    """Make a click command's function of a plan, as `sends` does, with `sending_options`."""
+    command: Callable[..., None] = sending_options(click.pass_obj(sends(plan)))
     return command
 
 
@@ -126,7 +111,7 @@ def make(session: WalletSession, sender: str, sending: SendingOptions, plan: Pla
         session.output.facts({**facts, "sent": False})
         return
     is_refused = facts["refused"] is not None
-    if sending.dry_run or (is_refused and not sending.is_forced):
+    if sending.dry_run or (is_refused and not sending.is_anyway):
         session.output.facts({**facts, "sent": False})
         if is_refused:
             explained(lambda: _refuse(facts["refused"]))
@@ -188,7 +173,9 @@ def _held(changes: Sequence[HeldChange], signer: bytes, *, as_json: bool) -> Any
 
 def _refuse(why: str) -> None:
     told = why.removesuffix(".")
-    raise CallFailedError(f"the chain would refuse this: {told}. Nothing was sent; --force sends it all the same")
+    raise CallFailedError(
+        f"the chain would refuse this: {told}. Nothing was sent; To send it nevertheless, add --anyway"
+    )
 
 
 def require_somebody_to_ask(*, is_asked: bool) -> None:

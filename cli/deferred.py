@@ -1,20 +1,51 @@
-"""Commands that are imported when they are called: for its help and its completion a program needs their names alone.
+"""Commands whose work is imported when they run. Their help and the shell's completion import declarations alone.
 
-Invariant: the module behind a name is imported by a call of that command, never by a call of another one or by the help
-of the whole program. A program that its user waits for at every line would else load the chain's rules to print a list.
+A program's file declares its commands: names, options and help. `runs` names the function that does the work. Without
+this split every `--help` and every TAB would import the chain's rules, which takes a second or more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 import click
 
+from cli.program import explain_option
+
+PLACE = "ogpu_place"
+"""The attribute of a command's callback that holds the place of its body, `module:function`."""
+
+
+def loaded(place: str) -> Any:
+    """Import `module:attribute`."""
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def runs(place: str, *, with_options: bool = True) -> Callable[[Callable[[], None]], Callable[..., Any]]:
+    """Give a declared command its body: `module:function`, imported when the command runs.
+
+    The decorated function holds the command's name and help alone. The body gets the object of the program's options,
+    unless `with_options` is False, and then the command's parameters by name.
+    """
+
+    def bound(declared: Callable[[], None]) -> Callable[..., Any]:
+        @functools.wraps(declared)
+        def run(**given: Any) -> Any:
+            body = loaded(place)
+            return body(click.get_current_context().obj, **given) if with_options else body(**given)
+
+        vars(run)[PLACE] = place
+        return run
+
+    return bound
+
 
 class DeferredCommand(click.Command):
-    """Stands in for a command: has its name and the first sentence of its help, and hands each call over to it."""
+    """A stand-in with a command's name and summary. It imports the command, declaration and all, when it is called."""
 
     def __init__(self, name: str, place: str, summary: str) -> None:
         """`place` is `module:attribute`."""
@@ -22,27 +53,18 @@ class DeferredCommand(click.Command):
         self._place = place
 
     def load(self) -> click.Command:
-        """The command itself."""
-        module, _, attribute = self._place.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        """Import the command."""
+        command: click.Command = loaded(self._place)
         return command
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """The context of the command itself: click goes on with whose context it is."""
+        """Return the context of the command itself: click goes on with the command of this context."""
         try:
             return self.load().make_context(info_name, args, parent, **extra)
         except click.NoSuchOption as error:
-            name = error.option_name
-            if name[1:2].isdigit():
-                raise click.UsageError(
-                    f"{name} begins with a minus: amounts and numbers here are not negative", error.ctx
-                ) from None
-            if parent is not None and any(name in option.opts for option in parent.command.params):
-                before = f"{parent.command_path} {name} … {info_name}"
-                raise click.UsageError(f"{name} stands before the command: {before}", error.ctx) from None
-            raise
+            raise explain_option(error, info_name, parent) from None
 
 
 def add_deferred(group: click.Group, module: str, commands: Mapping[str, tuple[str, str]]) -> None:

@@ -10,7 +10,9 @@ import functools
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -136,14 +138,36 @@ checkpoint_option = click.option(
     help="Of a recent final block, from somebody you trust: after two weeks away.",
 )
 trust_option = click.option("--trust-node", is_flag=True, help="Believe the node without proof; no chain is kept to.")
-from_option = click.option(
-    "--from", "key_text", required=True, metavar="KEY", help="Name of a stored key, or a development key like //Alice."
+key_option = click.option(
+    "--key", "key_text", required=True, metavar="KEY", help="Name of a stored key, or a development key like //Alice."
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show the exact cost and send nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the exact cost, and send nothing.")
 tip_option = click.option(
-    "--tip", type=AMOUNT, default=0, help="oGPU for the author of the block, to come before others.  [default: 0]"
+    "--tip", type=AMOUNT, default=0, help="Pay the block's author a tip in oGPU, to come first.  [default: 0]"
 )
 yes_option = click.option("--yes", is_flag=True, help="Send without asking.")
+anyway_option = click.option("--anyway", is_flag=True, help="Send even a call that the chain would refuse.")
+
+
+@dataclass(frozen=True, slots=True)
+class SendingOptions:
+    """The options about sending."""
+
+    dry_run: bool
+    is_agreed: bool
+    is_anyway: bool
+    tip: int
+    """Grains."""
+
+
+def sending_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--dry-run`, `--yes`, `--anyway` and `--tip`, which arrive together as `sending`."""
+
+    @functools.wraps(command)
+    def with_sending(*given: Any, dry_run: bool, yes: bool, anyway: bool, tip: int, **named: Any) -> Any:
+        return command(*given, sending=SendingOptions(dry_run, yes, anyway, tip), **named)
+
+    return dry_run_option(yes_option(anyway_option(tip_option(with_sending))))
 
 
 def session_options(program: Callable[[], None]) -> Callable[..., None]:

@@ -17,6 +17,8 @@ from cli.messages import JSON_MARK, write
 from wallet.errors import CodedError, code_of, code_of_class
 
 JSON_WORD = "--json"
+ALIKE = 0.75
+"""The least similarity of a suggestion, by difflib's measure: one letter of four or five may differ."""
 END_WORD = "--"
 EXIT_ABORTED = 1
 EXIT_PIPE_CLOSED = 1
@@ -30,12 +32,61 @@ Report = Callable[[str, int, str], int]
 """Print a text with its exit code and its error code, and return the exit code."""
 
 
-class ProgramGroup(click.Group):
+class ProgramCommand(click.Command):
+    """A command whose errors name the place of a misplaced option."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse the command's words."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.NoSuchOption as error:
+            raise explain_option(error, info_name, parent) from None
+
+
+def explain_option(error: click.NoSuchOption, info_name: str | None, parent: click.Context | None) -> click.UsageError:
+    """Return a clearer error for an unknown option that is a negative number, or belongs before the command."""
+    name = error.option_name
+    if name[1:2].isdigit():
+        return click.UsageError(f"{name} begins with a minus: amounts and numbers here are not negative", error.ctx)
+    if parent is not None and any(name in option.opts for option in parent.command.params):
+        before = f"{parent.command_path} {name} … {info_name}"
+        return click.UsageError(f"{name} stands before the command: {before}", error.ctx)
+    return error
+
+
+class CommandGroup(click.Group):
+    """Commands whose names are suggested for a mistyped one."""
+
+    command_class = ProgramCommand
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command. The error for an unknown one suggests the command that was meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            here = self.suggested(ctx, args[0])
+            if here is None:
+                raise
+            raise click.UsageError(f"No such command {args[0]!r}. Use `{here}`.", error.ctx) from None
+
+    def suggested(self, ctx: click.Context, word: str) -> str | None:
+        """Return the command whose name resembles `word`."""
+        alike = get_close_matches(word, self.commands, n=1, cutoff=ALIKE)
+        return f"{ctx.command_path} {alike[0]}" if alike else None
+
+
+class ProgramGroup(CommandGroup):
     """The commands of a program.
 
     `--json` may stand before or behind a command. What follows a lone `--`, or a command that passes words on to
     another program, is left alone.
     """
+
+    group_class = CommandGroup
 
     def __init__(
         self,
@@ -58,20 +109,19 @@ class ProgramGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command. The error for an unknown one suggests the command that was meant."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            here = self._foreign_words.get(args[0]) or self._alike(args[0])
-            if here is None:
-                raise
-            raise click.UsageError(f"No such command {args[0]!r}. Use `{here}`.", error.ctx) from None
+        """Find the command, and show its help, if that is asked, before the program's own options are used."""
+        name, command, rest = super().resolve_command(ctx, args)
+        asks_help = any(word in ctx.help_option_names for word in _split(rest, self._ends)[0])
+        if command is not None and asks_help and name not in self._ends and not ctx.resilient_parsing:
+            # The words may be another option's value: then this does nothing, and the command runs.
+            command.make_context(name, list(rest), parent=ctx)
+        return name, command, rest
 
-    def _alike(self, word: str) -> str | None:
-        """Return the command whose name resembles `word`."""
-        names = {**dict.fromkeys(self.commands), **self._foreign_words}
-        alike = get_close_matches(word, names, n=1, cutoff=0.75)
-        return None if not alike else self._foreign_words.get(alike[0], f"{self.name} {alike[0]}")
+    def suggested(self, ctx: click.Context, word: str) -> str | None:
+        """Return the command that another system's word means, or whose name resembles `word`."""
+        alike = get_close_matches(word, {**dict.fromkeys(self.commands), **self._foreign_words}, n=1, cutoff=ALIKE)
+        near = self._foreign_words.get(word) or (self._foreign_words.get(alike[0]) if alike else None)
+        return near or (f"{self.name} {alike[0]}" if alike else None)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words, with `--json` moved to the front, where the program's own options stand."""
@@ -79,7 +129,13 @@ class ProgramGroup(click.Group):
         if JSON_WORD in options:
             ctx.meta[JSON_MARK] = True
             args = [JSON_WORD, *(word for word in options if word != JSON_WORD), *rest]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            text = f"No such option {error.option_name} of {ctx.command_path}. Options of a command stand behind it."
+            raise click.UsageError(text, error.ctx) from None
 
     def main(self, args: Sequence[str] | None = None, *given: Any, **named: Any) -> Any:
         """Run the program; an error becomes a message and an exit code."""

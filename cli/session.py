@@ -219,14 +219,19 @@ class WalletSession:
             raise CallFailedError(f"{call.name} failed in block {outcome.block_number}: {why}")
 
 
-def reads_chain(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Make a click command of a coroutine, which is called with the session, a connected client and the options."""
+def reads(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make a command's body of a coroutine, which gets the session, a connected client and the parameters."""
 
     @functools.wraps(command)
     def connected(session: WalletSession, *given: Any, **named: Any) -> None:
         session.run(lambda client: command(session, client, *given, **named))
 
-    return click.pass_obj(connected)
+    return connected
+
+
+def reads_chain(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make a click command's function of a coroutine, as `reads` does."""
+    return click.pass_obj(reads(command))
 
 
 def is_address(text: str) -> bool:

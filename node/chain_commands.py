@@ -37,7 +37,7 @@ def build_spec(chain: str | None, dev: bool, base_path: Path | None, raw: bool) 
 
 @click.command("purge-chain")
 @chain_options
-@click.option("-y", "yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--with-sign-state", is_flag=True, help="Remove the sign-state too: only for a chain that starts over.")
 def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool, with_sign_state: bool) -> None:
     """Remove the chain's database; keys and sign-state stay."""
@@ -47,7 +47,7 @@ def purge_chain(chain: str | None, dev: bool, base_path: Path | None, yes: bool,
         return
     _refuse_running(paths)
     if not yes:
-        require_agreement(f"Remove {paths.database}?", "a program adds -y", BadInputError)
+        require_agreement(f"Remove {paths.database}?", "a program adds --yes", BadInputError)
     shutil.rmtree(paths.database)
     paths.preference.unlink(missing_ok=True)
     paths.rounds.unlink(missing_ok=True)

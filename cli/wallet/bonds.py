@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cli.calls import PlannedCall, Planning, sends_call
-from cli.options import AMOUNT, AMOUNT_OR_ALL, from_option
+from cli.options import AMOUNT, AMOUNT_OR_ALL, key_option
 from cli.output import Account, as_text
 from cli.wallet.delegations import plan_leaving
 from cli.wallet.staking_facts import RISK_OF_BOND, StakingView, open_view
@@ -20,7 +20,7 @@ from wallet.client import Outcome
 
 @click.command()
 @click.argument("amount", type=AMOUNT)
-@from_option
+@key_option
 @sends_call
 async def stake(by: Planning, amount: int) -> PlannedCall:
     """Bond AMOUNT oGPU of your own, the first step to validate and to mine; adds to a bond that is there."""
@@ -41,7 +41,7 @@ async def stake(by: Planning, amount: int) -> PlannedCall:
 @click.command()
 @click.argument("amount", type=AMOUNT_OR_ALL)
 @click.option("--validator", help="Take back from behind this validator, instead of from your own bond.")
-@from_option
+@key_option
 @sends_call
 async def unstake(by: Planning, amount: int, validator: str | None) -> PlannedCall:
     """Begin to take AMOUNT oGPU (or `all`) out; it is free after the unbonding time, with `withdraw`."""
@@ -60,7 +60,7 @@ async def unstake(by: Planning, amount: int, validator: str | None) -> PlannedCa
 
 
 @click.command()
-@from_option
+@key_option
 @sends_call
 async def withdraw(by: Planning) -> PlannedCall:
     """Free everything that was unstaked long enough ago."""

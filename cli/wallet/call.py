@@ -56,16 +56,16 @@ def _complete_argument(context: click.Context, _parameter: click.Parameter, begu
 
 # below the options, where each keeps its line: \b tells click not to join them
 EXAMPLES = """\b
-ogpu-wallet call InferenceMarket.cancel 0x1f.. --from savings
-ogpu-wallet call Balances.transfer_keep_alive dest=//Bob value=1.5oGPU --from //Alice --dry-run
-ogpu-wallet call Utility.batch '[{"TrustStake.chill": {}}, {"System.remark": {"remark": "bye"}}]' --from savings
+ogpu-wallet call InferenceMarket.cancel 0x1f.. --key savings
+ogpu-wallet call Balances.transfer_keep_alive dest=//Bob value=1.5oGPU --key //Alice --dry-run
+ogpu-wallet call Utility.batch '[{"TrustStake.chill": {}}, {"System.remark": {"remark": "bye"}}]' --key savings
 """
 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("name", required=False, metavar="[PALLET.CALL]", shell_complete=_complete_call)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENT]...", shell_complete=_complete_argument)
-@click.option("--from", "sender", metavar="KEY", help="Who signs: a stored key, or a development key like //Alice.")
+@click.option("--key", "sender", metavar="KEY", help="Who signs: a stored key, or a development key like //Alice.")
 @sending_options
 @click.option("--help-args", is_flag=True, help="Show the arguments of the call with their types, and send nothing.")
 @click.pass_obj
@@ -99,7 +99,7 @@ def call(
         made = directory.build(method, arguments)
         _require_signer(method)
         if sender is None:
-            raise CallInputError("--from is missing: name the key that signs the call")
+            raise CallInputError("--key is missing: name the key that signs the call")
         session.payer(sender)  # whether it is there is said before a node is asked
         style = Style.PROGRAMS if session.output.as_json else Style.PEOPLE
         make(session, sender, sending, lambda client, _: _plan(client, made, style))

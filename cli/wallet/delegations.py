@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cli.calls import PlannedCall, Planning, SendingOptions, sends_call
-from cli.options import AMOUNT, AMOUNT_OR_ALL, from_option
+from cli.options import AMOUNT, AMOUNT_OR_ALL, key_option
 from cli.output import Account
 from cli.session import WalletSession
 from cli.wallet.staking_facts import RISK_OF_LEAVING, RISK_OF_MOVING, RISK_OF_STAKE, open_view
@@ -20,7 +20,7 @@ from wallet.refusals.refused_call import percent_text
 @click.command()
 @click.argument("validator")
 @click.argument("amount", type=AMOUNT)
-@from_option
+@key_option
 @sends_call
 async def delegate(by: Planning, validator: str, amount: int) -> PlannedCall:
     """Put AMOUNT oGPU behind a validator, to share its rewards and its slashes."""
@@ -46,7 +46,7 @@ async def delegate(by: Planning, validator: str, amount: int) -> PlannedCall:
 @click.argument("source")
 @click.argument("target")
 @click.argument("amount", type=AMOUNT_OR_ALL)
-@from_option
+@key_option
 @sends_call
 async def redelegate(by: Planning, source: str, target: str, amount: int) -> PlannedCall:
     """Put AMOUNT oGPU (or `all`) from behind one validator behind another at once; for a time it answers for both."""
@@ -73,7 +73,7 @@ async def redelegate(by: Planning, source: str, target: str, amount: int) -> Pla
 @click.command()
 @click.argument("validator")
 @click.argument("amount", type=AMOUNT_OR_ALL)
-@from_option
+@key_option
 @sends_call
 async def undelegate(by: Planning, validator: str, amount: int) -> PlannedCall:
     """Begin to take AMOUNT oGPU (or `all`) back from behind a validator; it is free after the unbonding time."""

@@ -22,8 +22,8 @@ from wallet.errors import WalletError
 
 LOCKS_SHOWN_MAX = 4_096
 """Of an account; whoever has more is told so."""
-SHOWN = ("amount", "what", "case", "until", "at_most", "taken_by")
-TOLD = ("reason", *SHOWN, "about", "until_epoch", "until_block")
+SHOWN = ("amount", "what", "reason", "case", "until", "at_most", "taken_by")
+TOLD = (*SHOWN, "about", "until_epoch", "until_block")
 _ACCOUNTS = (STAKE, PROFILE, PROVIDER_DEPOSIT)
 
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import click
 
 from cli.calls import PlannedCall, Planning, sends_call
-from cli.options import AMOUNT, from_option
+from cli.options import AMOUNT, key_option
 from cli.output import Account, as_text
-from cli.session import WalletSession, note, reads_chain
-from runtime.interface.staking_api import HELD_CASES_MAX, HeldCase
+from cli.session import WalletSession, reads_chain
 from runtime.pallets.balances import Balances
 from runtime.pallets.pots import PROVIDER_REWARDS, RESERVE, STAKES, STAKING_REWARDS, TREASURY
 from runtime.pallets.system import AccountInfo, System
 from wallet.amounts import Grains
 from wallet.client import ChainClient
 from wallet.errors import WalletError
-
-ELSEWHERE = (
-    "what the account has delegated lies with everybody's in an account of the chain: `stakes` and `locks` show it"
-)
-
 
 WITHOUT_KEY = {
     bytes(32): "the account of 32 zero bytes",
@@ -32,7 +23,6 @@ WITHOUT_KEY = {
     PROVIDER_REWARDS: "where the chain keeps providers' rewards",
     STAKES: "where the chain keeps delegated stake",
 }
-HOLDS, SUMS = ("reason", "case", "amount", "what"), ("reason", "holds", "amount")
 
 
 @click.command()
@@ -58,68 +48,29 @@ async def balance(session: WalletSession, client: ChainClient, accounts: tuple[s
     session.output.rows("Balances", ("account", "free", "reserved", "frozen", "nonce"), rows)
 
 
-@click.command()
-@click.argument("account")
-@reads_chain
-async def holds(session: WalletSession, client: ChainClient, account: str) -> None:
-    """Show what is held of an account: for which reason, and for which case."""
-    cases: tuple[HeldCase, ...] = await client.query(
-        "OgpuApi_held_cases", session.account(account), at=await client.finalized()
-    )
-    rows = [
-        {
-            "reason": str(held.hold.reason),
-            "case": "0x" + held.hold.case.hex(),
-            "amount": Grains(held.amount),
-            "what": held.hold.reason.doc,
-        }
-        for held in sorted(cases, key=lambda held: (held.hold.reason.tag, held.hold.case))
-    ]
-    session.output.rows("Holds", HOLDS, rows)
-    if not session.output.as_json:  # a program adds them up itself
-        session.output.rows("Holds by reason", SUMS, _sums(cases))
-    note(ELSEWHERE)
-    if len(cases) == HELD_CASES_MAX:
-        note(f"an answer has {HELD_CASES_MAX:,} cases at most: there may be more")
-
-
 def _require_sense(dest: bytes, amount: int, sender: bytes) -> None:
     """Raise WalletError for a transfer without effect, and for a transfer to an account without a key."""
     if amount == 0:
-        raise WalletError("0 oGPU would be sent, for the fee alone: give an amount above 0, or --force")
+        raise WalletError("0 oGPU would be sent, for the fee alone: give an amount above 0, or add --anyway")
     if dest == sender:
-        raise WalletError("that account would send to itself, for the fee alone: name another, or add --force")
+        raise WalletError("that account would send to itself, for the fee alone: name another, or add --anyway")
     if dest in WITHOUT_KEY:
         raise WalletError(
             f"{as_text(Account(dest))} is {WITHOUT_KEY[dest]}: nobody has its key, and nobody gets back what is sent "
-            "there. Name another account, or add --force"
+            "there. Name another account, or add --anyway"
         )
-
-
-def _sums(cases: Sequence[HeldCase]) -> list[dict[str, Any]]:
-    """What is held for each reason, and in all."""
-    reasons = dict.fromkeys(str(held.hold.reason) for held in cases)
-    rows = [
-        {
-            "reason": reason,
-            "holds": sum(str(held.hold.reason) == reason for held in cases),
-            "amount": Grains(sum(held.amount for held in cases if str(held.hold.reason) == reason)),
-        }
-        for reason in sorted(reasons)
-    ]
-    return [*rows, {"reason": "total", "holds": len(cases), "amount": Grains(sum(held.amount for held in cases))}]
 
 
 @click.command()
 @click.argument("to")
 @click.argument("amount", type=AMOUNT)
-@from_option
+@key_option
 @click.option("--allow-death", is_flag=True, help="Even if the sending account ends with it.")
 @sends_call
 async def send(by: Planning, to: str, amount: int, allow_death: bool) -> PlannedCall:
     """Send AMOUNT oGPU to an account."""
     dest = by.session.account(to)
-    if not by.sending.is_forced:
+    if not by.sending.is_anyway:
         _require_sense(dest, amount, by.payer.account)
     transfer = Balances.transfer_allow_death if allow_death else Balances.transfer_keep_alive
     return PlannedCall(transfer(dest=dest, value=amount), {"to": Account(dest), "amount": Grains(amount)}, moves=amount)

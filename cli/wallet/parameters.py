@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cli.calls import PlannedCall, SendingOptions, make, sending_options
-from cli.options import from_option
+from cli.options import key_option
 from cli.session import WalletSession, explained, reads_chain
 from runtime.frame.call import Call
 from runtime.frame.parameter import ParameterChange
@@ -51,7 +51,7 @@ def _row(status: ParameterStatus) -> dict[str, Any]:
 @click.command("set-parameter")
 @click.argument("name")
 @click.argument("value")
-@from_option
+@key_option
 @sending_options
 @click.pass_obj
 def set_parameter(session: WalletSession, name: str, value: str, key_text: str, sending: SendingOptions) -> None:
@@ -65,7 +65,7 @@ def set_parameter(session: WalletSession, name: str, value: str, key_text: str, 
         call = Sudo.sudo(call=ChainParameters.set_parameter(change=change))
         require_pallets(call, client.runtime.pallets, client.chain)
         statuses = await _statuses(client)
-        if not sending.is_forced:
+        if not sending.is_anyway:
             _check(client, change, {each.name: each.value for each in statuses})
         (now,) = [each for each in statuses if each.name == change.parameter.name]
         facts = {"parameter": now.name, "from_value": now.value, "to_value": change.value, "unit": now.unit}

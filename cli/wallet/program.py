@@ -20,7 +20,6 @@ COMMANDS = {
     ),
     "list": ("keys:list_keys", "Show the stored keys."),
     "balance": ("money:balance", "Show final balances of accounts, or of every stored key."),
-    "holds": ("money:holds", "Show what is held of an account: for which reason, and for which case."),
     "locks": (
         "locks:locks",
         "Show what is locked of an account: for what, until when, what could take how much of it.",
@@ -94,6 +93,7 @@ SUBSTRATE_WORDS = {
     "payout-stakers": "ogpu-wallet rewards --claim",
     "staking": "ogpu-wallet stakes",
     "accounts": "ogpu-wallet list",
+    "holds": "ogpu-wallet locks",
 }
 """Words of Substrate's wallets, and the commands here."""
 

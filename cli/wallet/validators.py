@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cli.calls import PlannedCall, Planning, SendingOptions, make, sending_options, sends_call
-from cli.options import PERCENT, from_option
+from cli.options import PERCENT, key_option
 from cli.session import WalletSession, explained
 from cli.wallet.staking_facts import RISK_OF_BOND, open_view
 from cli.wallet.validator_names import web_text
@@ -26,7 +26,7 @@ from wallet.refusals.refused_call import percent_text
 @click.option(
     "--commission", type=PERCENT, default="5", show_default=True, help="Per cent of your delegators' rewards."
 )
-@from_option
+@key_option
 @sends_call
 async def offer(by: Planning, node_keys: str, provider_key: str, commission: int) -> PlannedCall:
     """Offer to validate and to mine.
@@ -55,7 +55,7 @@ async def offer(by: Planning, node_keys: str, provider_key: str, commission: int
 
 @click.command("set-keys")
 @click.argument("node_keys")
-@from_option
+@key_option
 @sends_call
 async def set_keys(by: Planning, node_keys: str) -> PlannedCall:
     """Replace the session and VRF key of your node by those of NODE_KEYS.
@@ -75,7 +75,7 @@ async def set_keys(by: Planning, node_keys: str) -> PlannedCall:
 
 
 @click.command()
-@from_option
+@key_option
 @sends_call
 async def chill(by: Planning) -> PlannedCall:
     """Stop to offer to validate and to mine."""
@@ -92,7 +92,7 @@ async def chill(by: Planning) -> PlannedCall:
 
 
 @click.command()
-@from_option
+@key_option
 @sends_call
 async def unjail(by: Planning) -> PlannedCall:
     """Leave jail, where a validator comes that gave no sign of life for too long."""
@@ -120,7 +120,7 @@ def _jail_of(bound: Bound, stash: bytes) -> tuple[int | None, int]:
 
 @click.command()
 @click.argument("percent", type=PERCENT)
-@from_option
+@key_option
 @sends_call
 async def commission(by: Planning, percent: int) -> PlannedCall:
     """Announce that you will keep PERCENT of your delegators' rewards, from the second era after this one on."""
@@ -141,7 +141,7 @@ async def commission(by: Planning, percent: int) -> PlannedCall:
 @click.argument("name", required=False, default="")
 @click.argument("web", required=False, default="")
 @click.option("--clear", is_flag=True, help="Say nothing of yourself any more, and have the deposit back.")
-@from_option
+@key_option
 @sending_options
 @click.pass_obj
 def profile(session: WalletSession, name: str, web: str, clear: bool, key_text: str, sending: SendingOptions) -> None:

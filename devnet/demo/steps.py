@@ -58,7 +58,7 @@ class DemoElection:
         self._stage = stage
         self.candidate = stage.net.members[-1].name
         self._stash = dev_accounts.stash(self.candidate)
-        stage.wallet("delegate", ss58(self._stash), LIFT, "--from", CUSTOMER_KEY, "--yes")
+        stage.wallet("delegate", ss58(self._stash), LIFT, "--key", CUSTOMER_KEY, "--yes")
         rows = json.loads(stage.wallet("candidates", is_shown=False))
         behind = next(row for row in rows if row["stash"] == ss58(self._stash))["total"]["ogpu"]
         told = f"{self.candidate}, who waits for a seat, now has {behind} oGPU behind it: more than any who sits"

@@ -38,7 +38,7 @@ def provider_process(net: Devnet, who: NodeLayout | Guest) -> Process:
     """Return the process of a guest, or of the provider beside a member's node."""
     home = net.home(who) / "provider"
     told = () if net.broker_url is None else ("--mqtt", net.broker_url)
-    words = ("--url", who.rpc_url, "--key", f"//{who.name}//provider", "--base-path", str(home), "run", *told)
+    words = ("--url", who.rpc_url, "--provider-key", f"//{who.name}//provider", "--base-path", str(home), "run", *told)
     if isinstance(who, Guest):
         return Process(f"{who.name}/provider", who.program, (*who.options, *words), home, "provider")
     return Process(f"{who.name}/provider", processes.PROVIDER, words, home, "provider")

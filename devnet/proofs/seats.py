@@ -199,7 +199,7 @@ def operated(stage: ObservedStage) -> Report:
 
 
 async def _become(operator: Operator) -> Report:
-    await operator.types(f"ogpu-wallet send {ss58(operator.stash)} {GIVEN} --from //{SAVER}")
+    await operator.types(f"ogpu-wallet send {ss58(operator.stash)} {GIVEN} --key //{SAVER}")
     first = operator.machine(NEWCOMER)
     said = {
         "chain.json": str(operator.net.chain_spec), "DIR": str(operator.net.home(operator.net.member(NEWCOMER))),
@@ -221,7 +221,7 @@ async def _change_keys(operator: Operator) -> Report:
     first, before = operator.machine(NEWCOMER), await operator.seat()
     pid = processes.running(first)
     keys = await _new_keys(operator, NEWCOMER, "new_keys.json")
-    await operator.types(f"ogpu-wallet set-keys {keys} --from //{NEWCOMER}")
+    await operator.types(f"ogpu-wallet set-keys {keys} --key //{NEWCOMER}")
     await operator.until("its seat has the new keys", lambda: operator.sits_with_other_keys(before))
     facts = await _seated_and_sealing(operator, first)
     if processes.running(first) != pid:
@@ -230,7 +230,7 @@ async def _change_keys(operator: Operator) -> Report:
         given = await own.rpc.call("author_rotateKeysWithOwner", "0x" + operator.stash.hex())
     afar = operator.net.folder / "afar.json"
     afar.write_text(json.dumps(given), encoding="utf-8")
-    await operator.types(f"ogpu-wallet set-keys {afar} --from //{NEWCOMER} --dry-run")
+    await operator.types(f"ogpu-wallet set-keys {afar} --key //{NEWCOMER} --dry-run")
     return facts
 
 
@@ -239,7 +239,7 @@ async def _move(operator: Operator) -> Report:
     keys = await _new_keys(operator, MOVED, "moved.json")
     processes.start(second)
     await operator.until("the new machine has caught up", lambda: operator.has_caught_up(MOVED))
-    await operator.types(f"ogpu-wallet set-keys {keys} --from //{NEWCOMER}")
+    await operator.types(f"ogpu-wallet set-keys {keys} --key //{NEWCOMER}")
     await operator.until("the new keys are elected", lambda: operator.sits_with_other_keys(before, 1))
     processes.stop(operator.machine(NEWCOMER))
     operator.tell("  the old machine is stopped")
@@ -248,12 +248,12 @@ async def _move(operator: Operator) -> Report:
 
 
 async def _leave(operator: Operator) -> Report:
-    await operator.types(f"ogpu-wallet chill --from //{NEWCOMER}")
+    await operator.types(f"ogpu-wallet chill --key //{NEWCOMER}")
     await operator.until("it has no seat", operator.has_no_seat)
     processes.stop(operator.machine(MOVED))
-    await operator.types(f"ogpu-wallet unstake all --from //{NEWCOMER}")
+    await operator.types(f"ogpu-wallet unstake all --key //{NEWCOMER}")
     await operator.until("its money has waited", operator.may_withdraw)
-    await operator.types(f"ogpu-wallet withdraw --from //{NEWCOMER}")
+    await operator.types(f"ogpu-wallet withdraw --key //{NEWCOMER}")
     free = await operator.free()
     if free < (int(GIVEN) - 1) * GRAINS_PER_OGPU:
         raise DevnetError(f"{NEWCOMER} has {free / GRAINS_PER_OGPU} oGPU of {GIVEN}")

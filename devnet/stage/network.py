@@ -83,7 +83,8 @@ class Stage:
     def provider_words(self, name: str) -> tuple[str, ...]:
         """Return the options with which a provider calls its own programs."""
         who = self.member(name)
-        return "--url", who.rpc_url, "--key", f"//{name}//provider", "--base-path", str(self.net.home(who) / "provider")
+        base_path = str(self.net.home(who) / "provider")
+        return "--url", who.rpc_url, "--provider-key", f"//{name}//provider", "--base-path", base_path
 
     def _run(self, program: str, *words: str, is_shown: bool) -> str:
         return programs.run(program, *words, keyring=self.net.keyring, show=self.tell.command if is_shown else None)
@@ -182,7 +183,7 @@ class Stage:
     def add_cheat(self, mode: str, *, detach: bool = False) -> None:
         """Register one more provider on the live devnet, and let it cheat from its first unit on."""
         self.net, guest = layout.add_guest(self.net, CHEAT, CHEAT_PROGRAM, cheat_options(mode))
-        words = ["--yes", "--stash", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
+        words = ["--yes", "--key", f"//{CHEAT}", "--endpoint", guest.blob_url, "--bond", CHEAT_BOND]
         self.provider(CHEAT, "register", *words, "--device-bond", DEVICE_BOND, "--node-keys", f"//{CHEAT}")
         processes.start(self.process(CHEAT), detach=detach)
         lifecycle.wait_for_provider(self.net, guest)

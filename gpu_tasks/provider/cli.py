@@ -103,7 +103,7 @@ COMMANDS = {
 @click.group(cls=ProgramGroup, context_settings=HELP_NAMES)
 @url_option
 @click.option(
-    "--key", "key_text", default="provider-key.json", show_default=True, envvar="OGPU_PROVIDER_KEY",
+    "--provider-key", "key_text", default="provider-key.json", show_default=True, envvar="OGPU_PROVIDER_KEY",
     help="The provider key: an ed25519 key file, or a development path like //Alice//provider.",
 )  # fmt: skip
 @click.option("--password-file", type=click.Path(path_type=Path), help="Opens the key file.")

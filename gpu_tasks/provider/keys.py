@@ -37,7 +37,7 @@ def provider_key(text: str, password_file: Path | None) -> Keypair:
     if not path.exists():
         raise WalletError(
             f"there is no key file {path}: make one with `ogpu-wallet new NAME --scheme ed25519` and give its file "
-            "with --key, or give a development path like //Alice//provider"
+            "with --provider-key, or give a development path like //Alice//provider"
         )
     if password_file is None:
         raise WalletError(f"the key file {path} needs --password-file")

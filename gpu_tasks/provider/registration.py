@@ -83,7 +83,7 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
         planned += await _candidacy(client, wanted)
     elif candidate.provider_key != wanted.provider_key:
         raise WalletError(
-            f"the stash has the provider key {ss58.encode(candidate.provider_key)}, and --key is "
+            f"the stash has the provider key {ss58.encode(candidate.provider_key)}, and --provider-key is "
             f"{ss58.encode(wanted.provider_key)}: give that one's file, or change it first with `ogpu-wallet validate`"
         )
     else:

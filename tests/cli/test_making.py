@@ -20,7 +20,7 @@ from wallet_runner import answer, chain, said, wallet
 
 ALICE = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
 BOB = "5FHneW46xGXgs5mUiveU4sbTyGBzmstUspZC92UhjJM694ty"
-SEND = ("send", "//Bob", "1", "--from", "//Alice")
+SEND = ("send", "//Bob", "1", "--key", "//Alice")
 NOBODY = "ws://127.0.0.1:9"
 
 
@@ -33,8 +33,8 @@ def nonce(folder: Path, url: str, account: str = "//Alice") -> int:
     ("command", "name", "address"),
     [
         (SEND, "to", BOB),
-        (("delegate", "//Alice", "50", "--from", "//Bob"), "validator", ALICE),
-        (("call", "Balances.transfer_keep_alive", "//Bob", "1oGPU", "--from", "//Alice"), "arguments", BOB),
+        (("delegate", "//Alice", "50", "--key", "//Bob"), "validator", ALICE),
+        (("call", "Balances.transfer_keep_alive", "//Bob", "1oGPU", "--key", "//Alice"), "arguments", BOB),
     ],
     ids=["send", "delegate", "call"],
 )
@@ -100,7 +100,7 @@ def test_a11_what_must_fail_is_said_and_not_sent(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         for case, (command, reason) in FAILURES.items():
             for how in ("--dry-run", "--yes"):
-                result = wallet(tmp_path, url, *command, "--from", "//Bob", how)
+                result = wallet(tmp_path, url, *command, "--key", "//Bob", how)
                 assert result.exit_code == 1, case
                 planned = json.loads(result.stdout)
                 assert any(part in planned["refused"] for part in reason.split("|")), (case, planned)
@@ -113,24 +113,24 @@ def test_a11_what_must_fail_is_said_and_not_sent(tmp_path: Path) -> None:
 def test_a11_the_last_grain_can_be_sent(tmp_path: Path) -> None:
     """The trial takes the fee first, as the chain does: what is left then may all go."""
     with chain(tmp_path) as url:
-        answer(wallet(tmp_path, url, "send", "//Nobody", "1", "--from", "//Alice", "--yes"))
+        answer(wallet(tmp_path, url, "send", "//Nobody", "1", "--key", "//Alice", "--yes"))
         fee = int(
-            answer(wallet(tmp_path, url, "send", "//Bob", "0.5", "--from", "//Nobody", "--allow-death", "--dry-run"))[
+            answer(wallet(tmp_path, url, "send", "//Bob", "0.5", "--key", "//Nobody", "--allow-death", "--dry-run"))[
                 "fee"
             ]["grains"]
         )
         rest = f"0.{10**8 - fee:08}"
         more = f"0.{10**8 - fee + 1:08}"
-        last = ("--from", "//Nobody", "--allow-death", "--yes")
+        last = ("--key", "//Nobody", "--allow-death", "--yes")
         assert wallet(tmp_path, url, "send", "//Bob", more, *last).exit_code == 1
-        tipped = ("send", "//Bob", rest, "--from", "//Nobody", "--allow-death", "--tip", "0.00000001", "--dry-run")
+        tipped = ("send", "//Bob", rest, "--key", "//Nobody", "--allow-death", "--tip", "0.00000001", "--dry-run")
         assert wallet(tmp_path, url, *tipped).exit_code == 1
         assert answer(wallet(tmp_path, url, "send", "//Bob", rest, *last))["success"]
 
 
 def test_a11_whoever_cannot_pay_the_fee_is_told_both_numbers(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        result = wallet(tmp_path, url, "chill", "--from", "//Nobody", "--yes")
+        result = wallet(tmp_path, url, "chill", "--key", "//Nobody", "--yes")
         assert result.exit_code == 1
         assert "the fee is 0.0000" in result.stderr
         assert "the account can spend 0 oGPU" in result.stderr
@@ -138,7 +138,7 @@ def test_a11_whoever_cannot_pay_the_fee_is_told_both_numbers(tmp_path: Path) -> 
 
 def test_a11_a_dry_run_sends_nothing_even_where_it_is_forced(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        result = wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--dry-run", "--force", "--yes")
+        result = wallet(tmp_path, url, "withdraw", "--key", "//Bob", "--dry-run", "--anyway", "--yes")
         assert json.loads(result.stdout)["sent"] is False
         assert nonce(tmp_path, url, "//Bob") == 0
 
@@ -146,4 +146,4 @@ def test_a11_a_dry_run_sends_nothing_even_where_it_is_forced(tmp_path: Path) -> 
 def test_a_dry_run_asks_for_no_password(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         answer(wallet(tmp_path, url, "import", "savings", typed="//Bob\npass\npass\n"))
-        assert answer(wallet(tmp_path, url, "send", "//Alice", "1", "--from", "savings", "--dry-run"))["sent"] is False
+        assert answer(wallet(tmp_path, url, "send", "//Alice", "1", "--key", "savings", "--dry-run"))["sent"] is False

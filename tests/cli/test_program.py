@@ -32,7 +32,7 @@ MISTAKES = {
     "no node": ((*NOBODY, "balance", "//Alice", "--json"), 2, "no node answers"),
     "no such command": (("--json", "bogus"), 2, "No such command"),
     "no such option": (("list", "--jsonn", "--json"), 2, "No such option"),
-    "no amount": (("send", "//Bob", "1,5", "--from", "//Alice", "--json"), 2, "is not an amount"),
+    "no amount": (("send", "//Bob", "1,5", "--key", "//Alice", "--json"), 2, "is not an amount"),
     "an argument too few": (("send", "//Bob", "--json"), 2, "Missing argument"),
 }
 

@@ -140,7 +140,7 @@ class Recorded(FittedTable):
 
 COMMANDS = {
     **dict.fromkeys(
-        ("validators", "candidates", "stakes //Alice", "balance //Alice //Bob", "locks //Alice", "holds //Alice"),
+        ("validators", "candidates", "stakes //Alice", "balance //Alice //Bob", "locks //Alice"),
         ogpu_wallet,
     ),
     **dict.fromkeys(("parameters", "rewards //Alice", "history //Bob", "list"), ogpu_wallet),
@@ -151,7 +151,7 @@ COMMANDS = {
 def test_the_tables_of_the_programs_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "FittedTable", Recorded)
     with chain(tmp_path) as url:
-        answer(wallet(tmp_path, url, "delegate", "//Alice", "50", "--from", "//Bob", "--yes"))
+        answer(wallet(tmp_path, url, "delegate", "//Alice", "50", "--key", "//Bob", "--yes"))
         answer(wallet(tmp_path, url, "new", "carol", typed="pass\npass\n"))
         options = ["--url", url, "--keyring", str(tmp_path / "keys")]
         seen = 0

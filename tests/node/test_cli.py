@@ -89,7 +89,7 @@ def test_purging_keeps_keys_and_sign_state(
     monkeypatch.setattr(prompts, "has_terminal", lambda: False)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     status, said = refused(capsys, "purge-chain", "--dev", "--base-path", str(tmp_path))
-    assert (status, "nobody is here to be asked: a program adds -y" in said) == (2, True)
+    assert (status, "nobody is here to be asked: a program adds --yes" in said) == (2, True)
     assert "kept" in run("purge-chain", "--dev", "--base-path", str(tmp_path), "-y")
     assert not paths.database.exists()
     assert paths.sign_state(b"k").read_bytes() == b"kept"

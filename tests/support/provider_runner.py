@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ class Operator:
 
     def __init__(self, folder: Path, url: str, name: str) -> None:
         self.folder = folder
-        self.options = ["--url", url, "--key", f"//{name}//provider", "--base-path", str(folder / name)]
+        self.options = ["--url", url, "--provider-key", f"//{name}//provider", "--base-path", str(folder / name)]
         self.name = name
 
     def run(self, *arguments: str, as_json: bool = True, typed: str = "") -> Result:
@@ -33,9 +34,16 @@ class Operator:
         return json.loads(result.stdout)
 
     def refusal(self, *arguments: str, code: int = 2) -> str:
-        """The sentence of a command that does not."""
+        """The text of the error that ends a command with this exit code."""
+        return str(self._error(arguments, code)["error"])
+
+    def refused_code(self, *arguments: str, code: int = 2) -> str:
+        """The code of the error that ends a command with this exit code."""
+        return str(self._error(arguments, code)["code"])
+
+    def _error(self, arguments: Sequence[str], exit_code: int) -> dict[str, Any]:
         result = self.run(*arguments)
-        assert result.exit_code == code, result.output
-        said = "".join(line for line in result.stderr.splitlines(keepends=True) if not line.startswith("note: "))
-        assert said.startswith(("error: ", "Usage: ")), result.stderr
-        return said
+        assert result.exit_code == exit_code, result.output
+        error: dict[str, Any] = json.loads(result.stderr.splitlines()[-1])
+        assert error["exit_code"] == exit_code
+        return error

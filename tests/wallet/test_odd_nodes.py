@@ -17,7 +17,7 @@ from wallet_runner import chain, said, wallet
 
 COMMANDS = {
     "balance": ("balance", "//Alice"),
-    "send": ("send", "//Bob", "1", "--from", "//Alice", "--dry-run"),
+    "send": ("send", "//Bob", "1", "--key", "//Alice", "--dry-run"),
     "stakes": ("stakes", "//Alice"),
     "validators": ("validators",),
     "rewards": ("rewards", "//Alice"),

@@ -110,7 +110,7 @@ def test_b2_a_dry_run_hands_over_nothing_that_can_be_sent(tmp_path: Path) -> Non
         between = Between(node)
         async with between.served() as url:
             for words in commands:
-                await asyncio.to_thread(wallet, tmp_path, url, *words, "--from", "//Alice", "--dry-run")
+                await asyncio.to_thread(wallet, tmp_path, url, *words, "--key", "//Alice", "--dry-run")
             for message in between.asked:
                 assert not message["method"].startswith("author_")
                 assert message["method"] not in {"state_getStorage", "state_call", "payment_queryInfo"}, "it is proved"
@@ -358,7 +358,7 @@ def test_b12_a_silent_node_ends_in_a_sentence(tmp_path: Path, monkeypatch: pytes
         between = Between(node)
         between.spoil = fall_silent
         async with between.served() as url:
-            words = ("send", "//Bob", "1", "--from", "//Alice", "--yes")
+            words = ("send", "//Bob", "1", "--key", "//Alice", "--yes")
             results.append(await asyncio.to_thread(wallet, tmp_path, url, *words))
 
     with chain(tmp_path) as node:

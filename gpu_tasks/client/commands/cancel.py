@@ -162,8 +162,8 @@ class _Run:
 
 def cancel_run(session: WalletSession, text: str, key_text: str, sending: SendingOptions, folder: Path) -> None:
     """Cancel the run that somebody names; what it costs is shown and asked."""
-    if sending.is_forced:
-        raise click.UsageError("--force is for a single unit or task: of a run only what waits is taken back")
+    if sending.is_anyway:
+        raise click.UsageError("--anyway is for a single unit or task: of a run only what waits is taken back")
     folder = folder.expanduser()
     facts: dict[str, Any] = {}
     runs: list[_Run] = []

@@ -277,7 +277,7 @@ def _offer_to_end(session: WalletSession, key_text: str, task_id: bytes) -> None
         found = await known_task(client, task_id, await client.finalized())
         return await ended_early(session, client, payer, task_id, found)
 
-    unasked = calls.SendingOptions(dry_run=False, is_agreed=False, is_forced=False, tip=0)
+    unasked = calls.SendingOptions(dry_run=False, is_agreed=False, is_anyway=False, tip=0)
     try:
         calls.make(session, key_text, unasked, plan)
     except (click.Abort, KeyboardInterrupt):

@@ -27,7 +27,7 @@ from gpu_tasks.provider.commands.options import (
     devices_of,
     hardware_of,
     idle_gpu_problem,
-    stash_option,
+    stash_key_option,
     told,
 )
 from gpu_tasks.provider.execution.chain_process import ChainComputer, chains_with
@@ -156,7 +156,7 @@ class WorkText(click.ParamType[WorkShape]):
 @click.command()
 @click.argument("device")
 @click.option("--work", "shape", type=WorkText(), required=True, help="As `bench` names it, such as 256x4096x900.")
-@stash_option
+@stash_key_option
 @dry_run_option
 @yes_option
 @click.pass_obj
@@ -180,7 +180,7 @@ def enrol(
 
 @click.command()
 @click.argument("device")
-@stash_option
+@stash_key_option
 @dry_run_option
 @click.pass_obj
 def withdraw(options: ProviderOptions, device: str, stash: StashOptions, dry_run: bool) -> None:

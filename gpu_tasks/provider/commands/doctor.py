@@ -90,7 +90,7 @@ async def _asked(options: ProviderOptions) -> list[Diagnosis]:
     try:
         key = options.key
     except WalletError as error:
-        return [bad("key", str(error), "give --key and --password-file")]
+        return [bad("key", str(error), "give --provider-key and --password-file")]
     try:
         chain = await LiveChain.connect(options.url, key, options.trust, note)
     except (ChainError, WalletError, NodeUnreachableError, RpcError) as error:

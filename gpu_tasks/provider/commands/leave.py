@@ -14,7 +14,7 @@ from gpu_tasks.provider.commands.options import (
     StashOptions,
     device_named,
     devices_of,
-    stash_option,
+    stash_key_option,
 )
 from gpu_tasks.provider.registration import (
     Planned,
@@ -31,7 +31,7 @@ from wallet.keypair import Keypair
 
 @click.command()
 @click.argument("device")
-@stash_option
+@stash_key_option
 @dry_run_option
 @yes_option
 @click.pass_obj
@@ -56,7 +56,7 @@ def unregister(options: ProviderOptions, device: str, stash: StashOptions, dry_r
 
 
 @click.command("withdraw-bond")
-@stash_option
+@stash_key_option
 @dry_run_option
 @yes_option
 @click.pass_obj

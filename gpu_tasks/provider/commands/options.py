@@ -101,7 +101,7 @@ class StashOptions:
 
     text: str | None
     keyring: Path
-    password_file: Path | None
+    password_file: Path | None = None
 
     def session(self, options: ProviderOptions) -> WalletSession:
         """The wallet that knows the stash."""
@@ -116,7 +116,7 @@ class StashOptions:
         """The stash's key, by whatever names the account; WalletError if the key is not in the keyring."""
         session, text = self.session(options), self.text
         if text is None:
-            raise ProviderError("give --stash: the key that signs, by name, address, or a path like //Eve")
+            raise ProviderError("give --key: the stash's key, by name, address, or a path like //Eve")
         account = session.account(text)
         if text.startswith("//") or text in session.keyring.names():
             return session.key(text)
@@ -126,21 +126,38 @@ class StashOptions:
         return session.key(names[0])
 
 
+_KEYRING = click.option(
+    "--keyring", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_FOLDER, show_default=True,
+    envvar=KEYRING_VARIABLE, help="The folder of the stash's key file.",
+)  # fmt: skip
+
+
 def stash_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that make up `StashOptions`, as the argument `stash`."""
+    """Add `--stash`, which names the stash without its key, as the argument `stash`."""
 
     @functools.wraps(command)
-    def with_stash(*arguments: Any, **given: Any) -> Any:
-        parts = (given.pop("stash_text"), given.pop("keyring"), given.pop("stash_password_file"))
-        return command(*arguments, stash=StashOptions(*parts), **given)
+    def with_stash(*arguments: Any, stash_text: str | None, keyring: Path, **given: Any) -> Any:
+        return command(*arguments, stash=StashOptions(stash_text, keyring), **given)
+
+    told = "The stash: a stored name, an address, or //Eve."
+    return click.option("--stash", "stash_text", metavar="STASH", help=told)(_KEYRING(with_stash))
+
+
+def stash_key_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--key`, the stash's key that signs, as the argument `stash`."""
+
+    @functools.wraps(command)
+    def with_stash(
+        *arguments: Any, stash_text: str | None, keyring: Path, key_password_file: Path | None, **given: Any
+    ) -> Any:
+        return command(*arguments, stash=StashOptions(stash_text, keyring, key_password_file), **given)
 
     for option in (
-        click.option("--stash-password-file", type=click.Path(path_type=Path),
-                     help="Opens the stash's key file, if that needs another password than --password-file."),
-        click.option("--keyring", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_FOLDER,
-                     show_default=True, envvar=KEYRING_VARIABLE, help="Folder of the stash's key file."),
-        click.option("--stash", "stash_text", metavar="STASH",
-                     help="The stash: a name in the keyring, an address, or a development path like //Eve."),
+        click.option("--key-password-file", type=click.Path(path_type=Path),
+                     help="The password of --key, if not that of --password-file."),
+        _KEYRING,
+        click.option("--key", "stash_text", metavar="KEY",
+                     help="The stash's key: a stored name, its address, or //Eve."),
     ):  # fmt: skip
         option(with_stash)
     return with_stash

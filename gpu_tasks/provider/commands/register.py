@@ -24,7 +24,7 @@ from gpu_tasks.provider.commands.options import (
     hardware_of,
     idle_gpu_problem,
     numbered,
-    stash_option,
+    stash_key_option,
 )
 from gpu_tasks.provider.execution.gpu import Hardware
 from gpu_tasks.provider.execution.worker_start import chosen_backend, idle_gpus
@@ -58,7 +58,7 @@ FIRST_ENDPOINT = f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
 
 
 @click.command()
-@stash_option
+@stash_key_option
 @click.option("--endpoint", help=f"Blob store.  [default: what it is, or {FIRST_ENDPOINT}]")
 @click.option("--device", "number", type=int, default=0, show_default=True, help="As `devices` counts.")
 @click.option(

@@ -21,7 +21,7 @@ from wallet_runner import answer, chain, said, wallet
 
 ALICE_ADDRESS = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
 NOBODY = "ws://127.0.0.1:9"
-SEND = ("call", "Balances.transfer_keep_alive", "//Bob", "value=1.5oGPU", "--from", "//Alice")
+SEND = ("call", "Balances.transfer_keep_alive", "//Bob", "value=1.5oGPU", "--key", "//Alice")
 
 
 def test_a_call_is_planned_and_sent(tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ def test_calls_without_a_command_of_their_own(tmp_path: Path) -> None:
     """A batch of nested calls, a call by the sudo key, a bond that is locked, and one that the chain refuses."""
     with chain(tmp_path) as url:
         calls = json.dumps([{"System.remark": {"remark": "hello"}}, {"TrustStake.bond": {"value": "20oGPU"}}])
-        batch = ("call", "Utility.batch_all", calls, "--from", "//Bob")
+        batch = ("call", "Utility.batch_all", calls, "--key", "//Bob")
         assert answer(wallet(tmp_path, url, *batch, "--dry-run"))["locks"]["ogpu"] == "20"
         assert answer(wallet(tmp_path, url, *batch, "--yes"))["success"]
         inner = json.dumps({"System.remark": {"remark": "0x00"}})
-        assert answer(wallet(tmp_path, url, "call", "Sudo.sudo", inner, "--from", "//Alice", "--yes"))["success"]
+        assert answer(wallet(tmp_path, url, "call", "Sudo.sudo", inner, "--key", "//Alice", "--yes"))["success"]
         unit = "0x" + "11" * 32
-        cancel = wallet(tmp_path, url, "call", "InferenceMarket.cancel", unit, "--from", "//Bob", "--yes")
+        cancel = wallet(tmp_path, url, "call", "InferenceMarket.cancel", unit, "--key", "//Bob", "--yes")
         assert cancel.exit_code == 1
         assert "InferenceMarket." in cancel.stderr
 
@@ -76,7 +76,7 @@ def test_what_a_call_locks_by_the_rules_of_the_chain_is_shown_and_asked_for(tmp_
     fields = asdict(an_order()).items()
     order = {name: "0x" + value.hex() if isinstance(value, bytes) else value for name, value in fields}
     order["checked_by"] = CheckedBy.EXECUTED.name
-    submit = ("call", "TrainingMarket.submit", json.dumps(order), "--from", "//Bob")
+    submit = ("call", "TrainingMarket.submit", json.dumps(order), "--key", "//Bob")
     with chain(tmp_path) as url:
         planned = answer(wallet(tmp_path, url, *submit, "--dry-run"))
         told = {row["reason"]: int(row["change"]["grains"]) for row in planned["holds"]}
@@ -85,23 +85,23 @@ def test_what_a_call_locks_by_the_rules_of_the_chain_is_shown_and_asked_for(tmp_
             for_people = CliRunner().invoke(main, ["--url", url, *submit], input="n\n")
         assert "+1 oGPU for TrainingMarket.TaskDeposit" in for_people.stdout
         assert answer(wallet(tmp_path, url, *submit, "--yes"))["success"]
-        held = {row["reason"]: int(row["amount"]["grains"]) for row in answer(wallet(tmp_path, url, "holds", "//Bob"))}
+        held = {row["reason"]: int(row["amount"]["grains"]) for row in answer(wallet(tmp_path, url, "locks", "//Bob"))}
         assert told == held
         assert set(told) == {f"TrainingMarket.Task{name}" for name in ("Escrow", "Bond", "Deposit")}
-        nothing = ("call", "System.remark", "hello", "--from", "//Bob", "--dry-run")
+        nothing = ("call", "System.remark", "hello", "--key", "//Bob", "--dry-run")
         assert "holds" not in answer(wallet(tmp_path, url, *nothing))
 
 
 def test_the_fee_is_that_of_the_work_that_the_chain_will_do(tmp_path: Path) -> None:
     """A batch ends with its first failure, and a withdrawal frees fewer parts than there may be."""
     calls = json.dumps([{"TrustStake.chill": {}}, *[{"TrustStake.unjail": {}}] * 9])
-    batch = ("call", "Utility.batch", calls, "--from", "//Bob", "--tip", "0.5")
+    batch = ("call", "Utility.batch", calls, "--key", "//Bob", "--tip", "0.5")
     with chain(tmp_path) as url:
         planned = answer(wallet(tmp_path, url, *batch, "--dry-run"))
         paid = int(json.loads(wallet(tmp_path, url, *batch, "--yes").stdout)["fee"]["grains"])
         fee, tip = (int(planned[name]["grains"]) for name in ("fee", "tip"))
         assert (fee + tip, int(planned["total"]["grains"])) == (paid, paid)
-        free = answer(wallet(tmp_path, url, "call", "System.remark", "hello", "--from", "//Bob", "--dry-run"))
+        free = answer(wallet(tmp_path, url, "call", "System.remark", "hello", "--key", "//Bob", "--dry-run"))
         assert free["total"] == free["fee"]
 
 
@@ -144,12 +144,10 @@ def test_what_a_post_locks_is_asked_for(tmp_path: Path) -> None:
         "tokens_in": 0,
     }  # fmt: skip
     with chain(tmp_path) as url:
-        post = ("call", "InferenceMarket.post", "0", json.dumps([terms, terms]), "--from", "//Bob", "--dry-run")
+        post = ("call", "InferenceMarket.post", "0", json.dumps([terms, terms]), "--key", "//Bob", "--dry-run")
         planned = answer(wallet(tmp_path, url, *post))
         units = json.dumps([{**terms, "device_class": "Cpu"}])
-        named = answer(
-            wallet(tmp_path, url, "call", "InferenceMarket.post", "0", units, "--from", "//Bob", "--dry-run")
-        )
+        named = answer(wallet(tmp_path, url, "call", "InferenceMarket.post", "0", units, "--key", "//Bob", "--dry-run"))
         assert int(planned["prepays"]["grains"]) == 2 * int(named["prepays"]["grains"]) > 0, (
             "what may be null is left out"
         )
@@ -162,10 +160,10 @@ def test_what_a_post_locks_is_asked_for(tmp_path: Path) -> None:
         (("Balances.transfer", "//Bob", "1"), "did you mean"),
         (("Blances.burn",), "there is no pallet 'Blances'; did you mean Balances?"),
         (("Blances",), "there is no pallet 'Blances'"),
-        (("Balances.burn", "1.5", "true", "--from", "//Alice"), "argument value (Balance): '1.5' cannot be read"),
-        (("Balances.burn", "1", "true"), "--from is missing"),
-        (("Timestamp.set", "1", "--from", "//Alice"), "made by the authors of blocks only"),
-        (("TrustStake.chill", "--from", "dave"), "there is no key 'dave'"),
+        (("Balances.burn", "1.5", "true", "--key", "//Alice"), "argument value (Balance): '1.5' cannot be read"),
+        (("Balances.burn", "1", "true"), "--key is missing"),
+        (("Timestamp.set", "1", "--key", "//Alice"), "made by the authors of blocks only"),
+        (("TrustStake.chill", "--key", "dave"), "there is no key 'dave'"),
     ],
 )
 def test_mistakes_need_no_node(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
@@ -228,7 +226,7 @@ def test_what_fails_inside_a_call_that_succeeds_is_a_failure(
     tmp_path: Path, call: str, arguments: str, told: str
 ) -> None:
     with chain(tmp_path) as url:
-        ended = wallet(tmp_path, url, "call", call, arguments, "--from", "//Alice", "--yes")
+        ended = wallet(tmp_path, url, "call", call, arguments, "--key", "//Alice", "--yes")
         shown = json.loads(ended.stdout)
         assert (ended.exit_code, shown["success"]) == (1, False)
         assert told in shown["why"]

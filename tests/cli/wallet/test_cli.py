@@ -29,14 +29,14 @@ def test_new_key_receives_and_sends(tmp_path: Path) -> None:
         assert len(made["recovery_phrase"].split()) == 12
         assert answer(wallet(tmp_path, url, "list"))[0]["address"] == made["address"]
 
-        planned = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--from", "//Alice", "--dry-run"))
+        planned = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--key", "//Alice", "--dry-run"))
         assert planned["sent"] is False
-        sent = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--from", "//Alice", "--yes"))
+        sent = answer(wallet(tmp_path, url, "send", "carol", "12.5", "--key", "//Alice", "--yes"))
         assert sent["success"]
         assert sent["fee"] == planned["fee"]
         assert answer(wallet(tmp_path, url, "balance", "carol"))[0]["free"]["ogpu"] == "12.5"
 
-        answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "carol", "--yes", typed="pass\n"))
+        answer(wallet(tmp_path, url, "send", "//Bob", "1", "--key", "carol", "--yes", typed="pass\n"))
         left = int(answer(wallet(tmp_path, url, "balance", "carol"))[0]["free"]["grains"])
         assert 11 * 10**8 < left < 1150 * 10**6
 
@@ -48,9 +48,9 @@ def test_new_key_receives_and_sends(tmp_path: Path) -> None:
 def test_stake_delegate_unstake(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         assert answer(wallet(tmp_path, url, "validators"))[0]["stash"] == ALICE_ADDRESS
-        answer(wallet(tmp_path, url, "delegate", "//Alice", "50", "--from", "//Bob", "--yes"))
-        answer(wallet(tmp_path, url, "stake", "20", "--from", "//Bob", "--yes"))
-        answer(wallet(tmp_path, url, "unstake", "10", "--validator", "//Alice", "--from", "//Bob", "--yes"))
+        answer(wallet(tmp_path, url, "delegate", "//Alice", "50", "--key", "//Bob", "--yes"))
+        answer(wallet(tmp_path, url, "stake", "20", "--key", "//Bob", "--yes"))
+        answer(wallet(tmp_path, url, "unstake", "10", "--validator", "//Alice", "--key", "//Bob", "--yes"))
         rows = answer(wallet(tmp_path, url, "stakes", "//Bob"))
         assert {(row["kind"], row["amount"]["ogpu"]) for row in rows} == {
             ("delegation", "40"),
@@ -61,7 +61,7 @@ def test_stake_delegate_unstake(tmp_path: Path) -> None:
 
 def test_a_failed_call_is_explained_and_costs_only_its_fee(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        result = wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--yes", "--force")
+        result = wallet(tmp_path, url, "withdraw", "--key", "//Bob", "--yes", "--anyway")
         assert result.exit_code == 1
         assert "TrustStake.NothingToWithdraw: Nothing that was unbonded is free yet." in result.stderr
         extrinsic = json.loads(result.stdout)["extrinsic"]
@@ -70,24 +70,24 @@ def test_a_failed_call_is_explained_and_costs_only_its_fee(tmp_path: Path) -> No
 
 def test_a_failure_without_a_pallet_is_explained_too(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        result = wallet(tmp_path, url, "send", "//Alice", "2000000", "--from", "//Bob", "--yes", "--force")
+        result = wallet(tmp_path, url, "send", "//Alice", "2000000", "--key", "//Bob", "--yes", "--anyway")
         assert "Token.FundsUnavailable: The account's spendable balance does not cover the amount." in result.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("send", "//Bob", "1,5", "--from", "//Alice", "--yes"), "is not an amount"),
-        (("send", "nobody", "1", "--from", "//Alice", "--yes"), "'nobody' is no account"),
-        (("send", "Bob", "1", "--from", "//Alice", "--yes"), "of a development chain's accounts one is //Bob"),
-        (("send", "//Bob", "1", "--from", "dave", "--yes"), "there is no key 'dave'"),
-        (("send", "//Bob", "0", "--from", "//Alice", "--yes"), "above 0"),
-        (("send", "//Alice", "1", "--from", "//Alice", "--yes"), "to itself"),
-        (("send", "0x" + "00" * 32, "1", "--from", "//Alice", "--yes"), "32 zero bytes"),
-        (("send", "0x" + RESERVE.hex(), "1", "--from", "//Alice", "--yes"), "the chain's reserve"),
-        (("send", "//Bob", "-5", "--from", "//Alice", "--yes"), "-5 begins with a minus"),
-        (("send", "5GrwvaEF5zXb26Fz9", "5", "--from", "//Alice", "--yes"), "characters are missing"),
-        (("profile", "Alice", "javascript:alert(1)", "--from", "//Alice", "--yes"), "is not a web address"),
+        (("send", "//Bob", "1,5", "--key", "//Alice", "--yes"), "is not an amount"),
+        (("send", "nobody", "1", "--key", "//Alice", "--yes"), "'nobody' is no account"),
+        (("send", "Bob", "1", "--key", "//Alice", "--yes"), "of a development chain's accounts one is //Bob"),
+        (("send", "//Bob", "1", "--key", "dave", "--yes"), "there is no key 'dave'"),
+        (("send", "//Bob", "0", "--key", "//Alice", "--yes"), "above 0"),
+        (("send", "//Alice", "1", "--key", "//Alice", "--yes"), "to itself"),
+        (("send", "0x" + "00" * 32, "1", "--key", "//Alice", "--yes"), "32 zero bytes"),
+        (("send", "0x" + RESERVE.hex(), "1", "--key", "//Alice", "--yes"), "the chain's reserve"),
+        (("send", "//Bob", "-5", "--key", "//Alice", "--yes"), "-5 begins with a minus"),
+        (("send", "5GrwvaEF5zXb26Fz9", "5", "--key", "//Alice", "--yes"), "characters are missing"),
+        (("profile", "Alice", "javascript:alert(1)", "--key", "//Alice", "--yes"), "is not a web address"),
         (("why", "0x12"), "is not the hash of an extrinsic"),
         (("why", "0x" + "00" * 32), "no extrinsic 0x00"),
         (("rewards", "//Bob", "--claim"), "there is nothing to claim"),
@@ -104,7 +104,7 @@ def test_mistakes_are_explained(tmp_path: Path, arguments: tuple[str, ...], sent
 def test_what_makes_no_sense_is_sent_with_force(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         for to, amount in (("//Alice", "1"), ("//Bob", "0"), ("0x" + "00" * 32, "1")):
-            assert answer(wallet(tmp_path, url, "send", to, amount, "--from", "//Alice", "--yes", "--force"))["success"]
+            assert answer(wallet(tmp_path, url, "send", to, amount, "--key", "//Alice", "--yes", "--anyway"))["success"]
 
 
 def test_a_path_almost_like_a_known_one_is_another_key(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_path_almost_like_a_known_one_is_another_key(tmp_path: Path) -> None:
         asked = wallet(tmp_path, url, "balance", "//alice", "//Alice", "//alice")
         assert sum("//alice" in told and "//Alice" in told for told in said(asked, "note")) == 1
         assert "//Alice" not in wallet(tmp_path, url, "balance", "//Alice", "//Zoe").stderr
-        sends = wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//ferdi", "--yes")
+        sends = wallet(tmp_path, url, "send", "//Bob", "1", "--key", "//ferdi", "--yes")
         assert sum("//Ferdie" in told for told in said(sends, "note")) == 1
 
 
@@ -191,7 +191,7 @@ def test_no_node_is_said_plainly(tmp_path: Path) -> None:
 def test_wrong_password_is_said_plainly(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         answer(wallet(tmp_path, url, "import", "dave", typed="//Dave\npass\npass\n"))
-        result = wallet(tmp_path, url, "send", "//Bob", "1", "--from", "dave", "--yes", typed="wrong\n")
+        result = wallet(tmp_path, url, "send", "//Bob", "1", "--key", "dave", "--yes", typed="wrong\n")
         assert result.exit_code == 2
         assert "cannot unlock" in result.stderr
 

@@ -18,9 +18,9 @@ from wallet_runner import answer, chain, wallet
 
 OWN_BOND, DELEGATION, LEAVING = (STAKE_WORDS[part] for part in (LockPart.BOND, LockPart.DELEGATION, LockPart.LEAVING))
 ALICE = dev_accounts.stash("Alice")
-SEND = ("--from", "//Bob", "--yes")
+SEND = ("--key", "//Bob", "--yes")
 COLUMNS = (
-    "reason", "amount", "what", "case", "until", "at_most", "taken_by", "about", "until_epoch", "until_block",
+    "amount", "what", "reason", "case", "until", "at_most", "taken_by", "about", "until_epoch", "until_block",
 )  # fmt: skip
 
 
@@ -47,11 +47,11 @@ def test_what_stakers_have_locked_is_told_with_its_end(tmp_path: Path) -> None:
 
 def test_a_provider_reads_all_that_secures_its_work(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        held = answer(wallet(tmp_path, url, "holds", "0x" + ALICE.hex()))
         rows = answer(wallet(tmp_path, url, "locks", "0x" + ALICE.hex()))
-        assert sorted((row["reason"], row["amount"]["grains"]) for row in rows) == sorted(
-            (each["reason"], each["amount"]["grains"]) for each in held
-        )
+        (balance,) = answer(wallet(tmp_path, url, "balance", "0x" + ALICE.hex()))
+        assert sum(int(row["amount"]["grains"]) for row in rows) == int(balance["reserved"]["grains"])
+        kinds = [row["kind"] for row in answer(wallet(tmp_path, url, "stakes", "0x" + ALICE.hex()))]
+        assert "held: Devices.FreeBond" in kinds
         by_reason = {row["reason"]: row for row in rows}
         assert by_reason["Devices.FreeBond"]["until"].startswith("until you unregister")
         assert "until you unbond it" in by_reason["TrustStake.Stake"]["until"]
@@ -64,6 +64,23 @@ def test_a_table_for_people_fits_and_tells_when_it_is(tmp_path: Path) -> None:
         assert shown.exit_code == 0, shown.output
         assert re.search(r"^[\d.]+ oGPU locked; it is block 0 now, epoch 0$", shown.output, re.MULTILINE)
         assert re.search(r"^amount +10000 oGPU *$\s^what +your own bond as a validator *$", shown.output, re.MULTILINE)
+
+
+def test_a_dry_run_shows_whose_money_a_call_locks(tmp_path: Path) -> None:
+    with chain(tmp_path) as url:
+        words = ("--key", "//Bob", "--dry-run")
+        delegated = answer(wallet(tmp_path, url, "delegate", "0x" + ALICE.hex(), "5", *words))["holds"]
+        bonded = answer(wallet(tmp_path, url, "stake", "20", *words))["holds"]
+    assert [(each["reason"], each["change"]["ogpu"]) for each in (*delegated, *bonded)] == [
+        ("TrustStake.Stake", "5"),
+        ("TrustStake.Stake", "20"),
+    ]
+    assert delegated[0]["account"] != bonded[0]["account"]
+
+
+def test_the_earlier_name_of_the_command_is_answered(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(main, ["holds", "//Bob"])
+    assert (refused.exit_code, "`ogpu-wallet locks`" in refused.stderr) == (2, True)
 
 
 def test_without_an_account_every_stored_key_is_shown(tmp_path: Path) -> None:
@@ -85,7 +102,7 @@ def test_without_an_account_every_stored_key_is_shown(tmp_path: Path) -> None:
             "delegate",
             "0x" + ALICE.hex(),
             "3",
-            "--from",
+            "--key",
             "mine",
             "--yes",
         )

@@ -33,7 +33,7 @@ def test_every_parameter_is_shown_with_all_that_is_declared(tmp_path: Path) -> N
 def test_root_sets_one_and_the_next_read_shows_it(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
         name = "TransactionPayment.base_fee"
-        sent = answer(wallet(tmp_path, url, "set-parameter", name, "0.00003oGPU", "--from", "//Alice", "--yes"))
+        sent = answer(wallet(tmp_path, url, "set-parameter", name, "0.00003oGPU", "--key", "//Alice", "--yes"))
         assert sent["success"]
         (row,) = answer(wallet(tmp_path, url, "parameters", "transactionpayment.base"))
         assert (row["name"], row["value"]) == (name, 3_000)
@@ -56,14 +56,14 @@ def test_root_sets_one_and_the_next_read_shows_it(tmp_path: Path) -> None:
 )
 def test_what_the_chain_would_refuse_is_said_before(tmp_path: Path, words: tuple[str, str], said: str) -> None:
     with chain(tmp_path) as url:
-        ended = wallet(tmp_path, url, "set-parameter", *words, "--from", "//Alice", "--yes")
+        ended = wallet(tmp_path, url, "set-parameter", *words, "--key", "//Alice", "--yes")
     assert ended.exit_code == 2
     assert said in ended.stderr
 
 
 def test_what_is_forced_is_sent_and_the_chain_refuses_it(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        words = ("set-parameter", "TransactionPayment.base_fee", "20001", "--from", "//Alice", "--yes", "--force")
+        words = ("set-parameter", "TransactionPayment.base_fee", "20001", "--key", "//Alice", "--yes", "--anyway")
         ended = wallet(tmp_path, url, *words)
         assert ended.exit_code == 1
         assert "Root was refused: ChainParameters.RelationBroken: " in ended.stderr
@@ -82,7 +82,7 @@ def live(monkeypatch: pytest.MonkeyPatch) -> None:
     "words",
     [
         ("set-parameter", "TransactionPayment.base_fee", "3000"),
-        ("set-parameter", "TransactionPayment.base_fee", "3000", "--force"),
+        ("set-parameter", "TransactionPayment.base_fee", "3000", "--anyway"),
         ("call", "Sudo.sudo", '{"System.remark": {"remark": "x"}}'),
         (
             "call",
@@ -94,7 +94,7 @@ def live(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_live_chain_has_no_root(tmp_path: Path, words: tuple[str, ...]) -> None:
     with chain(tmp_path) as url:
-        ended = wallet(tmp_path, url, "--trust-node", *words, "--from", "//Alice", "--yes")
+        ended = wallet(tmp_path, url, "--trust-node", *words, "--key", "//Alice", "--yes")
     assert ended.exit_code == 2, ended.exception
     (error,) = said(ended, "error")
     assert "pallet Sudo" in error
@@ -123,9 +123,7 @@ def test_a_name_that_no_parameter_has_is_told(tmp_path: Path) -> None:
 
 def test_who_does_not_hold_the_key_is_refused(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        ended = wallet(
-            tmp_path, url, "set-parameter", "TransactionPayment.base_fee", "3000", "--from", "//Bob", "--yes"
-        )
+        ended = wallet(tmp_path, url, "set-parameter", "TransactionPayment.base_fee", "3000", "--key", "//Bob", "--yes")
         assert ended.exit_code == 1
         assert "RequireSudo" in ended.stderr
         assert ".. " not in ended.stderr

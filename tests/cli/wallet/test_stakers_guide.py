@@ -32,7 +32,7 @@ PASSWORD = "a password"
 PATIENCE = 300  # seconds, as long as it may take on a machine that does much else
 STAKING = {
     "stake", "unstake", "delegate", "redelegate", "undelegate", "rewards", "withdraw", "stakes", "validators",
-    "candidates", "history", "validate", "chill", "commission", "profile", "holds",
+    "candidates", "history", "validate", "chill", "commission", "profile",
 }  # fmt: skip
 REFUSED = "# refused"
 AGAIN = "# again until"

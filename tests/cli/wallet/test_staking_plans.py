@@ -50,75 +50,75 @@ def check(facts: Facts, wanted: dict[str, str]) -> None:
 
 PLANS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "stake": (
-        ("stake", "20", "--from", "//Ferdie"),
+        ("stake", "20", "--key", "//Ferdie"),
         {"amount": "20", "bond_afterwards": "20", "validator_bond_min": "10", "can_go_wrong": "an offence", **JOINED},
     ),
-    "more stake": (("stake", "5", "--from", "//Bob"), {"amount": "5", "bond_afterwards": "25", **JOINED}),
+    "more stake": (("stake", "5", "--key", "//Bob"), {"amount": "5", "bond_afterwards": "25", **JOINED}),
     "delegate": (
-        ("delegate", "//Alice", "7", "--from", "//Bob"),
+        ("delegate", "//Alice", "7", "--key", "//Bob"),
         {
             "validator": ALICE, "amount": "7", "behind_it_afterwards": "57", "delegation_min": "1", "commission": "5 %",
             "can_go_wrong": "an offence", **JOINED,
         },
     ),
     "undelegate": (
-        ("undelegate", "//Alice", "10", "--from", "//Bob"),
+        ("undelegate", "//Alice", "10", "--key", "//Bob"),
         {"validator": ALICE, "takes_back": "10", "left_behind": "40", "can_go_wrong": "it earns nothing", **LEFT},
     ),
     "undelegate all": (
-        ("undelegate", "//Alice", "all", "--from", "//Bob"), {"takes_back": "50", "left_behind": "0", **LEFT}
+        ("undelegate", "//Alice", "all", "--key", "//Bob"), {"takes_back": "50", "left_behind": "0", **LEFT}
     ),
     "unstake of a delegation": (
-        ("unstake", "all", "--validator", "//Alice", "--from", "//Bob"), {"takes_back": "50", "validator": ALICE}
+        ("unstake", "all", "--validator", "//Alice", "--key", "//Bob"), {"takes_back": "50", "validator": ALICE}
     ),
     "unstake": (
-        ("unstake", "4", "--from", "//Bob"), {"takes_back": "4", "bond_afterwards": "16", "can_go_wrong": "an", **LEFT}
+        ("unstake", "4", "--key", "//Bob"), {"takes_back": "4", "bond_afterwards": "16", "can_go_wrong": "an", **LEFT}
     ),
     "redelegate": (
-        ("redelegate", "//Alice", "//Bob", "20", "--from", "//Charlie"),
+        ("redelegate", "//Alice", "//Bob", "20", "--key", "//Charlie"),
         {
             "from_behind": ALICE, "behind": BOB, "amount": "20", "left_behind": "10", "behind_it_afterwards": "20",
             "can_go_wrong": "it answers for both", **JOINED,
         },
     ),
     "redelegate all": (
-        ("redelegate", "//Alice", "//Bob", "all", "--from", "//Charlie"), {"amount": "30", "left_behind": "0"}
+        ("redelegate", "//Alice", "//Bob", "all", "--key", "//Charlie"), {"amount": "30", "left_behind": "0"}
     ),
     "commission": (
-        ("commission", "5.5", "--from", "//Bob"),
+        ("commission", "5.5", "--key", "//Bob"),
         {
             "commission_now": "5 %", "commission_then": "5.5 %", "holds_from": "era 2 (epoch 2, about ",
             "commission_min": "5 %", "commission_step": "1 %", "now": "epoch 0",
         },
     ),
     "profile": (
-        ("profile", "Bob", "https://bob.example", "--from", "//Bob"),
+        ("profile", "Bob", "https://bob.example", "--key", "//Bob"),
         {"name": "Bob", "web": "https://bob.example", "deposit": "0.1", "now": "epoch 0"},
     ),
     "validate": (
-        ("validate", "//Bob", KEYS[2], "--from", "//Bob"),
+        ("validate", "//Bob", KEYS[2], "--key", "//Bob"),
         {
             "session_key": KEYS[0], "vrf_key": KEYS[1], "provider_key": KEYS[2], "commission": "5 %", "bond": "20",
             "commission_min": "5 %", "validator_bond_min": "10", "may_sit_from": "era 2 (", "now": "epoch 0",
         },
     ),
     "chill": (
-        ("chill", "--from", "//Bob"),
+        ("chill", "--key", "//Bob"),
         {"bond": "20", "behind_you": "0 delegators", "no_seat_from": "era 2 (epoch 2, about ", "now": "epoch 0"},
     ),
 }  # fmt: skip
 REFUSALS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "leave too little": (
-        ("undelegate", "//Alice", "49.5", "--from", "//Bob"),
+        ("undelegate", "//Alice", "49.5", "--key", "//Bob"),
         (f"your stake behind {ALICE} would be 0.5 oGPU", "the least is 1 oGPU (delegation_min)", "all 50 oGPU"),
     ),
-    "delegate too little": (("delegate", "//Alice", "0.25", "--from", "//Ferdie"), ("add 0.75 oGPU",)),
-    "a commission too far": (("commission", "7", "--from", "//Bob"), ("from 5 % to 6 %",)),
-    "a commission of nothing": (("commission", "4", "--from", "//Bob"), ("4 % is below the least, 5 %",)),
-    "a candidate takes too much": (("unstake", "15", "--from", "//Bob"), ("take at most 10 oGPU",)),
-    "all of a candidate": (("unstake", "all", "--from", "//Bob"), ("would be 0 oGPU", "`chill` first")),
-    "too early": (("withdraw", "--from", "//Charlie"), ("5 oGPU are from epoch 6 on, it is epoch 0 now",)),
-    "nothing there": (("profile", "--clear", "--from", "//Bob"), ("would hold 0.1 oGPU",)),
+    "delegate too little": (("delegate", "//Alice", "0.25", "--key", "//Ferdie"), ("add 0.75 oGPU",)),
+    "a commission too far": (("commission", "7", "--key", "//Bob"), ("from 5 % to 6 %",)),
+    "a commission of nothing": (("commission", "4", "--key", "//Bob"), ("4 % is below the least, 5 %",)),
+    "a candidate takes too much": (("unstake", "15", "--key", "//Bob"), ("take at most 10 oGPU",)),
+    "all of a candidate": (("unstake", "all", "--key", "//Bob"), ("would be 0 oGPU", "`chill` first")),
+    "too early": (("withdraw", "--key", "//Charlie"), ("5 oGPU are from epoch 6 on, it is epoch 0 now",)),
+    "nothing there": (("profile", "--clear", "--key", "//Bob"), ("would hold 0.1 oGPU",)),
 }
 
 
@@ -128,11 +128,11 @@ def staked(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("staked")
     with chain(folder) as url:
         for words in (
-            ("delegate", "//Alice", "50", "--from", "//Bob"),
-            ("stake", "20", "--from", "//Bob"),
-            ("validate", "//Bob", KEYS[2], "--from", "//Bob"),
-            ("delegate", "//Alice", "35", "--from", "//Charlie"),
-            ("undelegate", "//Alice", "5", "--from", "//Charlie"),
+            ("delegate", "//Alice", "50", "--key", "//Bob"),
+            ("stake", "20", "--key", "//Bob"),
+            ("validate", "//Bob", KEYS[2], "--key", "//Bob"),
+            ("delegate", "//Alice", "35", "--key", "//Charlie"),
+            ("undelegate", "//Alice", "5", "--key", "//Charlie"),
         ):
             answer(wallet(folder, url, *words, "--yes"))
         yield folder, url
@@ -162,12 +162,12 @@ def test_a_refusal_names_the_number(staked: tuple[Path, str], name: str) -> None
 MISTAKES = {
     "both": (("rewards", "//Bob", "--claim", "--compound"), "give one of them"),
     "nothing to claim": (("rewards", "//Bob", "--claim", "--yes"), "this era is paid when era 1 (epoch 1, about "),
-    "no name": (("profile", "--from", "//Bob", "--yes"), "give a NAME, or --clear"),
-    "name and clear": (("profile", "Bob", "--clear", "--from", "//Bob", "--yes"), "give a NAME, or --clear"),
-    "a long name": (("profile", "ä" * 17, "--from", "//Bob", "--yes"), "34 bytes in UTF-8, and 32 may be: leave out 2"),
-    "a long address": (("profile", "", "w" * 97, "--from", "//Bob", "--yes"), "97 bytes in UTF-8, and 96 may be"),
-    "no part": (("commission", "5,5", "--from", "//Bob", "--yes"), "is not a part in per cent"),
-    "more than all": (("commission", "100.0001", "--from", "//Bob", "--yes"), "more than 100 %"),
+    "no name": (("profile", "--key", "//Bob", "--yes"), "give a NAME, or --clear"),
+    "name and clear": (("profile", "Bob", "--clear", "--key", "//Bob", "--yes"), "give a NAME, or --clear"),
+    "a long name": (("profile", "ä" * 17, "--key", "//Bob", "--yes"), "34 bytes in UTF-8, and 32 may be: leave out 2"),
+    "a long address": (("profile", "", "w" * 97, "--key", "//Bob", "--yes"), "97 bytes in UTF-8, and 96 may be"),
+    "no part": (("commission", "5,5", "--key", "//Bob", "--yes"), "is not a part in per cent"),
+    "more than all": (("commission", "100.0001", "--key", "//Bob", "--yes"), "more than 100 %"),
 }
 
 
@@ -187,7 +187,7 @@ def test_a_part_on_its_way_out_has_its_epoch_and_its_date(staked: tuple[Path, st
     assert (row["amount"]["ogpu"], row["until_epoch"], row["slash_waits"]) == ("5", 6, False)
     assert row["free"].startswith("about 2023-")
     assert any("epoch 0 of era 0" in note for note in said(result, "note"))
-    waits = json.loads(wallet(folder, url, "withdraw", "--from", "//Charlie", "--dry-run").stdout)
+    waits = json.loads(wallet(folder, url, "withdraw", "--key", "//Charlie", "--dry-run").stdout)
     assert waits["waits"].startswith(f"5 oGPU from behind {ALICE}: epoch 6, about 2023-")
 
 
@@ -229,9 +229,9 @@ def test_the_history_follows_a_validator_while_stake_is_on_its_way_out(tmp_path:
     """Dave bears the slashes of Alice until he withdraws, so his history shows what she does."""
     with chain(tmp_path) as url:
         for words in (
-            ("delegate", "//Alice", "5", "--from", "//Dave"),
-            ("undelegate", "//Alice", "all", "--from", "//Dave"),
-            ("commission", "5.5", "--from", "//Alice"),
+            ("delegate", "//Alice", "5", "--key", "//Dave"),
+            ("undelegate", "//Alice", "all", "--key", "//Dave"),
+            ("commission", "5.5", "--key", "//Alice"),
         ):
             answer(wallet(tmp_path, url, *words, "--yes"))
         last = answer(wallet(tmp_path, url, "history", "//Dave", "--blocks", "1"))
@@ -285,8 +285,8 @@ def test_what_was_paid_is_shown_at_the_end_whatever_was_shown_before(
     monkeypatch.setattr(rewards, "_unpaid", before_the_era_ended)
     with chain_with(tmp_path, ripe) as url:
         assert answer(wallet(tmp_path, url, "rewards", "//Alice", "--claim", "--yes"))["claimed"]["ogpu"] == "3"
-        planned = answer(wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--dry-run"))
-        done = answer(wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--yes"))
+        planned = answer(wallet(tmp_path, url, "withdraw", "--key", "//Bob", "--dry-run"))
+        done = answer(wallet(tmp_path, url, "withdraw", "--key", "//Bob", "--yes"))
         assert (planned["frees"]["ogpu"], done["freed"]["ogpu"]) == ("5", "5")
         assert planned["fee"] == planned["total"] == done["fee"]
 
@@ -297,7 +297,7 @@ def test_a_fee_that_could_not_be_tried_is_called_the_most(tmp_path: Path, monkey
 
     monkeypatch.setattr(calls, "attempt", untried)
     with chain_with(tmp_path, ripe) as url:
-        result = wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--dry-run")
-        done = answer(wallet(tmp_path, url, "withdraw", "--from", "//Bob", "--yes"))
+        result = wallet(tmp_path, url, "withdraw", "--key", "//Bob", "--dry-run")
+        done = answer(wallet(tmp_path, url, "withdraw", "--key", "//Bob", "--yes"))
         assert int(answer(result)["fee"]["grains"]) > int(done["fee"]["grains"])
         assert any("the most" in note for note in said(result, "note"))

@@ -38,7 +38,7 @@ def test_another_chain_than_before_is_refused(tmp_path: Path) -> None:
         answer(wallet(tmp_path, url, "balance", "//Alice"))
         pin = tmp_path / "keys" / PIN_FILE
         pin.write_text(pin.read_text().replace(GENESIS, "0x" + "ab" * 32))
-        refused = wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//Alice", "--yes")
+        refused = wallet(tmp_path, url, "send", "//Bob", "1", "--key", "//Alice", "--yes")
         assert refused.exit_code == 2
         assert "0xabab" in refused.stderr
         assert GENESIS in refused.stderr
@@ -59,7 +59,7 @@ def test_a_folder_believes_no_live_chain_without_the_final_block_that_it_saw(
 
     monkeypatch.setattr(ProvedChain, "is_made_anew", is_made_anew)
     with chain(tmp_path) as url:
-        sent = answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//Alice", "--yes"))
+        sent = answer(wallet(tmp_path, url, "send", "//Bob", "1", "--key", "//Alice", "--yes"))
         seen = tmp_path / "keys" / SEEN_FILE
         seen.touch(mode=0o600)
         fields = {"genesis": GENESIS, "number": 1, "block": sent["block_hash"], "time_ms": 0}
@@ -77,13 +77,12 @@ def test_a_development_chain_that_was_made_anew_is_known_again(tmp_path: Path) -
     seen = tmp_path / "keys" / SEEN_FILE
     with chain(tmp_path) as url:
         sent = [
-            answer(wallet(tmp_path, url, "send", "//Bob", amount, "--from", "//Alice", "--yes"))
-            for amount in ("1", "2")
+            answer(wallet(tmp_path, url, "send", "//Bob", amount, "--key", "//Alice", "--yes")) for amount in ("1", "2")
         ]
         block = sent[1]["block_hash"]
     (tmp_path / "feed").unlink()
     with chain(tmp_path) as url:
-        answer(wallet(tmp_path, url, "send", "//Bob", "4", "--from", "//Alice", "--yes"))  # block 1
+        answer(wallet(tmp_path, url, "send", "//Bob", "4", "--key", "//Alice", "--yes"))  # block 1
         for number, time_ms, is_other in ((1, 0, True), (2, 0, True), (2, 2**62, False)):
             fields = {"genesis": GENESIS, "number": number, "block": block, "time_ms": time_ms}
             seen.touch(mode=0o600)
@@ -133,7 +132,7 @@ def test_a_node_that_lies_is_named_in_a_sentence(
 def test_a_transfer_that_never_happened_is_not_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The node takes it, submits nothing, and says that it is final in some block (B4)."""
     with chain(tmp_path) as url:
-        sent = answer(wallet(tmp_path, url, "send", "//Bob", "1", "--from", "//Alice", "--yes"))
+        sent = answer(wallet(tmp_path, url, "send", "//Bob", "1", "--key", "//Alice", "--yes"))
         assert sent["status"] == "final"
         fake = sent["block_hash"]
         honest = RpcConnection.subscribe
@@ -148,7 +147,7 @@ def test_a_transfer_that_never_happened_is_not_reported(tmp_path: Path, monkeypa
             return statuses()
 
         monkeypatch.setattr(RpcConnection, "subscribe", pretend)
-        refused = wallet(tmp_path, url, "send", "//Bob", "2", "--from", "//Alice", "--yes")
+        refused = wallet(tmp_path, url, "send", "//Bob", "2", "--key", "//Alice", "--yes")
         assert refused.exit_code == 2
         assert "is not in that block" in refused.stderr
         assert json.dumps("final") not in refused.stdout

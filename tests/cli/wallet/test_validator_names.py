@@ -66,8 +66,8 @@ def test_what_a_name_is_to_a_reader() -> None:
 
 def test_money_goes_behind_a_name_only_where_somebody_looks(tmp_path: Path) -> None:
     with chain(tmp_path) as url:
-        answer(wallet(tmp_path, url, "profile", "Alice & sons", "--from", "//Alice", "--yes"))
-        to_name = ("delegate", "alice & SONS", "50", "--from", "//Bob")
+        answer(wallet(tmp_path, url, "profile", "Alice & sons", "--key", "//Alice", "--yes"))
+        to_name = ("delegate", "alice & SONS", "50", "--key", "//Bob")
         unseen = wallet(tmp_path, url, *to_name, "--yes")
         assert unseen.exit_code == 2
         assert f"is only what {ALICE} calls itself" in said(unseen, "error")[0]
@@ -75,9 +75,9 @@ def test_money_goes_behind_a_name_only_where_somebody_looks(tmp_path: Path) -> N
         assert answer(planned)["validator"] == ALICE
         assert any("nobody has checked it" in note for note in said(planned, "note"))
         assert answer(wallet(tmp_path, url, *to_name, typed="y\n", attended=True))["success"]
-        taken = wallet(tmp_path, url, "undelegate", "alice & sons", "10", "--from", "//Bob", "--yes")
+        taken = wallet(tmp_path, url, "undelegate", "alice & sons", "10", "--key", "//Bob", "--yes")
         assert answer(taken)["success"], "who chose a validator before means that one"
-        nobodys = wallet(tmp_path, url, "undelegate", "alice & sons", "10", "--from", "//Ferdie", "--dry-run")
+        nobodys = wallet(tmp_path, url, "undelegate", "alice & sons", "10", "--key", "//Ferdie", "--dry-run")
         assert nobodys.exit_code == 2
         assert "No validator behind whom you have stake calls itself anything" in said(nobodys, "error")[0]
         rows = answer(wallet(tmp_path, url, "stakes", "//Bob"))
@@ -88,12 +88,12 @@ def test_who_offers_no_more_is_left_by_its_name_and_its_delegators_are_told(tmp_
     keys = ("//Bob", "0x" + dev_accounts.key("Bob", dev_accounts.PROVIDER).hex())
     with chain(tmp_path) as url:
         for words in (("stake", "20"), ("validate", *keys), ("profile", "Bob & sons")):
-            assert answer(wallet(tmp_path, url, *words, "--from", "//Bob", "--yes"))["success"], words
-        assert answer(wallet(tmp_path, url, "delegate", BOB, "5", "--from", "//Ferdie", "--yes"))["success"]
+            assert answer(wallet(tmp_path, url, *words, "--key", "//Bob", "--yes"))["success"], words
+        assert answer(wallet(tmp_path, url, "delegate", BOB, "5", "--key", "//Ferdie", "--yes"))["success"]
         assert not any(IDLE in told for told in said(wallet(tmp_path, url, "stakes", "//Ferdie"), "note"))
-        assert answer(wallet(tmp_path, url, "chill", "--from", "//Bob", "--yes"))["success"]
+        assert answer(wallet(tmp_path, url, "chill", "--key", "//Bob", "--yes"))["success"]
         told = said(wallet(tmp_path, url, "stakes", "//Ferdie"), "note")
         assert any(f"{BOB} {IDLE}" in note and "`redelegate`" in note for note in told)
         assert not any(IDLE in note for note in said(wallet(tmp_path, url, "stakes", "//Bob"), "note"))
-        left = wallet(tmp_path, url, "undelegate", "bob & SONS", "all", "--from", "//Ferdie", "--yes")
+        left = wallet(tmp_path, url, "undelegate", "bob & SONS", "all", "--key", "//Ferdie", "--yes")
         assert answer(left)["success"]

@@ -59,7 +59,7 @@ def ogpu(folder: Path, url: str, *words: str) -> Result:
 
 
 def held(folder: Path, url: str, name: str) -> list[Any]:
-    words = ["--url", url, "--keyring", str(folder / "keys"), "--json", "holds", f"//{name}"]
+    words = ["--url", url, "--keyring", str(folder / "keys"), "--json", "locks", f"//{name}"]
     return [row for row in answer(CliRunner().invoke(wallet, words)) if "AppealBond" in str(row)]
 
 

@@ -29,7 +29,7 @@ from wallet_runner import chain
 
 CARD = Hardware("FAKE GPU", "GPU-FAKE-7", DeviceClass.CONSUMER, 24_576, 0, "1")
 CPU = Hardware("CPU", "CPU-1", DeviceClass.CPU, 0, None)
-JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve"]
+JOIN = ["register", "--yes", "--key", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve"]
 
 
 @pytest.fixture(params=[False, True])

@@ -18,7 +18,7 @@ from gpu_tasks.provider.daemon import JOURNAL_FILE
 from provider_runner import Operator
 from wallet_runner import chain
 
-JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve"]
+JOIN = ["register", "--yes", "--key", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve"]
 
 
 @pytest.fixture

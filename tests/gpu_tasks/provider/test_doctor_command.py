@@ -26,7 +26,7 @@ from wallet_runner import chain
 
 KEYS = ["--node-keys", "//Eve"]
 ENGINE = "unix:///elsewhere/docker.sock"
-JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
+JOIN = ["register", "--yes", "--key", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_a_node_that_is_away_is_said(tmp_path: Path) -> None:
 
 
 def test_a_key_that_is_not_there_is_said(tmp_path: Path) -> None:
-    given = ["--key", str(tmp_path / "none.json"), "--base-path", str(tmp_path), "--json"]
+    given = ["--provider-key", str(tmp_path / "none.json"), "--base-path", str(tmp_path), "--json"]
     answer = CliRunner().invoke(main, [*given, "doctor"])
     assert answer.exit_code == 1
     (row,) = [row for row in json.loads(answer.stdout) if row["check"] == "key"]
@@ -151,12 +151,12 @@ def test_a_key_that_cannot_cover_a_duty_call_is_found(tmp_path: Path, url: str) 
     address = ss58.encode(dev_accounts.key("Gina", "provider"))
 
     def sent(*command: str) -> None:
-        made = CliRunner().invoke(wallet, ["--url", url, *command, "--from", "//Eve", "--yes"])
+        made = CliRunner().invoke(wallet, ["--url", url, *command, "--key", "//Eve", "--yes"])
         assert made.exit_code == 0, made.output
 
     sent("stake", "1000")
     sent("validate", "//Eve", address)
-    register = ("register", "--stash", "//Eve", "--device-bond", "100")
+    register = ("register", "--key", "//Eve", "--device-bond", "100")
     for more, grade in (("0.09999999", "problem"), ("0.00000001", "ok")):
         sent("send", address, more)
         assert examined(poor, code=1)["key's funds"]["grade"] == grade

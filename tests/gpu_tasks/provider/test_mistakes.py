@@ -27,7 +27,7 @@ from wallet.errors import WalletError
 from wallet.keypair import Keypair
 from wallet_runner import chain
 
-JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--node-keys", "//Eve"]
+JOIN = ["register", "--yes", "--key", "//Eve", "--bond", "1000", "--node-keys", "//Eve"]
 
 
 @pytest.fixture(scope="module")

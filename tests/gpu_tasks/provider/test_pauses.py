@@ -73,7 +73,7 @@ def eve(tmp_path: Path) -> Iterator[Operator]:
 
 def test_register_notes_the_device_before_its_first_daemon(eve: Operator) -> None:
     join = [
-        "register", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve",
+        "register", "--key", "//Eve", "--bond", "1000", "--device-bond", "100", "--node-keys", "//Eve",
     ]  # fmt: skip
     assert START_NOW not in eve.run(*join, "--dry-run").stderr
     assert book_of(eve).read() == {}, "a trial notes nothing"

@@ -26,7 +26,7 @@ from wallet.keyfile import ScryptCost
 from wallet.keypair import Keypair
 
 CHEAP = ScryptCost(1 << 15, 1, 8)
-NOWHERE = ["--url", "ws://127.0.0.1:1", "--key", "//Alice//provider"]
+NOWHERE = ["--url", "ws://127.0.0.1:1", "--provider-key", "//Alice//provider"]
 
 
 def key_file(path: Path, scheme: Scheme) -> Keypair:
@@ -53,7 +53,7 @@ def test_devices_are_listed_without_a_node(tmp_path: Path) -> None:
 
 
 def test_without_a_node_every_command_says_so(tmp_path: Path) -> None:
-    for command in (["status"], ["resume"], ["pause"], ["register", "--stash", "//Eve"]):
+    for command in (["status"], ["resume"], ["pause"], ["register", "--key", "//Eve"]):
         answer = CliRunner().invoke(cli.main, [*NOWHERE, "--base-path", str(tmp_path), *command])
         assert answer.exit_code == 2
         assert "no node answers at ws://127.0.0.1:1" in answer.output

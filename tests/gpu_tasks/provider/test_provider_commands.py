@@ -32,7 +32,7 @@ from wallet_runner import chain
 
 ALICE, EVE = (ss58.encode(dev_accounts.stash(name)) for name in ("Alice", "Eve"))
 KEYS = ["--node-keys", "//Eve"]
-JOIN = ["register", "--yes", "--stash", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
+JOIN = ["register", "--yes", "--key", "//Eve", "--bond", "1000", "--device-bond", "100", *KEYS]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_key_file_that_is_not_there_is_one_sentence(tmp_path: Path, url: str, command: str) -> None:
-    options = ["--url", url, "--key", str(tmp_path / "none.json"), "--base-path", str(tmp_path)]
+    options = ["--url", url, "--provider-key", str(tmp_path / "none.json"), "--base-path", str(tmp_path)]
     answer = CliRunner().invoke(main, [*options, command, *COMMANDS[command]])
     assert answer.exit_code == 2
     assert "there is no key file" in answer.output
@@ -125,8 +125,13 @@ def test_run_takes_a_stash_as_register_does_and_refuses_anothers(alice: Operator
 
 
 def test_a_stash_that_is_none_is_told_so_in_both(alice: Operator) -> None:
-    for command in (["run"], ["register", "--yes"], ["unregister", "0x1"], ["withdraw-bond"]):
-        assert "'nonsense' is no account" in alice.refusal(*command, "--stash", "nonsense")
+    for command in (
+        ["run", "--stash"],
+        ["register", "--key"],
+        ["unregister", "0x1", "--key"],
+        ["withdraw-bond", "--key"],
+    ):
+        assert "'nonsense' is no account" in alice.refusal(*command, "nonsense")
 
 
 def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator) -> None:
@@ -137,9 +142,9 @@ def test_a_stash_is_found_in_the_keyring_by_name_and_by_address(alice: Operator)
     password.chmod(0o600)
     for text in ("mine", key.address):
         assert f"not for {key.address}" in alice.refusal("run", "--stash", text)
-        said = alice.refusal("register", "--yes", "--stash", text, "--stash-password-file", str(password))
+        said = alice.refusal("register", "--yes", "--key", text, "--key-password-file", str(password))
         assert "the stash is no candidate yet" in said
-    assert "is not in" in alice.refusal("register", "--yes", "--stash", EVE)
+    assert "is not in" in alice.refusal("register", "--yes", "--key", EVE)
 
 
 def test_nobody_s_money_is_bound_unasked(eve: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,9 +160,9 @@ def test_nobody_s_money_is_bound_unasked(eve: Operator, monkeypatch: pytest.Monk
     assert len(eve.answer("status")["devices"]) == 1
 
 
-@pytest.mark.parametrize("command", [["run"], ["devices"], ["register", "--yes", "--stash", "//Eve", *KEYS]])
+@pytest.mark.parametrize("command", [["run"], ["devices"], ["register", "--yes", "--key", "//Eve", *KEYS]])
 def test_a_base_path_that_cannot_be_made_is_said(url: str, command: list[str]) -> None:
-    options = ["--url", url, "--key", "//Alice//provider", "--base-path", "/dev/null/x"]
+    options = ["--url", url, "--provider-key", "//Alice//provider", "--base-path", "/dev/null/x"]
     result = CliRunner().invoke(main, [*options, *command])
     assert (result.exit_code, result.stdout) == (2, "")
     assert "/dev/null/x" in result.stderr
@@ -228,7 +233,7 @@ def test_what_the_chain_would_refuse_is_sent_by_no_command(alice: Operator, monk
 
 def _leaves_asked(operator: Operator, *command: str) -> None:
     """What ends a provider's part in the market is asked for, or told with --yes."""
-    command = (*command, "--stash", "//Eve")
+    command = (*command, "--key", "//Eve")
     assert "a program that sends adds --yes" in operator.refusal(*command)
     with pytest.MonkeyPatch.context() as terminal:
         terminal.setattr(calls, "is_attended", lambda: True)
@@ -252,21 +257,21 @@ def test_a_provider_joins_changes_its_offer_and_leaves(eve: Operator) -> None:
     assert "stash_locks" not in eve.answer(*offer, "--dry-run"), "for another price nothing more is locked"
     assert eve.answer("status")["devices"][0]["asks"] == [{"service": 0, "ask": {"grains": "50000000", "ogpu": "0.5"}}]
 
-    assert f"`ogpu-provider unregister` {device}" in eve.refusal("withdraw-bond", "--stash", "//Eve")
-    planned = eve.answer("unregister", device[:10], "--stash", "//Eve", "--dry-run")
+    assert f"`ogpu-provider unregister` {device}" in eve.refusal("withdraw-bond", "--key", "//Eve")
+    planned = eve.answer("unregister", device[:10], "--key", "//Eve", "--dry-run")
     assert planned["comes_back"]["ogpu"] == "100.1"
     assert planned["calls"] == "InferenceMarket.withdraw_offer, Devices.unregister_device"
     _leaves_asked(eve, "unregister", device[:10])
     assert eve.answer("status")["devices"] == []
-    assert "is none of your devices; they are: none" in eve.refusal("unregister", device, "--stash", "//Eve")
+    assert "is none of your devices; they are: none" in eve.refusal("unregister", device, "--key", "//Eve")
 
-    planned = eve.answer("withdraw-bond", "--stash", "//Eve", "--dry-run")
+    planned = eve.answer("withdraw-bond", "--key", "//Eve", "--dry-run")
     assert planned["calls"] == "Devices.unregister_provider, TrustStake.chill, TrustStake.unbond"
     assert planned["comes_back"]["ogpu"] == "0.1"
     assert planned["begins_to_unbond"]["ogpu"] == "1000"
     assert 9 < float(planned["stays_on_the_provider_key"]["ogpu"]) < 10, "of the 10 of the genesis, less fees"
     _leaves_asked(eve, "withdraw-bond")
-    waiting = eve.answer("withdraw-bond", "--stash", "//Eve")
+    waiting = eve.answer("withdraw-bond", "--key", "//Eve")
     assert (waiting["left"], waiting["unlocking"]["ogpu"]) == (False, "1000")
     assert waiting["free_from_epoch"] > waiting["epoch"]
     assert waiting["free_from"].startswith("about ")
@@ -324,7 +329,7 @@ def test_more_bond_is_bonded_and_another_provider_key_is_refused(eve: Operator) 
 
 def test_a_device_enrols_for_roll_calls_and_withdraws(eve: Operator) -> None:
     eve.answer(*JOIN)
-    device, stash = own_device(eve)[:10], ("--stash", "//Eve")
+    device, stash = own_device(eve)[:10], ("--key", "//Eve")
     enrol = ("enrol", device, "--work", "512x4096x9", *stash)
     assert "nobody is here to be asked" in eve.refusal(*enrol), "it binds money"
     assert "is not SIZExROWSxROUNDS" in eve.refusal("enrol", device, "--work", "512x4096", *stash, "--yes")
@@ -349,7 +354,7 @@ def test_a_device_that_is_not_done_is_not_unregistered(
 
     monkeypatch.setattr(leave, "devices_of", tied)
     device = own_device(alice)
-    said = alice.refusal("unregister", device, "--stash", "//Alice", "--dry-run")
+    said = alice.refusal("unregister", device, "--key", "//Alice", "--dry-run")
     assert f"{device} works on a unit, or secures one" in said
 
 
@@ -385,9 +390,9 @@ def test_register_funds_the_key_of_a_stash_that_validates_already(eve: Operator)
     key = Operator(eve.folder, eve.options[1], "Gina")  # a key that no genesis gave anything
     address = ss58.encode(dev_accounts.key("Gina", "provider"))
     for command in (["stake", "1000"], ["validate", "//Eve", address]):
-        made = CliRunner().invoke(wallet, ["--url", eve.options[1], *command, "--from", "//Eve", "--yes"])
+        made = CliRunner().invoke(wallet, ["--url", eve.options[1], *command, "--key", "//Eve", "--yes"])
         assert made.exit_code == 0, made.output
-    join = ["register", "--yes", "--stash", "//Eve", "--device-bond", "100"]
+    join = ["register", "--yes", "--key", "//Eve", "--device-bond", "100"]
     assert key.answer(*join, "--dry-run")["to_the_provider_key"]["ogpu"] == "1"
     key.answer(*join)
     assert key.answer(*join)["calls"] == "none was missing", "the key has its balance"

@@ -71,7 +71,7 @@ def test_a_device_is_enrolled_and_withdrawn_over_a_real_node(
         return operator(url, tmp_path, "Alice", *words)
 
     (row,) = alice("status")["devices"]
-    device, words = row["device"][:12], ("--stash", "//Alice")
+    device, words = row["device"][:12], ("--key", "//Alice")
     work = ("--work", "512x4096x9", *words)
     planned = alice("enrol", device, *work, "--dry-run")
     assert (planned["calls"], planned["amount"]["ogpu"], planned["sent"]) == ("Capacity.enrol", "0.1", False)

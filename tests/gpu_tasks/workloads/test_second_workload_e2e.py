@@ -114,7 +114,7 @@ def bought(net: Devnet, folder: Path, service: str, lines: str) -> list[dict[str
 def offer(net: Devnet, name: str, devices: dict[str, str], service: str) -> None:
     """A device is named by what `ogpu providers` shows of it."""
     words = ["offer", devices[STASH[name]], "--service", service, "--ask", "0.001"]
-    assert run(net, "ogpu-provider", "--key", f"//{name}//provider", *words)["success"]
+    assert run(net, "ogpu-provider", "--provider-key", f"//{name}//provider", *words)["success"]
 
 
 def seller() -> list[str]:

@@ -181,7 +181,7 @@ def test_an_older_bubblewrap_serves_too(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_who_asks_for_walls_gets_no_work_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    given = ["--url", "ws://127.0.0.1:1", "--key", "//Alice//provider", "--base-path", str(tmp_path)]
+    given = ["--url", "ws://127.0.0.1:1", "--provider-key", "//Alice//provider", "--base-path", str(tmp_path)]
     answer = CliRunner().invoke(cli.main, [*given, "run", "--sandbox", "bubblewrap"])
     assert answer.exit_code == 2
     assert "bwrap is not installed" in answer.output
