@@ -267,7 +267,7 @@ class HeldRollCall:
 
     def _sent(self, name: str, *words: str) -> None:
         """Run a command of the stash, which waits until its calls are final."""
-        self.stage.provider(name, *words, "--stash", f"//{name}")
+        self.stage.provider(name, *words, "--key", f"//{name}")
 
 
 def _all(do: Callable[[str], T]) -> list[T]:

@@ -17,7 +17,7 @@ class ProviderProcess:
         self.base = base / f"provider-{name}"
         self.log = base / f"provider-{name}.log"
         program = ["devnet.stage.cheating", "--mode", cheat] if cheat else ["gpu_tasks.provider.cli"]
-        self._command = [sys.executable, "-m", *program, "--url", url, "--key", f"//{name}//provider"]
+        self._command = [sys.executable, "-m", *program, "--url", url, "--provider-key", f"//{name}//provider"]
         self._command += ["--base-path", str(self.base), "run", "--blob-port", str(port)]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -50,7 +50,16 @@ class ProviderProcess:
 
 def operator(url: str, base: Path, name: str, *arguments: str, seconds: float = 120) -> Any:
     """Return the output of `ogpu-provider --json ...`, with the base path of a `ProviderProcess`."""
-    command = [sys.executable, "-m", "gpu_tasks.provider.cli", "--url", url, "--key", f"//{name}//provider", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "gpu_tasks.provider.cli",
+        "--url",
+        url,
+        "--provider-key",
+        f"//{name}//provider",
+        "--json",
+    ]
     command += ["--base-path", str(base / f"provider-{name}"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     assert done.returncode == 0, done.stderr + done.stdout

@@ -66,7 +66,7 @@ class Director:
         behind = {each: await self._behind(each, at) for each in self.stashes()}
         amount = max(behind.values()) + STEP - behind[stash]
         await asyncio.to_thread(
-            self.wallet, "delegate", ss58(stash), _ogpu(amount), "--from", f"//{self._saver(stash)}", "--yes"
+            self.wallet, "delegate", ss58(stash), _ogpu(amount), "--key", f"//{self._saver(stash)}", "--yes"
         )
         self.tell(f"epoch {self.watched.epoch}: {_ogpu(amount)} oGPU go behind {self.member(stash).name}")
 
@@ -87,14 +87,14 @@ class Director:
     async def chill(self, *stashes: bytes) -> None:
         """Withdraw the candidacy of these validators."""
         for stash in stashes:
-            await asyncio.to_thread(self.wallet, "chill", "--from", f"//{self.member(stash).name}", "--yes")
+            await asyncio.to_thread(self.wallet, "chill", "--key", f"//{self.member(stash).name}", "--yes")
 
     async def offer_again(self, *stashes: bytes) -> None:
         """Make these validators candidates again, with their former keys."""
         for stash in stashes:
             name = self.member(stash).name
             provider = f"0x{dev_accounts.key(name, dev_accounts.PROVIDER).hex()}"
-            await asyncio.to_thread(self.wallet, "validate", f"//{name}", provider, "--from", f"//{name}", "--yes")
+            await asyncio.to_thread(self.wallet, "validate", f"//{name}", provider, "--key", f"//{name}", "--yes")
 
     def stop(self, stash: bytes) -> None:
         """Kill a node for good."""
@@ -106,7 +106,7 @@ class Director:
 
     async def unjail(self, stash: bytes) -> None:
         """Ask to be released from jail."""
-        await asyncio.to_thread(self.wallet, "unjail", "--from", f"//{self.member(stash).name}", "--yes")
+        await asyncio.to_thread(self.wallet, "unjail", "--key", f"//{self.member(stash).name}", "--yes")
 
     def restart_equivocating(self, stash: bytes, epoch: int) -> None:
         """Restart a node that proposes twice in each of its slots from this epoch on."""

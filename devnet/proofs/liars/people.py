@@ -109,7 +109,7 @@ async def command(
 
 def send_words(person: Person, amount: str) -> tuple[str, ...]:
     """Return the arguments of a command that sends money."""
-    return "send", "0x" + dev_accounts.stash(SINK).hex(), amount, "--from", person.key, "--yes"
+    return "send", "0x" + dev_accounts.stash(SINK).hex(), amount, "--key", person.key, "--yes"
 
 
 def post_words(person: Person, prompts: list[str], *more: str) -> tuple[str, ...]:
