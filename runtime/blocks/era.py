@@ -41,6 +41,7 @@ IMMORTAL = Era()
 def mortal(period: int, height: int) -> Era:
     """Return an era of about `period` blocks, born at `height`. The period is rounded up to a power of two."""
     period = min(max(1 << (period - 1).bit_length(), PERIOD_MIN), PERIOD_MAX)
+    # The phase has 12 bits, so long periods store it in coarser steps, as in the SDK.
     quantum = max(period >> 12, 1)
     return Era(period, height % period // quantum * quantum)
 
@@ -59,6 +60,7 @@ def _decode(data: bytes, start: int) -> tuple[Era, int]:
     encoded = low | data[start + 1] << 8
     period = 2 << (encoded & 15)
     phase = (encoded >> 4) * max(period >> 12, 1)
+    # Such bytes would be a second encoding of another era.
     if period < PERIOD_MIN or phase >= period:
         raise DecodeError("not an era", start)
     return Era(period, phase), start + 2

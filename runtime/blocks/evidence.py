@@ -68,6 +68,7 @@ def are_exclusive(first: Ballot, second: Ballot) -> bool:
         return False
     if first.kind == second.kind:
         return first != second
+    # A notarise ballot excludes neither: an honest voter may follow it with a finalise or a skip.
     return {first.kind, second.kind} == {BallotKind.FINALISE, BallotKind.SKIP}
 
 

@@ -189,12 +189,14 @@ def _decode_signed(runtime: Runtime, raw: bytes, start: int) -> Extrinsic:
 
 
 def _open_signed(raw: bytes, start: int) -> Envelope:
+    # Before any decoding, whose cost grows with the length (`runtime.frame.weights`).
     if len(raw) > SIGNED_LENGTH_MAX_BYTES:
         raise DecodeError("signed extrinsic too long")
     signer, signature_start = _ADDRESS.decode_from(raw, start)
     signature, extra_start = MULTI_SIGNATURE.decode_from(raw, signature_start)
     extra, call_start = _EXTRA.decode_from(raw, extra_start)
     call_bytes = raw[call_start:]
+    # Signed in another order than sent: the call comes first.
     head = call_bytes + raw[extra_start:call_start]
     return Envelope(Authorization(signer, signature, extra, head), call_bytes, raw)
 

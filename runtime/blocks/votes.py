@@ -80,6 +80,7 @@ def skip_ballot(epoch: int, round_: int) -> Ballot:
     return Ballot(BallotKind.SKIP, epoch, round_, 0, NO_BLOCK)
 
 
+# All voters of a ballot sign the same bytes.
 @lru_cache(maxsize=4096)
 def ballot_payload(genesis: bytes, ballot: Ballot) -> bytes:
     """Return the bytes that a voter signs."""

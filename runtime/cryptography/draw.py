@@ -54,7 +54,9 @@ def lottery(seed: bytes, label: bytes, entrants: Sequence[tuple[bytes, int]], co
     for position, (name, weight) in enumerate(entrants):
         if weight:
             chance = _uniform((b"ogpu/lottery", seed, label), name)
+            # Scaled up before the division, so that large weights do not round different keys to ties.
             key = (_minus_log2(chance) << 2 * _MANTISSA_BITS) // weight
+            # The name breaks ties, so that the order of `entrants` never matters.
             keyed.append((key, name, position))
     return [position for _, _, position in sorted(keyed)[:count]]
 

@@ -50,6 +50,7 @@ def is_member(domain: bytes, root: bytes, count: int, index: int, item: bytes, p
 
     It costs one hash for each level of the tree. A path of another length is refused before any hash.
     """
+    # The length first: a sender must not make a verifier hash a path of any length.
     if not 0 <= index < count <= COUNT_MAX or len(path) != path_length(count, index):
         return False
     node, neighbours, last = _leaf(domain, index, item), iter(path), count - 1
@@ -95,6 +96,7 @@ def _rooted(domain: bytes, count: int, top: bytes) -> bytes:
 
 
 def _padded(domain: bytes) -> bytes:
+    # A trailing zero byte would make two domains equal once padded.
     if not 1 <= len(domain) <= _DOMAIN_BYTES or domain[-1] == 0:
         raise ValueError(f"not the domain of a tree: {domain!r}")
     return domain.ljust(_DOMAIN_BYTES, b"\0")

@@ -42,6 +42,7 @@ def verify(scheme: Scheme, public_key: bytes, message: bytes, signature: bytes) 
     Stricter than the two functions below in one point: a key of small order signs nothing. Anyone can make a signature
     that such a key "verifies". One such key is the all-zero account, which people use as a burn address.
     """
+    # Here and not in `verify_ed25519`, which follows ZIP-215 exactly.
     if public_key in SMALL_ORDER_KEYS:
         return False
     if scheme is Scheme.ED25519:

@@ -83,6 +83,7 @@ def _parse_prefix(data: bytes) -> int:
         return data[0]
     prefix = (data[0] & 0x3F) << 2 | data[1] >> 6 | (data[1] & 0x3F) << 8
     if prefix < 0x40:
+        # A second form of a short prefix would give one account two addresses.
         raise InvalidAddress("the network prefix of the address is longer than it needs to be")
     return prefix
 
@@ -101,6 +102,7 @@ def _base58(data: bytes) -> str:
 
 
 def _unbase58(text: str) -> bytes:
+    # Before the loop, whose cost grows with the square of the length.
     if len(text) > MAX_TEXT_LENGTH:
         raise InvalidAddress("an address has at most 50 characters")
     number = 0

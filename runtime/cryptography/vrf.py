@@ -69,6 +69,7 @@ def verify(public_key: bytes, alpha: bytes, proof: bytes) -> bytes | None:
     gamma = proof[:POINT_BYTES]
     challenge = proof[POINT_BYTES:-SCALAR_BYTES]
     response = proof[-SCALAR_BYTES:]
+    # First the form, because the group operations below assume valid points.
     if not _is_acceptable(public_key, gamma, challenge, response):
         return None
     point = _hash_to_curve(public_key, alpha)

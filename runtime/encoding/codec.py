@@ -92,6 +92,7 @@ class Codec(Generic[T]):
     def decode(self, data: bytes) -> T:
         """Return the value that `data` encodes. Raise DecodeError if it is not exactly one encoding."""
         try:
+            # Wires read single bytes without a bounds check (`runtime.encoding.scale`).
             value, end = self.decode_from(data, 0)
         except IndexError:
             raise DecodeError("end of input", len(data)) from None
@@ -285,6 +286,7 @@ def _is_list(plain: Any) -> bool:
 
 def _fieldless(cls: type[IntEnum]) -> Codec[Any]:
     """Return the codec of an IntEnum: one byte, its value."""
+    # A default argument binds each member. A plain closure would see only the last one.
     wires = {int(member): struct_wire([], lambda member=member: member, bytes([member])) for member in cls}
     variants = tuple(info.VariantInfo(_camel(member.name), int(member)) for member in cls)
     path = rust_path(getattr(cls, "__rust_path__", own_path(cls)))

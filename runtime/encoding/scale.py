@@ -143,6 +143,7 @@ def boolean() -> Wire:
 
     def decode(data: bytes, start: int) -> tuple[bool, int]:
         byte = data[start]
+        # Any other byte for True would give one value two encodings.
         if byte > 1:
             raise DecodeError("a boolean is 0 or 1", start)
         return byte == 1, start + 1
@@ -213,6 +214,7 @@ def vector(item: Wire, limit: int) -> Wire:
 
     def decode(data: bytes, start: int) -> tuple[tuple[Any, ...], int]:
         count, position = decode_compact(data, start)
+        # Before the loop, because the sender chooses the count.
         if count > limit:
             raise DecodeError(f"more than {limit} items", start)
         values = []
@@ -230,6 +232,7 @@ def ascending(wire: Wire, key: Callable[[Any], Any]) -> Wire:
 
     def is_ascending(values: tuple[Any, ...]) -> bool:
         keys = [key(value) for value in values]
+        # Strictly: an equal pair would be a duplicate in a set or map.
         return all(low < high for low, high in pairwise(keys))
 
     def encode(values: tuple[Any, ...]) -> bytes:
@@ -269,6 +272,7 @@ def result(error: Wire) -> Wire:
 def tagged(wires: dict[int, Wire], tag_of: Callable[[Any], int]) -> Wire:
     """Return the wire of a tag byte and its variant. The encoders of `wires` write the tag themselves."""
     encoders = {tag: wire[0] for tag, wire in wires.items()}
+    # One place for every byte, so that decoding needs no bounds check.
     decoders: list[Decode | None] = [None] * 256
     for tag, (_, decode_variant) in wires.items():
         decoders[tag] = decode_variant

@@ -66,6 +66,7 @@ def _unpacking(parts: list[Part], scope: dict[str, Any]) -> Iterator[str]:
         unpack = "unpack_" + run[0][0]
         scope[unpack] = layout.unpack_from
         yield f"end = at + {layout.size}"
+        # Checked first: on short input `unpack_from` raises `struct.error`, which no caller expects.
         yield "if end > len(data): raise DecodeError('end of input', len(data))"
         yield f"{', '.join(name for name, _ in run)}, = {unpack}(data, at)"
         yield "at = end"

@@ -124,6 +124,7 @@ def pallet_path(pallet: str, kind: str) -> tuple[str, ...]:
 
 def sentences(docstring: str | None) -> tuple[str, ...]:
     """Return a docstring as the lines in metadata."""
+    # Metadata lists documentation line by line.
     lines = [line.strip() for line in (docstring or "").strip().splitlines()]
     return tuple(line for line in lines if line)
 

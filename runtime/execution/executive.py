@@ -104,6 +104,7 @@ class BlockExecution:
         if number != system.number.get() + 1:
             raise InvalidBlock("the height is not the parent's plus one")
         system.initialize(number, parent_hash, digest)
+        # Before any hook, which reads storage in its current form.
         self._add_hook(migrate(self.bound.pallets))
         for pallet in self.bound.pallets:
             self._add_hook(pallet.on_initialize())
@@ -179,6 +180,7 @@ class BlockExecution:
             weight = result.actual_weight
         if not result.pays_fee:
             due = tip
+        # The usual case: the fee for the declared weight is known already.
         elif weight is extrinsic.weight:
             due = withdrawn
         else:
@@ -207,5 +209,6 @@ class BlockExecution:
         for pallet in self.bound.pallets:
             pallet.on_finalize()
         system.finalize()
+        # After the last hook, because fees are burned in one.
         check_supply(self.bound)
         return self.bound.overlay.changes()

@@ -64,6 +64,7 @@ class TransactionValidator:
         self._bound = runtime.at(reader)
         system = self._bound[System]
         self._height = system.number.get() + 1
+        # The checks read the height and the birth hashes of the block to come.
         system.initialize(self._height, block_hash, ())
         self._checks = TransactionChecks(self._bound, BlockFullness())
         self._payment = self._bound[TransactionPayment]
@@ -92,6 +93,7 @@ class TransactionValidator:
         who = envelope.authorization
         info, payload = self._checks.check_signer(who, ahead=True)
         spendable = self._checks.spendable(info)
+        # The exact fee needs the call. The least one already refuses senders without money.
         if self._payment.least_fee(len(envelope.raw)) + who.extra.tip > spendable:
             raise InvalidTransaction(InvalidReason.PAYMENT)
         return Vouched(envelope, payload, info.nonce, spendable)

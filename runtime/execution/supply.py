@@ -23,6 +23,7 @@ def check_supply(bound: Bound) -> None:
     for key, value in bound.overlay.changed_values(account.prefix):
         gained += _owned(value) - _owned(bound.overlay.before(key, account.decode))
     issued, burned = _delta(bound, Balances.total_issuance), _delta(bound, Balances.burned)
+    # Three independent records of the same sum.
     if not gained == issued == -burned:
         raise SupplyBroken(f"accounts {gained:+}, issuance {issued:+}, burned {burned:+}")
 

@@ -37,6 +37,7 @@ class TransactionChecks:
         """Return the fee to withdraw for a valid extrinsic, tip included. Raise InvalidTransaction if it is invalid."""
         _refuse_inherent(extrinsic)
         info, payload = self.check_signer(who, ahead=ahead)
+        # Before the signature, which costs more than all other checks.
         fee = self._fee(extrinsic, who, self._balances.spendable_of(info.data))
         signature = who.signature
         if not verify(signature.scheme, who.signer, payload, signature.signature):
@@ -56,6 +57,7 @@ class TransactionChecks:
         """Return the signed message. Raise InvalidTransaction if the birth block is unknown."""
         era = who.extra.era
         birth = era.birth(self._height) if era.period else 0
+        # Cached by birth block, which most transactions of a block share.
         return who.payload_with(self._tails.get(birth) or self._tail(birth))
 
     def check_call(self, extrinsic: Extrinsic, who: Authorization, spendable: int) -> int:

@@ -64,6 +64,7 @@ class RuntimeApi:
     @classmethod
     def identifier(cls) -> bytes:
         """Return the eight bytes under which a runtime's version lists it."""
+        # As in Substrate: the 8-byte BLAKE2b hash of the API's name.
         return hashlib.blake2b(cls.__name__.encode(), digest_size=8).digest()
 
 

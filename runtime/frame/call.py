@@ -110,6 +110,7 @@ class CallMethod(Generic[O_contra, P, R]):
         return self.function.__get__(pallet, owner)  # type: ignore[no-any-return]
 
     def _build(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        # None stands for `self` and the origin, which the call as data does not have.
         return Call(self, signature(self.function).bind(None, None, *args, **kwargs).args[2:])
 
     def hints(self) -> dict[str, Any]:

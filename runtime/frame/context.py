@@ -52,6 +52,7 @@ class ExecutionContext:
 
     def _filter(self, call: Call, origin: Origin) -> None:
         """Raise CallFiltered unless the chain and all filters of the origin allow the call. Root is not filtered."""
+        # Root must be able to repair a chain, and inherents are needed for every block.
         if isinstance(origin, Root | Unsigned):
             return
         ensure(self.base_filter is None or self.base_filter(self, call), CallFiltered)

@@ -220,7 +220,9 @@ class Pallet:
             if "value" in vars(error):
                 raise TypeError(f"{error.__name__} is another pallet's error, or a general one")
             place = position if error.place is None else error.place
+            # The SDK encodes a module error as the pallet's index and four bytes.
             error.value = ErrorValue(MODULE_ERROR_KIND, bytes((cls.index, place, 0, 0, 0)))
+        # `place` is set by hand and may collide with a position.
         if len({error.value for error in cls.errors}) < len(cls.errors):
             raise TypeError(f"{cls.__name__}: two errors have one number")
 
@@ -236,6 +238,7 @@ class Pallet:
 
     def __init__(self, context: ExecutionContext, items: dict[str, StorageItem], constants: dict[str, Any]) -> None:
         """Bind the pallet to one execution. For the runtime only."""
+        # Through the dictionary, because `__setattr__` refuses every assignment.
         own = self.__dict__
         own["context"] = context
         own["overlay"] = context.overlay

@@ -28,6 +28,7 @@ class ParameterTable:
         """Raise ValueError for a default out of bounds, or a relation about an undeclared number."""
         for name, item in self.items.items():
             self._check(name, item.default)
+        # At start, so that a misspelt relation cannot pass for one that holds.
         known = {**self.items, **self.fixed}
         unknown = [
             f"{relation.name}: {name}" for relation in self.relations for name in relation.names() if name not in known

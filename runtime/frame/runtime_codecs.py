@@ -69,6 +69,7 @@ def _event_wire(pallets: Sequence[type[Pallet]], codecs: Codecs) -> scale.Wire:
         tags = {event.__variant__: wire for event, wire in wires.items()}
         if len(tags) != len(pallet.events) or encoders.keys() & wires.keys():
             raise ValueError(f"{pallet.__name__}: two events have one tag, or belong to another pallet too")
+        # Two pallets may not share an event: its class alone selects the encoder.
         encoders.update({event: encode for event, (encode, _) in wires.items()})
         decoders[pallet.index] = scale.tagged(tags, lambda happened: happened.__variant__)
     _, decode = scale.tagged(decoders, lambda _: 0)

@@ -102,6 +102,7 @@ class StorageItem:
         Raise TypeError unless it has either a default or None in its annotation.
         """
         *keys, value = get_args(annotation)
+        # A copy, because several runtimes may compile one declaration with other codecs.
         made = copy(self)
         stored = [part for part in get_args(value) if part is not NoneType]
         made.is_optional = NoneType in get_args(value)
@@ -131,6 +132,7 @@ class StorageItem:
         self._overlay.store(storage_key, encode if self.encode_late else encode(value), value)
 
     def _hashed(self, keys: tuple[Any, ...]) -> bytes:
+        # Not strict: fewer keys than hashers give the prefix of a listing.
         parts = zip(self.hashers, self.key_codecs, keys, strict=False)
         return self.prefix + b"".join([hasher.function(codec.encode(key)) for hasher, codec, key in parts])
 

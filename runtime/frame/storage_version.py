@@ -46,10 +46,12 @@ def migrate(pallets: Iterable[Versioned]) -> Weight | None:
     spent = None
     for pallet in pallets:
         declared = pallet.storage_version
+        # Version 0 is never stored (`Runtime.genesis`).
         if not declared:
             continue
         key = version_key(type(pallet).__name__)
         found = int.from_bytes(pallet.overlay.raw(key) or b"", "little")
+        # An older program must not misread a newer form.
         if found > declared:
             raise StateCorrupted(f"{type(pallet).__name__}: storage version {found} is of a newer program")
         if found < declared:

@@ -102,6 +102,7 @@ class LocksApi(RuntimeApi, version=1):
                 found += _own_stake(self.bound[TrustStake], account, hold.case, amount)
             else:
                 found.append(_whole(self.bound, hold, amount))
+        # A full page may be the last one. The next page is then empty.
         return HeldLocks(tuple(found), page[-1][0] if len(page) == LOCKS_PER_PAGE else None)
 
     @query

@@ -148,6 +148,7 @@ class OgpuApi(RuntimeApi, version=3):
         """Return an account's bond, delegations, unlocking stake and holds."""
         stake = self.bound[TrustStake]
         behind = [account] if stake.bonds[account] else []
+        # An account may delegate to more validators than one answer may list.
         behind += islice((validator for validator, _ in stake.delegations.under(account)), STAKES_MAX - 1)
         chunks = [(chunk, value_now(stake, chunk)) for chunk in stake.unlocking[account]]
         waiting = tuple(

@@ -265,6 +265,7 @@ class Balances(Pallet, index=2):
 
     def transfer(self, source: bytes, target: bytes, amount: int, keep_alive: bool = False) -> None:
         """Transfer free grains. Raise FundsUnavailable, NotExpendable or BelowMinimum if that is impossible."""
+        # Two writes of one account would lose the first: both start from the record read before.
         if source == target:
             ensure(amount <= self.spendable_balance(source, keep_alive), FundsUnavailable)
         else:
@@ -279,6 +280,7 @@ class Balances(Pallet, index=2):
         info = self.system.account[who]
         data = info.data
         ensure(amount <= _unfrozen(data), FundsUnavailable)
+        # A sustained account lives without a deposit.
         if keep_alive and not info.sufficients:
             ensure(data.free + data.reserved - amount >= self.existential_deposit, NotExpendable)
         self._write(who, info, data.free - amount, data.reserved, data.frozen)
@@ -288,6 +290,7 @@ class Balances(Pallet, index=2):
         if amount == 0:
             return
         info = self.system.account[who]
+        # Unlike a transfer, a payout must not fail: that would block the payer's whole call.
         if not self._can_receive(info, amount):
             self.retire(amount)
             self.emit(DustLost(who, amount))
@@ -396,6 +399,7 @@ class Balances(Pallet, index=2):
         """Allocate `{"balances": [[address or hex, grains], ...]}`, which is the whole issuance."""
         for text, amount in config.get("balances", []):
             who = account_from_text(text)
+            # Twice named, an account would lose its first allocation, and the issuance would be wrong.
             if who in self.system.account or amount < self.existential_deposit:
                 raise ValueError(f"genesis balance of {text}: named twice, or below the existential deposit")
             self.system.account[who] = AccountInfo(providers=1, data=AccountData(free=amount))
@@ -411,6 +415,7 @@ class Balances(Pallet, index=2):
         dust = free if not reserved and free < self.existential_deposit and not info.sufficients else 0
         alive = 1 if free - dust or reserved or info.sufficients else 0
         data = AccountData(free - dust, reserved, frozen if alive else 0, info.data.flags)
+        # As in the SDK, a count above 0 tells clients that the account cannot end.
         consumers = 1 if reserved or data.frozen else 0
         # The record outlives the balance: without its nonce, old immortal transactions could be replayed (ADR 11).
         self.system.account[who] = AccountInfo(info.nonce + uses_nonce, consumers, alive, info.sufficients, data)

@@ -126,6 +126,7 @@ class Beacon(Pallet, index=6):
         if reference.height <= self.final_height():
             raise InvalidBlock("the reference to a final block does not advance")
         known = self.system.block_hash
+        # Hashes of `BLOCK_HASH_COUNT` blocks are kept: an older reference cannot be checked.
         if reference.height not in known or known[reference.height] != reference.hash:
             raise InvalidBlock("the final block referred to is not an ancestor")
         self.final.set(FinalBlock(reference.height, reference.hash))
@@ -135,6 +136,7 @@ class Beacon(Pallet, index=6):
 
     def _turn_epoch(self) -> None:
         epoch = self.epoch()
+        # Epoch 0 uses the seed of the specification.
         if epoch == 0:
             return
         # The seed draws the proposers of this epoch, so it must not depend on outputs that can still be reverted.
@@ -151,5 +153,6 @@ class Beacon(Pallet, index=6):
         self.values[number] = value
         if number > WINDOW_BLOCKS:
             del self.values[number - WINDOW_BLOCKS - 1]
+        # Not the last third: its outputs may not be final when the next epoch needs the seed.
         if number - self.epoch() * self.epoch_blocks <= self._seeding_blocks():
             self.next_seed.set(blake2_256(self.next_seed.get() + vrf_output))

@@ -51,5 +51,6 @@ class ChainParameters(Pallet, index=13):
         parameter, value, book = change.parameter, change.value, self.context.parameters
         ensure(not parameter.is_frozen, FrozenParameter)
         ensure(parameter.holds(value), OutOfBounds)
+        # Checked with the earlier changes of this block: two changes may break a relation together.
         ensure(not book.broken_by(parameter, value), RelationBroken)
         self.emit(ParameterSet(parameter.name, book.change(parameter, value), value))

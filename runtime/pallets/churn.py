@@ -44,6 +44,7 @@ def cut(
     Joiners with the longest wait for room come first, counted from the epoch in `waiting`, then the best-ranked.
     """
     base = {stash: weight for stash, weight in old.items() if stash not in tombstoned}
+    # All members are tombstoned: without the old set the chain would stop.
     if not base:
         return dict(old)
     candidates = {stash: stake for stash, stake in ranked.items() if stash not in tombstoned}
@@ -61,6 +62,7 @@ def cut(
         following |= _come(comers, following, sum(base.values()), seats)
         if count == 0 or len(following) >= min(SEATS_LEAST, len(base)):
             return following
+        # Too few would remain. One leaver fewer, until enough do.
         count -= 1
 
 
@@ -76,6 +78,7 @@ def _in_order_of_leaving(
 
 def _in_order_of_coming(base: Weights, elected: Sequence[bytes], waiting: Mapping[bytes, int]) -> list[bytes]:
     comers = [stash for stash in elected if stash not in base]
+    # The sort is stable, so equal waits keep their rank.
     return sorted(comers, key=lambda stash: (stash not in waiting, waiting.get(stash, 0)))
 
 
@@ -100,4 +103,5 @@ def _come(comers: Weights, staying: Weights, old_total: int, seats: int) -> dict
     least = sum(staying.values()) // COMERS_SHARE
     count = min(_how_many(comers.values(), min(old_total // SHARE, least)), max(0, seats - len(staying)))
     entering = {stash: min(comers[stash], least) for stash in list(comers)[:count]}
+    # A seat without weight would make the set invalid.
     return {stash: weight for stash, weight in entering.items() if weight > 0}

@@ -41,6 +41,7 @@ class HoldBook:
         if amount:
             self.by_case[who, hold] = amount
         else:
+            # A zero entry would stay in every node's state for ever.
             del self.by_case[who, hold]
         total = self.totals[hold] + delta
         if total:
@@ -60,6 +61,7 @@ class HoldBook:
         if changed:
             kept.append(HeldAmount(reason, changed))
         if kept:
+            # Sorted, so that equal holds have one encoding whatever the order of changes.
             self.by_reason[who] = tuple(sorted(kept, key=lambda entry: entry.id.tag))
         else:
             del self.by_reason[who]

@@ -103,6 +103,7 @@ class ImOnline(Pallet, index=17):
         candidate = self.stake.candidates[seen.stash]
         if candidate is None:
             return "no candidate"
+        # Block 0 is no sign of life: its hash was known before the chain began.
         if self.beacon.epoch_of(seen.number + 1) != self.beacon.epoch() or seen.number == 0:
             return "of another epoch"
         if self.stake.was_on_line(seen.stash, self.beacon.epoch()):

@@ -73,6 +73,7 @@ class Session(Pallet, index=5):
         now, following = self.stake.validators(epoch), self.stake.validators(epoch + 1)
         self.current_index.set(epoch)
         self.validators.set(tuple(seat.stash for seat in now))
+        # () means that the next set is not elected yet.
         self.queued_changed.set(following not in ((), now))
         if epoch:
             self.emit(NewSession(epoch))

@@ -183,6 +183,7 @@ class System(Pallet, index=0):
         self.number.set(number)
         self.parent_hash.set(parent_hash)
         self.digest.set(digest)
+        # A block cannot contain its own hash, so its child stores it.
         self.block_hash[number - 1] = parent_hash
         expired = number - 1 - self.block_hash_count
         if expired > 0:  # block 0's hash stays: every transaction is checked against it
@@ -233,6 +234,7 @@ class System(Pallet, index=0):
     def _note_upgrade(self) -> None:
         """Update `:code` with the rules, because clients watch it. This chain has no code there, only the version."""
         now = LastRuntimeUpgradeInfo(self.version.spec_version, self.version.spec_name)
+        # Only on a change, because clients watch these entries.
         if self.last_runtime_upgrade.get() != now:
             self.last_runtime_upgrade.set(now)
             self.overlay.store_raw(CODE_KEY, codec(RuntimeVersion).encode(self.version))

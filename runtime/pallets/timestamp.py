@@ -24,6 +24,7 @@ class Timestamp(Pallet, index=1):
         """Set the time of the block. Raises InvalidBlock unless it is the start of the header's slot."""
         if self.did_update.get():
             raise InvalidBlock("the time was set twice")
+        # Exact, so that no author can move the clock within its slot.
         if now != self.slot_start():
             raise InvalidBlock("the time is not the start of the block's slot")
         self.now.set(now)

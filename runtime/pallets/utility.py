@@ -91,6 +91,7 @@ class Utility(Pallet, index=4):
                 self.dispatch(inner, origin)
             except DispatchError as error:
                 self.emit(BatchInterrupted(position, error.value))
+                # Later calls were not made, so the sender does not pay for them.
                 return PostDispatch(actual_weight=batch_weight("Utility.batch", calls[: position + 1]))
             self.emit(ItemCompleted())
         self.emit(BatchCompleted())

@@ -140,6 +140,7 @@ class Overlay:
             raw = self.raw(key)
             value = self._values[key] = None if raw is None else decode(raw)
             if key not in self._written:
+                # Only an unwritten key still has its value from before the block.
                 self._before[key] = value
         return value
 
@@ -154,6 +155,7 @@ class Overlay:
     def store(self, key: bytes, raw: bytes | EncodeValue | None, value: Any) -> None:
         """Write `value`, encoded as `raw`, or by the function `raw` when the block ends. None removes."""
         if self._depth:
+            # Outside of layers nothing is ever undone.
             self._journal.append((key, self._written.get(key, _NOTHING), self._values.get(key, _NOTHING)))
         if key not in self._written:
             self._new.append(key)
@@ -174,6 +176,7 @@ class Overlay:
         if self._listings:
             self._keep_for_listings(key)
         self._written[key] = raw
+        # A cached value would hide the raw bytes from later reads.
         self._values.pop(key, None)
 
     def raw(self, key: bytes) -> bytes | None:
@@ -240,6 +243,7 @@ class Overlay:
         """End a layer. Undo its writes and events if `undo` is True."""
         if undo:
             self._undo(marks[0])
+            # A failed call must leave no events either.
             del self.events[marks[1] :]
         self._depth -= 1
         if not self._depth:

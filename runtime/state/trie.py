@@ -94,6 +94,7 @@ class Trie:
             if value is not None and is_hashed(value):
                 values[value] = None
         top = EMPTY_NODE if self._top is None else encode(self._top)
+        # A node of under 32 bytes is part of its parent's bytes and needs no entry.
         below = (encode(node) for reference, node in passed.items() if reference[0] == _HASH_PREFIX)
         return sorted({top, *below, *values})
 

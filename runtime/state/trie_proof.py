@@ -92,6 +92,7 @@ class ProvedState:
             if not may_lead_to(path, wanted, after):
                 continue
             below = [(f"{path}{nibble:x}", child) for nibble, child in enumerate(node.children) if child is not None]
+            # Reversed, because the stack takes the last one first.
             waiting += reversed(below)
             if node.value is not None and path.startswith(wanted) and path > after:
                 yield _whole_bytes(path)
@@ -125,8 +126,10 @@ def _by_hash(proof: Iterable[bytes]) -> dict[bytes, bytes]:
     size = 0
     for count, node in enumerate(proof, start=1):
         size += len(node)
+        # Counted while reading, because an untrusted node chooses the size of the proof.
         if count > MAX_PROOF_NODES or size > MAX_PROOF_BYTES:
             raise InvalidProof(f"a proof has at most {MAX_PROOF_NODES} nodes and {MAX_PROOF_BYTES} bytes")
+        # The hash is computed here and never taken from the sender.
         nodes[blake2_256(node)] = node
     return nodes
 
@@ -209,6 +212,7 @@ def _read_length(cursor: _Cursor, first: int, bits: int) -> int:
     while more == 255:
         more = cursor.take(1)[0]
         length += more
+        # Inside the loop, so that a crafted length ends after a few bytes.
         if length > MAX_PARTIAL_NIBBLES:
             raise InvalidProof("a partial key of the trie is too long")
     return length
