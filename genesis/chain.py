@@ -98,6 +98,7 @@ def runtime_of(spec: ChainSpec) -> Runtime:
 @lru_cache(maxsize=4)
 def runtime_for(parameters: str, *, is_development: bool) -> Runtime:
     """Return the state transition for a set of parameters, made once, because compiling the pallets is slow."""
+    # Sudo comes last, so that leaving it out changes no other pallet's place.
     pallets = PALLETS + DEVELOPMENT_PALLETS * is_development
     return Runtime(pallets, VERSION, numbers(parameters), outside=outside(parameters), relations=RELATIONS)
 
@@ -145,6 +146,7 @@ def _built(runtime: Runtime, patch: Patch) -> dict[bytes, bytes]:
     config = _by_pallet(runtime, patch)
     check_patch(patch)
     try:
+        # Pallets check what no form can: keys, bonds, sums.
         changes = runtime.genesis(config, config.get(ChainParameters.__name__))
     except DispatchError as error:
         reason = f"{type(error).__name__}: {type(error).__doc__}"
@@ -170,6 +172,7 @@ def _check_state(runtime: Runtime, state: dict[bytes, bytes]) -> None:
         held = recount(bound)
     except (DecodeError, StateCorrupted, SupplyBroken, ValueError) as error:
         raise SpecError(f"genesis: the state is damaged: {error}") from error
+    # Nothing issues grains later, so all of them must exist in block 0.
     if held != CAP_GRAINS:
         raise SpecError(f"genesis: the balances add up to {held:,} grains, not to the cap of {CAP_GRAINS:,}")
     is_development = Sudo in runtime.pallets

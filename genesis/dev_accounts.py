@@ -32,6 +32,7 @@ def key_seed(name: str, purpose: str) -> bytes:
     """Return the ed25519 seed `//name//purpose`."""
     seed = DEV_SEED
     for junction in (name, purpose):
+        # Substrate's hard derivation for ed25519.
         seed = blake2_256(_TEXT.encode("Ed25519HDKD") + seed + _chain_code(junction))
     return seed
 
@@ -65,4 +66,5 @@ def seal_key(name: str) -> bytes:
 
 def _chain_code(junction: str) -> bytes:
     encoded = _TEXT.encode(junction)
+    # Substrate's rule for junctions of a derivation path.
     return encoded.ljust(32, b"\0") if len(encoded) <= 32 else blake2_256(encoded)

@@ -35,6 +35,7 @@ def outside(name: str) -> dict[str, int]:
     """Return the numbers that relations name and no pallet declares."""
     consensus = CONSENSUS[name]
     epoch_ms = consensus.epoch_blocks * consensus.slot_ms
+    # Epochs of a devnet last a minute, so days would outlast its evidence by far.
     trusting = TRUSTING_DAYS * MS_PER_DAY // epoch_ms if name == "mainnet" else 2
     return {"Consensus.trusting_epochs": trusting, "Consensus.epoch_blocks": consensus.epoch_blocks}
 
@@ -43,6 +44,7 @@ def _mainnet(consensus: Parameters) -> dict[str, Any]:
     epoch_ms = consensus.epoch_blocks * consensus.slot_ms
     return {
         "TrustStake.era_epochs": MS_PER_DAY // epoch_ms,
+        # 21 days unbonding, 18 for evidence, 14 of trust: each must outlast the next (`genesis.relations`).
         "TrustStake.unbonding_epochs": 21 * MS_PER_DAY // epoch_ms,
         "TrustStake.evidence_epochs": 18 * MS_PER_DAY // epoch_ms,
         "TrustStake.jail_epochs": 6,

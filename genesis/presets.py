@@ -116,6 +116,7 @@ def _patch(chain_id: str, validators: tuple[str, ...], seats: int | None) -> Pat
     balances += [[ss58(dev_accounts.key(name, dev_accounts.PROVIDER)), PROVIDER_ENDOWMENT] for name in names]
     balances.append([ss58(AUDIT_POT), Balances.existential_deposit.default])  # a cheap unit's premium cannot create it
     given = sum(amount for _, amount in balances if isinstance(amount, int))
+    # The reserve takes the rest, because block 0 must hold all grains of the cap.
     balances.append([ss58(RESERVE), CAP_GRAINS - given])
     return {
         "balances": {"balances": balances},
@@ -135,6 +136,7 @@ def _patch(chain_id: str, validators: tuple[str, ...], seats: int | None) -> Pat
             "offers": [{"service": 0, "device": "0x" + _device_id(name).hex(), "ask": ASK} for name in validators],
         },
         "sudo": {"key": ss58(dev_accounts.stash("Alice"))},
+        # The election after genesis must keep the same number of seats.
         **({} if seats is None else {"chainParameters": {"TrustStake.validator_count": seats}}),
     }
 

@@ -111,6 +111,7 @@ _FIELDS = (
 
 
 def _parsed(data: bytes) -> SpecJson:
+    # Before parsing, which takes many times the memory.
     if len(data) > SPEC_BYTES_MAX:
         raise SpecError(f"a chain spec has at most {SPEC_BYTES_MAX:,} bytes, this has {len(data):,}")
     try:
@@ -126,6 +127,7 @@ def _parsed(data: bytes) -> SpecJson:
 
 
 def _unique(pairs: list[tuple[str, SpecJson]]) -> dict[str, SpecJson]:
+    # `json.loads` alone would silently keep the last of two equal keys.
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
@@ -134,6 +136,7 @@ def _unique(pairs: list[tuple[str, SpecJson]]) -> dict[str, SpecJson]:
 
 
 def _no_float(text: str) -> NoReturn:
+    # A float would round amounts, and differently from program to program.
     raise SpecError(f"{text} is not an integer: amounts are whole grains, 10^-8 oGPU")
 
 
@@ -155,6 +158,7 @@ def _raw(value: SpecJson) -> RawState:
 
 def _hex(text: SpecJson, where: str) -> bytes:
     try:
+        # A round trip, because `fromhex` also accepts spaces and upper case: one state, one text.
         if isinstance(text, str) and "0x" + bytes.fromhex(text[2:]).hex() == text:
             return bytes.fromhex(text[2:])
     except ValueError:

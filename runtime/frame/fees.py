@@ -62,6 +62,7 @@ def fullness(weight: Weight, length: int) -> int:
     """Return the share of a block that ordinary extrinsics fill, in millionths: the greater of time and length."""
     by_time = weight.ref_time * MILLIONTHS // _NORMAL_TIME
     by_length = length * MILLIONTHS // _NORMAL_LENGTH
+    # The scarcer resource decides, so that long but light blocks also raise fees.
     return min(max(by_time, by_length), MILLIONTHS)
 
 

@@ -102,6 +102,7 @@ class ScheduleItem(Generic[K]):
         """
         done = self.cursor.get()
         assert done <= limit, "a cursor only rises, and never above the height that has been reached"
+        # Bounded, because walking over empty heights also takes time.
         price, end = each + TAKE_WEIGHT, min(limit, done + HEIGHTS_PER_BLOCK_MAX)
         while done < end:
             for item, is_there in self.waiting.under(done + 1):

@@ -48,6 +48,7 @@ def work(reads: int = 0, writes: int = 0, microseconds: int = 0) -> Weight:
 
 def class_limit(kind: DispatchClass) -> Weight | None:
     """Return the weight up to which an extrinsic of a class fits, other classes included. None means no limit."""
+    # Without its inherents a block is invalid, so their class has no shared limit.
     return None if kind is DispatchClass.Mandatory else BLOCK_MAX
 
 

@@ -101,6 +101,7 @@ def post(pool: Pool, reward: int, era: int) -> tuple[Pool, EraPosting | None, in
     joined = pool.joined if pool.joined_era == era else 0
     standing = pool.stake.shares - joined
     if not standing:
+        # No share stood in the era from start to end: the caller keeps the reward in the reserve.
         return pool, None, reward
     increment = reward * INDEX_SCALE // standing
     posted = replace(pool, index=pool.index + increment, owed=pool.owed + reward)
@@ -201,6 +202,7 @@ def _with_moved(moves: tuple[MovedShares, ...], added: MovedShares) -> tuple[Mov
 
 def _without(pool: Pool, position: Position, shares: int, era: int) -> PoolStep:
     """Remove shares that have left the pool's stake. The newest go first, because they earn nothing yet."""
+    # The newest shares first, because older ones already earn in this era.
     unearned = min(shares, position.joined)
     remaining = position.shares - shares
     in_era = unearned if pool.joined_era == era else 0

@@ -45,6 +45,7 @@ def double_proposal(
     right = _read(second)
     if left is None or right is None:
         return None
+    # The same header twice is no offence.
     if left.id == right.id or (left.author, left.slot) != (right.author, right.slot):
         return None
     keys = [session_key(each.author, each.epoch) for each in (left, right)]

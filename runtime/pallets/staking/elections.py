@@ -46,6 +46,7 @@ def elect(stake: StakeLedger, first: int) -> None:
     old = stake.validators(first - 1)
     following = old
     if stake.elections_enabled:
+        # First, so that newly jailed members do not stand for election.
         _jail_the_absent(stake, old, first - 2)
         contest = _contest(stake, first - 2)
         following = _elected(stake, old, contest)
@@ -186,6 +187,7 @@ def _jail_the_absent(stake: StakeLedger, old: tuple[Seat, ...], ended: int) -> N
     total = sum(each.weight for each in old)
     inside = sum(each.weight for each in old if each.stash in stake.jailed)
     signs = {each.stash: max(stake.last_online[each.stash], stake.active_since[each.stash]) for each in old}
+    # Equal absences are in order of stash, so that all nodes jail the same members.
     for each in sorted(old, key=lambda each: (signs[each.stash], each.stash)):
         last_sign = signs[each.stash]
         is_absent = ended + 1 - last_sign >= stake.jail_epochs

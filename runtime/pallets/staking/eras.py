@@ -114,6 +114,7 @@ def _turn_epoch(stake: StakeLedger, epoch: int) -> Weight | None:
     presence.settle(stake)
     members = stake.validators(epoch)
     assert members, "an epoch's set is elected in the epoch before"
+    # Not written again each epoch: a set lasts an era.
     if members != stake.active_set.get():
         stake.active_set.set(members)
     era = epoch // stake.era_epochs
@@ -140,6 +141,7 @@ def _pay_for(stake: StakeLedger, era: int) -> tuple[int, int]:
 
     Return the grains that left, and the number of paid validators.
     """
+    # First, so that the unspent part counts in the coming emission.
     left_over = stake.balances.free_balance(PROVIDER_REWARDS)
     stake.pay_from(PROVIDER_REWARDS, RESERVE, left_over)
     reserve, parts_ppm = stake.balances.free_balance(RESERVE), (stake.emission_validators, stake.emission_providers)
@@ -193,6 +195,7 @@ def _expose(stake: StakeLedger, era: int) -> None:
     for seat in stake.active_set.get():
         total = stake.behind(seat.stash)
         stake.eras_exposure[era, seat.stash] = Exposure(total, stake.bonds[seat.stash], _commission(stake, seat.stash))
+        # All members are exposed, since all can offend. Only candidates are paid.
         found.append(Standing(seat.stash, total))
     stake.eras_total_stake[era] = sum(standing.total for standing in found)
     stake.elected.set(tuple(standing for standing in found if stake.is_candidate(standing.stash)))
@@ -207,6 +210,7 @@ def _commission(stake: StakeLedger, stash: bytes) -> int:
 def _note_work(stake: StakeLedger, era: int, author: bytes) -> None:
     """Give the author of the block its points, if it was elected."""
     points = {entry.stash: entry.points for entry in stake.eras_reward_points[era]}
+    # A member that is no candidate makes blocks only because it must stay, and is not paid.
     if author not in points and all(standing.stash != author for standing in stake.elected.get()):
         return
     points[author] = points.get(author, 0) + BLOCK_POINTS

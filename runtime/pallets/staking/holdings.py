@@ -78,6 +78,7 @@ def write(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolStep) 
         del stake.delegations[who, validator]
         stake.balances.sustain(who, -1)
     stake.pools[validator] = standing.pool
+    # Only rounding is left: nobody can claim it any more.
     if not standing.pool.stake.shares:
         stake.pay_from(STAKING_REWARDS, RESERVE, standing.pool.owed)
         del stake.pools[validator]
@@ -86,6 +87,7 @@ def write(stake: StakeLedger, who: bytes, validator: bytes, standing: PoolStep) 
 def add(stake: StakeLedger, who: bytes, validator: bytes, amount: int, answered: Liability | None = None) -> None:
     """Add grains that `STAKES` holds for the validator to a position. Raise PoolSpent if none may join."""
     standing = up_to_date(stake, who, validator)
+    # Shares of a pool that slashes nearly emptied would grow without bound.
     ensure(not is_spent(standing.pool.stake), PoolSpent)
     moves = {move.answer for move in standing.position.moved}
     ensure(answered is None or answered in moves or len(moves) < MOVED_MAX, TooManyMoves)
@@ -245,4 +247,5 @@ def _raises_end(stake: StakeLedger, answered: Liability) -> int:
     if all(factor.era > answered.era for factor in stake.slash_factors[answered.validator]):
         return 0
     since = stake.tombstones[answered.validator]
+    # Without a tombstone Root has pardoned the offender, so nothing raises its slash.
     return 0 if since is None else (since + 1) * stake.era_epochs + stake.unbonding_epochs + 1

@@ -87,4 +87,5 @@ def _kind_of(evidence: DoubleProposal | DoubleBallot) -> Offence:
     first, second = evidence.first, evidence.second
     if not isinstance(first, Ballot) or not isinstance(second, Ballot):
         return Offence.TWO_PROPOSALS
+    # Exclusive ballots of different kinds are always a finalise and a skip.
     return Offence.TWO_BALLOTS if first.kind == second.kind else Offence.FINALISED_AND_SKIPPED

@@ -59,6 +59,7 @@ def _note_votes(stake: SeatLedger, epoch: int) -> None:
             continue
         if head.epoch == epoch:
             stake.epoch_voters.set(Presence(epoch, _union(present.bits, head.signers)))
+        # Bits count places in the set of the certificate's own epoch.
         elif head.epoch + 1 == epoch:
             stake.late_voters.set(_union(stake.late_voters.get(), head.signers))
 

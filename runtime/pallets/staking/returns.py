@@ -54,6 +54,7 @@ def expected_returns(stake: StakeLedger, reserve: int, eras: int) -> tuple[Expec
         if exposed is None:
             continue
         change = stake.commission_changes[stash]
+        # The higher one, because the announced one may apply within these eras.
         commission = max(exposed.commission_ppm, change.commission_ppm if change else 0)
         reward = for_validators * points.get(stash, 0) // total if total else 0
         paid = reward * (PPM - commission) // PPM - LOST_AN_ERA * eras

@@ -124,6 +124,7 @@ class SeatLedger(Pallet):
         if not starts:  # a state of an older program, before this program's first block
             return self.active_set.get()
         place = bisect_right(starts, epoch)
+        # An epoch after the last election has no set yet, even though an earlier set exists.
         return self.validator_sets[starts[place - 1]] if place and epoch <= self.last_elected_epoch.get() else ()
 
     def next_validators(self, height: int) -> NextValidators | None:

@@ -67,6 +67,7 @@ def worth(pool: SharePool, shares: int) -> int:
 
 def join(pool: SharePool, amount: int) -> Joined:
     """Put `amount` into a pool that is not spent, for shares at the pool's price, rounded down."""
+    # With a value near 0 a grain would buy shares without bound.
     assert not is_spent(pool), "nobody joins what slashes took"
     if not pool.shares:
         shares = amount * SHARES_PER_GRAIN

@@ -230,6 +230,7 @@ class StakeLedger(SeatLedger):
             return None
         is_due = change is not None and change.era <= self.current_era.get()
         asked = change.commission_ppm if change is not None and is_due else candidate.commission_ppm
+        # Root may have raised the minimum since.
         return max(asked, self.commission_min)
 
     # ----------------------------------------------------------------------------------------------------- bookkeeping
@@ -314,6 +315,7 @@ class StakeLedger(SeatLedger):
         else:
             del self.unlocking[staker]
         if before != bool(chunks):
+            # Stake held elsewhere is not in the staker's balance, which alone may be dust.
             self.balances.sustain(staker, 1 if chunks else -1)
 
     def check_keys(self, stash: bytes, keys: SessionKeys, proof: KeysProof) -> None:
@@ -354,6 +356,7 @@ class StakeLedger(SeatLedger):
         It could otherwise choose its first block to suit a beacon value.
         """
         height = self.system.number.get()
+        # Candidates of block 0 were there before any beacon value.
         if height and not was_candidate and self.is_candidate(stash):
             self.candidate_since[stash] = height
             self.new_candidates[stash] = True
@@ -381,6 +384,7 @@ class StakeLedger(SeatLedger):
         asked = self.commission_of(stash)
         assert asked is not None, "only a candidate stops to be one"
         if self.pools[stash].delegators:
+            # Otherwise a break would be a way to change the commission without notice.
             self.last_commission[stash] = asked
         del self.commission_changes[stash]
         del self.candidates[stash]

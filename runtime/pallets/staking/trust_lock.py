@@ -172,6 +172,7 @@ class TrustLock(Pallet, index=8):
         """Cancel an offender's unapplied slashes, and any raise by later offences. Its tombstone stays."""
         ensure(held_slashes.cancel(self.stake, offender) > 0, NoSlashHeld)
         window = self.offenders.get()
+        # As if slashed whole, so that no later offence can raise it.
         excused = [replace(past, slashed_ppm=PPM) if past.stash == offender else past for past in window]
         self.offenders.set(tuple(excused))
 
@@ -199,6 +200,7 @@ class TrustLock(Pallet, index=8):
         now = self.beacon.epoch()
         epoch = self._counted_epoch(proof)
         ensure(epoch + self.stake.evidence_epochs >= now, EvidenceTooOld)
+        # One slash and tombstone cover all its offences, so repeated reports must not pay again.
         ensure(not self.is_punished(proof.offender), AlreadyPunished)
         pardoned = self.stake.lifted_tombstones[proof.offender]
         ensure(pardoned is None or epoch > pardoned, AlreadyPunished)
@@ -222,6 +224,7 @@ class TrustLock(Pallet, index=8):
             return WEIGHTS["TrustLock.on_initialize strike"] if is_taken else None
         window = [past for past in self.offenders.get() if past.stash in self.stake.tombstones]
         behind = [place for place, past in enumerate(window) if past.slashed_ppm < due]
+        # The last one is raised below.
         if len(behind) <= 1:
             self.raised.remove()
         if behind:

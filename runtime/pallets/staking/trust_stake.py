@@ -139,6 +139,7 @@ class TrustStake(StakeLedger, index=7):
         stash = origin.account
         remaining = self.bonds[stash] - value
         ensure(value > 0 and remaining >= 0, NotEnoughStake)
+        # Otherwise the bond would escape a proven slash.
         ensure(not self.pending_slash_counts[stash], SlashPending)
         ensure(stash not in self.candidates or remaining >= self.validator_bond_min, StillCandidate)
         self.set_bond(stash, remaining)
@@ -197,6 +198,7 @@ class TrustStake(StakeLedger, index=7):
         now = known(self.commission_of(stash), NotCandidate)
         self._check_commission(commission_ppm)
         ensure(abs(commission_ppm - now) <= self.commission_step, CommissionStep)
+        # An earlier announcement that has taken effect becomes the base of this one.
         self.candidates[stash] = replace(candidate, commission_ppm=now)
         era = self.current_era.get() + NOTICE_ERAS
         self.commission_changes[stash] = CommissionChange(commission_ppm, era)
@@ -214,6 +216,7 @@ class TrustStake(StakeLedger, index=7):
             self.balances.check_ended(hold)
         else:
             ensure(stash in self.candidates, NotCandidate)
+            # The deposit held once, even if the parameter has changed since.
             deposit = self.profile_deposit if before is None else before.deposit
             if before is None:
                 self.balances.hold(stash, hold, deposit)
@@ -304,6 +307,7 @@ class TrustStake(StakeLedger, index=7):
         ensure(stash in self.tombstones, NotTombstoned)
         was_candidate = self.is_candidate(stash)
         del self.tombstones[stash]
+        # Old evidence must not tombstone the validator again.
         self.lifted_tombstones[stash] = self.beacon.epoch()
         self.note_newcomer(stash, was_candidate=was_candidate)
         self.emit(TombstoneLifted(stash))
