@@ -2,9 +2,9 @@
 
 Invariants:
 
-* A block that the gadget waits for is always requested, whatever else is wanted.
+* A block that the gadget waits for is always requested, even if the list is full.
 * Members and strangers each have a part of the list. One peer fills at most `fetches_per_peer_max` of a part, and less
-  where other peers have less.
+  if other peers have less.
 * Each block is requested at most `fetch_attempts_max` times. An invalid block is not requested while it is remembered.
 """
 

@@ -51,9 +51,7 @@ def after(state: SignState, record: SignedRecord) -> SignState:
     """
     match record:
         case HeaderRecord(slot, _):
-            # The identical header may be signed again: ed25519 is deterministic, so no second signature comes into
-            # being.
-            # fsync.
+            # The identical header may be signed again: ed25519 is deterministic, so the signature is the same.
             if slot < state.header.slot or (slot == state.header.slot and record != state.header):
                 raise SigningRefusedError("a header of this or a later slot is signed")
             return replace(state, header=record)

@@ -1,11 +1,11 @@
 """The finality gadget: Simplex on checkpoints of the chain that Snowflake chooses.
 
-A round: its leader proposes a checkpoint. Validators notarise it, or skip the round after a timeout. After more than
+In a round the leader proposes a checkpoint. Validators notarise it, or skip the round after a timeout. After more than
 two thirds notarised it, they vote to finalise it and enter the next round.
 
 Invariant (of an honest node): one notarise ballot a round. Never a finalise and a skip in one round. A notarise ballot
 only for a block that descends from a notarised parent checkpoint, with a skip certificate for every round between. Two
-final blocks therefore never conflict while less than a third of the stake is Byzantine, whatever the network does.
+final blocks therefore never conflict while less than a third of the stake is Byzantine, under any network conditions.
 """
 
 from itertools import islice

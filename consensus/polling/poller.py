@@ -40,7 +40,10 @@ class Poller:
         return [SendTo(voters[voter], query) for voter in weights if voter in voters]
 
     def answer(self, request: int, keys: Iterable[bytes], vote: tuple[bytes, bytes], now_ms: int) -> bool:
-        """Count the chits (tip, block at the requested height) of a peer with these keys. False if unrequested."""
+        """Count a peer's chits (tip, block at the requested height) for each of its keys.
+
+        Return False if no open poll asked for them.
+        """
         return any([self.polls.answer(request, key, vote, now_ms) for key in keys])  # noqa: C419 - each seat votes
 
     def finish(self, now_ms: int) -> bool:

@@ -129,7 +129,7 @@ class WeightMeter:
         self._spent = 0
 
     def spend(self, weight: Weight) -> None:
-        """Charge work."""
+        """Charge the weight of work that was done."""
         self._spent += weight.ref_time
 
     @property

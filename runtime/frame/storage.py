@@ -303,7 +303,7 @@ class StorageDoubleMap(StorageItem, Generic[K1, K2, V]):
         return ((second, value) for (second,), value in self._entries((first,), start))
 
     def items(self) -> Iterator[tuple[tuple[K1, K2], V]]:
-        """Every entry."""
+        """Return every entry."""
         return (((first, second), value) for (first, second), value in self._entries(()))
 
 
@@ -357,7 +357,7 @@ class StorageTripleMap(StorageItem, Generic[K1, K2, K3, V]):
         return ((third, value) for (third,), value in self._entries(known))
 
     def items(self) -> Iterator[tuple[tuple[K1, K2, K3], V]]:
-        """Every entry."""
+        """Return every entry."""
         return (((first, second, third), value) for (first, second, third), value in self._entries(()))
 
 

@@ -1,7 +1,7 @@
 """Fees: taken before a call, corrected after it, burned at the end of the block. Tips go to the author.
 
-The fee for the declared weight is withdrawn first. The call returns the part for unused weight, or all of it after a
-duty that succeeded. Between the extrinsics of a block, collected fees wait in `collected`.
+The fee for the declared weight is withdrawn first. After the call the part for unused weight is refunded, or all of it
+for a duty that succeeded. Between the extrinsics of a block, collected fees wait in `collected`.
 """
 
 from functools import cached_property

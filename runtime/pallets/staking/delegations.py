@@ -24,8 +24,7 @@ from runtime.pallets.staking.slash_factors import Factors, Liability, left_of
 from runtime.pallets.staking.stakers import EraIndex
 
 INDEX_SCALE = 10**24
-"""The scale of `Pool.index`. With a million shares to a grain, its rounding loses less than one of all existing grains.
-"""
+"""The scale of `Pool.index`. With a million shares to a grain, rounding costs less than one of all existing grains."""
 MOVED_MAX = 8
 """The most remembered moves of a position. A move is dropped once evidence against the old validator is too old."""
 

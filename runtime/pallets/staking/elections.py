@@ -19,7 +19,7 @@ from runtime.pallets.staking.stakers import VALIDATORS_MAX, Seat, Seats, Waiter,
 from runtime.pallets.staking.staking_events import Jailed, SetElected
 
 JAIL_SHARE = 3
-"""Less than this fraction of a set's weight may be in jail: a failing network must not lock itself up."""
+"""The divisor of a set's weight. Less than a third may be in jail: a failing network must not lock itself up."""
 
 
 @struct

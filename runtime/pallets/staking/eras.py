@@ -1,4 +1,4 @@
-"""Eras: at its start the previous era is paid. Its set is elected an epoch earlier.
+"""Eras: at the start of each the previous one is paid. The set of an era is elected an epoch before it.
 
 Invariant: emission moves grains from the reserve to the pots and creates none. A reward that nobody is there to earn
 stays in the reserve. The work at an era's start is bounded by the number of candidates, and in any other block by the
@@ -154,7 +154,10 @@ def _pay_for(stake: StakeLedger, era: int) -> tuple[int, int]:
 
 
 def _share(stake: StakeLedger, era: int, amount: int) -> tuple[int, int]:
-    """Share an era's reward among the authors of its blocks, by points. Return the grains earned, and their number."""
+    """Share an era's reward among the authors of its blocks, by points.
+
+    Return the grains earned, and the number of authors.
+    """
     entries = stake.eras_reward_points[era]
     total, earned = sum(entry.points for entry in entries), 0
     for entry in entries:

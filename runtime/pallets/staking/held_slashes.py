@@ -17,7 +17,7 @@ from runtime.pallets.staking.staking_events import SlashCancelled, SlashHeld, Sl
 
 def hold_back(stake: StakeLedger, offender: bytes, era: int, step: SlashStep, reporter: bytes | None) -> int:
     """Hold a slash until the next era. Return its current size: the loss of the bond and the pool."""
-    # An era's delay leaves Root time to cancel a slash by mistake, such as one of a bug in many nodes.
+    # Held for an era, in which Root may cancel it: nothing then has to be given back (ADR 22).
     number, take_era = stake.next_slash_number.get(), stake.current_era.get() + 1
     stake.unapplied_slashes[offender, number] = HeldSlash(era, step, reporter, take_era)
     stake.slash_queue[number] = offender

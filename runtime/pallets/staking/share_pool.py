@@ -18,7 +18,7 @@ from runtime.pallets.staking.slash_factors import SlashStep, lost
 SHARES_PER_GRAIN = 1_000_000
 """The shares that the first grain of an empty pool buys: so many that rounding by one share is worth nothing."""
 SPENT_BELOW = 1_000_000
-"""A pool with less than this fraction of its value left accepts no stake: its shares would grow without bound."""
+"""A pool with less than a millionth of its value left accepts no stake: its shares would grow without bound."""
 
 
 @struct

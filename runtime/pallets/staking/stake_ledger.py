@@ -262,7 +262,10 @@ class StakeLedger(SeatLedger):
         return staker if staker == validator else STAKES
 
     def check_covered(self, staker: bytes, validator: bytes) -> None:
-        """Assert that the holds for a validator equal its stake and its unlocking stake, where a staker's is held."""
+        """Assert that a validator's stake and unlocking stake equal the money held for it.
+
+        Only the account that holds the staker's part is checked.
+        """
         # Checks one holder only: 32 validators may have 32 chunks each of their own delegations.
         if staker == validator:
             chunks = self.unlocking[validator]
@@ -353,7 +356,7 @@ class StakeLedger(SeatLedger):
     def note_newcomer(self, stash: bytes, *, was_candidate: bool) -> None:
         """Record since when a candidate may be drawn, so that older records do not draw it.
 
-        It could otherwise choose its first block to suit a beacon value.
+        A candidate could otherwise choose its first block to suit a beacon value.
         """
         height = self.system.number.get()
         # Candidates of block 0 were there before any beacon value.
