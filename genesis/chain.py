@@ -105,7 +105,7 @@ def runtime_for(parameters: str, *, is_development: bool) -> Runtime:
 
 @lru_cache(maxsize=4)
 def apis_for(parameters: str, *, is_development: bool) -> Apis:
-    """Return the runtime APIs of such a chain."""
+    """Return the runtime APIs for a set of parameters."""
     return Apis(runtime_for(parameters, is_development=is_development), APIS)
 
 

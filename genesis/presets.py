@@ -28,7 +28,7 @@ WAITING_BOND = GENESIS_BOND // 2
 """The bond of candidates without a seat: a few delegations lift them above the weakest seat."""
 
 DEVICE_BOND = 2_000 * GRAINS_PER_OGPU
-"""A collateral is about twenty times the price, so the bond covers 98 units at once at an oGPU each."""
+"""The bond of a device. A collateral is about twenty times the price: it covers 98 units at once at an oGPU each."""
 DEVICE_QUEUE = 7
 """The units in a device's queue while it works on one: those of three blocks, if each takes less than half of one."""
 BLOB_PORT_FIRST = 9750

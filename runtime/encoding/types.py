@@ -105,7 +105,7 @@ class DispatchClass(IntEnum):
 
 @named("frame_support::dispatch::Pays")
 class Pays(IntEnum):
-    """The payment of the fee by the signer."""
+    """Yes if the signer pays the fee."""
 
     Yes = 0
     No = 1

@@ -25,10 +25,10 @@ class StateReader(Protocol):
     """A readable state. It never changes while an overlay lies over it."""
 
     def get(self, key: bytes, /) -> bytes | None:
-        """The value under `key`."""
+        """Return the value under `key`."""
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending."""
 
 
 class TooManyReads(Exception):
@@ -45,7 +45,7 @@ class RecordedReads:
         self.noted: dict[bytes, None] = {}
 
     def get(self, key: bytes, /) -> bytes | None:
-        """The value under `key`."""
+        """Return the value under `key`."""
         self._note(key)
         return self._reader.get(key)
 
@@ -74,11 +74,11 @@ class Memory:
         self._sorted: list[bytes] | None = None
 
     def get(self, key: bytes, /) -> bytes | None:
-        """The value under `key`."""
+        """Return the value under `key`."""
         return self.values.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix` and come after `start`, ascending."""
+        """Yield the keys that begin with `prefix` and come after `start`, ascending."""
         if self._sorted is None:
             self._sorted = sorted(self.values)
         for position in range(bisect_left(self._sorted, max(prefix, start)), len(self._sorted)):

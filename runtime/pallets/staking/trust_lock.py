@@ -315,7 +315,7 @@ class TrustLock(Pallet, index=8):
     def _raise_to(self, window: list[Offender], place: int, ppm: int, reporter: bytes | None) -> int:
         """Raise one offender's slash, and store the window. Return the grains that this step would take now."""
         offender = window[place]
-        # Raised, not added: each loses the same part, which all of them together deserve, whatever the order of
+        # Raised, not added: each loses the same part, which all of them together deserve, in any order of
         # reports.
         step = SlashStep(offender.slashed_ppm, max(ppm, offender.slashed_ppm))
         window[place] = replace(offender, slashed_ppm=step.wanted)
