@@ -1,10 +1,10 @@
-"""Why the chain refuses a call, in a sentence that names the number that is missing, and what to do instead.
+"""Reasons for which the chain refuses a call: a sentence with the missing number and the remedy.
 
 In reading order:
 
-* `refused_call`: what was refused, and the words that all sentences share
-* `bonds`: of a validator's own bond, and of what leaves
-* `delegations`: of stake behind others
-* `offers`: of offers to validate, commissions and profiles
-* `sentences`: which error has which sentence
+* `refused_call`: the refused call, and the phrases that all sentences share
+* `bonds`: sentences about a validator's own bond, and about leaving stake
+* `delegations`: sentences about stake behind others
+* `offers`: sentences about offers to validate, commissions and profiles
+* `sentences`: the sentence of each error
 """

@@ -1,4 +1,4 @@
-"""Sentences about a validator's own bond, and about what is on its way out."""
+"""Sentences about a validator's own bond, and about stake that is leaving."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from wallet.refusals.refused_call import RefusedCall, account_text, grains_text,
 
 
 def already_bonded(refused: RefusedCall) -> str:
-    """Return a second first bond."""
+    """Return the sentence for a second first bond."""
     bond = grains_text(refused.stake.bonds[refused.signer])
     return f"{bond} are bonded already: `stake` adds to them, the call for it is TrustStake.bond_extra"
 
 
 def not_bonded(refused: RefusedCall) -> str:
-    """More of nothing."""
+    """Return the sentence for an addition to a bond that does not exist."""
     least = grains_text(refused.stake.validator_bond_min)
     return f"the account has a bond of 0: the first is at least {least} (validator_bond_min), and `stake` makes it"
 
 
 def bond_too_small(refused: RefusedCall) -> str:
-    """Return a bond below the least."""
+    """Return the sentence for a bond below the least."""
     least, bond = refused.stake.validator_bond_min, refused.stake.bonds[refused.signer]
     would_be = bond + (refused.argument("value") or 0)
     more = grains_text(least - would_be)
@@ -32,7 +32,7 @@ def bond_too_small(refused: RefusedCall) -> str:
 
 
 def still_candidate(refused: RefusedCall) -> str:
-    """Return a candidate takes out too much."""
+    """Return the sentence for a candidate that takes out too much."""
     stake, bond = refused.stake, refused.stake.bonds[refused.signer]
     least = stake.validator_bond_min
     return (
@@ -42,7 +42,7 @@ def still_candidate(refused: RefusedCall) -> str:
 
 
 def not_enough_stake(refused: RefusedCall) -> str:
-    """More than there is, or nothing."""
+    """Return the sentence for an amount above the stake, or for 0."""
     there = refused.behind(refused.validator)
     where = "in your bond" if refused.validator == refused.signer else f"behind {account_text(refused.validator)}"
     if refused.value == 0 and there:
@@ -57,7 +57,7 @@ def not_enough_stake(refused: RefusedCall) -> str:
 
 
 def slash_pending(refused: RefusedCall) -> str:
-    """Return a slash keeps everything where it is."""
+    """Return the sentence for stake that a pending slash keeps in place."""
     stake = refused.stake
     waiting = [who for who in (refused.validator, refused.target) if stake.pending_slash_counts[who]]
     offender = waiting[0] if waiting else refused.validator
@@ -71,7 +71,7 @@ def slash_pending(refused: RefusedCall) -> str:
 
 
 def too_many_chunks(refused: RefusedCall) -> str:
-    """Return the list of what waits is full."""
+    """Return the sentence for a full list of leaving parts."""
     chunks = refused.stake.unlocking[refused.signer]
     first = min((holdings.kept_until(refused.stake, chunk) for chunk in chunks), default=refused.epoch)
     return (
@@ -81,7 +81,7 @@ def too_many_chunks(refused: RefusedCall) -> str:
 
 
 def nothing_to_withdraw(refused: RefusedCall) -> str:
-    """Too early, kept by a slash, or nothing there."""
+    """Return the sentence for a withdrawal that is too early, kept by a slash, or empty."""
     stake = refused.stake
     chunks = stake.unlocking[refused.signer]
     if not chunks:
@@ -102,5 +102,5 @@ def nothing_to_withdraw(refused: RefusedCall) -> str:
 
 
 def _about(refused: RefusedCall, validator: bytes) -> RefusedCall:
-    """Return the same, of a call that names a validator."""
+    """Return the same refusal for a call that names a validator."""
     return RefusedCall(refused.bound, TrustStake.claim(validator=validator), refused.signer)

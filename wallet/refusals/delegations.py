@@ -12,7 +12,7 @@ LEAVING = ("undelegate", "redelegate")
 
 
 def delegation_too_small(refused: RefusedCall) -> str:
-    """Too little would come, or be left."""
+    """Return the sentence for a delegation that would be, or stay, too small."""
     least = refused.stake.delegation_min
     there = refused.behind(refused.validator)
     left = there - refused.value
@@ -30,13 +30,13 @@ def delegation_too_small(refused: RefusedCall) -> str:
 
 
 def same_validator(refused: RefusedCall) -> str:
-    """From behind one to behind itself."""
+    """Return the sentence for a move from a validator to itself."""
     there = grains_text(refused.behind(refused.validator))
     return f"your {there} are behind {account_text(refused.validator)} already: name another validator to move to"
 
 
 def pool_spent(refused: RefusedCall) -> str:
-    """Slashes left next to nothing."""
+    """Return the sentence for a pool that slashes left almost empty."""
     pool = refused.stake.pools[refused.target].stake
     first = pool.shares // 1_000_000
     return (
@@ -46,7 +46,7 @@ def pool_spent(refused: RefusedCall) -> str:
 
 
 def still_answering(refused: RefusedCall) -> str:
-    """Stake that came from another validator moves again too early."""
+    """Return the sentence for moved stake that may not move again yet."""
     stake, source = refused.stake, refused.validator
     position = stake.delegations[refused.signer, source]
     answering = [(_answers_until(refused, move), move.shares) for move in position.moved] if position else []
@@ -63,13 +63,13 @@ def still_answering(refused: RefusedCall) -> str:
 
 
 def _answers_until(refused: RefusedCall, move: MovedShares) -> int:
-    """Return the epoch from which on evidence against the validator it came from is too old, and raises nothing."""
+    """Return the epoch from which evidence against the source validator is too old and raises no slash."""
     too_old = (move.answer.era + 1) * refused.stake.era_epochs + refused.stake.evidence_epochs
     return max(too_old, _raised_until(refused.stake, move.answer))
 
 
 def _raised_until(stake: TrustStake, answer: Liability) -> int:
-    """From which epoch on no accomplice raises what an answer bears, slashes that wait included; 0 where none may."""
+    """Return the epoch from which no accomplice can raise a liability's slash, pending ones included; 0 if none can."""
     if answer.validator not in stake.tombstones:
         return 0
     eras = [factor.era for factor in stake.slash_factors[answer.validator]]
@@ -80,7 +80,7 @@ def _raised_until(stake: TrustStake, answer: Liability) -> int:
 
 
 def too_many_moves(refused: RefusedCall) -> str:
-    """Return the target remembers no more moves."""
+    """Return the sentence for a target that has too many recent moves."""
     position = refused.stake.delegations[refused.signer, refused.target]
     moves = len(position.moved) if position else 0
     return (
@@ -90,7 +90,7 @@ def too_many_moves(refused: RefusedCall) -> str:
 
 
 def nothing_to_claim(refused: RefusedCall) -> str:
-    """Nothing was earned."""
+    """Return the sentence for a claim of nothing."""
     stake, era = refused.stake, refused.era
     there = grains_text(refused.behind(refused.validator))
     first = (era + 1) * stake.era_epochs

@@ -8,7 +8,7 @@ from wallet.refusals.refused_call import RefusedCall, account_text, grains_text,
 
 
 def _keys(refused: RefusedCall) -> dict[str, bytes]:
-    """Return every key of an offer, or of a change of keys, by what people call it."""
+    """Return every key of an offer, or of a change of keys, by its common name."""
     keys = refused.argument("keys")
     found = {"session_key": keys.session, "vrf_key": keys.vrf}
     provider = refused.argument("provider_key")
@@ -16,7 +16,7 @@ def _keys(refused: RefusedCall) -> dict[str, bytes]:
 
 
 def not_candidate(refused: RefusedCall) -> str:
-    """Of somebody who does not offer to validate."""
+    """Return the sentence for an account that does not offer to validate."""
     offers = refused.stake.candidate_count.get()
     named = [refused.argument(name) for name in ("validator", "source", "target")]
     if not any(named):
@@ -31,19 +31,19 @@ def not_candidate(refused: RefusedCall) -> str:
 
 
 def too_many_candidates(refused: RefusedCall) -> str:
-    """No place."""
+    """Return the sentence for a full list of candidates."""
     offers = refused.stake.candidate_count.get()
     return f"{offers:,} offer to validate, and {CANDIDATES_MAX:,} may: wait until one stops"
 
 
 def unsafe_key(refused: RefusedCall) -> str:
-    """Return a key that anybody can sign for."""
+    """Return the sentence for a key under which anybody can make valid signatures."""
     unsafe = [name for name, key in _keys(refused).items() if not is_safe_public_key(key)]
     return f"{', '.join(unsafe)}: of small order or malformed; make another key, of 32 bytes"
 
 
 def invalid_keys_proof(refused: RefusedCall) -> str:
-    """Keys of which nobody showed that they may be registered."""
+    """Return the sentence for keys without a valid proof that they may be registered."""
     return (
         f"the proof beside the 2 keys is not for {account_text(refused.signer)} on this chain: `ogpu-node key prove "
         f"--owner {account_text(refused.signer)}` makes one, where the keys are"
@@ -51,7 +51,7 @@ def invalid_keys_proof(refused: RefusedCall) -> str:
 
 
 def key_taken(refused: RefusedCall) -> str:
-    """Return a key of another."""
+    """Return the sentence for a key of another account, or for two equal keys."""
     keys = _keys(refused)
     for name, key in keys.items():
         owner = refused.stake.key_owner[key]
@@ -61,18 +61,18 @@ def key_taken(refused: RefusedCall) -> str:
 
 
 def commission_too_high(refused: RefusedCall) -> str:
-    """More than everything."""
+    """Return the sentence for a commission above 100 %."""
     return f"{percent_text(refused.argument('commission_ppm'))} is more than 100 %"
 
 
 def commission_too_low(refused: RefusedCall) -> str:
-    """Below the floor."""
+    """Return the sentence for a commission below the least."""
     asked, least = refused.argument("commission_ppm"), refused.stake.commission_min
     return f"{percent_text(asked)} is below the least, {percent_text(least)} (commission_min)"
 
 
 def commission_fixed(refused: RefusedCall) -> str:
-    """Another commission by another offer."""
+    """Return the sentence for an offer that would change the commission."""
     stake, who = refused.stake, refused.signer
     now = stake.commission_of(who) if who in stake.candidates else stake.last_commission[who]
     asked = percent_text(refused.argument("commission_ppm"))
@@ -83,7 +83,7 @@ def commission_fixed(refused: RefusedCall) -> str:
 
 
 def commission_step(refused: RefusedCall) -> str:
-    """Too far at once."""
+    """Return the sentence for a commission that changes too much at once."""
     stake = refused.stake
     now, step = stake.commission_of(refused.signer) or 0, stake.commission_step
     least, most = max(stake.commission_min, now - step), min(1_000_000, now + step)
@@ -94,13 +94,13 @@ def commission_step(refused: RefusedCall) -> str:
 
 
 def no_profile(refused: RefusedCall) -> str:
-    """Nothing to take back."""
+    """Return the sentence for the removal of a profile that does not exist."""
     deposit = grains_text(refused.stake.profile_deposit)
     return f"you have no name and no web address, so a deposit of 0 is held; a profile would hold {deposit}"
 
 
 def is_tombstoned(refused: RefusedCall) -> str:
-    """Return an offender."""
+    """Return the sentence for a tombstoned validator."""
     who = refused.signer if refused.name == "validate" else refused.target
     since = refused.stake.tombstones[who]
     whom = "you" if who == refused.signer else account_text(who)
@@ -109,12 +109,12 @@ def is_tombstoned(refused: RefusedCall) -> str:
 
 
 def not_tombstoned(refused: RefusedCall) -> str:
-    """Nothing to lift."""
+    """Return the sentence for a missing tombstone."""
     return f"{account_text(refused.validator)} has 0 tombstones: there is nothing to lift"
 
 
 def not_jailed(refused: RefusedCall) -> str:
-    """Nobody to let out."""
+    """Return the sentence for an account that is not in jail."""
     era = refused.stake.current_era.get()
     if refused.signer not in refused.stake.candidates:
         return f"you offer nothing, so you are in no jail in era {era}: `validate` offers"

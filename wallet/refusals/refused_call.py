@@ -1,4 +1,4 @@
-"""A call that the chain refuses, with the state that it was tried on; and the words that all sentences share."""
+"""A call that the chain refuses, with the state on which it was tried; and the phrases that all sentences share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wallet.amounts import SYMBOL, format_amount, format_percent
 
 @dataclass(frozen=True, slots=True)
 class RefusedCall:
-    """Of one account, tried on one state."""
+    """A refused call of one account, tried on one state."""
 
     bound: Bound
     call: Call
@@ -28,38 +28,38 @@ class RefusedCall:
 
     @property
     def name(self) -> str:
-        """The call without its pallet."""
+        """The call's name without its pallet."""
         return self.call.method.name
 
     def argument(self, name: str) -> Any:
-        """Return an argument of the call; None where it has no such."""
+        """Return an argument of the call; None if it has no such argument."""
         return self.call.named_arguments.get(name)
 
     @property
     def value(self) -> int:
-        """How many grains it is about; of a compound all that was earned there."""
+        """The grains in question; for a compound, all that was earned there."""
         given = self.argument("value")
         return self.earned if given is None else int(given)
 
     @property
     def validator(self) -> bytes:
-        """Whom it takes from, or adds to; the signer where it names nobody."""
+        """The validator whose stake changes; the signer if the call names none."""
         named = (self.argument(name) for name in ("validator", "source", "stash"))
         return next((who for who in named if who is not None), self.signer)
 
     @property
     def target(self) -> bytes:
-        """Behind whom stake would come."""
+        """The validator that would receive the stake."""
         moved_to = self.argument("target")
         return self.validator if moved_to is None else moved_to
 
     @property
     def earned(self) -> int:
-        """What the signer may claim with the validator."""
+        """The grains that the signer may claim with the validator."""
         return holdings.earned_by(self.stake, self.signer, self.validator)
 
     def behind(self, validator: bytes) -> int:
-        """What the signer has behind it now."""
+        """Return the signer's stake behind a validator."""
         return holdings.stake_of(self.stake, self.signer, validator)
 
     @property
@@ -74,21 +74,21 @@ class RefusedCall:
 
 
 def grains_text(grains: int) -> str:
-    """`3 oGPU`."""
+    """Return an amount with its unit: `3 oGPU`."""
     return f"{format_amount(grains)} {SYMBOL}"
 
 
 def account_text(account: bytes) -> str:
-    """Its address."""
+    """Return the account's address."""
     return ss58.encode(account)
 
 
 def percent_text(ppm: int) -> str:
-    """Millionths as `5.25 %`."""
+    """Return millionths as per cent: `5.25 %`."""
     return f"{format_percent(ppm)} %"
 
 
 def them(count: int, noun: str) -> str:
-    """`1 slash`, `2 slashes`."""
+    """Return a count with its noun: `1 slash`, `2 slashes`."""
     many = f"{noun}es" if noun.endswith("sh") else f"{noun}s"
     return f"{count} {noun if count == 1 else many}"

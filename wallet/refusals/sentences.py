@@ -1,4 +1,4 @@
-"""Which error has which sentence; pure: a sentence is a function of a state and of the call that it refuses."""
+"""The sentence of each error. Pure: a sentence is a function of a state and of the refused call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = Utility.batch_all(calls=()).method
 
 
 def too_small(refused: RefusedCall) -> str:
-    """Return a bond, or a delegation."""
+    """Return the sentence for a bond or a delegation that is too small."""
     of_bond = refused.name in ("bond", "bond_extra", "validate")
     return (bonds.bond_too_small if of_bond else delegations.delegation_too_small)(refused)
 
@@ -56,7 +56,7 @@ SENTENCES: Mapping[type[DispatchError], Sentence] = {
 
 
 def sentence_of(bound: Bound, call: Call, signer: bytes, error: DispatchError) -> str | None:
-    """Why the call is refused on this state, which it left as it was; None for errors that have no sentence here."""
+    """Return the sentence for a refused call on this state, which stays unchanged; None without one."""
     if call.method is BATCH:
         return _of_batch(bound, call, signer)
     sentence = SENTENCES.get(type(error))
@@ -64,7 +64,7 @@ def sentence_of(bound: Bound, call: Call, signer: bytes, error: DispatchError) -
 
 
 def _of_batch(bound: Bound, batch: Call, signer: bytes) -> str | None:
-    """Of the call of a batch that is refused, after those before it."""
+    """Return the sentence for the refused call of a batch, after the calls before it."""
     said = None
     overlay = bound.overlay
     try:
