@@ -1,18 +1,18 @@
-"""The life of a task: what its calls and its deadlines do.
+"""The life of a task: the effects of its calls and deadlines.
 
 In reading order:
 
-* `submitting`: how a task begins
+* `submitting`: the submission of a task
 * `bidding`: bids, sealed and opened
-* `ending`: how slots, standbys, bids and the task itself end, or go to auction again
-* `replicating`: tasks that several compute, and what comes of their comparison
+* `ending`: the end of slots, standbys, bids and the task itself, or another auction
+* `replicating`: tasks that several providers compute, and the comparison of their results
 * `awarding`: from the last commitment to the award
-* `failing`: who does not start, or dies
-* `inputs`: inputs that are not to be had
-* `judging`: audits, disputes, and what the courts make of them
+* `failing`: providers that do not start, or die
+* `inputs`: missing inputs
+* `judging`: audits, disputes, and the effects of rulings
 * `fraud_proofs`: proofs that a stated trace is wrong
 * `metering`: work that is paid by time
 * `running`: starts, milestones, results
-* `attested_steps`: attestations of milestones and results: the conditions, and what attaching one does
+* `attested_steps`: attestations of milestones and results: their conditions and their effect
 * `leaving`: cancelled, amended and closed tasks
 """

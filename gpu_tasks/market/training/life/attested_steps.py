@@ -1,9 +1,12 @@
-"""Attestations of the steps of tasks: the conditions for one in their order, and what attaching it does.
+"""Attestations of the steps of tasks: their conditions, in order, and their effect.
 
-`problem` decides for authors and importers; what may be stated, `running` decides for it as for the calls.
-`lasting_problem` is what a node asks before it keeps one: less, since the step before may not be in a block yet.
-Always: the signature is looked at before the task's record, which is the longest there is: what a stranger makes up
-costs a few short records, and a signature only where it names a key and a device that work on the task.
+`problem` decides for authors and importers. `running` decides about the stated step itself, as for the calls.
+`lasting_problem` decides for a node that keeps an attestation. It asks less, because the step before may not be in a
+block yet.
+
+Invariant: key, device and signature are checked before the task's record, which is the longest of all records. A
+stranger's invention costs a few short reads. It costs a signature check only if it names a key and a device that work
+on the task.
 """
 
 from gpu_tasks.market.attestations.attestations import TaskAttested
@@ -25,13 +28,13 @@ from runtime.cryptography.signatures import verify_ed25519
 from runtime.frame.errors import DispatchError
 
 AHEAD_MAX = 2
-"""Milestones of a slot that are kept before they are in a block: the next one, and one that comes with it."""
+"""The most milestones ahead of the slot's last one that a node keeps: the next one, and the one after it."""
 _NO_SLOT = "no such slot"
 _NOT_ITS_OWN = "not the slot's key or device"
 
 
 def problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
-    """Why this attestation may not be attached now; empty if it may."""
+    """Return the reason why this attestation may not be attached now, or "" if it may."""
     statement = signed.statement
     unsigned = _signing_problem(market, signed)
     if unsigned:
@@ -53,12 +56,12 @@ def problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
 
 
 def lasting_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
-    """Why this attestation cannot be attached on this branch, now or soon; empty if it can."""
+    """Return the reason why this branch will not take this attestation now or soon, or "" if it may."""
     return _signing_problem(market, signed) or record_problem(market.tasks[signed.statement.task], signed.statement)
 
 
 def record_problem(task: Task | None, statement: TaskAttestation) -> str:
-    """What of that a task's record says, whoever has signed."""
+    """Return the part of that reason which the task's record gives, for any signer."""
     slot = _slot_of(task, statement)
     if task is None or slot is None or task.state not in (TaskState.STARTING, TaskState.RUNNING):
         return _NO_SLOT
@@ -75,7 +78,7 @@ def record_problem(task: Task | None, statement: TaskAttestation) -> str:
 
 
 def attach(market: TrainingStorage, signed: SignedTaskAttestation) -> None:
-    """Write down what an admissible attestation states."""
+    """Record the statement of an admissible attestation."""
     statement = signed.statement
     task = market.open_task(statement.task)
     provider = task.slots[statement.place].provider
@@ -87,7 +90,7 @@ def attach(market: TrainingStorage, signed: SignedTaskAttestation) -> None:
 
 
 def _signing_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> str:
-    """What is wrong with key, device and signature; empty if they are those of somebody who works on the task."""
+    """Return the problem of key, device and signature, or "" if they belong to a provider that works on the task."""
     statement = signed.statement
     if statement.version != TASK_VERSION:
         return "another version"
@@ -100,7 +103,7 @@ def _signing_problem(market: TrainingStorage, signed: SignedTaskAttestation) -> 
 
 
 def _slot_of(task: Task | None, statement: TaskAttestation) -> Slot | None:
-    """The slot that the statement names, of the auction that it names."""
+    """Return the slot of the stated place, if the statement names the current auction, else None."""
     if task is None or task.auction != statement.auction or statement.place >= len(task.slots):
         return None
     return task.slots[statement.place]

@@ -1,7 +1,7 @@
-"""From the last commitment to the award, by the agenda alone.
+"""From the last commitment to the award, by scheduled steps alone.
 
-Always: the beacon that breaks ties was known to nobody while a bid could still be opened; the award is what
-`selection.select` says of the opened bids, which anybody can make again from the state; a gang gets all its slots, or
+Invariants: the beacon that breaks ties was unknown while a bid could still be opened. The award is the result of
+`selection.select` for the opened bids, which any party can recompute from the state. A gang gets all its slots, or
 none.
 """
 
@@ -18,17 +18,18 @@ from gpu_tasks.market.training.tasks import Slot, Standby, Task, TaskState, auct
 
 
 def close_commits(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """No more bids: from here they are opened."""
+    """Close bidding, and let bids be opened from this block on."""
     if not task.bids:
         ending.end(market, task_id, task, TaskOutcome.NO_AWARD)
         return
-    until = market.height + task.windows.reveal - 1  # this block is the first of them
+    # This block is the first of the window.
+    until = market.height + task.windows.reveal - 1
     market.put(task_id, replace(task, state=TaskState.REVEALING, deadline=until))
     market.emit(BidsClosed(task_id, task.bids, until))
 
 
 def close_reveals(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """What was not opened lost its bond; the others wait for a beacon that nobody knows."""
+    """Close the reveals, and wait for a beacon that is still unknown. Bids that were not opened lose their bonds."""
     market.awards[auction_id(task_id, task.auction)] = Award(auctioned_terms(task))
     del market.open_auctions[task_id]
     task = replace(task, state=TaskState.AWARDING, deadline=0)
@@ -39,9 +40,10 @@ def close_reveals(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def award(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Give the slots to whom the selection names; the others are set free from the next block on."""
+    """Give the slots to the selected bids. The other bids are released from the next block on."""
     beacon = market.beacon.value_at(task.beacon_at)
-    if beacon is None:  # finality stood still for longer than the beacon remembers
+    # Finality halted for longer than the beacon remembers.
+    if beacon is None:
         market.await_beacon(task_id, task)
         return
     auction = auction_id(task_id, task.auction)
@@ -66,7 +68,7 @@ def award(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def selection_of(market: TrainingStorage, task: Task, auction: bytes, seed: bytes) -> Selection:
-    """Who wins an auction by its opened bids."""
+    """Return the selection among an auction's opened bids."""
     bids = [bid.opened for _, bid in market.bids.under(auction) if bid is not None and bid.opened is not None]
     return select(auctioned_terms(task), bids, seed)
 
@@ -87,5 +89,5 @@ def _standby(market: TrainingStorage, task_id: bytes, task: Task, placed: Placed
 
 
 def _promised(task: Task, placed: Placed) -> int:
-    """A bid's blocks; where time is bought all of it is promised, whatever the bid says."""
+    """Return a bid's blocks. For bought time, every bid promises all of it."""
     return task.terms.blocks_max if is_by_time(task.order) else placed.bid.blocks

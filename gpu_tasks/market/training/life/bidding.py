@@ -1,7 +1,7 @@
-"""Bids: committed to sealed, then opened.
+"""Bids: sealed commitments, then openings.
 
-Always: a bid holds its bond from its commitment, and its device, which is drawn for nothing else meanwhile; who may bid
-is known from the state alone, device by device; what decides is opened when nobody can commit any more.
+Invariants: from its commitment on, a bid holds its bond and its device, which is drawn for nothing else. The state
+alone decides which devices may bid. The decisive numbers are opened when no bid can be committed any more.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ from runtime.frame.pallet import ensure, known
 
 
 def commit(market: TrainingStorage, task_id: bytes, account: bytes, device: bytes, commitment: bytes) -> None:
-    """Commit to a bid for one slot with one device; its bond is its stash's."""
+    """Commit to a bid for one slot with one device. Its stash holds the bond."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.COMMITTING)
     provider, auction = market.devices.operator(account), auction_id(task_id, task.auction)
@@ -49,7 +49,7 @@ def commit(market: TrainingStorage, task_id: bytes, account: bytes, device: byte
 def reveal(
     market: TrainingStorage, task_id: bytes, account: bytes, device: bytes, offer: BidOffer, salt: bytes
 ) -> None:
-    """Open a bid: its collateral is locked, the bond a part of it."""
+    """Open a bid, and lock its collateral, of which the bond becomes a part."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.REVEALING)
     provider, auction = market.devices.operator(account), auction_id(task_id, task.auction)
@@ -69,9 +69,9 @@ def reveal(
 
 
 def is_eligible(market: TrainingStorage, task: Task, name: bytes, device: Device) -> bool:
-    """Whether a device may bid for a task now: free, of a class that is asked for and has proven it.
+    """Return True if a device may bid for a task now: free, of an admitted and proven class, with the least bond.
 
-    And its owner must be able to read the input.
+    Its owner must be able to read the input, and must not be the customer.
     """
     reader = market.devices.providers[device.owner]
     return (

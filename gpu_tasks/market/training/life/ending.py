@@ -1,7 +1,7 @@
-"""How the parts of a task end: slots and standbys are set free, the task ends or is auctioned again, bids are cleared.
+"""The end of the parts of a task: slots, standbys and bids are released, and the task ends or goes to auction again.
 
-Always: who is set free holds nothing for the task, and its device may be drawn again; a task that has ended holds its
-deposit alone; what is auctioned again costs no more than the escrow still has; bids and records go a few in a block.
+Invariants: a released provider holds nothing for the task, and its device may be drawn again. An ended task holds only
+its deposit. Another auction costs at most the rest of the escrow. Bids and records are dropped a few in each block.
 """
 
 from dataclasses import replace
@@ -30,15 +30,15 @@ from runtime.frame.holds import Hold
 from runtime.pallets.staking.slashing import Share
 
 CLEARED_MAX = 8
-"""Bids that one look at a task sets free."""
+"""The most bids that one step of a task releases."""
 DROPPED_MAX = 32
-"""Records of bids that one look at an ended task drops."""
+"""The most bid records that one step of an ended task drops."""
 
 
 def set_free(
     market: TrainingStorage, task_id: bytes, task: Task, provider: bytes, device: bytes, draw: int = 0
 ) -> None:
-    """End what binds a provider's device to a task: its collateral comes back, as far as nobody was due."""
+    """Release a provider's device from a task, and return the rest of its collateral."""
     hold = collateral_hold(task_id, task, device, draw)
     market.lock.unlock(provider, hold, market.lock.locked(provider, hold))
     market.lock.end(hold)
@@ -46,14 +46,14 @@ def set_free(
 
 
 def free_slots(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Set everybody free who had a slot."""
+    """Release all providers that have a slot."""
     for slot in task.slots:
         set_free(market, task_id, task, slot.provider, slot.device, slot.draw)
         del market.duties[slot.provider, task_id]
 
 
 def release_standby(market: TrainingStorage, task_id: bytes, task: Task, place: int = 0) -> Task:
-    """Pay the runner-up for having stood by, if it still does, and bind it no more; it is still asked first."""
+    """Pay the runner-up for standing by if it is bound, and release it. It is still asked first."""
     standby = task.standby
     if standby is None or not standby.is_bound:
         return task
@@ -64,7 +64,7 @@ def release_standby(market: TrainingStorage, task_id: bytes, task: Task, place: 
 
 
 def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome) -> None:
-    """Give back what the customer still holds for a task whose slots are settled, and keep its record for a while."""
+    """End a task with settled slots: return the customer's remaining holds, and keep the record for a while."""
     assert task.standby is None or not task.standby.is_bound, "who stands by is released before the end"
     for place in range(places_held(task)):
         for hold in customer_holds(task_id, place).values():
@@ -84,7 +84,7 @@ def end(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcom
 
 
 def reopen(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Auction what is left of a task whose slots are settled and free, from its newest checkpoint; or end it."""
+    """Auction the rest of a task with settled and free slots, from its newest checkpoint, or end it."""
     price_max = _rest_price_max(market, task_id, task)
     if task.auction >= task.order.auctions or not price_max:
         end(market, task_id, replace(task, slots=()), TaskOutcome.NO_AWARD)
@@ -116,7 +116,7 @@ def reopen(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def next_leg(task: Task) -> Task:
-    """The task with what counted behind it; nobody has begun the rest."""
+    """Return the task with its counted milestones behind it, and the rest not begun."""
     left = money.remaining_blocks(task.terms.blocks_max, task.done, task.milestones)
     return replace(
         task,
@@ -134,7 +134,7 @@ def next_leg(task: Task) -> Task:
 
 
 def clear_bids(market: TrainingStorage, task_id: bytes) -> int:
-    """Set some bids free whose auction is over; how many."""
+    """Release some bids of finished auctions, and return their number."""
     task = market.tasks[task_id]
     assert task is not None, "a task is there until its bids are cleared"
     cleared = 0
@@ -143,17 +143,19 @@ def clear_bids(market: TrainingStorage, task_id: bytes) -> int:
         for device in _first_held(market, auction, CLEARED_MAX - cleared):
             clear_bid(market, task_id, auction, device)
             cleared += 1
-    if cleared == CLEARED_MAX:  # there may be more
+    # There may be more.
+    if cleared == CLEARED_MAX:
         market.clear(task_id)
     return cleared
 
 
 def drop(market: TrainingStorage, task_id: bytes, task: Task) -> int:
-    """Drop the record of a task that ended long ago, some bids in each block; how many of them."""
+    """Drop the record of a task that ended long ago, some bids in each block. Return their number."""
     dropped = 0
     for number in _numbers(task):
         auction = auction_id(task_id, number)
-        if _first_held(market, auction, 1):  # its bids wait for room in a block
+        # Its bids still wait for their release: a bid without a record could not return its bond.
+        if _first_held(market, auction, 1):
             market.put(task_id, replace(task, deadline=market.height))
             return dropped
         for device, _ in list(islice(market.bids.under(auction), DROPPED_MAX - dropped)):
@@ -166,13 +168,14 @@ def drop(market: TrainingStorage, task_id: bytes, task: Task) -> int:
     hold = Hold(TASK_DEPOSIT, task_id)
     market.lock.unlock(task.customer, hold, task.deposit)
     market.lock.end(hold)
-    market.clearing.drop(task_id)  # its last bids were set free before that look at them, and nobody looks any more
+    # A last look for bids may still be scheduled, although all are released. Without its task it would fail.
+    market.clearing.drop(task_id)
     del market.tasks[task_id]
     return dropped
 
 
 def _rest_price_max(market: TrainingStorage, task_id: bytes, task: Task) -> int:
-    """The greatest price of a slot that every slot's escrow still has room for."""
+    """Return the greatest price of a slot that every slot's escrow can still pay."""
     holds = [Hold(TASK_ESCROW, slot_case(task_id, place)) for place in range(task.terms.slots)]
     left = min(market.lock.locked(task.customer, hold) for hold in holds)
     before = task.terms.price_max
@@ -182,7 +185,7 @@ def _rest_price_max(market: TrainingStorage, task_id: bytes, task: Task) -> int:
 
 
 def _numbers(task: Task, *, is_open: bool = False) -> list[int]:
-    """Of a task's auctions and draws of replicas; `is_open`: without the one that goes on."""
+    """Return the numbers of a task's auctions and draws. `is_open` leaves out the current one."""
     auctions = range(1, task.auction + (0 if is_open and has_bidding(task) else 1))
     draws = range(1, task.draws + (0 if is_open and has_volunteers(task) else 1))
     return [*auctions, *(DRAWS_FROM + draw for draw in draws)]
@@ -193,14 +196,15 @@ def _first_held(market: TrainingStorage, auction: bytes, most: int) -> list[byte
 
 
 def clear_bid(market: TrainingStorage, task_id: bytes, auction: bytes, device: bytes) -> None:
-    """Set a bid free that has no slot: its collateral comes back; a bond that was not opened in time burns."""
+    """Release a bid without a slot: return its collateral, or burn a bond that was not opened in time."""
     bid = market.bids[auction, device]
     assert bid is not None, "a bid that holds something is there"
     case = bid_case(auction, device)
     burned = 0
     if bid.opened is not None:
         market.lock.unlock(bid.provider, Hold(TASK_COLLATERAL, case), bid.opened.collateral)
-    elif auction in market.awards:  # its time to be opened was over
+    # The auction has an award, so its reveals are over and the bond is lost.
+    elif auction in market.awards:
         burned = bid.bond
         market.lock.pay_out(bid.provider, Hold(BID_BOND, case), (Share(None, burned),))
     else:

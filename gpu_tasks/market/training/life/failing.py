@@ -1,8 +1,8 @@
-"""What happens when those who were awarded a slot do not start, or die.
+"""Providers that won a slot and do not start, or die.
 
-Always: who failed is settled and set free before anybody takes its place; the milestones that counted are paid for,
-once; whoever takes over has the rest of the work as its task, at its own price for it; what nobody takes over goes to
-auction again.
+Invariants: a failed provider is settled and released before another takes its place. Counted milestones are paid once.
+A provider that takes over has the rest of the work as its task, at its own price for it. Work that no runner-up takes
+over goes to auction again.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from gpu_tasks.market.training.tasks import Task, TaskState, kept_step, slot_of,
 
 
 def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """The time to start is over: who has not loses a part of its collateral; one place goes to the runner-up."""
+    """End the time to start: late providers lose a part of their collateral, and the runner-up may take one place."""
     late = [place for place, slot in enumerate(task.slots) if not slot.started_at]
     assert late, "when all have started it runs"
     for place in late:
@@ -31,7 +31,7 @@ def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def died(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """A milestone, or an interval, was not stated in time: who did not state it is gone, and the leg ends."""
+    """End the leg of a task whose next milestone or interval was not stated in time: its provider has died or left."""
     step, gone = kept_step(task), TaskOutcome.LEFT if is_by_time(task.order) else TaskOutcome.DIED
     for place, slot in enumerate(task.slots):
         is_gone = slot.reported == step and slot.result is None
@@ -40,7 +40,7 @@ def died(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def hand_over(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """The leg of a task whose slots are settled is over: the runner-up has or is asked for the rest, or it is sold."""
+    """End the leg of a task with settled slots: the runner-up gets the rest, is asked for it, or it is sold."""
     standby = task.standby
     if task.terms.slots > 1 or standby is None:
         auction_again(market, task_id, task)
@@ -61,7 +61,7 @@ def hand_over(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def replace_slot(market: TrainingStorage, task_id: bytes, task: Task, place: int) -> None:
-    """The runner-up, which is bound, has the place of who is gone; it has as long to start as that had."""
+    """Give the place of a failed provider to the bound runner-up, with a full window to start."""
     gone, standby = task.slots[place], task.standby
     assert standby is not None, "somebody stands by"
     ending.set_free(market, task_id, task, gone.provider, gone.device)
@@ -69,13 +69,14 @@ def replace_slot(market: TrainingStorage, task_id: bytes, task: Task, place: int
         del market.duties[gone.provider, task_id]
     until = market.height + task.windows.start
     task = with_slot(task, place, slot_of(standby, was_standby=True))
-    task = replace(task, standby=None, close=None)  # who is gone may have signed another end: its successor has not
+    # The failed provider may have signed a different end. Its successor has not.
+    task = replace(task, standby=None, close=None)
     market.put(task_id, replace(task, state=TaskState.STARTING, deadline=until))
     market.emit(TaskAwarded(task_id, place, standby.provider, standby.device, standby.price, until))
 
 
 def auction_again(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Release who stood by, set all free, and auction the rest."""
+    """Release standby and slots, and auction the rest."""
     task = ending.release_standby(market, task_id, task)
     ending.free_slots(market, task_id, task)
     ending.reopen(market, task_id, task)

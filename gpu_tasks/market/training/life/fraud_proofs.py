@@ -1,7 +1,7 @@
-"""Fraud proofs: anybody who is bonded shows that a segment of a stated trace does not follow.
+"""Fraud proofs: any bonded candidate shows that a segment of a stated trace does not follow.
 
-Always: a proof is opened in a later block than it was committed to, by who committed to it; while it is judged nothing
-is paid; one that proves nothing gives the customer its time again, so that no friend of a provider cuts it short.
+Invariants: a proof is opened in a later block than its commitment, by the same account. Nothing is paid while it is
+judged. A wrong proof gives the customer its full window again, so that no friend of a provider can shorten it.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ from runtime.frame.pallet import ensure, known
 
 
 def claim(market: TrainingStorage, task_id: bytes, account: bytes, commitment: bytes) -> None:
-    """Commit to a fraud proof, as a bonded candidate that has no part in the task."""
+    """Commit to a fraud proof, as a bonded candidate without a part in the task."""
     task, who = _challenged(market, task_id), market.devices.operator(account)
     ensure(market.stake.is_candidate(who), NotEligible)
     ensure(all(slot.provider != who for slot in task.slots) and who != task.customer, NotEligible)
@@ -45,9 +45,10 @@ def claim(market: TrainingStorage, task_id: bytes, account: bytes, commitment: b
 def show(
     market: TrainingStorage, task_id: bytes, place: int, account: bytes, proof: TraceFraudProof, salt: bytes
 ) -> None:
-    """Open a fraud proof: the judges of a case compute its segment."""
+    """Open a fraud proof: judges compute its segment in a case."""
     task, who = _challenged(market, task_id), market.devices.operator(account)
     made = known(market.claims[task_id, who], NoSuchClaim)
+    # An opening in the block of its commitment could be copied by the block's author.
     ensure(made.made_at < market.height, NoSuchClaim)
     ensure(place < len(task.slots), NotSlotOwner)
     genesis, result = market.system.block_hash[0], known(task.slots[place].result, WrongTaskState)
@@ -60,7 +61,7 @@ def show(
 
 
 def _challenged(market: TrainingStorage, task_id: bytes) -> Task:
-    """A task whose result, over a trace, is still open to doubt."""
+    """Return a task whose result, over a trace, can still be disputed."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.SUBMITTED)
     ensure(bool(task.order.segments) and task.accepted is None, WrongTaskState)

@@ -1,7 +1,7 @@
-"""Inputs that are not to be had: who was awarded a slot says so before it starts, and judges find out.
+"""Missing inputs: a slot's provider reports one before it starts, and judges decide.
 
-Always: only judges make a customer pay for a missing input, or who said so for a good one; undecided, it counts as good
-and costs nobody anything; either way the provider has no part in the task any more.
+Invariants: only a ruling makes a customer pay for a missing input, or a provider for a false report. Without a decision
+the input counts as good, and no party pays. In any case the provider has no further part in the task.
 """
 
 from dataclasses import replace
@@ -21,11 +21,12 @@ from runtime.frame.pallet import ensure
 
 
 def report(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -> None:
-    """Say that the input of a task is not to be had: a committee finds out, and everybody else waits for it."""
+    """Report a missing input: a committee decides, and everybody else waits for it."""
     task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.STARTING)
     ensure(not slot.started_at and slot.outcome is None, DoneAlready)
-    ensure(not task.jury_from, WrongTaskState)  # who offers itself as a juror has the input by then
+    # A juror has the input when it offers its device, so it cannot report it as missing.
+    ensure(not task.jury_from, WrongTaskState)
     case = slot_case(task_id, place)
     market.task_of_case[case] = task_id
     market.put(
@@ -39,7 +40,7 @@ def report(market: TrainingStorage, task_id: bytes, place: int, account: bytes) 
 
 
 def end_of_report(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Judges have looked for the input: the task ends for want of it, or the runner-up has the place of who said so."""
+    """End a report with its ruling: the task ends without its input, or the runner-up takes the reporter's place."""
     task = replace(task, judged_for=None)
     if any(slot.outcome is TaskOutcome.INPUT_MISSING for slot in task.slots):
         for place in range(len(task.slots)):
@@ -49,7 +50,8 @@ def end_of_report(market: TrainingStorage, task_id: bytes, task: Task) -> None:
         ending.end(market, task_id, task, TaskOutcome.INPUT_MISSING)
         return
     place = next(place for place, slot in enumerate(task.slots) if slot.outcome is TaskOutcome.PARTNER_DIED)
-    purses.settle(market, task_id, task, place, TaskOutcome.PARTNER_DIED)  # what it lost, the courts have taken
+    # The courts have already charged a false report.
+    purses.settle(market, task_id, task, place, TaskOutcome.PARTNER_DIED)
     task = with_slot(task, place, replace(task.slots[place], outcome=None))
     if task.standby is not None and task.standby.is_bound:
         failing.replace_slot(market, task_id, task, place)
@@ -58,7 +60,7 @@ def end_of_report(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def _terms(market: TrainingStorage, task_id: bytes, task: Task, place: int, fee: int) -> CaseTerms:
-    """A case of which the right answer is the input's own root, where it is to be had."""
+    """Return the terms of a case with one right answer, the input's own root, if the input is available."""
     slot, escrow = task.slots[place], Hold(TASK_ESCROW, slot_case(task_id, place))
     others: list[Slot] = [each for each in task.slots if each.provider != slot.provider]
     standby = [task.standby.provider] if task.standby is not None else []
@@ -67,7 +69,7 @@ def _terms(market: TrainingStorage, task_id: bytes, task: Task, place: int, fee:
     return CaseTerms(
         customer=task.customer,
         price=covered(task.terms.price_max, slot.collateral),
-        customer_bond=0,  # of which the provider is due a half
+        customer_bond=0,  # A half of the bond is due to the provider (row INPUT_MISSING), so the courts may not use it.
         customer_price=min(FIRST_JUDGES * fee, left),
         customer_spare=0,
         collateral=slot.collateral,

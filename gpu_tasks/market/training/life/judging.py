@@ -1,11 +1,11 @@
-"""What is looked at of a result, by whom, and what comes of it: the market as a handler of the courts' cases.
+"""The checks of results, by audit, dispute or fraud proof: the market as a handler of the courts.
 
-A slot that is judged has a case of its own, under the slot's id: an audit's pair first, whoever asked for it, so that
-who disputes a right result pays its judges. Where the task has a trace, the provider first shows the states that the
-beacon draws; judges compute these segments and no more.
+A judged slot has a case of its own, under the slot's id. It begins with an audit's pair for any cause, so a customer
+that disputes a right result pays its judges. If the task has a trace, the provider first shows the states that the
+beacon draws, and judges compute only these segments.
 
-Always: nothing of a task is paid until it is known that nobody looks at it, or what was found; a case moves what it
-charges a provider out of that slot's collateral alone; what a court took for a lie is all that a lie costs.
+Invariants: no part of a result is paid before its audit is ruled out or decided. A case charges a provider only from
+that slot's collateral. The courts' charge for a lie is the whole cost of a lie.
 """
 
 from collections.abc import Sequence
@@ -55,30 +55,31 @@ from runtime.pallets.staking.slashing import Share
 
 
 def take_results(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """All have stated a result: the customer has the word, and the beacon says whether there is an audit."""
+    """Take all stated results. The customer may accept or dispute, and the beacon may order an audit."""
     task = replace(task, finished_at=market.height, state=TaskState.SUBMITTED)
     if len({slot.result.root for slot in task.slots if slot.result is not None}) > 1:
-        _look(market, task_id, task, JudgedFor.AUDIT)  # partners who do not agree: somebody has to
+        # Partners with different results: one of them must be wrong.
+        _look(market, task_id, task, JudgedFor.AUDIT)
         return
     market.put(task_id, replace(task, deadline=market.height + task.windows.accept))
     _await_chance(market, task_id, market.height)
 
 
 def accept(market: TrainingStorage, task_id: bytes, customer: bytes) -> None:
-    """Take the result: it is paid as soon as it is known that it is not audited."""
+    """Accept the result. It is paid as soon as the beacon has ruled an audit out."""
     task = market.customers(task_id, customer)
     market.ensure_in(task, TaskState.SUBMITTED)
     ensure(task.accepted is None, DoneAlready)
     market.emit(ResultAccepted(task_id, Acceptance.ACCEPTED))
-    # paid by the hook of the next block: the call would cost what the settlement does
+    # The next block's hook pays: the call would otherwise weigh as much as the settlement.
     market.put(task_id, replace(task, accepted=Acceptance.ACCEPTED, deadline=market.height))
 
 
 def dispute(market: TrainingStorage, task_id: bytes, customer: bytes, named: int | None) -> None:
-    """Say that the result is wrong, with a bond for each slot that pays the judges if it is not.
+    """Dispute the result, with a bond for each slot that pays the judges if the result is right.
 
-    A segment that is named is judged beside the parts that are drawn: who knows where the lie is does not depend on
-    chance.
+    Judges look at a named segment in addition to the drawn parts. So a customer that knows the wrong segment does not
+    depend on chance.
     """
     task = market.customers(task_id, customer)
     market.ensure_in(task, TaskState.SUBMITTED)
@@ -96,7 +97,7 @@ def dispute(market: TrainingStorage, task_id: bytes, customer: bytes, named: int
 def show(
     market: TrainingStorage, task_id: bytes, place: int, account: bytes, stretches: tuple[ShownStretch, ...]
 ) -> None:
-    """Show the states before and after the stretches of a slot's trace that are looked at."""
+    """Show the states before and after the drawn stretches of a slot's trace."""
     task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.SHOWING)
     ensure(not slot.is_shown, DoneAlready)
@@ -107,33 +108,34 @@ def show(
     market.emit(StatesShown(task_id, place))
     task = with_slot(task, place, replace(slot, is_shown=True))
     is_last = all(each.is_shown for each in task.slots)
-    # the cases are opened by the hook of the next block
+    # The next block's hook opens the cases.
     market.put(task_id, replace(task, deadline=market.height) if is_last else task)
 
 
 def fee_of_case(task: Task, slot: Slot) -> int:
-    """The fee of each judge of a slot's result."""
+    """Return the fee of each judge of a slot's result."""
     price = slot.price if task.judged_for is JudgedFor.AUDIT else task.terms.price_max
     return money.fee_of_judge(task.rules, price)
 
 
 def judge_challenge(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Have the segment of a fraud proof computed; meanwhile the chance of an audit is awaited as before.
+    """Let judges compute the segment of a fraud proof. The chance of an audit is drawn as before.
 
-    Who lied sees the beacon before it is final: a friend's wrong proof must not draw another one.
+    A liar sees the beacon before it is final. A friend's wrong proof must not draw another one.
     """
     _open_cases(market, task_id, replace(task, judged_for=JudgedFor.FRAUD_PROOF, close=None))
 
 
-# -------------------------------------------------------------------------------------------------- steps of the agenda
+# ---------------------------------------------------------------------------------------------------- scheduled steps
 
 
 def take_chance(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """The beacon's four values are final: there is an audit, or the way is free for a payment."""
+    """Decide about an audit by the beacon's four values, which are final. Without one, a payment may follow."""
     start = _chance_from(task)
     values = [market.beacon.value_at(start + delay) for delay in AUDIT_DELAYS]
     there = [value for value in values if value is not None]
-    if len(there) < len(values):  # finality stood still for longer than the beacon remembers
+    # Finality halted for longer than the beacon remembers.
+    if len(there) < len(values):
         market.put(task_id, replace(task, beacon_at=market.height))
         _await_chance(market, task_id, market.height)
         return
@@ -149,7 +151,7 @@ def take_chance(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def end_of_acceptance(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """The customer has accepted, or said nothing for as long as it might."""
+    """End the window of acceptance: the customer has accepted, or its silence counts as acceptance."""
     if task.accepted is None:
         task = replace(task, accepted=Acceptance.BY_SILENCE)
         market.emit(ResultAccepted(task_id, Acceptance.BY_SILENCE))
@@ -158,11 +160,12 @@ def end_of_acceptance(market: TrainingStorage, task_id: bytes, task: Task) -> No
     elif task.is_checked:
         conclude(market, task_id, task)
     else:
-        market.put(task_id, replace(task, deadline=0))  # the chance of an audit is awaited
+        # The chance of an audit is still to be drawn.
+        market.put(task_id, replace(task, deadline=0))
 
 
 def draw_segments(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """The beacon is final that says which states have to be shown."""
+    """Draw the states to show, by the final beacon."""
     seed = market.beacon.value_at(task.beacon_at)
     if seed is None:
         _await_draw(market, task_id, task)
@@ -173,7 +176,7 @@ def draw_segments(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def end_of_showing(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Who has not shown what was drawn counts as having lied; the others are judged."""
+    """End the window of showing: providers that have not shown the drawn states count as liars. Judge the others."""
     for place, slot in enumerate(task.slots):
         if not slot.is_shown:
             purses.settle(market, task_id, task, place, TaskOutcome.LIED)
@@ -182,21 +185,22 @@ def end_of_showing(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def conclude(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Settle every slot as was found, and end the task."""
+    """Settle every slot by its outcome, and end the task."""
     outcomes = [slot.outcome or _accepted(task, slot) for slot in task.slots]
     for place, (slot, outcome) in enumerate(zip(task.slots, outcomes, strict=True)):
-        if slot.outcome is not TaskOutcome.LIED:  # which was settled when it was found
+        # A lie was settled when it was found.
+        if slot.outcome is not TaskOutcome.LIED:
             purses.settle(market, task_id, task, place, outcome)
     ending.free_slots(market, task_id, task)
     slots = tuple(replace(slot, outcome=outcome) for slot, outcome in zip(task.slots, outcomes, strict=True))
     ending.end(market, task_id, replace(task, slots=slots), outcomes[0])
 
 
-# ----------------------------------------------------------------------------------- what the courts ask of a handler
+# -------------------------------------------------------------------------------------- the interface to the courts
 
 
 def charge_party(market: TrainingStorage, case: bytes, party: bytes, shares: Sequence[Share]) -> None:
-    """Pay the shares out of the collateral of the slot that the case is about."""
+    """Pay the shares out of the collateral of the case's slot."""
     task_id, task, place = _of_case(market, case)
     slot = task.slots[place]
     assert slot.provider == party, "a slot's case names its provider alone"
@@ -204,9 +208,10 @@ def charge_party(market: TrainingStorage, case: bytes, party: bytes, shares: Seq
 
 
 def charge_customer(market: TrainingStorage, case: bytes, shares: Sequence[Share]) -> None:
-    """Pay the shares out of the customer's dispute bond, and what that does not cover out of the escrow."""
+    """Pay the shares out of the customer's dispute bond, and the rest out of the escrow."""
     task_id, task, _ = _of_case(market, case)
-    if task.challenge is not None:  # who showed a fraud proof pays its judges
+    # The challenger pays the judges of its fraud proof.
+    if task.challenge is not None:
         market.lock.pay_out(task.challenge.challenger, Hold(TASK_CHALLENGE, task_id), shares)
         return
     bond = Hold(TASK_DISPUTE, case)
@@ -221,7 +226,7 @@ def charge_customer(market: TrainingStorage, case: bytes, shares: Sequence[Share
 
 
 def carry_out(market: TrainingStorage, case: bytes, ruling: CaseRuling) -> None:
-    """A case about a slot is over, and what it moved has moved; after the last one the task ends in the next block."""
+    """Carry out a slot's ruling, after its payments. After the last case, the task ends in the next block."""
     task_id, task, place = _of_case(market, case)
     slot = task.slots[place]
     outcome = _found(task, ruling)
@@ -237,7 +242,7 @@ def carry_out(market: TrainingStorage, case: bytes, ruling: CaseRuling) -> None:
 
 
 def end_of_case(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """All cases of a task are over: it is settled; or the customer has its time again, if a fraud proof was wrong."""
+    """End the cases of a task: settle it, or after a wrong fraud proof give the customer its full window again."""
     if task.challenge is None:
         conclude(market, task_id, task)
         return
@@ -250,7 +255,8 @@ def end_of_case(market: TrainingStorage, task_id: bytes, task: Task) -> None:
             return
         market.put(task_id, replace(task, deadline=market.height + task.windows.accept))
         return
-    for place, slot in enumerate(task.slots):  # all have stated the one root, in blobs of their own
+    # All slots of a gang have stated this one root, so a lie in it is a lie of each of them.
+    for place, slot in enumerate(task.slots):
         if slot.outcome is None:
             if challenged.outcome is TaskOutcome.LIED:
                 purses.settle(market, task_id, task, place, TaskOutcome.LIED)
@@ -261,7 +267,7 @@ def end_of_case(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 def _settle_challenge(
     market: TrainingStorage, task_id: bytes, task: Task, challenge: Challenge, ruling: CaseRuling
 ) -> None:
-    """Pay who showed a fraud proof, or burn its bond, or give it back where nobody decided."""
+    """Pay the challenger, burn its bond, or return the bond if there was no decision."""
     slot = task.slots[challenge.place]
     if any(fault is PartyFault.LIED for _, fault in ruling.faults):
         hold = purses.slot_hold(task_id, task, slot)
@@ -274,22 +280,24 @@ def _settle_challenge(
 
 
 def _found(task: Task, ruling: CaseRuling) -> TaskOutcome | None:
-    """What a ruling makes of a slot; None: it is paid as if nobody had looked."""
+    """Return the outcome of a slot after a ruling, or None if it is paid as without a case."""
     if any(fault is PartyFault.LIED for _, fault in ruling.faults):
         return TaskOutcome.LIED
     if isinstance(ruling.verdict, Unanswerable):
         return TaskOutcome.INPUT_MISSING
     if task.judged_for is JudgedFor.INPUT:
-        return TaskOutcome.PARTNER_DIED  # it does not work on, and what a false word costs the courts have taken
+        # It does not work on. The courts have already charged a false report.
+        return TaskOutcome.PARTNER_DIED
     if task.judged_for is not JudgedFor.DISPUTE:
         return None
-    # Who disputes gives the judges something to look at: else a customer that hides its input would pay for nothing.
+    # A disputing customer must give the judges something to look at. Otherwise it could hide its input and pay for
+    # nothing.
     is_right = isinstance(ruling.verdict, Answered) or ruling.outcome is CaseOutcome.UNHEARD
     return TaskOutcome.DISPUTED_FALSELY if is_right else TaskOutcome.UNDECIDED
 
 
 def _accepted(task: Task, slot: Slot) -> TaskOutcome:
-    """How a slot whose result nobody has refuted ends."""
+    """Return the outcome of a slot with an unrefuted result."""
     if task.accepted is Acceptance.BY_SILENCE:
         return TaskOutcome.ACCEPTED_BY_SILENCE
     is_late = slot.taken > slot.promised
@@ -297,7 +305,7 @@ def _accepted(task: Task, slot: Slot) -> TaskOutcome:
 
 
 def _look(market: TrainingStorage, task_id: bytes, task: Task, why: JudgedFor) -> None:
-    """Have the results of a task looked at: after its states were shown, where it has a trace."""
+    """Have the results of a task judged, after its states were shown if it has a trace."""
     market.final_agenda.drop(task_id)
     task = replace(task, state=TaskState.SHOWING, judged_for=why, is_checked=True, close=None)
     if task.order.segments:
@@ -311,7 +319,7 @@ def _await_draw(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def _chance_from(task: Task) -> int:
-    """The height from which the beacons are counted that may ask for an audit."""
+    """Return the height from which the beacons that may order an audit are counted."""
     return task.beacon_at or task.finished_at
 
 
@@ -320,7 +328,7 @@ def _await_chance(market: TrainingStorage, task_id: bytes, start: int) -> None:
 
 
 def _open_cases(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """A case for each slot that has something to be judged."""
+    """Open a case for each slot without an outcome, or for the slot of a fraud proof."""
     judged = [place for place, slot in enumerate(task.slots) if slot.outcome is None]
     if task.challenge is not None:
         judged = [task.challenge.place]
@@ -345,14 +353,16 @@ def _terms(market: TrainingStorage, task_id: bytes, task: Task, place: int, fee:
     price = min(FIRST_JUDGES * fee, market.lock.locked(task.customer, Hold(TASK_ESCROW, case)))
     spare = market.lock.locked(task.customer, Hold(TASK_DISPUTE, case))
     pot = money.pot_max(task.rules, slot.price)
-    if task.challenge is not None:  # whose maker pays its judges, or who lied does: the pot would feed who asks itself
+    # The challenger or the liar pays these judges. With pay from the pot, a challenger could accuse itself to feed its
+    # own judges.
+    if task.challenge is not None:
         held, price, spare, pot = held - task.challenge.reward, 0, task.challenge.bond, 0
     others = [each.provider for each in task.slots if each.provider != slot.provider]
     challenger = [task.challenge.challenger] if task.challenge is not None else []
     return CaseTerms(
         customer=task.customer,
         price=covered(task.terms.price_max, slot.collateral),
-        customer_bond=0,  # of which the provider is due a half, where the input is missing
+        customer_bond=0,  # a half of the bond is due to the provider if the input is missing
         customer_price=price,
         customer_spare=spare,
         collateral=slot.collateral,
@@ -370,7 +380,7 @@ def _why(task: Task) -> JudgedFor:
 
 
 def _of_case(market: TrainingStorage, case: bytes) -> tuple[bytes, Task, int]:
-    """The task and the place of a slot that is before the courts."""
+    """Return the task and the place of a slot that is before the courts."""
     task_id = market.task_of_case[case]
     assert task_id is not None, "a case that is open has a task"
     task = market.tasks[task_id]

@@ -1,7 +1,7 @@
-"""What customers change their minds about: cancelled, stopped, amended tasks, and ends that both have signed.
+"""Changes of mind: cancelled, stopped and amended tasks, and ends that both sides have signed.
 
-Always: before the award nobody but the customer loses anything; afterwards its bond goes, half of it to who was
-awarded; no amendment takes anything from a provider, or makes a bid mean something else.
+Invariants: before the award, only the customer loses anything. Afterwards it loses its bond, half of it to the
+provider. No amendment takes anything from a provider, or changes the meaning of a bid.
 """
 
 from dataclasses import replace
@@ -31,28 +31,28 @@ from runtime.frame.pallet import ensure, known
 
 @variant(0)
 class RaisePrice:
-    """A higher greatest price for each slot, while nobody has bid."""
+    """A higher greatest price for each slot, before the first bid."""
 
     price_max: Balance
 
 
 @variant(1)
 class MoreBlocks:
-    """So many more promised blocks for every provider that works."""
+    """More promised blocks for every working provider."""
 
     blocks: BlockNumber
 
 
 @variant(2)
 class Stop:
-    """Stop a task that runs: what has elapsed is paid; where time is bought, the interval that runs as a whole."""
+    """Stop a running task: the elapsed part is paid, or for bought time the whole current interval."""
 
 
 Amendment = Annotated[RaisePrice | MoreBlocks | Stop, Tagged("ogpu::TaskAmendment")]
 
 
 def cancel(market: TrainingStorage, task_id: bytes, customer: bytes) -> None:
-    """Take a task back that has not begun to run."""
+    """Cancel a task that has not begun to run."""
     task = market.customers(task_id, customer)
     if has_bidding(task) or task.state is TaskState.ASKING:
         _end_all(market, task_id, task, TaskOutcome.CANCELLED_BEFORE_AWARD)
@@ -72,11 +72,13 @@ def amend(market: TrainingStorage, task_id: bytes, customer: bytes, change: Rais
         market.emit(TaskAmended(task_id, change.price_max, 0))
         return
     market.ensure_in(task, TaskState.RUNNING)
-    ensure(not task.jury_from, WrongTaskState)  # what was stated is being looked at
+    # A jury looks at the stated results, so they may not change.
+    ensure(not task.jury_from, WrongTaskState)
     if isinstance(change, Stop) and is_by_time(task.order):
         _end_all(market, task_id, task, TaskOutcome.TIME_STOPPED, due=paid_blocks(task, task.owed + 1))
         return
-    is_fixed = is_by_time(task.order) or is_replicated(task.order)  # more time costs more; replicas promise alike
+    # More bought time would cost more, and replicas must all promise the same.
+    is_fixed = is_by_time(task.order) or is_replicated(task.order)
     ensure(not is_fixed or isinstance(change, Stop), UnsoundAmendment)
     if isinstance(change, Stop):
         _end_all(market, task_id, task, TaskOutcome.CANCELLED_RUNNING)
@@ -84,18 +86,20 @@ def amend(market: TrainingStorage, task_id: bytes, customer: bytes, change: Rais
     slots = tuple(
         replace(slot, promised=slot.promised + change.blocks, added=slot.added + change.blocks) for slot in task.slots
     )
-    # Who has partners ends nothing alone: it would be bound beside one that is gone for as long as the customer likes.
+    # In a gang no provider can end the task alone. Unlimited blocks would bind it beside a dead partner for as long as
+    # the customer likes.
     most = BLOCKS_MAX if len(slots) == 1 else task.terms.blocks_max
     ensure(change.blocks > 0 and all(slot.promised <= most for slot in slots), UnsoundAmendment)
     task = replace(task, slots=slots)
-    if any(slot.promised > task.terms.blocks_max for slot in slots):  # for longer than anybody has offered to stand by
+    # The runner-up did not offer to stand by for this long.
+    if any(slot.promised > task.terms.blocks_max for slot in slots):
         task = ending.release_standby(market, task_id, task)
     market.put(task_id, replace(task, deadline=silent_until(task)))
     market.emit(TaskAmended(task_id, task.terms.price_max, change.blocks))
 
 
 def close(market: TrainingStorage, task_id: bytes, account: bytes, pay: int, back: int) -> None:
-    """Offer another end as the customer, or sign the offered one as the stash of a slot; the last one ends the task."""
+    """Offer a different end as the customer, or sign the offered one as a slot's stash. The last signature counts."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.STARTING, TaskState.RUNNING, TaskState.SUBMITTED)
     ensure(task.accepted is None and not is_replicated(task.order), WrongTaskState)
@@ -128,15 +132,17 @@ def _end_all(
     back: int = 0,
     due: int = 0,
 ) -> None:
-    """End every slot alike, and the task with them."""
+    """End every slot with the same outcome, and the task."""
     if not task.slots:
         for place in range(task.terms.slots):
             purses.burn_for_cancelling(market, task_id, task, place)
     for place, slot in enumerate(task.slots):
-        if slot.outcome is not None:  # a replica that is out already
+        # This replica is out already.
+        if slot.outcome is not None:
             continue
         purses.settle(market, task_id, task, place, outcome, pay=pay, back=back, due=due)
-        if slot.was_standby:  # it was ready until this end
+        # It was ready until this end.
+        if slot.was_standby:
             purses.pay_standby(market, task_id, task, place, slot.provider, slot.price)
     task = ending.release_standby(market, task_id, task)
     ending.free_slots(market, task_id, task)

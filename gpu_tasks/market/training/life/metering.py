@@ -1,8 +1,8 @@
-"""Tasks that are paid by time: the price is earned by the block, and paid out interval by interval.
+"""Tasks that are paid by time: the price is earned by the block, and paid interval by interval.
 
-Always: an interval is paid when it is over and its provider says that it is still there, never before and never twice;
-what is not paid stays the customer's; each side may leave at any time, and what it can lose of the other is one
-interval, beside the bond of a customer and a part of the price out of the collateral of a provider.
+Invariants: an interval is paid once, after it is over and its provider has stated that it is still there. The unpaid
+rest stays the customer's. Each side may leave at any time. A side loses at most one interval by the other's leaving.
+The leaver pays in addition: a customer its bond, a provider a part of the price out of its collateral.
 """
 
 from dataclasses import replace
@@ -17,33 +17,34 @@ from gpu_tasks.market.training.tasks import Milestone, Task, TaskResult, TaskSta
 from runtime.frame.pallet import ensure
 
 PLACE = 0
-"""Time is bought of one device."""
+"""The only place: time is bought from one device."""
 
 
 def ensure_interval_over(task: Task, height: int) -> None:
-    """NotDueYet while the interval runs that would be paid."""
+    """Raise NotDueYet while the interval to be paid still runs."""
     ensure(height >= interval_end(task), NotDueYet)
 
 
 def pay_interval(market: TrainingStorage, task_id: bytes, task: Task, milestone: Milestone) -> None:
-    """Pay an interval that is over; with the first one the runner-up is bound no more."""
+    """Pay an interval that is over. The first payment releases the runner-up."""
     done = milestone.number - task.behind
     purses.settle(market, task_id, task, PLACE, TaskOutcome.INTERVAL_PAID, due=paid_blocks(task, done))
     slot = replace(task.slots[PLACE], reported=done, milestone=milestone)
     task = replace(with_slot(task, PLACE, slot), done=done, owed=done, reported_at=market.height)
-    task = replace(task, close=None)  # another end would pay what is paid now
+    # A different end that was offered before could pay this interval a second time.
+    task = replace(task, close=None)
     task = ending.release_standby(market, task_id, task)
     market.put(task_id, replace(task, deadline=interval_end(task) + task.windows.grace))
 
 
 def ensure_may_end(task: Task, height: int) -> None:
-    """NotDueYet for a lease whose time is not up: it is the customer's, whatever its program does."""
+    """Raise NotDueYet for a lease whose time is not up: the customer has bought it, even after its program ends."""
     is_up = height >= task.started_at + task.slots[PLACE].promised
     ensure(is_up or task.order.checked_by is not CheckedBy.LEASED, NotDueYet)
 
 
 def end_time(market: TrainingStorage, task_id: bytes, task: Task, result: TaskResult) -> None:
-    """The program has ended, or its time is up: pay what has passed of the interval that runs, and end the task."""
+    """End bought time: pay the elapsed part of the current interval, and end the task."""
     passed = min(market.height - task.started_at, paid_blocks(task, task.owed + 1))
     purses.settle(market, task_id, task, PLACE, TaskOutcome.TIME_OVER, due=passed)
     slot = replace(task.slots[PLACE], finished_at=market.height, result=result, outcome=TaskOutcome.TIME_OVER)
@@ -53,7 +54,7 @@ def end_time(market: TrainingStorage, task_id: bytes, task: Task, result: TaskRe
 
 
 def leave(market: TrainingStorage, task_id: bytes, account: bytes) -> None:
-    """Go as the provider: what is not paid is lost, a part of it out of the collateral; others may have the rest."""
+    """Leave as the provider: lose the unpaid rest and a part of the collateral. Others may take over the rest."""
     task, _ = market.worked(task_id, PLACE, account)
     ensure(is_by_time(task.order), WrongTaskState)
     market.ensure_in(task, TaskState.RUNNING)

@@ -1,12 +1,12 @@
-"""Tasks that several compute: replicas are sought and drawn, bind themselves, open, and are compared.
+"""Replicated tasks: several providers are found and drawn, commit, open, and are compared.
 
-The first place is that of who won the auction; the others are drawn by the beacon among devices of other owners that
-are offered at the price of the award. A customer that disputes what most agree on has a jury drawn in the same way, and
-pays it as it pays replicas.
+The winner of the auction has the first place. The beacon draws the others among devices of other owners, offered at the
+price of the award. A customer that disputes the majority's result pays for a jury, drawn in the same way and paid like
+replicas.
 
-Always: nothing of a result is known before all are bound to theirs, or their time is over; three alone take nobody's
-collateral: who is outvoted is not paid, and loses what who dies does; only a jury convicts, with all but one of its
-places; what cannot be decided costs nobody anything but the work.
+Invariants: no result is known before all have committed, or their time is over. Three replicas alone take no provider's
+collateral: an outvoted one is not paid, and loses as much as a dead one does. Only a jury convicts, with all but one of
+its places. An undecided task costs only the work.
 """
 
 from dataclasses import replace
@@ -54,13 +54,14 @@ from runtime.frame.pallet import ensure
 
 
 def volunteer(market: TrainingStorage, task_id: bytes, account: bytes, device: bytes) -> None:
-    """Offer a device as a replica, at the price of the award: its collateral is locked, and nothing else draws it.
+    """Offer a device as a replica, at the price of the award, with its collateral locked. Nothing else draws it.
 
-    Where as many are offered as may be, the one with the least bond yields to a larger one.
+    When the draw is full, the offer with the least bond yields to a larger one.
     """
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.VOLUNTEERING)
-    ensure(task.deadline > 0, WrongTaskState)  # else the beacon that draws may be known
+    # Without a deadline, the beacon that draws may already be known.
+    ensure(task.deadline > 0, WrongTaskState)
     provider, draw = market.devices.operator(account), _draw_of(task_id, task)
     found = market.devices.owned(device, provider)
     ensure(market.bids[draw, device] is None, DeviceHasBid)
@@ -81,7 +82,7 @@ def volunteer(market: TrainingStorage, task_id: bytes, account: bytes, device: b
 
 
 def bind(market: TrainingStorage, task_id: bytes, task: Task, place: int, commitment: bytes) -> None:
-    """Be bound to a result (replicas.replica_commitment); when all are, or as many as still may, it is opened."""
+    """Commit to a result (`replicas.replica_commitment`). When all working replicas have, they open their results."""
     slot = task.slots[place]
     taken = taken_by(task, slot, market.height)
     slot = replace(slot, reported=task.milestones, finished_at=market.height, taken=taken, commitment=commitment)
@@ -95,7 +96,7 @@ def bind(market: TrainingStorage, task_id: bytes, task: Task, place: int, commit
 def open_result(
     market: TrainingStorage, task_id: bytes, place: int, account: bytes, result: TaskResult, salt: bytes
 ) -> None:
-    """Show what one is bound to; it is compared by the hook of the block after the last one."""
+    """Open a committed result. The hook of the block after the last opening compares them."""
     task, slot = market.worked(task_id, place, account)
     market.ensure_in(task, TaskState.OPENING)
     ensure(place in panel(task) and slot.commitment is not None and slot.result is None, WrongTaskState)
@@ -109,9 +110,9 @@ def open_result(
 
 
 def dispute(market: TrainingStorage, task_id: bytes, task: Task, named: int | None) -> None:
-    """Have a jury drawn, of replicas that are paid as those were whom it is about: their pay is locked now.
+    """Seek a jury: replicas that get the disputed replicas' price, which is locked now.
 
-    It is the price alone: nobody audits replicas, so no premium is due.
+    Replicas are not audited, so no premium is due.
     """
     ensure(named is None, NoSuchSegment)
     jury_from = len(task.slots)
@@ -120,11 +121,11 @@ def dispute(market: TrainingStorage, task_id: bytes, task: Task, named: int | No
     seek(market, task_id, replace(task, jury_from=jury_from))
 
 
-# -------------------------------------------------------------------------------------------------- steps of the agenda
+# ---------------------------------------------------------------------------------------------------- scheduled steps
 
 
 def seek(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Have devices offered as replicas, or jurors, for as long as bids could be committed to."""
+    """Let devices be offered as replicas or jurors, for as long as the window for bids."""
     task = replace(task, state=TaskState.VOLUNTEERING, draws=task.draws + 1, volunteers=0, beacon_at=0, close=None)
     task = replace(task, deadline=market.height + task.windows.commit)
     market.open_auctions[task_id] = True
@@ -133,7 +134,7 @@ def seek(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def end_of_offers(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """No more offers; the beacon that draws is known to nobody yet."""
+    """Close the offers, before the beacon of the draw is known."""
     del market.open_auctions[task_id]
     if task.volunteers < _wanted(task):
         _too_few(market, task_id, task)
@@ -142,9 +143,10 @@ def end_of_offers(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def draw(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """The beacon is final: it names who has the other places; who was not drawn is set free."""
+    """Draw the other places by the final beacon, and release the devices that were not drawn."""
     beacon = market.beacon.value_at(task.beacon_at)
-    if beacon is None:  # finality stood still for longer than the beacon remembers
+    # Finality halted for longer than the beacon remembers.
+    if beacon is None:
         market.await_beacon(task_id, task)
         return
     auction = _draw_of(task_id, task)
@@ -169,7 +171,7 @@ def draw(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """The time to start is over: who has not is out, and the others work on if they can still be most."""
+    """End the time to start: late replicas are out, and the others work if they can still be a majority."""
     task = _put_out(market, task_id, task, TaskOutcome.NOT_STARTED, [slot.started_at > 0 for slot in task.slots])
     if _is_lost(task):
         _too_few(market, task_id, task)
@@ -178,19 +180,19 @@ def not_started(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def run(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """All who take part have started."""
+    """Start the promised blocks: all taking part have started."""
     task = replace(task, state=TaskState.RUNNING, started_at=market.height, reported_at=market.height)
     market.put(task_id, replace(task, deadline=silent_until(task)))
     market.emit(TaskRunning(task_id))
 
 
 def silent_until(task: Task) -> int:
-    """The last block in which a replica may be bound: twice what is promised, and the grace."""
+    """Return the last block in which a replica may commit: twice the promised blocks, and the grace."""
     return task.started_at + 2 * task.slots[0].promised + task.windows.grace
 
 
 def end_of_running(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Who is bound to nothing by now is gone; the others open, if they can still be most."""
+    """End the work: replicas without a commitment have died. The others open, if they can still be a majority."""
     is_bound = [slot.commitment is not None for slot in task.slots]
     task = _put_out(market, task_id, task, TaskOutcome.DIED, is_bound)
     if _is_lost(task):
@@ -200,7 +202,7 @@ def end_of_running(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def compare(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """All have opened, or their time is over: most agree, or nobody is paid."""
+    """Compare the opened results: a majority agrees, or no replica is paid."""
     task = _put_out(market, task_id, task, TaskOutcome.DIED, [slot.result is not None for slot in task.slots])
     found = replicas.finding_of_panel(task)
     finding, votes = found if found is not None else (None, 0)
@@ -219,7 +221,7 @@ def compare(market: TrainingStorage, task_id: bytes, task: Task) -> None:
 
 
 def conclude(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """Settle all who are not out already, and end the task as it ends for who is paid."""
+    """Settle all remaining replicas, and end the task with the outcome of the paid ones."""
     for place, slot in enumerate(task.slots):
         if slot.outcome not in _SETTLED:
             is_late = slot.taken > slot.promised
@@ -238,7 +240,7 @@ _SETTLED = (TaskOutcome.NOT_STARTED, TaskOutcome.DIED)
 def _outcome(
     finding: replicas.ReplicaFinding | None, said: replicas.ReplicaFinding, *, is_convicting: bool
 ) -> TaskOutcome | None:
-    """What becomes of who has said something; None: it is paid."""
+    """Return the outcome of a replica with an opened result, or None if it is paid."""
     if finding is None:
         return TaskOutcome.UNDECIDED
     if said == finding:
@@ -247,7 +249,7 @@ def _outcome(
 
 
 def _put_out(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskOutcome, is_well: list[bool]) -> Task:
-    """The task, with those settled who work now and did not do what they had to."""
+    """Settle working replicas that missed their duty with `outcome`, and return the task."""
     for place in panel(task):
         if not is_well[place] and task.slots[place].outcome is None:
             purses.settle(market, task_id, task, place, outcome)
@@ -256,20 +258,21 @@ def _put_out(market: TrainingStorage, task_id: bytes, task: Task, outcome: TaskO
 
 
 def _too_few(market: TrainingStorage, task_id: bytes, task: Task) -> None:
-    """There are too few for most of them to agree: a jury is not heard, and what is left of a task is sold again."""
+    """Handle too few replicas for a majority: a jury is not heard, and other tasks go to auction again."""
     market.clear(task_id)
     if task.jury_from:
         conclude(market, task_id, _unheard(task))
         return
     for place, slot in enumerate(task.slots):
-        if slot.outcome is None:  # whose work is for nothing, and who is at no fault
+        # These providers did nothing wrong. Their work is lost without penalty.
+        if slot.outcome is None:
             purses.settle(market, task_id, task, place, TaskOutcome.PARTNER_DIED)
     ending.free_slots(market, task_id, task)
     ending.reopen(market, task_id, task)
 
 
 def _unheard(task: Task) -> Task:
-    """The task with jurors who are not out, and found nothing together, neither paid nor charged."""
+    """Return the task with all remaining jurors undecided: neither paid nor charged."""
     for place in panel(task):
         if task.slots[place].outcome is None:
             task = with_slot(task, place, replace(task.slots[place], outcome=TaskOutcome.UNDECIDED))
@@ -277,7 +280,10 @@ def _unheard(task: Task) -> Task:
 
 
 def _with_room(market: TrainingStorage, task_id: bytes, task: Task, draw: bytes, bond: int) -> Task:
-    """The task without the offer of the least bond: who fills a draw first, with many names, has not won it by that."""
+    """Return the task without the offer of the least bond.
+
+    A provider that fills a draw first, under many names, does not win it by that.
+    """
     bonds = {device: bid.bond for device, bid in market.bids.under(draw) if bid is not None}
     weakest = min(bonds, key=lambda device: (bonds[device], device))
     ensure(bonds[weakest] < bond, TooManyBids)
@@ -295,12 +301,12 @@ def _working(task: Task) -> list[Slot]:
 
 
 def _is_lost(task: Task) -> bool:
-    """Whether those who are left are no more than half."""
+    """Return True if the working replicas are no more than half of their places."""
     return 2 * len(_working(task)) <= len(panel(task))
 
 
 def _wanted(task: Task) -> int:
-    """How many are to be drawn."""
+    """Return the number of devices to draw."""
     return JURORS if task.jury_from else task.terms.slots - len(task.slots)
 
 

@@ -1,8 +1,8 @@
 """The work: starts, milestones, results.
 
-Always: the promised blocks count from when all have started; who is silent for twice a milestone's share of them, and
-some grace, is gone; all providers of a gang keep step; a milestone counts only when somebody beside them holds its
-checkpoint.
+Invariants: the promised blocks count from the block in which all have started. A provider that is silent for twice a
+milestone's share of them, plus the grace, has died. All providers of a gang keep step. A milestone counts only when
+another party holds its checkpoint.
 """
 
 from dataclasses import replace
@@ -42,11 +42,12 @@ from gpu_tasks.market.training.tasks import (
 from runtime.frame.pallet import ensure, known
 
 SILENT_TIMES = 2
-"""Who has not stated a milestone after so many times its share of the promised blocks, and the grace, is gone."""
+"""A provider has died if it states no milestone for this many times its share of the promised blocks, plus the grace.
+"""
 
 
 def start(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -> None:
-    """Say that the work on a slot begins; when all have, the promised blocks count."""
+    """Start the work on a slot. When all have started, the promised blocks count."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.STARTING, TaskState.ASKING)
     if task.state is TaskState.ASKING:
@@ -71,14 +72,14 @@ def start(market: TrainingStorage, task_id: bytes, place: int, account: bytes) -
 
 
 def report_milestone(market: TrainingStorage, task_id: bytes, place: int, account: bytes, milestone: Milestone) -> None:
-    """State the next milestone of a slot; the last one is the result."""
+    """State the next milestone of a slot. The last one is the result."""
     task, slot = market.worked(task_id, place, account)
     ensure_may_report(market, task, slot, milestone)
     report(market, task_id, task, place, milestone)
 
 
 def ensure_may_report(market: TrainingStorage, task: Task, slot: Slot, milestone: Milestone) -> None:
-    """That a slot of this task may state this milestone now, whoever says so for it."""
+    """Raise an error unless a slot of this task may state this milestone now, by attestation or call."""
     market.ensure_in(task, TaskState.RUNNING)
     _ensure_next(task, slot)
     number = slot.reported + 1
@@ -88,7 +89,7 @@ def ensure_may_report(market: TrainingStorage, task: Task, slot: Slot, milestone
 
 
 def report(market: TrainingStorage, task_id: bytes, task: Task, place: int, milestone: Milestone) -> None:
-    """Write down a milestone that may be stated."""
+    """Record a milestone that may be stated."""
     market.emit(MilestoneReported(task_id, place, milestone))
     if is_by_time(task.order):
         metering.pay_interval(market, task_id, task, milestone)
@@ -100,7 +101,7 @@ def report(market: TrainingStorage, task_id: bytes, task: Task, place: int, mile
 
 
 def confirm_checkpoint(market: TrainingStorage, task_id: bytes, account: bytes, number: int, root: bytes) -> None:
-    """Sign as the customer or the runner-up that one holds the checkpoint of a milestone: it counts from here."""
+    """Confirm, as the customer or the runner-up, that the signer holds a milestone's checkpoint. It then counts."""
     task = market.open_task(task_id)
     market.ensure_in(task, TaskState.RUNNING)
     standby = task.standby
@@ -111,7 +112,7 @@ def confirm_checkpoint(market: TrainingStorage, task_id: bytes, account: bytes, 
     newest = known(agreed_milestone(task), NothingToConfirm)
     ensure((number, root) == (newest.number, newest.root), NothingToConfirm)
     task = replace(task, done=number - task.behind, checkpoint=HeldCheckpoint(newest, account))
-    # A winner may have a second name that stands by: what that signs for is a place to go on from, and nobody's money.
+    # A winner may own the runner-up too. So its confirmation gives a place to continue from, and no claim on money.
     if is_customer:
         task = replace(task, owed=task.done)
     market.put(task_id, ending.release_standby(market, task_id, task))
@@ -119,14 +120,14 @@ def confirm_checkpoint(market: TrainingStorage, task_id: bytes, account: bytes, 
 
 
 def finish(market: TrainingStorage, task_id: bytes, place: int, account: bytes, result: TaskResult) -> None:
-    """State the result of a slot; when all have, the customer has the word, and the beacon may ask for an audit."""
+    """State the result of a slot. When all have, the customer may accept or dispute, or the beacon order an audit."""
     task, slot = market.worked(task_id, place, account)
     ensure_may_finish(market, task, slot)
     take_result(market, task_id, task, place, result)
 
 
 def ensure_may_finish(market: TrainingStorage, task: Task, slot: Slot) -> None:
-    """That a slot of this task may state its result now, or what it is bound to, whoever says so for it."""
+    """Raise an error unless a slot of this task may state its result or its commitment now, by attestation or call."""
     market.ensure_in(task, TaskState.RUNNING)
     _ensure_next(task, slot)
     if is_by_time(task.order):
@@ -134,7 +135,7 @@ def ensure_may_finish(market: TrainingStorage, task: Task, slot: Slot) -> None:
 
 
 def take_result(market: TrainingStorage, task_id: bytes, task: Task, place: int, result: TaskResult) -> None:
-    """Write down a result that may be stated; of a replica its root is a commitment, and nothing else of it counts."""
+    """Record a result that may be stated. A replica's root is its commitment, and nothing else of it counts."""
     if is_replicated(task.order):
         replicating.bind(market, task_id, task, place, result.root)
         return
@@ -153,7 +154,7 @@ def take_result(market: TrainingStorage, task_id: bytes, task: Task, place: int,
 
 
 def silent_until(task: Task) -> int:
-    """The last block in which the next milestone, or interval, may be stated."""
+    """Return the last block in which the next milestone, or interval, may be stated."""
     if is_by_time(task.order):
         return interval_end(task) + task.windows.grace
     share = max(-(-slot.promised // task.milestones) for slot in task.slots)
@@ -168,13 +169,13 @@ def _of(market: TrainingStorage, task: Task, place: int, account: bytes) -> tupl
 
 
 def _ensure_next(task: Task, slot: Slot) -> None:
-    """DoneAlready for who is ahead of its partners, or done."""
+    """Raise DoneAlready if the provider is ahead of its partners, or done."""
     is_free = slot.result is None and slot.outcome is None
     ensure(is_free and slot.reported == kept_step(task), DoneAlready)
 
 
 def _in_step(market: TrainingStorage, before: Task, task: Task) -> Task:
-    """The task, with time for the next milestone where all have stated one more than before."""
+    """Return the task, with a new deadline if all have stated one more milestone."""
     if kept_step(task) == kept_step(before):
         return task
     task = replace(task, reported_at=market.height)
@@ -182,9 +183,9 @@ def _in_step(market: TrainingStorage, before: Task, task: Task) -> Task:
 
 
 def _take_over(market: TrainingStorage, task_id: bytes, task: Task, place: int, account: bytes) -> Task:
-    """The runner-up, bound no more, takes the rest of a task of one slot: its collateral is locked again.
+    """Give the rest of a task of one slot to the released runner-up, and lock its collateral again.
 
-    With a device that might bid for it: who is bound no more may have registered the same one anew as another class.
+    Its device must be eligible to bid: the owner may have registered it again under another class.
     """
     standby = known(task.standby, NotSlotOwner)
     ensure(place == 0 and standby.provider == market.devices.operator(account), NotSlotOwner)

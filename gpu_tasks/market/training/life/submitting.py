@@ -1,7 +1,7 @@
-"""How a task begins: what a customer orders is checked, and all that it can ever cost is locked.
+"""The submission of a task: checks of the order, and a lock of its greatest cost.
 
-Always: every grain that an outcome can pay out of the customer's purses is held from here on; each look that a block
-may have to take at the task is paid for here; so many tasks are open at most that their looks fit.
+Invariants: every grain that an outcome can pay out of the customer's purses is held from here on. Every step that a
+block may have to make for the task is prepaid here. The number of open tasks is bounded so that their steps fit.
 """
 
 from dataclasses import replace
@@ -38,21 +38,21 @@ from runtime.frame.pallet import ensure
 from runtime.pallets.balances import Withdraw
 
 PRICE_LEAST = 1_000
-"""Grains: of less, the shares of the money table are nothing."""
+"""Grains. Below this, the shares of the money table round to nothing."""
 BLOCKS_MAX = 1_000_000
 RUN_BLOCKS_MAX = 7_200
-"""How long what a judge computes may take; of what is longer, half of the time that a bid may promise."""
+"""The most blocks of a judge's computation. For longer runs it is half of the time that a bid may promise."""
 CLASSES_ALL = 0b111
 LOOKS_PER_AUCTION = 12
-"""End of the commits, of the reveals, the award, the start of winners and of a standby, the death, the asking, the end
-of a result's time, of an audit's chance, the draw and the showing of segments, the conclusion."""
+"""The steps of one auction: end of commits, end of reveals, award, start of winners and of a standby, death, asking,
+end of a result's time, chance of an audit, draw and showing of segments, conclusion."""
 LOOKS_PER_SLOT = 2
 LOOKS_AT_THE_END = 20
-"""For bids that are cleared and records that are dropped, beside what each bid pays."""
+"""For released bids and dropped records, in addition to each bid's own payment."""
 
 
 def submit(market: TrainingStorage, customer: bytes, order: TaskOrder, sealed_age_max: int) -> None:
-    """Put a task to auction: lock what it can cost, and prepay the looks at it."""
+    """Put a task to auction: lock its greatest cost, and prepay its steps."""
     ensure(market.open_task_count.get() < TASKS_OPEN_MAX, TooManyTasks)
     ensure(_is_sound(order, market.interval_blocks_max), UnsoundOrder)
     final = market.beacon.final_height()
@@ -87,20 +87,20 @@ def submit(market: TrainingStorage, customer: bytes, order: TaskOrder, sealed_ag
 
 
 def looks(auctions: int, slots: int, intervals: int = 0) -> int:
-    """How often blocks may have to look at a task by themselves: so much of `step_fee` it prepays.
+    """Return the most steps that blocks make for a task without a call. The customer prepays `step_fee` for each.
 
-    An interval of bought time is settled in a block whose author is paid nothing for it.
+    They include each interval of bought time, which a block settles without pay for its author.
     """
     return auctions * (LOOKS_PER_AUCTION + LOOKS_PER_SLOT * slots) + LOOKS_AT_THE_END + intervals
 
 
 def run_blocks_max(blocks_max: int) -> int:
-    """The most blocks that a judge of such a task may have: of a long run it computes a fifth, which is long too."""
+    """Return the most blocks of a judge's computation: a fifth of a long run is long too."""
     return max(RUN_BLOCKS_MAX, blocks_max // 2)
 
 
 def raise_price(market: TrainingStorage, task_id: bytes, task: Task, price_max: int) -> Task:
-    """Offer more for each slot: the terms change, and what is locked grows with them."""
+    """Offer a higher price for each slot, and lock the difference."""
     for place in range(task.terms.slots):
         case = slot_case(task_id, place)
         escrow, bond = Hold(TASK_ESCROW, case), Hold(TASK_BOND, case)
@@ -114,7 +114,7 @@ def raise_price(market: TrainingStorage, task_id: bytes, task: Task, price_max: 
 
 
 def _is_sound(order: TaskOrder, interval_max: int) -> bool:
-    """Whether every number lies where the rules can reckon with it."""
+    """Return True if every number is within its range."""
     if is_by_time(order) and not _is_time(order, interval_max):
         return False
     if is_replicated(order) and not _is_of_replicas(order):
@@ -136,12 +136,12 @@ def _is_sound(order: TaskOrder, interval_max: int) -> bool:
 
 
 def _is_of_replicas(order: TaskOrder) -> bool:
-    """Whether several can compute an order, each alone: one result, of which judges compute nothing."""
+    """Return True if the order suits replicas: one result, of which judges compute nothing."""
     return order.slots in REPLICAS and (order.milestones, order.segments, order.run_blocks) == (1, 0, 0)
 
 
 def _is_time(order: TaskOrder, interval_max: int) -> bool:
-    """Whether an order can be paid by time: one slot, whole intervals, nothing to judge, and no value in haste."""
+    """Return True if the order can be paid by time: one slot, whole intervals, nothing to judge, no value of time."""
     return (
         (order.slots, order.segments, order.run_blocks, order.time_value) == (1, 0, 0, 0)
         and order.milestones > 0
@@ -165,7 +165,7 @@ def _terms(market: TrainingStorage, order: TaskOrder) -> TaskTerms:
 
 
 def _lock(market: TrainingStorage, customer: bytes, task_id: bytes, order: TaskOrder) -> int:
-    """Lock what each slot can cost, and the deposit; how much that is."""
+    """Lock the greatest cost of each slot, and the deposit. Return the sum."""
     rules, total = market.rules(order), market.task_deposit
     escrow, bond = money.escrow(rules, order.price_max), money.customer_bond(rules, order.price_max)
     for place in range(order.slots):
@@ -178,7 +178,7 @@ def _lock(market: TrainingStorage, customer: bytes, task_id: bytes, order: TaskO
 
 
 def _prepay(market: TrainingStorage, customer: bytes, amount: int) -> None:
-    """Burn what the looks at the task would have cost; those that take them pay nothing."""
+    """Burn the cost of the task's steps in advance, because authors that make them are not paid."""
     market.balances.debit(customer, amount)
     market.balances.retire(amount)
     market.emit(Withdraw(customer, amount))
