@@ -214,6 +214,7 @@ class Daemon:
         """
         is_settled = False
         async for view in self.parts.chain.views():
+            # Tried at each block until the node shows the registration.
             is_settled = is_settled or await self.duty(DeviceDuty).begin()
             if is_settled:
                 await self.step(view)
@@ -247,6 +248,7 @@ class Daemon:
         for duty in self.duties:
             try:
                 await duty.step(view)
+            # One duty's failed read must not stop the others. The next block tries again.
             except ChainError as error:
                 LOG.info("%s goes on at the next block: %s", type(duty).__name__, error)
 

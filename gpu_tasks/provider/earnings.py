@@ -55,7 +55,7 @@ class EarnedPayment:
     """A received payment."""
 
     at_ms: Time
-    """The time of the note."""
+    """The time at which it was noted, in milliseconds since 1970."""
     name: str
     """The unit or task, with its attempt or auction."""
     device: str
@@ -97,7 +97,7 @@ class LostPart:
     """A loss of a device's bond."""
 
     at_ms: Time
-    """The time of the note."""
+    """The time at which it was noted, in milliseconds since 1970."""
     name: str
     """The key of the loss: its unit and block, or its device and number."""
     device: str
@@ -206,6 +206,7 @@ def sums(found: Iterable[EarnedPayment], by: By, lost: Iterable[LostPart] = ()) 
             before.payments + 1,
             before.grains + payment.grains,
             before.tokens + payment.tokens,
+            # Payments without tokens, such as a task's, would distort the price of a token.
             before.token_grains + (payment.grains if payment.tokens else 0),
         )
     for part in lost:

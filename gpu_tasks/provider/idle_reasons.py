@@ -57,6 +57,7 @@ class IdleScene:
 
 def why_idle(scene: IdleScene) -> IdleNote:
     """Return the idle reason of a device, with a sentence."""
+    # Without a node all other facts are outdated.
     if not scene.is_connected:
         return IdleNote(WhyIdle.AWAY, "the node is away, or its chain stands still")
     if scene.status is None:
@@ -153,6 +154,7 @@ def _bond_words(facts: _Facts) -> str:
 
 
 def _price_words(facts: _Facts) -> str:
+    # The unit that is closest to the ask, which shows the operator the missing difference.
     offer, unit = max(facts.of_its_class, key=lambda found: found[1].rate - found[0].ask)
     return (
         f"units wait that pay {_shown(unit.rate)} a thousand tokens now, and it asks {_shown(offer.ask)} "

@@ -106,6 +106,7 @@ async def registration_calls(client: ChainClient, wanted: Registration) -> list[
         call = Devices.register_device(kind=kind, uuid_hash=uuid_hash, bond=bond)
         planned.append(Planned(call, bond, DEVICE_BOND, facts=await _beside(client, wanted.stash)))
     offer = await client.read(InferenceMarket.offers, wanted.service, device)
+    # A repeated registration without an ask keeps the price.
     ask = wanted.ask if wanted.ask is not None else wanted.first_ask if offer is None else offer.ask
     if offer is None or offer.ask != ask:
         call = InferenceMarket.offer(device=device, service=wanted.service, ask=ask)

@@ -52,6 +52,7 @@ class ToldInventory:
         now, policy = time.monotonic(), self.policy()
         # A new policy is signed at once: a draining daemon must publish that it bids for nothing.
         if not self._signed or policy != self._told or now - self._read_at >= KEPT_SECONDS:
+            # Noted before the reading, so that parallel requests do not read the machine again.
             self._read_at, self._told = now, policy
             self._signed = await asyncio.to_thread(self._read, policy)
         return self._signed

@@ -30,7 +30,7 @@ LOG = logging.getLogger("ogpu.provider")
 UTILISATION_FOLDER = "utilisation"
 DAYS_KEPT = 400
 FILE_BYTES_MAX = 256 * 1024
-"""64 devices with every state take a fourth of this."""
+"""The most bytes of a day's file. 64 devices with every state take a fourth of it."""
 UsedNumber = Annotated[int, Field(strict=True, ge=0, lt=1 << 53)]
 COMPUTING = frozenset(activity.value for activity in Activity)
 """The names of working states. A device is idle in all others."""
@@ -112,7 +112,7 @@ class UtilisationBook:
     """Writes the days of a base path. A full disk loses the record, not the work."""
 
     def __init__(self, folder: Path, clock: Callable[[], int] = time.time_ns) -> None:
-        """Continue the present day. `clock` gives nanoseconds since 1970."""
+        """Continue the present day's file. `clock` gives nanoseconds since 1970."""
         self._folder = folder
         self._clock = clock
         self._day = ""

@@ -156,6 +156,7 @@ def read_message(raw: bytes, topic: str, topics: TelemetryTopics) -> TelemetryMe
     except DecodeError as error:
         raise ForgedTelemetryError(f"it is no message: {error}") from None
     message = signed.message
+    # Before the signature, because another version may sign other bytes.
     if message.version != VERSION:
         raise ForgedTelemetryError(f"version {message.version} is unknown")
     # A broker or a stranger could publish a genuine message again under the topic of another subject.

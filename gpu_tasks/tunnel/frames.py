@@ -9,6 +9,7 @@ from typing import Annotated
 
 from runtime.encoding.codec import U8, U16, U32, Bounded, Tagged, codec, struct, variant
 
+# A frame is one Noise record, which has at most 65,535 bytes.
 DATA_BYTES_MAX = 32 * 1024
 WINDOW_BYTES = 256 * 1024
 """The most unread bytes of a stream in each direction."""

@@ -582,5 +582,5 @@ class LiveChain:
 
 
 def _after(failures: int, seconds: tuple[float, ...]) -> float:
-    """Return the value for a number of consecutive failures."""
+    """Return the seconds for a number of consecutive failures. The last value applies to all further ones."""
     return seconds[min(failures, len(seconds) - 1)]

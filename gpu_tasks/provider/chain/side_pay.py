@@ -123,7 +123,7 @@ async def blocks_since(client: ChainClient, since: int) -> tuple[int, list[bytes
 
 
 async def _last_end(ids: Sequence[bytes], is_there: Callable[[bytes], Awaitable[bool]]) -> int | None:
-    """Return the place of the last block after which something is gone that existed after the previous block."""
+    """Return the index of the last block that removed something: present after the block before, absent after it."""
     # Read backwards: the newest end is the one that just happened.
     was_gone = None
     for place in range(len(ids) - 1, -1, -1):

@@ -78,6 +78,7 @@ def _roll_calls(devices: Sequence[DeviceStatus], view: RollCallView) -> list[Dia
     found = []
     for status in devices:
         check, why = f"0x{status.id.hex()[:8]}.. at roll calls", view.rates.why_not(status.id, status.device.kind)
+        # A chain without roll calls needs no enrolment.
         if status.id not in view.enrolled and (view.planned or view.called is not None):
             says = why or "it is not enrolled: it gets no work once the roll call is over"
             found.append(bad(check, says, "ogpu-provider bench, then ogpu-provider enrol"))

@@ -84,6 +84,7 @@ def container_diagnoses(ability: ContainerAbility, *, are_offered: bool) -> list
 
     Missing abilities are problems if containers are offered, and warnings otherwise.
     """
+    # Containers are optional, so missing abilities matter only to a provider that offers them.
     worst = Grade.BAD if are_offered else Grade.WEAK
     return [
         replace(item, check=f"Docker, {item.check}", grade=worst if item.grade is Grade.BAD else item.grade)
@@ -103,6 +104,7 @@ def image_diagnosis(folder: Path, policy: ContainerPolicy) -> Diagnosis:
 
 def _user(*, are_offered: bool) -> Diagnosis:
     """Return the diagnosis of the user. Containers need root, and workers need an ordinary user."""
+    # The kernel does not enforce RLIMIT_NPROC for root.
     if os.geteuid():
         says = "an ordinary user: the kernel holds workers to their number of processes"
         if not are_offered:

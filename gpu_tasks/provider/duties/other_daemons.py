@@ -52,6 +52,7 @@ class OtherDaemons(Duty):
         nonce = secrets.token_bytes(NONCE_BYTES)
         try:
             answer = await self._parts.blobs.presence_of(endpoint, nonce)
+        # An unreachable endpoint is normal at the start: it may be this daemon's own, which does not listen yet.
         except BlobError:
             return
         instance = proven_instance(answer, nonce, identity.genesis, identity.key.public_key)

@@ -168,6 +168,7 @@ class DeviceTimes:
         now = self._clock()
         _book(timed, now)
         timed.words = words
+        # A new sentence about the same state does not restart its time.
         if state is not timed.state:
             timed.state, timed.since = state, now
 

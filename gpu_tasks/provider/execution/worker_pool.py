@@ -1,4 +1,4 @@
-"""The machine's computing: a bench for each registered device on this machine, side by side.
+"""The machine's computing: the workers (a `Bench`) of each registered device on this machine, side by side.
 
 A provider without a device on this machine still judges, with the machine's first piece of hardware.
 """
@@ -146,7 +146,7 @@ class WorkerPool:
     async def _turn(
         self, place: bytes | None, activity: Activity | None, form: WorkloadForm | None = None, rank: Rank = FIRST
     ) -> AsyncIterator[Bench]:
-        """Yield a bench in its turn, timed under `activity`; None takes no time."""
+        """Yield a device's workers in its turn. Its time counts under `activity`; None counts no time."""
         if place is not None and place not in self._benches:
             raise ExecutionError(f"device 0x{place.hex()[:8]}.. is not served by this machine")
         # Starting a worker loads a model, so a device that already runs the workload is preferred.

@@ -15,6 +15,7 @@ from runtime.encoding.types import Hash
 LENGTH_BYTES = 4
 STATE_BYTES_MAX = CONTENT_BYTES_MAX
 """The state of a run in steps. A blob holds as much."""
+# The longest message is `AdvanceRun`: a request and a state.
 MESSAGE_BYTES_MAX = REQUEST_BYTES_MAX + STATE_BYTES_MAX + 1024
 REASON_BYTES_MAX = 2_000
 PART_BYTES = STATE_BYTES_MAX // 2

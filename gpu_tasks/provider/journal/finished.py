@@ -54,6 +54,7 @@ class FinishedRequests:
         with open(self.path, "ab", opener=own_opener) as file:
             file.write(data)
             file.flush()
+            # Without this a power cut would cost the computation again.
             os.fsync(file.fileno())
         self.outputs.update(done)
 

@@ -89,6 +89,7 @@ class PauseBook:
             return {}
         except OSError as error:
             raise JournalError(f"{self._path} cannot be read: {error.strerror}") from error
+        # A longer file is not this program's, and counts as damaged.
         if len(raw) <= FILE_BYTES_MAX:
             with suppress(ValueError):
                 return _NOTES.validate_json(raw)
@@ -101,6 +102,7 @@ class PauseBook:
             notes = self.read()
             before = notes.get(device)
             after = replace(before or NotedDevice(), **changes)
+            # The daemon notes every device every few blocks, mostly without a change.
             if after != before:
                 self._write(notes | {device: after})
             return after
@@ -122,6 +124,7 @@ class PauseBook:
 
     def _write(self, notes: dict[bytes, NotedDevice]) -> None:
         try:
+            # Replaced as a whole, so that a crash leaves the old notes or the new ones.
             private_file.replace(self._path, _NOTES.dump_json(notes, indent=1))
         except OSError as error:
             raise JournalError(f"{self._path} cannot be written: {error.strerror}") from error

@@ -41,6 +41,7 @@ async def tell_lines(log: ContainerLog, watch: TaskWatch, task: bytes) -> None:
     """Report the lines of a program as they arrive, until its log closes."""
     told = 0
     while True:
+        # Read before the lines, so that lines written just before the close are still sent.
         is_last = log.is_closed
         lines = log.since(told)
         # A customer that watches wants the newest lines, so a backlog is skipped and only counted.

@@ -239,6 +239,7 @@ class ContainerSupervisor:
         """Return the program of a task, if it has a container here and its customer may enter it."""
         found = (each for (name, _), each in self._programs.items() if name == task and each.container is not None)
         program = next(found, None)
+        # A customer that enters a replica could change the compared result.
         if program is None or program.container is None or program.is_compared:
             return None
         return HousedProgram(program.container, program.asked.reply_key, program.asked.request.ports)

@@ -110,6 +110,7 @@ def _check_keys(given: Any, keys: Sequence[str], why: str) -> None:
     """Raise PolicyError unless `given` is an object without unknown keys."""
     if not isinstance(given, dict):
         raise PolicyError(f"{why}; its keys are {', '.join(keys)}")
+    # An ignored typing error would leave a default in force.
     for key in given:
         if key not in keys:
             raise PolicyError(unknown("key", key, keys))

@@ -52,6 +52,7 @@ class RunFolder:
     def free_bytes(self) -> int:
         """Return the free bytes of the disk. Raise OSError if they are unknown."""
         folder = self.path
+        # The first write creates the folder, but its disk is known before.
         while not folder.exists():
             folder = folder.parent
         return shutil.disk_usage(folder).free

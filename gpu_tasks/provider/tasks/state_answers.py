@@ -91,6 +91,7 @@ class StateAnswers:
         case, stash = await chain.case(asked.case), await chain.stash_of(asked.provider_key)
         if case is None or stash is None or stash not in judges_of(case):
             raise NoJudgeError("the key belongs to no judge of a case")
+        # The key comes from the chain, so that a copied question is useless to a stranger.
         reader = await chain.provider(stash)
         if reader is None:
             raise RefusedResealError("whoever asks has no key to seal to")

@@ -68,5 +68,6 @@ def check_request(form: WorkloadForm, order: TaskOrder, request: bytes) -> None:
         is_homogeneous=order.is_homogeneous,
         classes=tuple(kind for kind in DeviceClass if order.classes >> kind & 1),
     )
+    # The hash on the chain binds the sealed request to the task that providers bid for.
     if task_hash_of(canonical) != order.task_hash:
         raise UnusableInputError("its request is another than its hash names")

@@ -234,6 +234,8 @@ class WorkDuty(Duty):
         is_standby = own_standby(task, stash, entry.device) is not None
         if place is not None and task.state in WORKED_STATES:
             has_more = task.state is TaskState.RUNNING and entry.result is None
+            # A submitted or judged task needs its run too: after a restart its states are read from the disk to be
+            # shown.
             if has_more or self.book.run(own.key[0], task) is None:
                 tasks.start(own.key, self._run(own, task, entry, has_more=has_more))
         elif is_standby and task.state is TaskState.ASKING:

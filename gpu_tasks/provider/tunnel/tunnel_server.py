@@ -4,7 +4,7 @@ Invariants:
 
 * Before the handshake proves the customer's key, each message costs one Diffie-Hellman at most.
 * A stranger loses its handshake slot within two seconds.
-* A request for a task that does not run here costs nothing of that.
+* A request for a task that does not run here gets no handshake.
 * The tunnels of a task and of the daemon are limited. A tunnel that is silent for long ends.
 """
 

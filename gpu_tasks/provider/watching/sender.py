@@ -107,6 +107,7 @@ class BrokerSender:
                 sending.result()
             raise aiomqtt.MqttError("the connection broke off") from broken.exception()
         except asyncio.CancelledError:
+            # MQTT 3.1.1, 3.14.4: a clean disconnect discards the will, so absence is published here.
             with contextlib.suppress(*BROKER_ERRORS, TimeoutError):
                 async with asyncio.timeout(FAREWELL_SECONDS):
                     await self._publish_presence(client, is_here=False)

@@ -68,6 +68,7 @@ class Inside:
         try:
             async with asyncio.timeout(seconds):
                 async for number, data in stream.frames():
+                    # Further output is read and dropped, or the program would block on a full pipe.
                     room = bytes_max - len(said[1]) - len(said[2])
                     said[1 if number == 1 else 2] += data[:room]
                     is_cut = is_cut or len(data) > room
@@ -139,6 +140,7 @@ class Inside:
         self, container: RunningContainer, path: str, limits: OutputLimits, sink: BinaryIO, *, is_named: bool
     ) -> OutputArchive:
         parts = path.strip("/").split("/")
+        # The archive comes from the holder, which also mounts /in and /secrets.
         if parts[0] not in OWN_FOLDERS or any(part in {"", ".", ".."} for part in parts) or "\0" in path:
             raise ContainerRefusedError("copy out of a container", f"{path[:80]!r} is not in /out or /workspace", "")
 

@@ -74,6 +74,7 @@ def copied_in(folder: str, files: list[InputFile]) -> Iterator[bytes]:
 
 
 def _walk(name: str, path: Path, depth: int) -> Iterator[InputFile]:
+    # lstat, so that a link is refused and not followed.
     kind = path.lstat()
     if stat.S_ISREG(kind.st_mode):
         yield InputFile(name, path, kind.st_size)

@@ -109,6 +109,7 @@ class ContainerLog:
     async def follow(self, since: int = 0) -> AsyncIterator[ContainerLine]:
         """Yield lines from a number on as they arrive, until the log ends. Dropped lines leave a gap."""
         while True:
+            # Taken before the lines are read, so that a line added meanwhile is not missed.
             news = self._news
             for line in self.since(since):
                 since = line.number + 1
