@@ -206,7 +206,7 @@ class Gauge:
                 self._is_open = True
             handle = pynvml.nvmlDeviceGetHandleByIndex(hardware.index)
         except pynvml.NVMLError:
-            # After an error NVML is opened again: a driver that was reloaded gives new handles.
+            # A lost driver or GPU invalidates the handle, so the next reading opens NVML again.
             self.close()
             return 0, 0, 0, 0
         return (

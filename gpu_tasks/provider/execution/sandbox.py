@@ -119,7 +119,6 @@ def _read_by_python() -> Iterator[Path]:
 
 def _seen(path: Path) -> list[str]:
     """Return the arguments that show a path inside as it is outside; none for a missing path."""
-    # bubblewrap would bind the target of a link like /lib, and paths below it would then differ from those outside.
     if path.is_symlink() and path in SYSTEM:
         return ["--symlink", str(path.readlink()), str(path)]
     return ["--ro-bind", str(path), str(path)] if path.exists() else []

@@ -167,7 +167,7 @@ def _opened(path: Path) -> int:
     """Open a journal's file for this process alone, and for appending."""
     is_new = not path.exists()
     try:
-        # Two daemons with one journal would commit to different results for the same race.
+        # Two daemons would append to one file without knowing each other's promises.
         file = lock_file(path)
     except BlockingIOError:
         raise JournalError(f"{path} is in use: another ogpu-provider runs with this --base-path") from None

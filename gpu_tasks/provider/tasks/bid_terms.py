@@ -209,7 +209,6 @@ def _check_sizes(task: Task, run: MeasuredRun, means: Means) -> None:
     kept = states * (run.state_bytes + DIGEST_BYTES)
     if kept > KEPT_BYTES_MAX:
         raise UnfitError(f"its states are {kept} bytes, and {KEPT_BYTES_MAX} at most are kept")
-    # Twice, because other tasks and the store share the disk.
     if 2 * kept > means.disk_bytes:
         raise UnfitError(f"its states are {kept} bytes, and the disk has {means.disk_bytes}")
 

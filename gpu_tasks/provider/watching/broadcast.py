@@ -145,9 +145,9 @@ class TaskBroadcast(TaskWatch):
         """See `TaskWatch`."""
         watched = self._watched.pop(task, None)
         if watched is not None:
-            # MQTT 3.1.1, 3.3.1.3: an empty retained message removes the one that the broker keeps.
             self._outbox.forget(watched.subject)
             for channel in (Channel.STATUS, Channel.LOG) if watched.has_lines else (Channel.STATUS,):
+                # MQTT 3.1.1, 3.3.1.3: an empty retained message removes the one that the broker keeps.
                 self._put(watched.subject, channel, None, None, is_retained=True)
 
     # ------------------------------------------------------------------------------------------- in the background

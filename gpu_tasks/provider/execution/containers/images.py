@@ -307,14 +307,9 @@ class Images:
             load(client, checked)
 
     def _checked(
-        self,
-        image: ImageByDigest | ImageArchive,
-        found: Mapping[str, Any],
-        size_max: int,
-        has_command: bool,
-        # Checked after the fetch too: a registry's image was never seen before, and an archive's check covers only our
-        # copy.
+        self, image: ImageByDigest | ImageArchive, found: Mapping[str, Any], size_max: int, has_command: bool
     ) -> str:
+        # After the fetch too: a registry's image was never checked, and an archive's check covers only our copy.
         check_platform(found.get("Os"), found.get("Architecture"), self._machine)
         check_config(found.get("Config") or {})
         check_start(found.get("Config") or {}, has_command=has_command)
