@@ -99,14 +99,14 @@ class Settings:
     broker: str | None = None
     """The address of the customers' telemetry."""
     engine: ProgramEngine | None = None
-    """Runs programs in containers."""
+    """The engine for programs in containers."""
     why_no_engine: str = ""
     make_chains: MakeChains = field(default_factory=lambda: chains_with(NUMPY))
-    """Creates the processes that compute for roll calls."""
+    """The factory of the processes that compute for roll calls."""
 
 
 class Daemon:
-    """Use `async with Daemon(...) as daemon: await daemon.run()`.
+    """The daemon with its parts. Use `async with Daemon(...) as daemon: await daemon.run()`.
 
     Each block steps through `duties` in order. Replace a duty before entering the daemon.
     """
@@ -254,7 +254,7 @@ class Daemon:
 
 
 class Housekeeping(Duty):
-    """Frees disk and memory."""
+    """The cleanup of disk and memory."""
 
     def __init__(self, parts: Parts[ChainPort], programs: ContainerSupervisor) -> None:
         """Nothing was freed yet."""

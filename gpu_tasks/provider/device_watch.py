@@ -51,7 +51,7 @@ class WatchedFrom:
 
 
 class DeviceWatch(Duty):
-    """Watches the devices. Use `async with` to check and write in the background."""
+    """The observer of the devices. Use `async with` to check and write in the background."""
 
     def __init__(
         self, parts: Parts[DevicePort], known: WatchedFrom, folder: Path, clock: Callable[[], float] = time.monotonic
@@ -138,7 +138,7 @@ class DeviceWatch(Duty):
 
 
 class DeviceReview(Duty):
-    """Checks the provider key's balance, lost bonds, devices to resume and the market.
+    """The periodic check of the provider key's balance, lost bonds, devices to resume, and the market.
 
     It follows the endings: a device whose result was refuted is known by then and is not resumed.
     """

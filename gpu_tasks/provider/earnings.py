@@ -124,7 +124,7 @@ class LostPart:
 
 
 class LossBook:
-    """Appends to a file of a base path. A full disk loses the line, not the work."""
+    """The writer of a file in a base path. A full disk loses the line, not the work."""
 
     def __init__(self, path: Path) -> None:
         """The file is opened at the first note."""
@@ -136,7 +136,7 @@ class LossBook:
 
 
 class EarningsBook:
-    """Appends to a file of a base path. A full disk loses the line, not the work."""
+    """The writer of a file in a base path. A full disk loses the line, not the work."""
 
     def __init__(self, path: Path, clock: Callable[[], int] = time.time_ns) -> None:
         """`clock` gives nanoseconds since 1970."""

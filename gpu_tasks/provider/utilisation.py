@@ -109,7 +109,7 @@ class UsedSum:
 
 
 class UtilisationBook:
-    """Writes the days of a base path. A full disk loses the record, not the work."""
+    """The writer of a base path's days. A full disk loses the record, not the work."""
 
     def __init__(self, folder: Path, clock: Callable[[], int] = time.time_ns) -> None:
         """Continue the present day's file. `clock` gives nanoseconds since 1970."""

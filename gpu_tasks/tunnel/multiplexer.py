@@ -123,7 +123,7 @@ class TunnelStream:
         if self.end.done():
             raise TunnelError(self.end.result().problem or "the other side ended it")
 
-    # ------------------------------------------------------------------------------------- what the other side says
+    # ----------------------------------------------------------------------------------------- frames of the other side
 
     def take(self, frame: frames.StreamBytes) -> None:
         """Accept received bytes. Raise TunnelError if they exceed the window.

@@ -45,7 +45,7 @@ class SealedInput:
 
 
 class Inputs:
-    """Opens the inputs of units and tasks. It keeps a copy of each in its own store, so that judges find it too."""
+    """The opened inputs of units and tasks. A copy of each stays in the provider's store, where judges find it."""
 
     def __init__(
         self, identity: Identity, chain: NetworkPort, blobs: BlobClient, store: BlobStore, telemetry: Telemetry

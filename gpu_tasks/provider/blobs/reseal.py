@@ -53,7 +53,7 @@ def question(identity: Identity, unit: bytes) -> bytes:
 
 
 class Resealer:
-    """Answers judges' questions."""
+    """The answers to judges' questions about outputs."""
 
     def __init__(self, genesis: bytes, journal: Journal, chain: RacePort) -> None:
         """It reads outputs from the journal and cases from the chain."""

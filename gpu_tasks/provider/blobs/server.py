@@ -66,7 +66,7 @@ _CHANGING_HEADERS = {**_HEADERS, hdrs.CACHE_CONTROL: "no-store"}
 
 
 class AnswersJudges(Protocol):
-    """Seals something again for judges."""
+    """A service that seals something again for judges."""
 
     async def answer(self, data: bytes) -> bytes:
         """Return the answer to a question as a sealed blob. Raise RefusedResealError for a refusal."""
@@ -74,7 +74,7 @@ class AnswersJudges(Protocol):
 
 
 class EntersTunnels(Protocol):
-    """Lets customers into their containers."""
+    """The entrance of customers to their containers."""
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
         """Serve a tunnel from its handshake to its end."""
@@ -82,13 +82,13 @@ class EntersTunnels(Protocol):
 
 
 TellInventory = Callable[[], Awaitable[bytes]]
-"""Returns the machine's signed inventory."""
+"""A function that returns the machine's signed inventory."""
 ProvePresence = Callable[[bytes], bytes]
-"""Returns the proof for a nonce that this daemon runs."""
+"""A function that returns the proof, for a nonce, that this daemon runs."""
 
 
 class BlobServer:
-    """Serves a store. Call `await start()` and `await close()`."""
+    """The HTTP server of a store. Call `await start()` and `await close()`."""
 
     def __init__(
         self,

@@ -153,7 +153,7 @@ class KnownProviders:
 
 
 class RateLimitedLog:
-    """Passes texts on, except a text that differs only in numbers from a recent one."""
+    """A log that drops a text if it differs only in numbers from a recent one."""
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         """Nothing was passed on yet."""
@@ -178,7 +178,7 @@ def warn(text: str) -> None:
 
 
 class HeadSubscription:
-    """Use `async with HeadSubscription(heads) as bell`. It signals once for all blocks announced meanwhile."""
+    """A signal for announced blocks, once for all since the last. Use `async with HeadSubscription(heads) as bell`."""
 
     def __init__(self, heads: AsyncIterator[RpcJson]) -> None:
         """`heads` is a subscription. It is cancelled at the end."""
@@ -271,7 +271,7 @@ def _asks_own(
 
 
 class LiveChain:
-    """Implements `ChainPort` for one provider key. Use `await LiveChain.connect(url, key, trust)`."""
+    """The `ChainPort` of one provider key, over JSON-RPC. Use `await LiveChain.connect(url, key, trust)`."""
 
     def __init__(self, url: str, client: VerifiedClient, key: Keypair, stash: bytes, trust: Trust, tell: Warn) -> None:
         """Use `connect` instead."""

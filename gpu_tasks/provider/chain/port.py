@@ -114,7 +114,7 @@ class SeenOffence:
 # Each duty names its port. Invariant: reads are at the newest final block, with proof; from a trusted node, at the best
 # block unless the method says "final".
 class SendPort(Protocol):
-    """Sends what the provider key signs."""
+    """The sending of calls and attestations, signed with the provider key."""
 
     async def submit(self, call: Call) -> None:
         """Send a call signed with the provider key. Raise ChainError if the node refuses it."""

@@ -26,7 +26,7 @@ NOT_STORED = "answered 404"
 
 
 WhyPaused = Callable[[DeviceStatus], str]
-"""Returns the cause of a device's pause, from the notes of the base path."""
+"""A function that returns the cause of a device's pause, from the notes of the base path."""
 
 
 async def chain_diagnoses(chain: LiveChain, hardware: Sequence[Hardware], why_paused: WhyPaused) -> list[Diagnosis]:

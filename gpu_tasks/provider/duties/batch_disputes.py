@@ -28,7 +28,7 @@ class DisputeStep(Enum):
 
 
 class DifferingDuty(Duty):
-    """Shows this provider's tree in all disputes."""
+    """The duty to show this provider's tree in all disputes."""
 
     def __init__(self, parts: Parts[RacePort]) -> None:
         """This duty uses no device."""

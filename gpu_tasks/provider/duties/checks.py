@@ -60,7 +60,7 @@ class FoundByAudit:
 
 
 class CheckDuty(Duty):
-    """Takes the steps of all checks."""
+    """The steps of all checks."""
 
     def __init__(self, parts: Parts[UnitCasePort]) -> None:
         """It computes on any free device. Races go first."""

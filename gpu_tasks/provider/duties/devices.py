@@ -44,7 +44,7 @@ class DeviceStanding:
 
 
 class DeviceDuty(Duty):
-    """Serves, pauses and resumes this provider's devices: at the start, when new, and when the operator drains."""
+    """The duty to serve, pause and resume devices: at the start, for new ones, and when the operator drains."""
 
     def __init__(
         self, parts: Parts[DevicePort], resumer: Resumer, wants_drain: Callable[[], bool], *, keep_paused: bool

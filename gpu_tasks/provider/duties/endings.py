@@ -24,7 +24,7 @@ REFUTED = "another result than this machine's was found right: its collateral is
 
 
 class EndingDuty(Duty):
-    """Notes endings in the journal, and appeals."""
+    """The duty to note endings in the journal, and to appeal."""
 
     def __init__(self, parts: Parts[UnitCasePort], losses: LossNotes, duties: Iterable[Duty]) -> None:
         """All `duties` learn the endings."""
@@ -130,7 +130,7 @@ class EndingDuty(Duty):
 
 
 class KeptInputDuty(Duty):
-    """Removes copies of inputs that no unit of the final chain needs.
+    """The duty to remove copies of inputs that no unit of the final chain needs.
 
     Until then a unit may be drawn again, judged or checked.
     """

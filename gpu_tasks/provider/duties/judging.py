@@ -23,7 +23,7 @@ from gpu_tasks.workloads.form import WorkloadForm
 
 
 class JudgeDuty(SeatDuty[Case]):
-    """Takes the steps of all cases about units and leaves."""
+    """The steps of all cases about units and leaves."""
 
     parts: Parts[UnitCasePort]
 

@@ -13,7 +13,7 @@ LOG = logging.getLogger("ogpu.provider")
 
 
 class KeyedTasks:
-    """Starts coroutines. A failed one is logged and may be started again."""
+    """Running coroutines by key. A failed one is logged and may be started again."""
 
     def __init__(self) -> None:
         """Nothing runs."""

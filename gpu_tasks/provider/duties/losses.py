@@ -27,7 +27,7 @@ UNKNOWN = "recent final blocks do not show the cause"
 
 
 class LossNotes:
-    """Follows the bonds of this provider's devices. Call `step` before their new state is noted."""
+    """The observer of the devices' bonds. Call `step` before their new state is noted."""
 
     def __init__(self, parts: Parts[DevicePort], clock: Callable[[], int] = time.time_ns) -> None:
         """Start without observations. `clock` gives nanoseconds since 1970."""

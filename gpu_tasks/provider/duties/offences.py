@@ -19,7 +19,7 @@ REPORTS_MAX = 1_024
 
 
 class Reporter(Duty):
-    """Reports the offences that the node saw, each evidence once.
+    """The duty to report the offences that the node saw, each evidence once.
 
     Without that memory a reporter could repeat old evidence after Root lifts a tombstone.
     """

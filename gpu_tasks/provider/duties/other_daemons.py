@@ -27,7 +27,7 @@ class OtherDaemonError(StandingError):
 
 
 class OtherDaemons(Duty):
-    """Proves this daemon's presence, and checks the registered endpoint for another."""
+    """The proof of this daemon's presence, and the check of the registered endpoint for another daemon."""
 
     def __init__(self, parts: Parts[NetworkPort]) -> None:
         """Choose this process's instance."""

@@ -43,7 +43,7 @@ from runtime.frame.call import Call
 
 
 class RaceDuty(Duty):
-    """Takes the steps of all races."""
+    """The steps of all races."""
 
     def __init__(self, parts: Parts[RacePort]) -> None:
         """Races run in parallel, each on the device that was drawn for it."""

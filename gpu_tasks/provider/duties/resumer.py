@@ -48,7 +48,7 @@ MEANING = (
 
 
 class Resumer:
-    """Follows this provider's devices. Call `step` every few blocks."""
+    """The resumption of this provider's devices. Call `step` every few blocks."""
 
     def __init__(self, parts: Parts[SendPort], *, keep_paused: bool = False) -> None:
         """Start without notes. With `keep_paused`, report paused devices and leave them paused."""

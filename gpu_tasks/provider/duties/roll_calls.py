@@ -153,7 +153,7 @@ class KeptRows:
 
 
 class RollCallDuty(Duty):
-    """Takes the steps of all devices, and of an inspector."""
+    """The steps of all devices at roll calls, and of an inspector."""
 
     def __init__(self, parts: Parts[RollCallPort], folder: Path, make: MakeChains) -> None:
         """Rows are stored in `folder`. `make` creates the process that computes on some hardware."""

@@ -35,7 +35,7 @@ CaseT = TypeVar("CaseT", bound=SeatedCase)
 
 
 class SeatDuty(Duty, Generic[CaseT]):
-    """Takes the steps of all cases of a kind."""
+    """The steps of all cases of a kind."""
 
     parts: Parts[CourtPort]
 

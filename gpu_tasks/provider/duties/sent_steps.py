@@ -36,7 +36,7 @@ class StepMessage:
     event: str
     details: Mapping[str, Detail] = field(default_factory=dict)
     intent: Callable[[], None] = lambda: None
-    """Writes the step into the journal."""
+    """The function that writes the step into the journal."""
 
 
 class StepBook(Generic[S]):

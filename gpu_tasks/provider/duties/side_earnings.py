@@ -20,7 +20,7 @@ WATCHED_BLOCKS = 16
 
 
 class SideEarnings(Duty):
-    """Follows seats, audits and runner-up places until they end."""
+    """The observer of seats, audits and runner-up places until they end."""
 
     def __init__(self, parts: Parts[SidePayPort], standing_by: Callable[[], Mapping[bytes, bytes]]) -> None:
         """Nothing is followed yet. `standing_by` returns the standby devices by task."""

@@ -28,7 +28,7 @@ LIMITS = Limits()
 
 
 class ChainComputer(Protocol):
-    """Computes matrix chains on one piece of hardware."""
+    """A computer of matrix chains on one piece of hardware."""
 
     async def start(self) -> None:
         """Prepare, so that the first answer does not wait for loading. Raise ExecutionError on failure."""

@@ -96,14 +96,14 @@ class Spent:
 
 
 class DeviceTimes:
-    """Follows all devices. `clock` gives monotonic milliseconds."""
+    """The times of all devices. `clock` gives monotonic milliseconds."""
 
     def __init__(self, clock: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
         """No device is followed yet."""
         self._clock = clock
         self._devices: dict[bytes, _Timed] = {}
         self.why: Callable[[bytes], IdleNote] = lambda _: NOTHING_SEEN
-        """Returns the idle reason of a device. Called after each possible change."""
+        """The function that returns a device's idle reason. It is called after each possible change."""
 
     def add(self, device: bytes) -> None:
         """Start to follow a device."""

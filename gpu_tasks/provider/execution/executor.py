@@ -79,7 +79,7 @@ Finished = Callable[[Sequence[tuple[int, bytes | None]]], None]
 
 
 class Executor(Protocol):
-    """Executes the work of one device, one request at a time."""
+    """The executor of one device's work, one request at a time."""
 
     @property
     def workload_id(self) -> bytes:

@@ -62,7 +62,7 @@ class Reading:
 
 
 class Meter(Protocol):
-    """Measures one piece of work at a time."""
+    """A meter for one piece of work at a time."""
 
     def begin(self) -> None:
         """Start to measure."""
@@ -85,7 +85,7 @@ class NoMeter:
 
 
 class NvmlMeter:
-    """Measures energy and peak memory of one GPU. A value that the driver does not report counts as 0."""
+    """A meter of one GPU's energy and peak memory. A value that the driver does not report counts as 0."""
 
     def __init__(self, index: int) -> None:
         """`index` is NVML's."""

@@ -28,7 +28,7 @@ JUDGES_BENCH = b""
 
 
 class WorkerPool:
-    """Runs requests on devices. `serve` names the devices, and nothing runs before that."""
+    """The devices and their workers. `serve` names the devices, and nothing runs before that."""
 
     def __init__(self, hardware: Sequence[Hardware], workloads: Workloads, make: MakeExecutor) -> None:
         """`make` returns an executor of a workload on a piece of hardware."""

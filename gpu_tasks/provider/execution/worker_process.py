@@ -33,7 +33,7 @@ class NoAnswerError(Exception):
 
 
 class WorkerProcess:
-    """Messages to and from a process. A caller that abandons an answer must kill the process."""
+    """A child process with its messages. A caller that abandons an answer must kill the process."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Nothing runs yet. The process sees `environment` beside the kept variables."""

@@ -45,7 +45,7 @@ class JournalError(Exception):
 
 
 class Journal:
-    """Open with `Journal(path)`. Its entries are in `races`, `cases` and `tasks`."""
+    """An open journal, with its entries in `races`, `cases` and `tasks`."""
 
     def __init__(self, path: Path, *, is_reader: bool = False) -> None:
         """Read the file, or create it. Raise JournalError if it is damaged or in use by another daemon.

@@ -12,7 +12,7 @@ from gpu_tasks.provider.execution.containers.run import RunningContainer
 
 
 class EntersContainers(Protocol):
-    """Enters containers. Every method raises ContainerError on failure."""
+    """The access to running containers. Every method raises ContainerError on failure."""
 
     async def open_program(self, container: RunningContainer, command: Sequence[str], *, is_terminal: bool) -> Shell:
         """Start a program beside the container's own."""

@@ -123,7 +123,7 @@ def _image(image: AskedImage, archive: Path) -> ImageByDigest | ImageArchive:
 
 
 class ProgramEngine(Protocol):
-    """Runs containers: `ContainerEngine`, or a substitute in tests."""
+    """An engine that runs containers: `ContainerEngine`, or a substitute in tests."""
 
     @property
     def inside(self) -> EntersContainers:

@@ -68,7 +68,7 @@ class _Try:
 
 
 class BidDuty(Duty):
-    """Examines auctions and bids. `working` continues with the bids."""
+    """The duty to examine auctions and bid. `working` continues with the bids."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from gpu_tasks.provider.tasks.task_verdicts import TaskCase, find_task_verdict, 
 
 
 class TaskJudgeDuty(SeatDuty[TaskCase]):
-    """Takes the steps of all cases about tasks."""
+    """The steps of all cases about tasks."""
 
     parts: Parts[TaskPort]
 

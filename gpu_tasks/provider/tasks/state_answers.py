@@ -64,7 +64,7 @@ def question(identity: Identity, case: bytes, stretch: TraceStretch) -> bytes:
 
 
 class StateAnswers:
-    """Answers judges' questions."""
+    """The answers to judges' questions about states."""
 
     def __init__(self, parts: Parts[TaskPort], book: TaskBook) -> None:
         """It reads states from the disk and seats from the chain."""

@@ -21,7 +21,7 @@ RunName = tuple[bytes, int]
 
 
 class TaskBook:
-    """Shared by the duties that bid and those that work."""
+    """The tasks of a daemon, shared by the duties that bid and those that work."""
 
     def __init__(self, parts: Parts[NetworkPort], base: Path) -> None:
         """States are under `base`. Those of tasks without remaining work are deleted."""

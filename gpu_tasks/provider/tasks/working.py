@@ -125,7 +125,7 @@ def _at_end(task: Task, slot: Slot, held: Mapping[TaskPurse, int], until: int) -
 
 
 class WorkDuty(Duty):
-    """Takes the steps of all bids and of the won tasks."""
+    """The steps of all bids and of the won tasks."""
 
     def __init__(
         self, parts: Parts[TaskPort], book: TaskBook, programs: ContainerSupervisor, drains: Callable[[], bool]

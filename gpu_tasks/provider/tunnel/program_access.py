@@ -45,7 +45,7 @@ WAITS = "its program waits for secrets: `ogpu secrets` hands them over"
 
 
 class WaitingRoom:
-    """Implements `ContainerAccess` for a program that waits for its secrets."""
+    """The `ContainerAccess` of a program that waits for its secrets."""
 
     def __init__(self, programs: ContainerSupervisor, key: TaskKey) -> None:
         """`key` names the program."""
@@ -128,7 +128,7 @@ def enter_network(process: int) -> None:
 
 
 class RunningPrograms:
-    """Implements `OpenContainers`."""
+    """The `OpenContainers` of a daemon's programs."""
 
     def __init__(self, programs: ContainerSupervisor, inside: EntersContainers | None) -> None:
         """Without `inside`, running programs cannot be entered."""
@@ -154,7 +154,7 @@ class RunningPrograms:
 
 
 class ProgramAccess:
-    """Implements `ContainerAccess` for a running program."""
+    """The `ContainerAccess` of a running program."""
 
     def __init__(self, inside: EntersContainers, container: RunningContainer, ports: Sequence[int]) -> None:
         """`ports` are the ports that the task names."""
@@ -248,7 +248,7 @@ def _below(folder: Path, deeper: Sequence[str]) -> dict[str, bytes | Path]:
 
 
 class _ProgramTalk:
-    """Implements `Talk` for a program."""
+    """The `Talk` with a program."""
 
     def __init__(self, inside: EntersContainers, shell: Shell, ended: Callable[[], None], *, is_terminal: bool) -> None:
         self._inside = inside
@@ -285,7 +285,7 @@ class _ProgramTalk:
 
 
 class _PortTalk:
-    """Implements `Talk` for a port."""
+    """The `Talk` with a port."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

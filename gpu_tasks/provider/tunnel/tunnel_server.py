@@ -49,7 +49,7 @@ TASK_DIGITS = 64
 
 
 class TunnelServer:
-    """Serves customers' tunnels into their containers."""
+    """The server of customers' tunnels into their containers."""
 
     def __init__(self, rooms: OpenContainers, seal_key: SealKey, genesis: bytes, stash: bytes, spool: Path) -> None:
         """`spool` is a folder for copies in progress."""

@@ -44,7 +44,7 @@ WATCHED_MAX = 256
 
 
 class TaskWatch:
-    """Receives the watchable events of a task. This base class drops them. No method blocks or fails."""
+    """A receiver of a task's watchable events. This base class drops them. No method blocks or fails."""
 
     def begin(self, task: bytes, place: int, device: bytes, reader: bytes) -> None:
         """Begin to report a slot of a task, sealed to `reader` (X25519). A repeated call changes nothing."""
@@ -98,7 +98,7 @@ class TaskBroadcast(TaskWatch):
         await asyncio.gather(*self._running, return_exceptions=True)
         self._gauge.close()
 
-    # ------------------------------------------------------------------------------------------------- what is told
+    # -------------------------------------------------------------------------------------------------------- events
 
     def tell(self, event: str, **fields: Detail) -> None:
         """Report an event to the customer of its task, if the task is watched."""

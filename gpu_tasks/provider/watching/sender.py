@@ -43,7 +43,7 @@ SayProblem = Callable[[str], None]
 
 @dataclass(slots=True)
 class BrokerSender:
-    """Sends the notes of an outbox. `session` is the daemon's start in milliseconds since 1970."""
+    """The sender of an outbox's notes. `session` is the daemon's start in milliseconds since 1970."""
 
     address: BrokerAddress
     identity: Identity

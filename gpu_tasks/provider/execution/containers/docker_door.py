@@ -31,7 +31,7 @@ class GoneError(ContainerError):
 
 
 class DockerDoor:
-    """Calls to one engine. Create it with `open_door` and `close` it."""
+    """A connection to one engine. Create it with `open_door` and `close` it."""
 
     def __init__(self, client: docker.APIClient, socket_path: str) -> None:
         """`client` talks to the socket."""

@@ -26,7 +26,7 @@ TASK, HOLDER = "task", "holder"
 
 
 class ContainerParts:
-    """Makes and removes the things of a container's id."""
+    """The maker and remover of all parts of a container."""
 
     def __init__(
         self,

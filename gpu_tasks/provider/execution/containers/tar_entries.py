@@ -27,7 +27,7 @@ SIZE_MAX = 1 << 50
 CHUNK_BYTES = 1 << 20
 
 Read = Callable[[int], bytes]
-"""Returns up to the requested number of bytes, at least one; nothing at the end."""
+"""A function that returns up to the requested number of bytes: at least one, or nothing at the end."""
 
 
 class EntryKind(Enum):
@@ -72,7 +72,7 @@ def refused(why: str) -> ContainerRefusedError:
 
 
 class TarStream:
-    """Reads entries in order: `next_entry`, optionally `content`, then `next_entry` again."""
+    """A reader of entries in order: `next_entry`, optionally `content`, then `next_entry` again."""
 
     def __init__(self, read: Read) -> None:
         """`read` returns the archive's bytes."""
