@@ -193,7 +193,7 @@ class Multiplexer:
 
     @property
     def is_idle(self) -> bool:
-        """Return True if no stream is open."""
+        """True if no stream is open."""
         return not self._streams
 
     async def open(self, wanted: StreamPurpose) -> TunnelStream:

@@ -45,7 +45,7 @@ class WorkerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Return True if a process runs."""
+        """True if a process runs."""
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:

@@ -33,7 +33,7 @@ class ProgramMeans:
 
     @property
     def has_images(self) -> bool:
-        """Return True if any image may run."""
+        """True if any image may run."""
         return bool(self.images) or self.any_archive
 
     def container_policy(self, gpus: tuple[str, ...] = ()) -> ContainerPolicy:

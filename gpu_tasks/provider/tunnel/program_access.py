@@ -167,7 +167,7 @@ class ProgramAccess:
 
     @property
     def is_over(self) -> bool:
-        """Return True if the container's program has ended."""
+        """True if the container's program has ended."""
         return self._container.end.done()
 
     async def run(self, command: Sequence[str], *, is_terminal: bool, rows: int, columns: int) -> Talk:
