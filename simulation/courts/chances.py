@@ -23,7 +23,7 @@ _BENCH_OF = {stage: kind for kind, stage in STAGE_OF.items()}
 
 @dataclass(frozen=True)
 class Coin:
-    """Whether a chain's unit is audited, if it is watched."""
+    """The audit's outcome for a chain's unit, if it is watched: audited or not."""
 
     chain: MarketChain
     about: Callable[[], tuple[bytes, CourtCase | None]]

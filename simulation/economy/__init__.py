@@ -1,7 +1,7 @@
-"""A chain under random steps of everybody, its books kept beside it and compared after each.
+"""A chain under random steps of all actors, with books beside it that are compared after each step.
 
 In reading order:
 
-* `figures`: what a run has shown, what is missing for it to show anything, and how that is told
-* `season`: one chain from block 0 on: blocks, calls by right and wrong signers, finality that stands still
+* `figures`: the figures of a run, the conditions under which it proves something, and the report
+* `season`: one chain from block 0 on: blocks, calls by right and wrong signers, stalled finality
 """

@@ -1,9 +1,11 @@
-"""Random steps over all calls of all pallets, failures, eras, slashes and misses: every grain in its place after each.
+"""Random steps over all calls of all pallets, failures, eras, slashes and misses: every grain accounted for.
 
 Run as `python -m simulation.economy [--steps 1000000] [--seed 1] [--season N] [--jobs 2]` (`make economy STEPS=1000000
-SEED=1 SEASON=N JOBS=2`). Plays chains of 25,000 steps, `--jobs` at a time, each by a seed of its own, and writes
-out/economy.json. Exits with 1 when a book does not balance, when hooks weigh more than their budgets, or when a run of
-50,000 steps or more is too tame to show anything; a failure names the season that repeats it.
+SEED=1 SEASON=N JOBS=2`). It plays chains of 25,000 steps, `--jobs` at a time, each with its own seed, and writes
+out/economy.json.
+
+It exits with 1 if a book does not balance, if hooks weigh more than their budgets, or if a run of 50,000 steps or more
+covers too little to prove anything. A failure names the season that repeats it.
 """
 
 import sys

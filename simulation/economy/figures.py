@@ -1,7 +1,7 @@
-"""What a run has shown, what it lacks to show anything, and how that is told.
+"""The figures of a run, the conditions under which it proves something, and the report.
 
-Always: a run that is long enough, and in which a call was never made or an event never happened, does not hold: a call
-of a new pallet is taken up, or named as missing.
+Invariant: a long run fails if some call was never made or some event never occurred. So a call of a new pallet is
+either drawn or reported as missing.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from simulation.runs import Counted
 
 CONVICTED, FINED, EXPELLED = "judge convicted", "judge fined", "registration ended"
 SKIPPED = CaseOutcome.NOT_AUDITED
-"""No case, so no event says that one ended."""
+"""It opens no case, so no event reports its end."""
 EXPECTED = (
     *(f"{kind.name} drawn" for kind in BenchKind),
     *(f"ended {outcome.name}" for outcome in CaseOutcome if outcome is not SKIPPED),
@@ -31,11 +31,11 @@ EXPECTED = (
     EXPELLED,
 )
 RARE = frozenset({"ended UNDECIDED", "ended APPEAL_WON", "ended APPEAL_UNDECIDED", EXPELLED})
-"""What a run of two chains may not come to: liars and absent judges must meet in one court, or lie three times."""
+"""Outcomes that a run of two chains may lack: liars and absent judges must meet in one court, or lie three times."""
 
 
 def doings(of_hooks: Iterable[Any]) -> Iterator[str]:
-    """What the courts did in a block, by the events of its hooks."""
+    """Yield the courts' actions in a block, from the events of its hooks."""
     for event in of_hooks:
         if isinstance(event, CaseOpened):
             yield f"{event.kind.name} opened"
@@ -45,18 +45,18 @@ def doings(of_hooks: Iterable[Any]) -> Iterator[str]:
             yield f"ended {event.outcome.name}"
         elif isinstance(event, JudgeCharged):
             yield CONVICTED if event.is_convicted else FINED
-        elif isinstance(event, ProviderUnregistered):  # not asked for by a call: a court says so
+        elif isinstance(event, ProviderUnregistered):  # no call asks for this: a court orders it
             yield EXPELLED
 
 
 RARE_ENDS = frozenset({TaskOutcome.UNDECIDED})
-"""Judges of a dispute must differ, and nobody appeal."""
+"""It needs judges that differ, and no appeal."""
 
 WITHOUT_SLOTS = (TaskOutcome.NO_AWARD, TaskOutcome.CANCELLED_BEFORE_AWARD)
 
 
 def task_ends(happened: Iterable[Any]) -> Iterator[str]:
-    """The rows of the money table that the events of a block tell of; a task's own end counts where no slot was."""
+    """Yield the money table's rows in a block's events. A task's own end counts if it had no slot."""
     for event in happened:
         if isinstance(event, SlotSettled) or (isinstance(event, TaskEnded) and event.outcome in WITHOUT_SLOTS):
             yield event.outcome.name
@@ -67,50 +67,50 @@ def task_ends(happened: Iterable[Any]) -> Iterator[str]:
 
 
 def unseen(ends: Iterable[str]) -> list[str]:
-    """The rows that have not come, rare ones apart."""
+    """Return the common rows that did not occur."""
     seen = set(ends)
     return [outcome.name for outcome in TaskOutcome if outcome not in RARE_ENDS and outcome.name not in seen]
 
 
 LIVELY_FROM_STEPS = 50_000
-"""A shorter run is asked for its books alone."""
+"""A shorter run is judged by its books alone."""
 ERRORS_MIN, FAILING_PERCENT_MIN = 30, 30
 PICOSECONDS_PER_MS = 10**9
 UNSEEN_MAX, ALL_SEEN_FROM_STEPS = 8, 1_000_000
-"""So many kinds of events may be missing in a run that is shorter: which of the rare ones come is chance."""
+"""The most kinds of events that a shorter run may lack, because rare ones occur by chance."""
 
 
 @dataclass
 class Tally(Counted):
-    """What happened, by name."""
+    """Counts of a run, by name."""
 
     greatest = frozenset({"heaviest_hooks", "most_open"})
     steps: Counter[str] = field(default_factory=Counter)
-    """Signed and taken, signed and refused, or an author's."""
+    """Signed and accepted, signed and refused, or an author's."""
     calls: Counter[str] = field(default_factory=Counter)
     done: Counter[str] = field(default_factory=Counter)
-    """Calls that succeeded; what Root alone may call shows by its events."""
+    """Successful calls. Calls that only Root may make show by their events."""
     failures: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
     courts: Counter[str] = field(default_factory=Counter)
-    """What the courts did."""
+    """The courts' actions."""
     tasks: Counter[str] = field(default_factory=Counter)
-    """How slots of tasks ended, by rows of the money table."""
+    """The ends of tasks' slots, by rows of the money table."""
     blocks: int = 0
     full_counts: int = 0
     heaviest_hooks: int = 0
-    """Reference time of the hooks of one block, at most."""
+    """The largest reference time of the hooks of one block."""
     most_open: int = 0
-    """Open units at a time."""
+    """The most open units at a time."""
 
 
 VAIN_MAX = 2
-"""Calls that no step of a short run needs to have made with success: what only follows a lie about a task is rare."""
+"""The most calls that may never succeed in a short run, because calls after a lie about a task are rare."""
 
 
 def lacks(tally: Tally, runtime: Runtime) -> list[str]:
-    """Why a run shows too little; nothing where it shows enough, or is too short to be asked."""
+    """Return the reasons why a run proves too little. None if it proves enough, or is short."""
     if tally.steps.total() < LIVELY_FROM_STEPS:
         return []
     methods = [method for pallet in runtime.pallets for method in pallet.methods if not method.is_inherent]
@@ -136,7 +136,7 @@ def lacks(tally: Tally, runtime: Runtime) -> list[str]:
 
 
 def summary(tally: Tally, seasons: int, seconds: float, *, holds: bool) -> str:
-    """One line of figures."""
+    """Return one line of figures."""
     taken = max(1, tally.calls.total())
     return (
         f"economy {'holds' if holds else 'DOES NOT HOLD'}: {tally.steps.total():,} steps in {tally.blocks:,} blocks of"
@@ -167,6 +167,6 @@ def _sold(tally: Tally) -> str:
 
 
 def report(tally: Tally, seed: int, seconds: float, problems: list[str]) -> dict[str, Any]:
-    """What out/economy.json holds."""
+    """Return the content of out/economy.json."""
     total = {"seed": seed, "total_steps": tally.steps.total(), "seconds": round(seconds, 1)}
     return {**total, **tally.told(), "problems": problems}

@@ -1,9 +1,11 @@
-"""One chain under random steps: everybody signs, rightly and wrongly, and the books are looked at after each step.
+"""One chain under random steps: every actor signs, rightly and wrongly, and the books are compared after each step.
 
-A step is a signed extrinsic, taken, failed or refused, or an author's inherent. Extrinsics are what a node would
-decode; their signatures alone are not made: a stand-in is compared, since `make replay` makes and checks real ones.
-Always: the same seed and number give the same steps; after each, and after the hooks of each block, the books balance;
-nothing that is refused writes anything; no block's hooks weigh more than their budgets allow.
+A step is a signed extrinsic (accepted, failed or refused) or an author's inherent. Extrinsics are encoded and decoded
+as on a node, except for their signatures. A stand-in is compared instead, and `make replay` makes and verifies real
+ones.
+
+Invariant: the same seed and number give the same steps. The books balance after each step and after the hooks of each
+block. A refused extrinsic writes nothing, and no block's hooks weigh more than their budgets.
 """
 
 import random
@@ -60,17 +62,17 @@ LOOKED_THROUGH = 300
 
 @dataclass
 class Directory:
-    """Units with their customers, the newest last, devices with their owners, and cases that wait for an appeal."""
+    """Units with their customers (the newest last), devices with their owners, and cases that wait for an appeal."""
 
     runtime: Runtime
     units: dict[bytes, bytes] = field(default_factory=dict)
     devices: dict[bytes, bytes] = field(default_factory=dict)
     decided: dict[bytes, None] = field(default_factory=dict)
     tasks: dict[bytes, bytes] = field(default_factory=dict)
-    """Those that have not ended, with their customers."""
+    """Open tasks, with their customers."""
 
     def read(self, changes: Changes) -> None:
-        """Note what a block, or block 0, wrote."""
+        """Record the writes of a block, or of block 0."""
         listed = (
             (self.runtime.item(InferenceMarket.units), self.units, "customer"),
             (self.runtime.item(Devices.devices), self.devices, "owner"),
@@ -106,59 +108,63 @@ class Directory:
 
 @dataclass(frozen=True)
 class Crowd(World):
-    """The chain as a random caller of this season sees it."""
+    """A random caller's view of this season's chain."""
 
     directory: Directory = field(kw_only=True)
 
     def device(self, owner: Actor) -> bytes:
-        """A device, this owner's where it has one; now and then anybody's, or one that nobody has."""
+        """Return a device, mostly the owner's if it has one, sometimes another's or an unknown one."""
         devices = self.directory.devices
         mine = [key for key, stash in devices.items() if stash == owner.stash.account]
         known = mine if mine and self.chance.random() < 0.9 else list(devices)
         return self.chance.choice(known) if known and self.chance.random() < 0.95 else self.chance.randbytes(32)
 
     def unit(self, customer: bytes | None = None) -> bytes:
-        """A recent unit, open or ended, of this customer where there is one; now and then none at all."""
+        """Return a recent unit, open or ended, of this customer if it has one, sometimes an unknown one."""
         newest = islice(reversed(self.directory.units.items()), LOOKED_THROUGH)
         units = [unit_id for unit_id, whose in newest if customer in (None, whose)][:RECENT_UNITS]
         return self.chance.choice(units) if units and self.chance.random() < 0.9 else self.chance.randbytes(32)
 
     def open_tasks(self) -> list[tuple[bytes, Task]]:
-        """Tasks that had not ended in the last block, and have not since."""
+        """Return the tasks that were open after the last block and still are."""
         found = ((task_id, self.bound[TrainingMarket].tasks[task_id]) for task_id in self.directory.tasks)
         return [(task_id, task) for task_id, task in found if task is not None and is_open(task)]
 
     def appealable(self) -> list[bytes]:
-        """Cases whose verdict stands if nobody appeals, as far as the hooks of this block have not ended them."""
+        """Return the cases whose verdict waits for an appeal, without those that this block's hooks have ended."""
         return [case_id for case_id in self.directory.decided if case_id in self.bound[Courts].cases]
 
 
 FULL_COUNT_BLOCKS = 250
 SEASON_STEPS = 25_000
-"""Of a chain: a run of twice as many plays one with enough validators for courts, and one with too few."""
+"""The steps of a chain.
+
+A run of twice as many plays one chain with enough validators for courts, and one with too few.
+"""
 ROOT_SHARE = 0.02
-"""Of the random steps: whoever holds the key of Root uses it."""
+"""The share of random steps that the holder of the Root key makes."""
 LARGE, SMALL = (12, 13, 14), (4, 5, 6, 8)
-"""Validators: enough for a court beside customer, parties and first judges, and too few."""
+"""Numbers of validators: enough for a court beside customer, parties and first judges, and too few."""
 SIGNED, FORGED = bytes(64), b"\1" * 64
 GOES_AWAY, COMES_BACK = 1 / 60, 1 / 250
-"""Of the blocks: a validator is away for some epochs, and jailed if it must stay in its set."""
+"""Chances per block that a validator goes away for some epochs, and returns. It is jailed if it must keep its seat."""
 HEARTBEAT_BLOCKS = 20
-"""Whoever has not shown yet in an epoch that it is on line does so in every such block."""
+"""In every such block, candidates that were not on line in the epoch send heartbeats."""
 REFUSED, TAKEN, INHERENT = "refused", "taken", "inherent"
 
 
-# The first block of a season: some who begin with nothing come to be validators with devices, like the others.
-#
-# Always: what is asked for here is signed and taken like any other step.
+# The first block of a season: some accounts without money become validators with devices. Invariant: these steps are
+# signed and applied like all others.
 GIFT, BOND = 20_000 * OGPU, 12_000 * OGPU
 
 
-# Heartbeats of a season: who has no seat shows from time to time that it is on line.
-#
-# Always: what is given here is good, as the heartbeats are that an author's pool holds.
+# Heartbeats of a season: candidates without a seat show from time to time that they are on line. Invariant: they are
+# valid, as those in an author's pool are.
 def heartbeats(bound: Bound, genesis: bytes, final: int, block: bytes, absent: Collection[bytes]) -> list[Heartbeat]:
-    """Those of all who were not on line in this epoch yet and are not `absent`: each saw `block` as final."""
+    """Return heartbeats of all candidates but `absent` that were not on line in this epoch.
+
+    Each saw `block` as final.
+    """
     silent = [one for one in ACTORS if _is_silent(bound, one, absent)]
     signed = [_signed(one, genesis, SeenFinal(one.stash.account, final, block)) for one in silent]
     return [heartbeat for heartbeat in signed if not bound[ImOnline].problem(heartbeat)]
@@ -174,11 +180,10 @@ def _signed(who: Actor, genesis: bytes, seen: SeenFinal) -> Heartbeat:
     return Heartbeat(seen, who.session.sign(heartbeat_payload(genesis, seen)))
 
 
-# A state in memory that changes in place: what a block wrote is put in, and nothing is copied or sorted anew.
-#
-# Always: it holds no entry whose value is None; the keys of each storage item lie sorted.
+# A state in memory that changes in place: a block's writes are inserted without a copy or a sort. Invariant: no entry
+# has the value None, and the keys of each storage item are sorted.
 class KeptState:
-    """A `StateReader`; it changes between blocks only, when no execution lies over it."""
+    """A `StateReader` that changes only between blocks, when no execution reads it."""
 
     def __init__(self, values: dict[bytes, bytes]) -> None:
         """Begin with these entries."""
@@ -188,11 +193,11 @@ class KeptState:
             self._by_item.setdefault(key[:ITEM_PREFIX_BYTES], []).append(key)
 
     def get(self, key: bytes, /) -> bytes | None:
-        """The value under `key`."""
+        """Return the value under `key`."""
         return self.values.get(key)
 
     def keys(self, prefix: bytes, start: bytes = b"", /) -> Iterator[bytes]:
-        """The keys that begin with `prefix`, which is an item's or longer, and come after `start`, ascending."""
+        """Yield the keys after `start` with this prefix, ascending. The prefix is at least an item's."""
         assert len(prefix) >= ITEM_PREFIX_BYTES, "pallets list entries of one item"
         listed = self._by_item.get(prefix[:ITEM_PREFIX_BYTES], [])
         first = bisect_left(listed, prefix) if start < prefix else bisect_right(listed, start)
@@ -203,7 +208,7 @@ class KeptState:
             yield key
 
     def apply(self, changes: Changes) -> None:
-        """Put in what a block wrote."""
+        """Apply the writes of a block."""
         for key, value in changes.items():
             is_there = key in self.values
             if value is None:
@@ -218,7 +223,10 @@ class KeptState:
 
 
 def founding(genesis: bytes, giver: Actor, founders: list[Actor]) -> Iterator[tuple[Keypair, Call]]:
-    """Each is given money, bonds it, offers to validate, and says where its blobs are; devices come by themselves."""
+    """Yield calls that make founders validators: money, bond, candidacy and endpoint.
+
+    They register devices themselves.
+    """
     for one in founders:
         yield giver.stash, Balances.transfer_keep_alive(dest=one.stash.account, value=GIFT)
         yield giver.stash, Balances.transfer_keep_alive(dest=one.provider.account, value=10 * OGPU)
@@ -236,7 +244,7 @@ def founding(genesis: bytes, giver: Actor, founders: list[Actor]) -> Iterator[tu
 
 
 class Season:
-    """A chain of its own, from block 0 on."""
+    """A chain from block 0 on."""
 
     def __init__(self, seed: int, number: int) -> None:
         """Make block 0."""
@@ -246,7 +254,7 @@ class Season:
         spec = preset("Economy", "economy", "Local", seated)
         if number % 3:
             spec = with_roll_calls(spec)
-        # small sets, of which nobody may go: who is away is jailed; large ones of which all sit on
+        # small sets without exits, so absent validators are jailed; large sets in which all keep their seats
         spec = with_numbers(spec, {"TrustStake.elections_enabled": number % 2})
         self.runtime = runtime_of(spec)
         self.state = KeptState(genesis_state(spec))
@@ -261,19 +269,19 @@ class Season:
         known = [*seated, *self.founders]
         self.liars = tuple(self.chance.sample(known, min(len(known), self.chance.choice((3, 4, 5)))))
         self.eagerness = self.chance.choice((12, 20, 40))
-        """Random calls in a block, on average."""
+        """The mean number of random calls in a block."""
         self.waiting_max = self.chance.choice((30, 60, 200))
-        """So many open units, and most customers wait."""
+        """The number of open units above which most customers wait."""
 
     @property
     def height(self) -> int:
-        """The height of the newest block that ended."""
+        """The height of the newest block."""
         return len(self.ids) - 1
 
     def play(self, steps: int, on_block: Callable[[], None] = lambda: None) -> Tally:
-        """Make so many steps or a few more, count everything at the end, and say what happened.
+        """Make at least `steps` steps, count the whole state, and return the tally.
 
-        BooksBroken, with the place, if a book does not balance; what execution raised, if it did.
+        Raise BooksBroken, with the place, if a book does not balance. Exceptions of the execution propagate.
         """
         while self.tally.steps.total() < steps:
             self.block()
@@ -282,7 +290,7 @@ class Season:
         return self.tally
 
     def block(self) -> None:
-        """One block."""
+        """Make one block."""
         number = len(self.ids)
         author = self._author()
         execution = BlockExecution(self.runtime, self.state, number, self.ids[-1], self._digest(number, author))
@@ -313,7 +321,10 @@ class Season:
             self.count_anew()
 
     def count_anew(self) -> None:
-        """Count the whole state, and look at what single steps do not show; BooksBroken if it does not hold."""
+        """Count the whole state, and check the relations that single steps do not show.
+
+        Raise BooksBroken if one fails.
+        """
         bound = self.runtime.at(self.state)
         self.tally.full_counts += 1
         self.books.compare(bound)
@@ -327,7 +338,7 @@ class Season:
     def sign(
         self, execution: BlockExecution, keys: Keypair, call: Call, *, nonce_off: int = 0, is_forged: bool = False
     ) -> None:
-        """A step: an extrinsic of somebody's, taken or refused."""
+        """Make a step: an extrinsic, accepted or refused."""
         nonce = execution.bound[System].account[keys.account].nonce + nonce_off
         extra = Extra(nonce=max(0, nonce), tip=self.chance.choice((0, 0, 0, 1, 5_000)))
         signature = MultiSignature(keys.scheme, FORGED if is_forged else SIGNED)
@@ -363,7 +374,7 @@ class Season:
         self.tally.steps[INHERENT] += 1
 
     def _heartbeats(self, execution: BlockExecution) -> None:
-        """Now and then those without a seat say that they are there."""
+        """From time to time, attach heartbeats of candidates without a seat."""
         if len(self.ids) % HEARTBEAT_BLOCKS:
             return
         beats = heartbeats(execution.bound, self.ids[0], self.final, self.ids[self.final], self.absent)
@@ -371,7 +382,7 @@ class Season:
             self._inherent(execution, attached(beats))
 
     def _duties(self, execution: BlockExecution, crowd: Crowd) -> None:
-        """What providers owe: attestations for the author first, signs of life behind them, then their calls."""
+        """Do the providers' duties: first attestations for the author, then heartbeats, then calls."""
         owed = list(deeds(crowd))
         attached_call = attached_of(execution.bound, owed)
         if attached_call is not None:
@@ -382,7 +393,7 @@ class Season:
                 self.sign(execution, deed.keys, deed.call)
 
     def _random(self, execution: BlockExecution, crowd: Crowd) -> None:
-        """Somebody makes a random call; or somebody rich gives money to somebody poor, so that all can go on."""
+        """Make a random call, or let a rich account give money to a poor one, so that all can continue."""
         root = BY_STASH.get(execution.bound[Sudo].key.get() or b"")
         if root is not None and self.chance.random() < ROOT_SHARE:
             self.sign(execution, root.stash, self.chance.choice(POWERS)(crowd, root))
@@ -411,7 +422,7 @@ class Season:
             raise BooksBroken(f"the hooks weigh {weighed}, more than {HOOKS_MAX.ref_time}")
 
     def _author(self) -> bytes:
-        """Somebody in office."""
+        """Return a validator of the active set."""
         bound = self.runtime.at(self.state)
         seats = [seat.stash for seat in bound[TrustStake].validators(bound[Beacon].epoch_of(len(self.ids)))]
         here = [stash for stash in seats if stash in BY_STASH]
@@ -420,7 +431,7 @@ class Season:
         return self.chance.choice([stash for stash in here if stash not in self.absent] or here)
 
     def _digest(self, number: int, author: bytes) -> Digest:
-        """The digest of the next block; time goes on, finality follows, lags, or stands still for a while."""
+        """Return the digest of the next block. Time advances, and finality follows, lags, or stalls for a while."""
         bound = self.runtime.at(self.state)
         self.slot += self.chance.choice((1, 1, 1, 1, 2, 3))
         output, final, beacon = self.chance.randbytes(32), None, bound[Beacon]
@@ -435,27 +446,27 @@ class Season:
 
 
 def _verify(_scheme: Scheme, _signer: bytes, _payload: bytes, signature: bytes) -> bool:
-    """The stand-in for a check of signatures: nobody here can sign for real, and nothing outside can call this."""
+    """Return whether the stand-in signature is valid. No account here can sign, and no other code calls this."""
     return signature == SIGNED
 
 
 @dataclass(frozen=True)
 class Played:
-    """What came of one chain of a run."""
+    """The result of one chain of a run."""
 
     tally: Tally
     seconds: float
-    """Of the processor."""
+    """CPU seconds."""
     problem: str | None
-    """What went wrong, where, and how to see it again."""
+    """The failure, its place, and the command that repeats it."""
 
 
 def play(part: Stretch) -> Played:
-    """Play a chain; what it broke on, if it did, is told."""
+    """Play a chain, and record its failure."""
     begun, season, problem = time.process_time(), Season(part.seed, part.number), None
     try:
         season.play(part.steps)
-    except Exception as error:  # noqa: BLE001 - whatever comes out of an execution is a finding, and is told
+    except Exception as error:  # noqa: BLE001  # every exception of an execution is a finding
         place = f"block {season.height}, after {season.tally.steps.total()} of its steps"
         problem = part.told("economy", error, place)
     return Played(season.tally, time.process_time() - begun, problem)

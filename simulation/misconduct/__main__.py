@@ -1,8 +1,10 @@
-"""What misconduct about batches comes to, over the real pallets in memory.
+"""The price of misconduct about batches, over the real pallets in memory.
 
-Run as `python -m simulation.misconduct [--batches 1000] [--only pair,lazy_third] [--jobs 2]`. Play each misdeed so many
-times, writes out/misconduct.json and, as the table of docs/batches.md, out/misconduct.md. Exits with 1 when a bar is
-missed: each loses on average, by what its formula says, and costs nobody honest more than is known.
+Run as `python -m simulation.misconduct [--batches 1000] [--only pair,lazy_third] [--jobs 2]`. It plays each misdeed for
+the given number of batches, and writes out/misconduct.json and, as the table of docs/batches.md, out/misconduct.md.
+
+It exits with 1 on a failure. The requirements: each misdeed loses on average, by its formula, and costs an honest party
+no more than is known.
 """
 
 import argparse
@@ -47,7 +49,7 @@ def main() -> int:
 
 
 def played(names: list[str], batches: int, jobs: int) -> Iterator[tuple[str, Summary]]:
-    """Each misdeed, as it is done."""
+    """Yield the summary of each misdeed."""
     with ProcessPoolExecutor(jobs) as pool:
         for name in names:
             scores = list(pool.map(score, [name] * batches, range(batches), chunksize=10))
@@ -56,12 +58,12 @@ def played(names: list[str], batches: int, jobs: int) -> Iterator[tuple[str, Sum
 
 
 def score(name: str, number: int) -> BatchScore:
-    """One batch of a misdeed."""
+    """Return the score of one batch of a misdeed."""
     return MISDEEDS[name].play(f"{name} {number}")
 
 
 def page(found: dict[str, Summary]) -> str:
-    """The table, in hundredths of the price."""
+    """Return the table, in hundredths of the price."""
     rows = [(MISDEEDS[name].says, *_cells(each)) for name, each in found.items()]
     return "\n".join(f"| {' | '.join(row)} |" for row in (HEADS, ["---"] * len(HEADS), *rows)) + "\n"
 
@@ -76,7 +78,7 @@ def _hundredths(prices: Fraction) -> str:
 
 
 def read_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """What was typed; SystemExit with a sentence for what cannot be played."""
+    """Parse the arguments. Exit with a sentence if they are invalid."""
     parser = argparse.ArgumentParser(prog="python -m simulation.misconduct", description=__doc__.splitlines()[0])
     parser.add_argument("--batches", type=positive, default=1_000, help="of each misdeed")
     parser.add_argument("--only", default="", help="misdeeds, with commas between")

@@ -1,8 +1,9 @@
-"""What is done wrongly about a batch by who answers, audits, or buys it: each played once per seed, and reckoned.
+"""Misdeeds of a batch's answerers, auditors and customer: each played once per seed, and compared with its formula.
 
-A price P is what the batch costs at most; d of it is due for the tokens of its leaves. Who answers stands for
-P + 5 judges' fees of P / 2 = 3.5 P, an auditor for that or 40 fees. The formulas stand at the misdeeds. A gang has a
-third of the stake at most; r is its part of the stake of those who have nothing else to do with the batch.
+A price P is the most that the batch costs. The part d of it is due for the tokens of its leaves. An answerer's
+collateral is P + 5 judges' fees of P / 2 = 3.5 P, and an auditor's is the same or 40 fees. The formulas are in the
+misdeeds' docstrings. A gang has at most a third of the stake. r is its share of the stake that has no other part in the
+batch.
 """
 
 from fractions import Fraction
@@ -22,11 +23,11 @@ from simulation.misconduct.parts import STAKES, PartsChain, fresh
 from simulation.misconduct.scores import BatchScore, Misdeed
 
 COURT_MOST = len(STAKES) - 6
-"""In a court that judges a proof: neither who answered, nor the auditor, nor three of a committee."""
+"""A court that judges a proof excludes the answerers, the auditor, and three of a committee."""
 
 
 def hides_leaves(seed: str) -> BatchScore:
-    """Those who answered computed nothing, and show no drawn leaf: d + 0.3 d where two did - 3.5 P each, always."""
+    """Answerers compute nothing and show no drawn leaf: d + 0.3 d (for two) - 3.5 P each, always."""
     stage, chance = fresh(seed)
     stage.racers, stage.hides_leaves = chance.choice((1, 2)), True
     unit = stage.settled(wrong=range(stage.requests))
@@ -47,7 +48,7 @@ def hides_leaves(seed: str) -> BatchScore:
 
 
 def hides_tree(seed: str) -> BatchScore:
-    """Of two who differ one shows no nodes, or of its subtrees no leaves: - 3.5 P, always; it is not paid."""
+    """One of two differing racers shows no nodes, or no leaves below them: - 3.5 P, always; it is not paid."""
     stage, chance = fresh(seed)
     lies = [[], range(stage.requests)]
     liar = chance.randrange(2)
@@ -73,50 +74,50 @@ def hides_tree(seed: str) -> BatchScore:
 
 
 def lazy_auditor(seed: str) -> BatchScore:
-    """An auditor computes nothing and passes: (1 - q) fee - q seat, q being the chance that its proof is looked at.
+    """An auditor passes without computing: (1 - q) fee - q seat, where q is the chance that its proof is inspected.
 
-    Its seat is 40 fees at least and q is 0.049: it loses as much as it thought to save, and more where m / n is small.
+    Its seat is at least 40 fees, and q is 0.049. So it loses as much as it hoped to save, and more if m / n is small.
     """
     return _lazy(seed, has_gang=False)
 
 
 def lazy_third(seed: str) -> BatchScore:
-    """So do all auditors of a third of the stake, and its judges say of such a proof that it is right.
+    """All auditors of a third of the stake pass without computing, and its judges confirm such proofs.
 
-    At most (1 - q (1 - r²)) fee - q (1 - r²) seat + 2 q r² fee: two judges of the gang let it pass, who are paid; else
-    an honest one appeals, and a court of the others finds it. Where that court does not decide the proof stands, and
-    who appealed pays it with its bond, a fee for each of its judges.
+    The gain is at most (1 - q (1 - r²)) fee - q (1 - r²) seat + 2 q r² fee. Two judges of the gang let the proof pass,
+    and are paid. Otherwise an honest judge appeals, and a court of the others refutes it. If that court does not
+    decide, the proof is upheld, and the appellant's bond pays a fee to each of its judges.
     """
     return _lazy(seed, has_gang=True)
 
 
 def false_dispute(seed: str) -> BatchScore:
-    """The customer calls a right leaf wrong: it loses its bond of 2.5 P, of which d comes back as from any liar."""
+    """The customer disputes a right leaf: it loses its bond of 2.5 P, and d comes back as from any liar."""
     return _false_dispute(seed, has_gang=False)
 
 
 def false_dispute_of_a_third(seed: str) -> BatchScore:
-    """And judges of a third of the stake say so too: at most the same, as who answered appeals.
+    """The customer disputes a right leaf, and judges of a third of the stake agree: at most the same, after an appeal.
 
-    But where those who answered and their auditor are so large that who else is honest has less than a third of the
-    stake: then a court that does not decide leaves it to the committee.
+    An exception: with large answerers and auditors, the other honest validators have less than a third of the stake.
+    Then a court that does not decide leaves the committee's verdict.
     """
     return _false_dispute(seed, has_gang=True)
 
 
 def pair(seed: str) -> BatchScore:
-    """Both racers give the same leaves, some of them wrong: g - c 7 P.
+    """Both racers give the same leaves, some of them false: g - c 7 P.
 
-    g is what both are paid for the false leaves, c the chance that one of these is drawn: 1 - (1 - w)^m with m points
-    and w the false leaves' part of the weight.
+    g is the pay of both for the false leaves. c is the chance that one of them is drawn: 1 - (1 - w)^m with m points,
+    where w is the false leaves' share of the weight.
     """
     return _pair(seed, has_gang=False)
 
 
 def pair_of_a_third(seed: str) -> BatchScore:
-    """And the gang has a third of the stake, its auditors pass, its judges call its leaves right.
+    """Both racers give the same false leaves, and a third of the stake passes and confirms them.
 
-    At most g + r fee - c (1 - r) 7 P: as if no auditor of the gang were ever looked at.
+    The gain is at most g + r fee - c (1 - r) 7 P: as if no proof of the gang's auditors were ever inspected.
     """
     return _pair(seed, has_gang=True)
 
@@ -129,7 +130,7 @@ MISDEEDS = {
         "the same, and a third of the stake judges its proof",
         lazy_third,
         is_bound=True,
-        harm_max=Fraction(COURT_MOST, 16),  # so many judges, for a fee of a sixteenth of the price at most
+        harm_max=Fraction(COURT_MOST, 16),  # that many judges, for a fee of at most a sixteenth of the price
     ),
     "false_dispute": Misdeed(
         "the customer disputes a right leaf", false_dispute, always_loses=True, found_min=Fraction(1)
@@ -148,11 +149,11 @@ MISDEEDS = {
 }
 
 
-# ------------------------------------------------------------------------------------------------------- how it is done
+# ------------------------------------------------------------------------------------------------------- the plays
 
 
 def _lazy(seed: str, *, has_gang: bool) -> BatchScore:
-    """Played both ways, looked at and not, each counted as much as it is likely."""
+    """Play both ways, inspected and not, each weighted by its chance."""
     terms, (unseen, _, _), part = _lazy_once(seed, has_gang=has_gang, is_looked_at=False)
     _, (seen, harm, is_found), _ = _lazy_once(seed, has_gang=has_gang, is_looked_at=True)
     fee, seat = terms.fee, seat_of(terms)
@@ -171,7 +172,7 @@ def _lazy(seed: str, *, has_gang: bool) -> BatchScore:
 
 
 def _lazy_once(seed: str, *, has_gang: bool, is_looked_at: bool) -> tuple[CheckTerms, tuple[int, int, bool], Fraction]:
-    """The check's terms; the gain, the harm in grains, whether it was found; the gang's part of who may judge."""
+    """Return the check's terms; gain and harm in grains, and whether it was found; the gang's share of the judges."""
     stage, chance = fresh(seed)
     unit = stage.settled()
     before = stage.purses()
@@ -235,46 +236,46 @@ def _pair(seed: str, *, has_gang: bool) -> BatchScore:
     )
 
 
-# ------------------------------------------------------------------------------------------------------------ reckoning
+# --------------------------------------------------------------------------------------------------------- sums
 
 
 def _held(stage: PartsChain, unit: bytes) -> dict[bytes, int]:
-    """What each of those who answered stands for."""
+    """Return the collateral of each answerer."""
     return {each.account: each.held for each in stage.check(unit).terms.answerers}
 
 
 def _paid(stage: PartsChain, unit: bytes) -> Fraction:
-    """What those who answered were paid, before fees."""
+    """Return the answerers' pay, before fees."""
     record, terms = stage.unit(unit), stage.check(unit).terms
     witness = money.witness_pay(record.rules, terms.price) if len(terms.answerers) > 1 else 0
     return Fraction(terms.price + witness)
 
 
 def _full_price(terms: CheckTerms) -> int:
-    """What the batch costs at most, of which its leaves took a part."""
+    """Return the most that the batch could cost. Its leaves took a part of it."""
     return terms.collateral - 5 * terms.judge_fee
 
 
 def _change(stage: PartsChain, before: dict[bytes, int]) -> int:
-    """What the validators of the gang own more."""
+    """Return the gain of the gang's validators."""
     return sum(stage.owned(who) - owned for who, owned in before.items() if who in stage.gang)
 
 
 def _harm(stage: PartsChain, before: dict[bytes, int], price: int) -> Fraction:
-    """What anybody else lost at most."""
+    """Return the largest loss of any other validator."""
     return Fraction(
         max(0, *(owned - stage.owned(who) for who, owned in before.items() if who not in stage.gang)), price
     )
 
 
 def _part(stage: PartsChain, free: set[bytes]) -> Fraction:
-    """The gang's part of the stake of those who have nothing to do with the batch."""
+    """Return the gang's share of the stake that has no part in the batch."""
     weights = stage.weights()
     return Fraction(sum(weights[who] for who in free & stage.gang), sum(weights[who] for who in free))
 
 
 def _false_parts(stage: PartsChain, unit: bytes, terms: CheckTerms, wrong: list[int]) -> tuple[int, int, Fraction]:
-    """The tokens of false leaves, and of all; the chance that a false one is among those that are drawn."""
+    """Return the tokens of false leaves and of all, and the chance that a false leaf is drawn."""
     leaves, floor = leaves_for(unit, stage.requests), weight_floor(terms.allowed, terms.requests)
     false, tokens = sum(leaves[index].tokens_out for index in wrong), sum(leaf.tokens_out for leaf in leaves)
     weight = Fraction(false + len(wrong) * floor, tokens + terms.requests * floor)

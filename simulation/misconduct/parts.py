@@ -1,6 +1,6 @@
-"""A chain of batches with unequal stakes and prices, and a gang on it; everybody else does as daemons do.
+"""A chain of batches with unequal stakes and prices, and a gang on it. All others act as daemons do.
 
-Always: what happens is decided by the pallets; grains are counted after every block, the books when a batch is over.
+Invariant: the pallets decide all outcomes. Grains are counted after every block, and the books after each batch.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,7 @@ from simulation.chains.market_chain import CUSTOMER, OGPU, Keys, Step, signed, t
 from simulation.courts.chances import Coin, Outputs
 
 STAKES = (1_500, 1_400, 1_300, 1_200, 1_100, 1_000, 900, 800, 700, 600, 500, 400, 300, 200)
-"""In whole oGPU: any two of them are less than a third of all."""
+"""In whole oGPU. Any two of them have less than a third of the total."""
 SIZES = (16, 33, 66, 100)
 MADE_UP = b"made up".ljust(32)
 """The proof of an auditor that computed nothing."""
@@ -36,17 +36,17 @@ BLOCKS_MAX = 500
 
 @dataclass
 class PartsChain(DisputeChain):
-    """One batch after its race, and what each does with it."""
+    """One batch after its race, and the behaviour of its parties."""
 
     gang: frozenset[bytes] = frozenset()
-    """Its auditors pass what they have not computed, its judges say what its parties say."""
+    """A gang: its auditors pass without computing, and its judges confirm its parties' answers."""
     hides_leaves: bool = False
-    """Whether who answered shows no drawn leaves."""
+    """True if the answerers show no drawn leaves."""
     false_leaf: int | None = None
-    """What the customer calls wrong when it may, though it is right."""
+    """The right leaf that the customer disputes when it may."""
 
     def gather(self, members: Iterable[bytes], others: Iterable[bytes], chance: Random) -> None:
-        """A gang: the members, and of the others, in an order by chance, those who fit into a third of the stake."""
+        """Form a gang of the members, and of randomly ordered others that fit into a third of the stake."""
         weights = self.weights()
         gang, candidates = set(members), sorted(others)
         for stash in chance.sample(candidates, len(candidates)):
@@ -55,29 +55,29 @@ class PartsChain(DisputeChain):
         self.gang = frozenset(gang)
 
     def weights(self) -> dict[bytes, int]:
-        """The stake of each in office."""
+        """Return the stake of each validator in the active set."""
         return dict(in_office(self.chain.now()[Devices]))
 
     def play_out(self, unit: bytes) -> None:
-        """Blocks until the check of the batch is over."""
+        """Make blocks until the check of the batch ends."""
         self._play(unit, lambda _: False)
         assert self.is_over(unit)
         check_books(self.chain.now(), self.chain.issued)
 
     def play_passing(self, unit: bytes, *, is_looked_at: bool) -> None:
-        """Blocks until what the first auditor passes with has been looked at, or not; no later auditor's is."""
+        """Make blocks until the first auditor's proof is inspected, or not. No later auditor's proof is."""
         self._toss(unit, is_looked_at=is_looked_at)
         self._play(unit, lambda check: check.cases > 0 and check.case is None)
         self._toss(unit, is_looked_at=False)
 
     def opinion(self, case: bytes, keys: Keys) -> Opinion:
-        """Of a judge: what the gang says, for one of it; else the truth."""
+        """Return a judge's opinion: the gang's for its members, else the truth."""
         record = self.chain.case(case)
         said = [claim.root for claim in record.terms.claims if claim.account in self.gang and claim.root is not None]
         return Answered(said[0]) if said and keys.stash in self.gang else super().opinion(case, keys)
 
     def purses(self) -> dict[bytes, int]:
-        """What everybody has, free and held, but the customer."""
+        """Return the grains of every validator, free and held."""
         return {keys.stash: self.owned(keys.stash) for keys in self.chain.validators}
 
     def _play(self, unit: bytes, is_done: Callable[[LeafCheck], bool]) -> None:
@@ -89,7 +89,7 @@ class PartsChain(DisputeChain):
         raise AssertionError("a check without end")
 
     def _toss(self, unit: bytes, *, is_looked_at: bool) -> None:
-        """From now on beacons are chance, but for whether the courts look at what an auditor passed with."""
+        """From now on, make the beacons random except for the inspection of the auditor's proof."""
 
         def about() -> tuple[bytes, CourtCase | None]:
             check = self.chain.now()[LeafChecks].checks[unit]
@@ -116,7 +116,7 @@ class PartsChain(DisputeChain):
         return self.doubts(unit, auditor, wrong[0], self.claim(unit, wrong[0])) if wrong else self.passes(unit, auditor)
 
     def _appeals(self) -> Iterator[Step]:
-        """Those that honest daemons make."""
+        """Yield the appeals of honest daemons."""
         courts = self.chain.now()[Courts]
         for case_id, case in courts.cases.items():
             if case is None or case.stage is not CaseStage.APPEALABLE:
@@ -129,12 +129,12 @@ class PartsChain(DisputeChain):
             wronged += [
                 who for who, seat in seats if seat and is_outvoted(SeatStatus(case_id, seat, status), self.chain.height)
             ]
-            for who in wronged:  # the first of them; after it there is no verdict to appeal against
+            for who in wronged:  # the first appeal succeeds, and then there is no verdict to appeal against
                 yield tolerant(signed(who, Courts.appeal(case_id=case_id)))
 
 
 def fresh(seed: str) -> tuple[PartsChain, Random]:
-    """A chain for one batch of some size and price, and the chance by which its other choices are made."""
+    """Return a chain for one batch of random size and price, and the random source for other choices."""
     chance, stage = Random(seed), copy(_ground())
     stage.chain = copy(stage.chain)
     stage.chain.events, stage.chain.all_events, stage.chain.chance = [], [], Random(f"beacons of {seed}")
@@ -145,7 +145,7 @@ def fresh(seed: str) -> tuple[PartsChain, Random]:
 
 @cache
 def _ground() -> PartsChain:
-    """The chain before any batch: made once, never changed."""
+    """Return the chain before any batch, made once."""
     bonds = tuple(OGPU * stake for stake in STAKES)
     stage = PartsChain(
         size=len(STAKES), bonds=bonds, numbers={"LeafChecks.check_from": 16, "LeafChecks.dispute_blocks": 4}
@@ -155,6 +155,6 @@ def _ground() -> PartsChain:
 
 
 def _count_grains(bound: Bound, issued: int) -> None:
-    """What everybody has, and what burned, is what was issued."""
+    """Check that all grains, owned and burned, equal the issuance."""
     accounts = [account.data for _, account in bound[System].account.items()]
     assert sum(data.free + data.reserved for data in accounts) + bound[Balances].burned.get() == issued

@@ -1,7 +1,7 @@
-"""What came of a batch beside what the formula of docs/batches.md says, in prices of the batch.
+"""The result of a batch beside the formula of docs/batches.md, in prices of the batch.
 
-A gain is what all who cheat own more, since what is tried began, than if they were honest; work costs all that is paid
-for it, so that not to do it saves most. Always: exact fractions.
+A gain compares the cheats' balances since the attempt with those after honest behaviour. Work costs its whole pay here,
+so skipping it saves the most. Invariant: fractions are exact.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,24 +14,24 @@ DEVIATIONS_MAX = 4
 
 @dataclass(frozen=True)
 class BatchScore:
-    """Of one batch."""
+    """The score of one batch."""
 
     unseen: Fraction
-    """The gain where nobody looks."""
+    """The gain without any inspection."""
     found: Fraction
-    """The part of the outcomes, as likely as they are, in which somebody was made to pay."""
+    """The share of the outcomes, weighted by their chances, in which a cheat paid."""
     formula: Fraction
-    """The gain on average, or what it is at most."""
+    """The mean gain, or its bound."""
     variance: Fraction
-    """Of the gain, about that."""
+    """The variance of the gain."""
     gain: Fraction
     harm: Fraction
-    """What somebody honest lost at most; the customer's price and fee apart."""
+    """The largest loss of an honest party, without the customer's price and fee."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Means over all batches of a misdeed; the worst harm."""
+    """Means over all batches of a misdeed, and the worst harm."""
 
     batches: int
     unseen: Fraction
@@ -40,35 +40,35 @@ class Summary:
     gain: Fraction
     harm: Fraction
     best: Fraction
-    """The greatest gain in a batch."""
+    """The largest gain in a batch."""
     spread: Fraction
     """The variance of the mean."""
 
     @property
     def deviations(self) -> float:
-        """By how many standard deviations of the mean the gain is above what the formula says."""
+        """The distance of the gain above the formula, in standard deviations of the mean."""
         above = self.gain - self.formula
         return float(above) / float(self.spread) ** 0.5 if self.spread else inf * above if above else 0.0
 
 
 @dataclass(frozen=True)
 class Misdeed:
-    """What is done wrongly about a batch, and what has to come of it."""
+    """A kind of misconduct about a batch, and its required result."""
 
     says: str
     play: Callable[[str], BatchScore]
-    """One batch, by its seed."""
+    """Plays one batch, given its seed."""
     is_bound: bool = False
-    """Whether the formula says the most that the mean can be, and not the mean."""
+    """True if the formula is a bound of the mean, and not the mean."""
     always_loses: bool = False
-    """Whether every batch costs who does it, and not the mean alone."""
+    """True if every batch costs the cheat something, not just the mean."""
     harm_max: Fraction = Fraction(0)
     found_min: Fraction = Fraction(0)
-    """Of the batches, or of their outcomes as likely as they are."""
+    """The least share of batches, or of weighted outcomes, that are found."""
 
 
 def summary(scores: list[BatchScore]) -> Summary:
-    """Over the batches of a misdeed."""
+    """Return the summary of a misdeed's batches."""
     count = len(scores)
 
     def mean(values: list[Fraction]) -> Fraction:
@@ -87,7 +87,7 @@ def summary(scores: list[BatchScore]) -> Summary:
 
 
 def missed(misdeed: Misdeed, found: Summary) -> Iterator[str]:
-    """What is not as it has to be."""
+    """Yield the failed requirements."""
     if found.deviations > DEVIATIONS_MAX or (not misdeed.is_bound and found.deviations < -DEVIATIONS_MAX):
         yield f"comes to {float(found.gain):+.4f} prices where the formula says {float(found.formula):+.4f}"
     if found.formula >= 0 or found.gain >= 0:

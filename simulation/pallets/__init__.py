@@ -1,1 +1,1 @@
-"""A module for each pallet, or for a few that stand together: its books, random calls and actors."""
+"""A module for each pallet, or for a few related ones: its books, random calls and actors."""

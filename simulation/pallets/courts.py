@@ -1,4 +1,4 @@
-"""Courts, LeafChecks and LeafDisputes: what judges, auditors and appellants hold, who owes what, what comes next."""
+"""Courts, LeafChecks and LeafDisputes: holds of judges, auditors and appellants, their duties, and the next steps."""
 
 from typing import Any
 
@@ -102,7 +102,7 @@ def _dispute(books: Books, keys: Keys, dispute: Any, sign: int) -> None:
 
 
 def _check_stages(bound: Bound) -> None:
-    """A check waits for a height or for finality, as its stage says; its batch is settled and watched."""
+    """Check that a leaf check waits for a height or finality, by its stage, with its batch settled and watched."""
     room = bound[LeafChecks]
     for unit, check in room.checks.items():
         assert check is not None
@@ -119,8 +119,8 @@ def _check_stages(bound: Bound) -> None:
 
 
 def _check_disputed(bound: Bound) -> None:
-    """A batch that is disputed is judged."""
-    for unit in bound[LeafDisputes].disputes.keys():  # noqa: SIM118 - a storage map is no dict
+    """Check that a disputed batch is being judged."""
+    for unit in bound[LeafDisputes].disputes.keys():  # noqa: SIM118  # a storage map is no dict
         record = bound[InferenceMarket].units[unit]
         assert record is not None
         assert record.state is UnitState.JUDGING

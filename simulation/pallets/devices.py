@@ -1,4 +1,4 @@
-"""Devices and Capacity: who owns what, what it is bonded with, and what it secures."""
+"""Devices and Capacity: owners, bonds, and the races that devices secure."""
 
 from functools import cache
 from typing import Any
@@ -62,24 +62,24 @@ WORLDS = (
 )
 
 
-# Rows that nobody computed, under a root: the chain takes them as it takes right ones, and inspectors do not.
-# For simulations of roll calls, whose devices are names, and whose chain multiplies nothing anyway.
+# Invented rows under a root: the chain accepts them like right ones, and inspectors do not. They serve simulations of
+# roll calls, where devices are names and the chain computes no product.
 DIGESTS = [number.to_bytes(32, "little") for number in range(ROWS_MIN)]
 ROOT = merkle_root(ROW_DOMAIN, DIGESTS)
 
 
 def shown_rows(rows_seed: bytes, device: bytes) -> tuple[ShownRow, ...]:
-    """What opens `ROOT` where a device has as few rows as there may be."""
+    """Return the rows that open `ROOT` for a device with the fewest rows."""
     return tuple(ShownRow(DIGESTS[place], _path(place)) for place in drawn_rows(rows_seed, device, ROWS_MIN))
 
 
-@cache  # a path costs the whole tree, and there are as many as rows
+@cache  # a path costs the whole tree, and there is one for each row
 def _path(place: int) -> tuple[bytes, ...]:
     return merkle_path(ROW_DOMAIN, DIGESTS, place)
 
 
 def _gone(world: World, _: Actor) -> bytes:
-    """Somebody who has left without a word, else anybody."""
+    """Return a provider that has left without unregistering, else any account."""
     devices, stake = world.bound[Devices], world.bound[TrustStake]
     gone = [stash for stash, _ in devices.providers.items() if stash not in stake.candidates and not stake.bonds[stash]]
     return world.chance.choice(gone) if gone else world.account()

@@ -1,4 +1,4 @@
-"""InferenceMarket: what units hold and count, which devices race, and what calls each unit."""
+"""InferenceMarket: the holds and counts of units, the racing devices, and the schedule entries of each unit."""
 
 from typing import Any
 
@@ -74,9 +74,9 @@ def _unit(books: Books, keys: Keys, unit: Any, sign: int) -> None:
 
 
 def _calls(books: Books, unit_id: bytes, unit: Unit, sign: int) -> None:
-    """An open unit needs a call, a draw while it waits for one, and devices while it races."""
+    """Count an open unit's schedule entry, its draw while it waits, and its devices while it races."""
     assert len({racer.owner for racer in unit.racers}) == len(unit.racers)
-    if unit.state is not UnitState.JUDGING:  # then the courts come back to it
+    if unit.state is not UnitState.JUDGING:  # while judging, the courts return to it
         books[CALLED].claim(unit_id, sign)
     if unit.asleep_since:
         books[ASLEEP].claim((unit.service, aged(unit.asleep_since, unit_id)), sign)
@@ -91,7 +91,7 @@ def _calls(books: Books, unit_id: bytes, unit: Unit, sign: int) -> None:
 
 
 def _waits_for_a_place(unit: Unit) -> bool:
-    """Whether commits are open, nobody has committed, and one place was declined, or its racer recalled."""
+    """Return whether commits are open, no racer has committed, and exactly one place was declined or recalled."""
     declined = sum(racer.has_declined for racer in unit.racers) + len(unit.decliners)
     has_begun = unit.round is None or unit.round.closed_at or unit.round.first_commit
     is_short = len(unit.racers) < unit.terms.racers
@@ -118,9 +118,9 @@ def _offered(books: Books, keys: Keys, numbers: Any, sign: int) -> None:
 
 
 def _check(bound: Bound) -> None:
-    """A device has the units whose racer it is and may still commit, and is of a class that may race for each.
+    """Check that a device has exactly the units that it races for and may still commit to, and is of an allowed class.
 
-    Offers for a service that is gone are forsaken.
+    Offers for a closed service must be listed as closed.
     """
     market, devices = bound[InferenceMarket], bound[Devices]
     has: dict[bytes, set[bytes]] = {}
@@ -195,7 +195,7 @@ def _service_terms(world: World, _: Actor) -> ServiceTerms:
 
 
 def _other_service(world: World, _: Actor) -> int:
-    """Any but the one that all work for."""
+    """Return any service but the first, which all providers serve."""
     return 1 + world.service()
 
 

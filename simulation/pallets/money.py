@@ -1,4 +1,4 @@
-"""System, Balances, TransactionPayment: all grains, what is reserved and held, by account, reason and case."""
+"""System, Balances, TransactionPayment: all grains, reserved and held, by account, reason and case."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def _shown(books: Books, keys: Keys, entries: Any, sign: int) -> None:
 
 
 def _collected(books: Books, _: Keys, amount: int, sign: int) -> None:
-    """Fees of the block under execution: in nobody's account, and burned at its end."""
+    """Count the fees of the executing block, which are in no account and burn at its end."""
     books[SUPPLY].count(EVERYBODY, sign * amount)
     books[CAP].count(EVERYBODY, sign * amount)
 

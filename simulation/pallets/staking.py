@@ -1,4 +1,4 @@
-"""TrustStake: bonds, pools and their positions, what leaves, and what was earned."""
+"""TrustStake: bonds, pools and their positions, unlocking stake, and rewards."""
 
 from typing import Any
 
@@ -58,10 +58,10 @@ def _profile(books: Books, keys: Keys, profile: Any, sign: int) -> None:
 
 
 def _check(bound: Bound) -> None:
-    """What was earned is there, but for what the pot burned as dust when it held next to nothing."""
+    """Check that the earned rewards exist, except for dust that the pot burned when it was nearly empty."""
     stake = bound[TrustStake]
     earned = dict.fromkeys((validator for validator, _ in stake.pools.items()), 0)
-    for (delegator, validator), _ in stake.delegations.items():  # noqa: PERF102 - a storage map has no keys alone
+    for (delegator, validator), _ in stake.delegations.items():  # noqa: PERF102  # a storage map has no keys alone
         earned[validator] += earned_by(stake, delegator, validator)
     assert all(pool.owed >= earned[validator] for validator, pool in stake.pools.items())
     assert all(posting.shares > 0 for _, posting in stake.era_rewards_per_share.items())
@@ -96,7 +96,7 @@ FIRST_OFFENCE_HEIGHT = 130
 
 
 def _evidence(world: World, _: Actor) -> DoubleHeader:
-    """Of an offence: it may be right, late, repeated or nonsense."""
+    """Return evidence of an offence: right, late, repeated or nonsense."""
     kind = world.chance.randrange(6)
     offenders = OFFENDERS if world.height > 3 * FIRST_OFFENCE_HEIGHT else OFFENDERS[:1]
     name = world.chance.choice(offenders) if world.height > FIRST_OFFENCE_HEIGHT else "Ferdie"
@@ -125,7 +125,7 @@ def _sealed(world: World, author: Actor, root: int, epoch: int) -> bytes:
 
 
 def _behind(world: World, who: Actor) -> bytes:
-    """A validator that somebody is behind, else any."""
+    """Return a validator that the actor delegates to, else any."""
     behind = [validator for validator, _ in world.bound[TrustStake].delegations.under(who.stash.account)]
     return world.chance.choice(behind) if behind else world.validator()
 

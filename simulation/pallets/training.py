@@ -1,7 +1,7 @@
-"""TrainingMarket: what the holds of a task may come to, which devices it binds, whom it asks, and what looks at it.
+"""TrainingMarket: bounds of a task's holds, its bound devices, its workers' duties, and its schedule entries.
 
-A task's purses are paid out of step by step: entries know what each may hold at most. A full count knows each to the
-grain, but for what courts may have taken.
+A task's holds are paid out step by step, so entries state only a maximum. A full count knows each hold to the grain,
+except for the courts' payments.
 """
 
 from collections import Counter
@@ -64,7 +64,7 @@ TENDED = Rule("a task that waits for more than a court, and what looks at it", b
 ASKED = Rule("duties of workers, and those listed")
 PURSES = (TASK_ESCROW, TASK_BOND, TASK_DISPUTE)
 JUDGED = (TaskState.SHOWING, TaskState.JUDGED)
-"""In these the courts, and whoever showed a fraud proof, may have taken a part of what is held."""
+"""In these states the courts or a fraud proof may have taken a part of the holds."""
 
 
 def _task(books: Books, keys: Keys, task: Any, sign: int) -> None:
@@ -74,8 +74,8 @@ def _task(books: Books, keys: Keys, task: Any, sign: int) -> None:
         task.state is TaskState.VOLUNTEERING and task.deadline
     ):
         books[ON_SALE].count(task_id, sign)
-    # a task needs a look to come until its record is dropped; while courts have its cases, they come back, but the
-    # beacon still says whether a task whose fraud proof they judge is audited
+    # A task needs a schedule entry until its record is dropped. While courts have its cases, they return to it. But the
+    # beacon must still decide whether a task with a judged fraud proof is audited.
     if not task.cases or (task.challenge is not None and not task.is_checked):
         books[TENDED].claim(task_id, sign)
     if not is_open(task):
@@ -102,7 +102,7 @@ def _workers(task: Task) -> tuple[Any, ...]:
 
 
 def _bid(books: Books, keys: Keys, bid: Any, sign: int) -> None:
-    """A bid locks no more than this, as long as its record is there."""
+    """Count the most that a bid locks while its record exists."""
     case = bid_case(*keys)
     if bid.opened is None:
         books[LIMITS].claim((bid.provider, Hold(BID_BOND, case)), sign * bid.bond)
@@ -111,12 +111,12 @@ def _bid(books: Books, keys: Keys, bid: Any, sign: int) -> None:
 
 
 def _claim(books: Books, keys: Keys, _: Any, sign: int) -> None:
-    """A fraud proof that was committed to holds a bond."""
+    """Count the bond of a committed fraud proof."""
     books[LIMITS].claim((keys[1], Hold(TASK_CHALLENGE, keys[0])), sign * CAP_GRAINS)
 
 
 def _check(bound: Bound) -> None:
-    """What tasks hold, to the grain, what bids bind, and when each task is looked at."""
+    """Check tasks' holds to the grain, their bound devices, and their schedule entries."""
     market = bound[TrainingMarket]
     exact: Counter[tuple[bytes, Hold]] = Counter()
     loose: dict[tuple[bytes, Hold], int] = {}
@@ -200,14 +200,14 @@ WORLDS = (
 # ------------------------------------------------------------------------------------------------------- random calls
 
 TASKS_OPEN = 4
-"""Orders of random calls go to no auction while so many tasks are open: devices are to race as well."""
+"""The number of open tasks above which random orders have no auction, so that devices also race."""
 OF_A_RESULT, OF_TIME = 0.75, 0.6
-"""Of the orders; of the others those of time, the rest being of replicas."""
+"""The share of orders for a result, and the share of orders for time among the others. The rest is for replicas."""
 NO_STATE = TracedState(bytes(32), ())
 
 
 def an_order(world: World) -> TaskOrder:
-    """What somebody asks for: mostly sound; a result or, in one case of four, time or replicas."""
+    """Return an order, mostly valid: for a result, or one time in four for time or replicas."""
     order = _order_of_a_result(world)
     if world.chance.random() < OF_A_RESULT:
         return order
@@ -247,7 +247,7 @@ def _order_of_a_result(world: World) -> TaskOrder:
 
 
 def an_amendment(world: World, task: Task) -> Amendment:
-    """A change that a customer may ask for."""
+    """Return an amendment that a customer may ask for."""
     change: Amendment = world.chance.choice(
         (RaisePrice(task.terms.price_max * 6 // 5), MoreBlocks(world.chance.choice((1, 8, 0))), Stop())
     )
@@ -255,7 +255,7 @@ def an_amendment(world: World, task: Task) -> Amendment:
 
 
 def _order_of_replicas(world: World, order: TaskOrder) -> TaskOrder:
-    """What somebody asks for, as a task that several compute; now and then by so many as there may not be."""
+    """Return an order for replicas, sometimes with a forbidden number."""
     slots = world.chance.choice((3, 3, 3, 5, 2))
     changed = replace(order, checked_by=CheckedBy.REPLICATED, slots=slots, milestones=1, segments=0, run_blocks=0)
     return replace(changed, is_homogeneous=False, collateral_min=0)

@@ -1,8 +1,10 @@
-"""The same random extrinsics, executed under two Python versions and three hash seeds, give the same roots and events.
+"""The same random extrinsics give the same roots and events under two Python versions and three hash seeds.
 
-Run as `python -m simulation.replay [--extrinsics 5000] [--seed 1]` (`make replay`). Record a chain once, replay it in a
-process for each interpreter and surrounding, compares every line, writes out/replay.json. Exits with 1 when two replays
-differ, when the recording is too tame to show anything, or when one of the Python versions is not on this machine.
+Run as `python -m simulation.replay [--extrinsics 5000] [--seed 1]` (`make replay`). It records a chain once, replays it
+in a process for each interpreter and environment, compares every line, and writes out/replay.json.
+
+It exits with 1 if two replays differ, if the recording covers too little, or if one of the Python versions is not on
+this machine.
 """
 
 import argparse
@@ -26,7 +28,7 @@ ERRORS_MIN = 25
 
 @dataclass(frozen=True)
 class Surrounding:
-    """What differs around a replay besides the version of Python."""
+    """The environment of a replay besides the version of Python."""
 
     hash_seed: str
     variables: tuple[tuple[str, str], ...] = ()
@@ -68,7 +70,7 @@ def main() -> int:
 
 
 def tameness(recording: Recording) -> list[str]:
-    """Why the recording shows too little; nothing where it shows enough."""
+    """Return the reasons why the recording covers too little."""
     failing = 100 * recording.failures.total() // recording.count
     found = [f"no extrinsic calls {name}" for name in recording.missing()]
     if failing < FAILING_PERCENT_MIN or len(recording.failures) < ERRORS_MIN:
@@ -77,7 +79,7 @@ def tameness(recording: Recording) -> list[str]:
 
 
 def replay(python: Path, around: Surrounding, tape: Path) -> list[str]:
-    """The lines of a replay in a process of its own; the reason where it ended badly."""
+    """Return the lines of a replay in its own process, or the reason of its failure."""
     environment = {**os.environ, **dict(around.variables), "PYTHONHASHSEED": around.hash_seed}
     command = [str(python), *around.options, "-m", "simulation.replay.play", str(tape)]
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -85,7 +87,7 @@ def replay(python: Path, around: Surrounding, tape: Path) -> list[str]:
 
 
 def differences(replays: dict[str, list[str]]) -> list[str]:
-    """Where replays differ from the first one; and the first one's own failure."""
+    """Return the differences of the replays to the first one, and the first one's own failure."""
     (first, expected), *others = replays.items()
     found = [f"{first} {line}" for line in expected if line.startswith("ended")]
     for name, lines in others:
@@ -97,7 +99,7 @@ def differences(replays: dict[str, list[str]]) -> list[str]:
 
 
 def digest(lines: list[str]) -> str:
-    """All roots and events in 32 bytes."""
+    """Return the hash of all roots and events."""
     return blake2_256("\n".join(lines).encode()).hex()
 
 
