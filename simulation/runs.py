@@ -1,4 +1,4 @@
-"""Runs of many chains: the parts that they have, several at a time, what broke, and how a run ends."""
+"""Runs of many chains: their parts, several at a time, their failures, and the end of a run."""
 
 import argparse
 import json
@@ -21,14 +21,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Stretch:
-    """One chain of a run: it depends on this alone, whatever is played beside it."""
+    """One chain of a run. It depends only on these fields."""
 
     seed: int
     number: int
     steps: int
 
     def told(self, target: str, error: Exception, place: str) -> str:
-        """What a chain broke on, where, and how to see it again."""
+        """Return a failure of the chain, its place, and the command that repeats it."""
         traceback.print_exception(error)
         again = f"`make {target} SEED={self.seed} SEASON={self.number}` repeats it"
         return f"seed {self.seed}, season {self.number}, {place}: {type(error).__name__}: {error}; {again}"
@@ -36,48 +36,48 @@ class Stretch:
 
 @dataclass
 class Counted:
-    """What came of some chains: counters, numbers and lists, which add up."""
+    """Results of some chains: counters, numbers and lists, which add up."""
 
     greatest: ClassVar[frozenset[str]] = frozenset()
-    """The numbers of which the greatest counts."""
+    """The numbers of which the maximum is kept."""
 
     def add(self, other: Self) -> None:
-        """Join two."""
+        """Add other results to these."""
         for name, theirs in vars(other).items():
             mine = getattr(self, name)
             setattr(self, name, max(mine, theirs) if name in self.greatest else mine + theirs)
 
     def told(self) -> dict[str, Any]:
-        """All of it, as JSON holds it."""
+        """Return all results for JSON."""
         return {
             name: dict(sorted(one.items())) if isinstance(one, Counter) else one for name, one in vars(self).items()
         }
 
 
 def shown_progress() -> Progress:
-    """Bars on the terminal, which go when all is done."""
+    """Return progress bars that disappear at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
 
 
 def stretches(seed: int, steps: int, steps_each: int) -> list[Stretch]:
-    """The chains that so many steps take."""
+    """Return the chains of a run with this many steps."""
     count = -(-steps // steps_each)
     return [Stretch(seed, number, min(steps_each, steps - number * steps_each)) for number in range(count)]
 
 
 def in_turn(work: Callable[[Part], Result], parts: Sequence[Part], jobs: int) -> Iterator[Result]:
-    """Do some parts, `jobs` of them at a time, each in a process of its own; the results in the order of the parts."""
+    """Yield the results of parts in their order. Each part runs in its own process, `jobs` at a time."""
     if min(jobs, len(parts)) < 2:
         yield from map(work, parts)
         return
-    # spawned: this process may have threads, which a forked one would lack
+    # spawned: this process may have threads, which a forked child would lack
     with ProcessPoolExecutor(min(jobs, len(parts)), multiprocessing.get_context("spawn")) as processes:
         yield from processes.map(work, parts)
 
 
 def run_parser(name: str, doc: str) -> argparse.ArgumentParser:
-    """The options of every run of random steps."""
+    """Return the parser with the options of every random run."""
     parser = argparse.ArgumentParser(prog=f"python -m simulation.{name}", description=doc.splitlines()[0])
     parser.add_argument("--steps", type=positive, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
@@ -87,7 +87,7 @@ def run_parser(name: str, doc: str) -> argparse.ArgumentParser:
 
 
 def chosen_stretches(parser: argparse.ArgumentParser, options: argparse.Namespace, steps_each: int) -> list[Stretch]:
-    """All chains of a run, or the one that was asked for; SystemExit where there is no such chain."""
+    """Return all chains of a run, or the selected one. Exit if there is no such chain."""
     found = stretches(options.seed, options.steps, steps_each)
     if options.season is None:
         return found
@@ -97,7 +97,7 @@ def chosen_stretches(parser: argparse.ArgumentParser, options: argparse.Namespac
 
 
 def positive(text: str) -> int:
-    """A number of at least 1, as an argument."""
+    """Parse a number of at least 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
@@ -105,7 +105,7 @@ def positive(text: str) -> int:
 
 
 def ended(out: Path, content: dict[str, Any], problems: Sequence[str], line: str) -> int:
-    """Write figures as JSON, print what failed and the line that sums up; the exit status of the program."""
+    """Write figures as JSON, print failures and the summary line, and return the exit status."""
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     for problem in problems:

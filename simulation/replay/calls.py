@@ -1,7 +1,7 @@
 """Random calls of every pallet: right ones and wrong ones.
 
-Each argument is drawn by its name, as the modules of `simulation/pallets/` say; a call whose arguments depend on each
-other has a function of its own in `WHOLE`. Always: every call of every pallet is drawn.
+Each argument is drawn by its name, as the modules of `simulation/pallets/` define. A call whose arguments depend on
+each other has its own function in `WHOLE`. Invariant: every call of every pallet is drawn.
 """
 
 from collections.abc import Callable
@@ -37,18 +37,18 @@ SHARES = {
     "Devices.resume": 3, "InferenceMarket.offer": 2, "InferenceMarket.post": 14, "Attestations.reveal": 2,
     "Sudo.sudo": 3,
 }  # fmt: skip
-"""How often a call is drawn beside one that is not listed."""
+"""Relative frequencies of calls. An unlisted call has 1."""
 ARGUMENTS: dict[str, Value] = {
     **dict.fromkeys(("commitment", "root", "salt", "found", "proof"), always(bytes(32))),
     "who": lambda world, _: world.account(),
     "new": lambda _, who: who.stash.account,
     **arguments(),
 }
-"""Arguments by name, or by call and name where those of one call are others."""
+"""Random arguments, by name, or by call and name for exceptions."""
 
 
 def draw(world: World, who: Actor) -> Call:
-    """A call that `who` may want to make."""
+    """Return a call for `who` to make."""
     methods, shares = _methods(world.bound.runtime)
     return _drawn(world.chance.choices(methods, shares)[0], world, who)
 
@@ -90,7 +90,7 @@ def _set_keys(world: World, who: Actor) -> Call:
 
 
 def _reveal(world: World, who: Actor) -> Call:
-    """Somebody's attestation of a unit, most often out of place."""
+    """Return a racer's attestation of a unit, mostly out of turn."""
     unit_id = world.unit()
     market = world.bound[InferenceMarket]
     unit = market.units[unit_id]
@@ -102,7 +102,7 @@ def _reveal(world: World, who: Actor) -> Call:
 
 
 def _simple(world: World, who: Actor) -> Call:
-    """A call that holds no calls."""
+    """Return a call without inner calls."""
     methods = [method for method in _methods(world.bound.runtime)[0] if _name(method) not in NESTED]
     return _drawn(world.chance.choice(methods), world, who)
 
@@ -115,7 +115,7 @@ def _inner(world: World, who: Actor, depth: int = 0) -> tuple[Call, ...]:
 
 
 def _set_parameter(world: World, _: Actor) -> Call:
-    """A parameter somewhat above its default, or beyond its bounds; frozen ones too."""
+    """Return a change of a parameter: to its default, above it, or out of bounds. Frozen ones are included."""
     declared = world.bound.runtime.parameters.parameters
     parameter = declared[world.chance.choice(sorted(declared))]
     values = (parameter.default, min(parameter.default * 11 // 10, parameter.greatest), parameter.greatest + 1)
@@ -123,7 +123,7 @@ def _set_parameter(world: World, _: Actor) -> Call:
 
 
 def _forgive(world: World, _: Actor) -> Call:
-    """Only Root may."""
+    """Return a call that only Root may make."""
     if world.chance.random() < 0.5:
         return TrustLock.cancel_slashes(offender=world.validator())
     return TrustStake.lift_tombstone(stash=world.validator())
@@ -146,13 +146,13 @@ def _sudo_as(world: World, who: Actor) -> Call:
 
 
 def _chill(world: World, who: Actor) -> Call:
-    """Who sits mostly means to go on: else nobody would be left to work."""
+    """Return a chill, but rarely for a validator with a seat, because the others must keep working."""
     sits = world.bound[TrustStake].seat_of(who.stash.account) is not None
     return TrustStake.unjail() if sits and world.chance.random() < STAYS else TrustStake.chill()
 
 
 POWERS: tuple[Draw, ...] = (_sudo, _sudo, _sudo_as, lambda w, _: Sudo.set_key(new=w.chance.choice(sorted(BY_STASH))))
-"""What only the holder of the key of Root can do."""
+"""Calls that only the holder of the Root key can make."""
 NESTED = ("Utility.batch", "Utility.batch_all", "Utility.force_batch", "Sudo.sudo", "Sudo.sudo_as")
 ARGUMENTS["calls"] = _inner
 WHOLE: dict[str, Draw] = {

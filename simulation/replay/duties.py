@@ -1,4 +1,4 @@
-"""Providers of a recorded chain at work: they come, race, attest, judge, appeal and go; some forget, and some lie."""
+"""Providers of a recorded chain: they join, race, attest, judge, appeal and leave. Some forget, and some lie."""
 
 from collections.abc import Iterator
 
@@ -26,28 +26,31 @@ from simulation.replay.task_deeds import task_deeds, true_opinion
 
 FORGETS = 0.06
 LIES, MISJUDGES = 0.25, 0.35
-"""Of the units, and of the benches: who lies now and then lies there."""
+"""The shares of units and of benches about which a liar lies."""
 LONG, LONG_BLOCKS = 0.15, 12
-"""So many units take so many blocks: else somebody has committed before a declined place can be filled."""
+"""The share of slow units, and their blocks.
+
+Without them a commit would often come before a declined place is refilled.
+"""
 AWAY = 0.1
-"""Of what a provider is drawn for: it does nothing at all."""
+"""The share of draws that a provider ignores completely."""
 WITHHELD = 0.04
-"""Of the cases: nobody but the racers was shown the input, so no judge says anything."""
+"""The share of cases with an input that only the racers could read, so no judge has an opinion."""
 RESISTS, INSISTS = 0.8, 0.25
-"""Of verdicts that are wrong, and right, whom they cost something: it appeals."""
+"""The shares of costly verdicts, wrong and right ones, that a party appeals against."""
 EAGERNESS = 0.1
 LEAVES, STAYS_BLOCKS = 0.3, 120
-"""Of the devices: taken out of the market, so many blocks after they came at the earliest."""
+"""The share of devices that leave the market, and the least blocks before that."""
 DEVICE_BOND = 100 * OGPU
 ENDPOINT = b"http://127.0.0.1:1"
 
 
 WITHHOLDS = 0.15
-"""Of the sides of disputes: nobody shows its tree."""
+"""The share of sides of disputes that never show their tree."""
 
 
 def dispute_deeds(world: World) -> Iterator[Deed]:
-    """What is owed to the disputes that go on, as far as it is remembered."""
+    """Yield the duties of open disputes, except for forgotten ones."""
     for unit_id, dispute in list(world.bound[LeafDisputes].disputes.items()):
         assert dispute is not None
         silent = [side for side in dispute.sides if not side.has_shown]
@@ -57,7 +60,7 @@ def dispute_deeds(world: World) -> Iterator[Deed]:
 
 
 def true_of_dispute(world: World, case_id: bytes) -> Answered | None:
-    """What is right about the leaf of a batch that is disputed; None for any other case."""
+    """Return the right claim about the leaf of a disputed batch, or None for another case."""
     dispute = world.bound[LeafDisputes].disputes[case_id]
     if dispute is None:
         return None
@@ -74,7 +77,7 @@ def _show(world: World, unit_id: bytes, dispute: LeafDispute, side: Side) -> Dee
 
 
 def _answered(world: World, unit_id: bytes, root: bytes) -> Leaves:
-    """The leaves of a root: those that are right, or those of the unit's liars."""
+    """Return the leaves of a root: the right ones, or those of the unit's liars."""
     unit = _unit(world, unit_id)
     right = leaves_of(unit_id, unit, is_right=True)
     return right if batch_root(totals_of(right)) == root else leaves_of(unit_id, unit, is_right=False)
@@ -87,7 +90,7 @@ def _unit(world: World, unit_id: bytes) -> Unit:
 
 
 def deeds(world: World) -> Iterator[Deed]:
-    """What all providers owe now, as far as they remember it."""
+    """Yield the current duties of all providers, except for forgotten ones."""
     for stash, actor in sorted(BY_STASH.items()):
         yield from _equipped(world, actor)
         for unit_id, _ in list(world.bound[InferenceMarket].duties.under(stash)):
@@ -109,7 +112,7 @@ def deeds(world: World) -> Iterator[Deed]:
 
 
 def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
-    """Whoever may race sees to it, some time, that it is a provider and has a device, on offer and not paused."""
+    """Yield the steps by which a candidate gets a provider record and a device that is offered and not paused."""
     devices = world.bound[Devices]
     stash = actor.stash.account
     if world.chance.random() > EAGERNESS:
@@ -130,7 +133,7 @@ def _equipped(world: World, actor: Actor) -> Iterator[Deed]:
 
 
 def _leaving(world: World, actor: Actor) -> Iterator[Deed]:
-    """Who has stopped being a candidate takes devices and bond out, some time, and forgets that it is a provider."""
+    """Yield the steps by which a former candidate removes devices, provider record and bond."""
     devices, market, stash = world.bound[Devices], world.bound[InferenceMarket], actor.stash.account
     if stash in devices.stake.candidates or stash not in devices.providers:
         return
@@ -149,7 +152,7 @@ def _leaving(world: World, actor: Actor) -> Iterator[Deed]:
 
 
 def _tended(world: World, actor: Actor, key: bytes, device: Device) -> Iterator[Deed]:
-    """A device has an offer and takes work; or its time is over, and it leaves once nothing binds it."""
+    """Yield the steps that keep a device on offer, or remove it after its time once it is free."""
     market = world.bound[InferenceMarket]
     if portion(key + world.genesis_hash, b"leaves") < LEAVES and world.height > device.registered_at + STAYS_BLOCKS:
         for service in market.device_offers[key]:
@@ -192,7 +195,7 @@ def _race(world: World, actor: Actor, unit_id: bytes, unit: Unit) -> Iterator[De
 
 
 def attestation(world: World, actor: Actor, unit_id: bytes, unit: Unit, racer: Racer) -> SignedAttestation:
-    """The attestation by which a racer opens its commitment."""
+    """Return the attestation by which a racer reveals its result."""
     service = world.bound[InferenceMarket].service(unit.service).terms
     drawn_at = unit.round.drawn_at if unit.round else 0
     totals = _result(world, actor, unit_id)
@@ -240,7 +243,7 @@ def _judge(world: World, actor: Actor, case_id: bytes) -> Iterator[Deed]:
 
 
 def _appeals(world: World, case_id: bytes, case: CourtCase) -> Iterator[Deed]:
-    """Parties whom the verdict costs something, and judges whom it contradicts: some appeal, more where it is wrong."""
+    """Yield appeals of parties that the verdict costs something, and of outvoted judges. More appeal if it is wrong."""
     seats = [(judge, world.bound[Courts].seats[judge, case_id]) for judge in judges_of(case)]
     wronged = [claim.account for claim in case.terms.claims if fault_of(claim, case.verdict) is not None]
     wronged += [judge for judge, seat in seats if seat and seat.statement and seat.statement.opinion != case.verdict]
@@ -252,17 +255,17 @@ def _appeals(world: World, case_id: bytes, case: CourtCase) -> Iterator[Deed]:
 
 
 def _is_silent(judge: Actor, case_id: bytes) -> bool:
-    """Whether a judge says nothing of a case: it is away, or has no input."""
+    """Return whether a judge has no opinion on a case: it is away, or has no input."""
     return portion(case_id, b"withheld") < WITHHELD or _is_away(judge, case_id, b"judges")
 
 
 def _is_away(actor: Actor, task: bytes, label: bytes) -> bool:
-    """Whether it does nothing of a unit or a case; in part of them, whoever is drawn."""
+    """Return whether a provider ignores a unit or a case, a random choice for each pair."""
     return portion(task + actor.stash.account, label) < AWAY
 
 
 def _opinion(world: World, actor: Actor, case_id: bytes, bench: int) -> Answered | Unanswerable:
-    """Liars of a bench say the same wrong thing, so that two of them may decide a case until it is appealed."""
+    """Return an opinion. Liars of a bench have the same one, so that two of them can decide a case until an appeal."""
     if actor.name in world.liars and portion(case_id + bytes((bench,)), b"judge") < MISJUDGES:
         return Answered(blake2_256(b"wrong" + case_id))
     return _true_opinion(world, case_id)
@@ -276,7 +279,7 @@ def _true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable:
 
 
 def _right(world: World, unit_id: bytes) -> Totals:
-    """What is right about a unit: of a batch by its leaves; some take less than they may, some nothing."""
+    """Return the right totals of a unit. Some outputs take fewer tokens than allowed, some none."""
     return _said(world, unit_id, is_right=True)
 
 

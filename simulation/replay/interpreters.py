@@ -1,4 +1,4 @@
-"""The Python versions that must agree, each with the packages that a tool needs, out of the locks."""
+"""The Python versions that must agree, each with the packages that a tool needs, from the lock files."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 VERSIONS = ("3.11", "3.12")
 LOCK = ROOT / "locks" / "wallet.lock"
-"""What execution needs."""
+"""The packages that execution needs."""
 WHOLE_LOCK = ROOT / "locks" / "all.lock"
 
 
@@ -18,9 +18,9 @@ class NotPrepared(Exception):
 
 
 def interpreters(tool: str = "replay", packages: tuple[str, ...] = ()) -> dict[str, Path | None]:
-    """For each version a Python that can execute blocks; None where this machine has no such version.
+    """Return a Python for each version that can execute blocks, or None if this machine lacks the version.
 
-    `packages` are installed beside the wallet's, as the whole lock pins them, into an environment named after the tool.
+    `packages` are installed beside the wallet's, as the whole lock pins them, in an environment named after the tool.
     """
     whole = WHOLE_LOCK.read_text(encoding="utf-8")
     lock = "".join([LOCK.read_text(encoding="utf-8"), *(pinned(whole, package) for package in packages)])
@@ -28,7 +28,7 @@ def interpreters(tool: str = "replay", packages: tuple[str, ...] = ()) -> dict[s
 
 
 def pinned(lock: str, package: str) -> str:
-    """The lines of a lock that pin a package, hashes and all; NotPrepared if there are none."""
+    """Return the lines of a lock that pin a package, hashes included. Raise NotPrepared if there are none."""
     lines = lock.splitlines(keepends=True)
     start = next((number for number, line in enumerate(lines) if line.startswith(f"{package}==")), None)
     if start is None:
@@ -64,12 +64,12 @@ def _run(command: list[str]) -> None:
 
 
 def _find(version: str) -> Path | None:
-    """`python3.12` on the path, else pyenv's newest of that version."""
+    """Return `python3.12` from the path, else pyenv's newest of that version."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     on_path = shutil.which(f"python{version}")
     newest = sorted(pyenv.glob(f"{version}.*/bin/python{version}"), reverse=True)
     for candidate in [Path(on_path), *newest] if on_path else newest:
         ran = subprocess.run([candidate, "--version"], capture_output=True, text=True, check=False)
-        if ran.returncode == 0 and ran.stdout.startswith(f"Python {version}."):  # a pyenv shim may stand for nothing
+        if ran.returncode == 0 and ran.stdout.startswith(f"Python {version}."):  # a pyenv shim may lack a version
             return candidate
     return None

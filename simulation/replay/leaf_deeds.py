@@ -1,6 +1,6 @@
-"""Batches of a recorded chain: their leaves, who shows, audits and disputes them; some lie, and some err.
+"""Leaf checks of a recorded chain: parties show, audit and dispute leaves. Some lie, and some err.
 
-Always: what is right of a batch, and what a liar makes of it, are functions of its unit; liars of a unit lie alike.
+Invariant: the right leaves of a batch, and its liars' leaves, are functions of its unit. All liars of a unit lie alike.
 """
 
 from collections.abc import Iterator
@@ -19,26 +19,26 @@ from runtime.cryptography.hashing import blake2_256
 from simulation.actors import BY_STASH, Actor, Deed, World, portion
 
 WITHHOLDS, SILENT = 0.05, 0.15
-"""Of the batches: nobody shows their leaves; of the auditors: it says nothing."""
+"""The share of batches without shown leaves, and of auditors without an opinion."""
 ERRS = 0.1
-"""Of the auditors: it calls a right leaf wrong, or passes without having looked."""
+"""The share of auditors that err: they call a right leaf wrong, or pass without computing."""
 ALL_WRONG = 0.5
-"""Of the batches that are lied about: no leaf is right; of the others one is not."""
+"""The share of falsified batches without any right leaf. The others have one false leaf."""
 DISPUTES, INSISTS = 0.9, 0.15
-"""Of the customers with a batch of which a leaf is wrong, and of those with a right one: they dispute a leaf."""
+"""The shares of customers that dispute a leaf, of batches with a false leaf and of right ones."""
 
 Leaves = tuple[Leaf, ...]
 
 
 def leaves_of(unit_id: bytes, unit: Unit, *, is_right: bool) -> Leaves:
-    """The leaves of a batch as they are, or as liars have them: some take less than they may, some nothing."""
+    """Return the right leaves of a batch, or the liars' leaves. Some take fewer tokens than allowed, some none."""
     terms = unit.terms
     tokens_out = terms.tokens_max * int(3 * portion(unit_id, b"spent")) // 2
     return _leaves(unit_id, terms.requests, terms.tokens_in, tokens_out, is_right)
 
 
 def leaf_deeds(world: World) -> Iterator[Deed]:
-    """What is owed to the checks that go on, as far as it is remembered."""
+    """Yield the duties of open checks, except for forgotten ones."""
     room = world.bound[LeafChecks]
     for unit_id, check in list(room.checks.items()):
         assert check is not None
@@ -51,7 +51,7 @@ def leaf_deeds(world: World) -> Iterator[Deed]:
 
 
 def true_of_leaves(world: World, case_id: bytes) -> Answered | None:
-    """What is right about a case of a check; None for any other case."""
+    """Return the right opinion on a case of a check, or None for another case."""
     room = world.bound[LeafChecks]
     unit_id = room.unit_of_case[case_id]
     if unit_id is None:
@@ -77,7 +77,7 @@ def _show(world: World, unit_id: bytes, check: LeafCheck) -> Iterator[Deed]:
 
 
 def _audit(world: World, unit_id: bytes, check: LeafCheck, actor: Actor) -> Iterator[Deed]:
-    """Say which leaf is wrong, or pass; who errs says the opposite."""
+    """Yield a doubt about a wrong leaf, or a pass. An erring auditor does the opposite."""
     name = unit_id + actor.stash.account
     if portion(name, b"audits") < SILENT:
         return
@@ -108,7 +108,7 @@ def _dispute(world: World, unit_id: bytes, check: LeafCheck) -> Iterator[Deed]:
 
 
 def _settled(world: World, unit_id: bytes, check: LeafCheck) -> Leaves:
-    """The leaves that the settled root commits to."""
+    """Return the leaves that the settled root commits to."""
     unit = _unit(world, unit_id)
     right = leaves_of(unit_id, unit, is_right=True)
     is_right = batch_root(totals_of(right)) == check.terms.output_root

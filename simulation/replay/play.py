@@ -1,8 +1,8 @@
-"""Executes a tape from block 0 and prints, for every block, its height, state root and the hash of its events.
+"""Executes a tape from block 0, and prints each block's height, its state root and the hash of its events.
 
-Run as `python -m simulation.replay.play TAPE`. Checked: every block is valid and stands on the one before it;
-all accounts together hold the issuance, and with what was burned the cap; execution touches nothing outside; at the end
-a tree built anew from the whole state has the root that block by block came to.
+Run as `python -m simulation.replay.play TAPE`. It checks that every block is valid and extends the previous one. All
+accounts together hold the issuance, which with the burned grains is the cap. Execution uses nothing outside its inputs.
+At the end, a trie built from the whole state must have the last root.
 """
 
 import builtins
@@ -40,7 +40,7 @@ BLOCKS_MAX = 100_000
 
 @struct
 class Tape:
-    """Block 0 as a chain specification, and every block after it, parents first."""
+    """Block 0 as a chain specification, and every later block, parents first."""
 
     spec: Annotated[bytes, Bounded(SPEC_BYTES_MAX)]
     blocks: Annotated[tuple[Annotated[bytes, Bounded(BLOCK_BYTES_MAX)], ...], Bounded(BLOCKS_MAX)]
@@ -62,12 +62,12 @@ WORLD: tuple[tuple[Any, tuple[str, ...]], ...] = (
 
 
 class WorldTouched(BaseException):
-    """Execution reached outside. Not an Exception, so that no handler on the way can swallow it."""
+    """Execution used something outside its inputs. Not an Exception, so that no handler on the way can catch it."""
 
 
 @contextmanager
 def no_world() -> Iterator[None]:
-    """Take the world away for the body of the `with`."""
+    """Replace the outside world's functions during the block."""
     with ExitStack() as stack:
         for module, names in WORLD:
             for name in names:
@@ -83,11 +83,11 @@ def _raiser(name: str) -> Any:
 
 
 class ReplayBroken(Exception):
-    """The recorded chain and its replay disagree, or a rule does not hold."""
+    """The recorded chain and its replay disagree, or a rule is broken."""
 
 
 def play(tape: Tape) -> Iterator[str]:
-    """One line for each block.  Raises `ReplayBroken`, or what execution raised."""
+    """Yield one line for each block. Raise ReplayBroken, or an exception of the execution."""
     spec = from_json(tape.spec)
     runtime = runtime_of(spec)
     state = Memory(genesis_state(spec))

@@ -1,7 +1,7 @@
-"""Makes a chain of random extrinsics with real keys, and writes it down.
+"""Records a chain of random extrinsics with real keys.
 
-Always: what is recorded is a valid chain of the `local` preset, authored as a node authors it; every call of every
-pallet occurs; slots are missed, finality lags and catches up, epochs and eras turn.
+Invariant: the recording is a valid chain of the `local` preset, authored as on a node. Every call of every pallet
+occurs. Slots are missed, finality lags and catches up, and epochs and eras change.
 """
 
 import random
@@ -49,7 +49,7 @@ RICH = VALIDATORS + OUTSIDERS
 
 @dataclass
 class Recording:
-    """The chain so far, and what happened on it."""
+    """The chain so far, and its counts."""
 
     seed: int
     calls: Counter[str] = field(default_factory=Counter)
@@ -70,16 +70,16 @@ class Recording:
 
     @property
     def tape(self) -> Tape:
-        """What to write down."""
+        """The recording's tape."""
         return Tape(to_json(self.spec).encode(), tuple(self.blocks))
 
     @property
     def count(self) -> int:
-        """Signed extrinsics so far."""
+        """The number of signed extrinsics."""
         return self.calls.total()
 
     def missing(self) -> list[str]:
-        """Calls that no extrinsic made."""
+        """Return the calls that no extrinsic made."""
         methods = [method for pallet in self.runtime.pallets for method in pallet.methods if not method.is_inherent]
         return [name for method in methods if (name := f"{method.pallet.__name__}.{method.name}") not in self.calls]
 
@@ -103,7 +103,7 @@ class Recording:
         self.adopt(built, author.session.sign(seal_payload(self.ids[0], built.header)))
 
     def next_digest(self, author: bytes) -> Digest:
-        """The digest of the next block, without seal; time and finality move on."""
+        """Return the digest of the next block without a seal. Time and finality advance."""
         number, bound = len(self.ids), self.runtime.at(self.state)
         self.slot += self.chance.choice((1, 1, 1, 1, 2, 3))
         output, final = self.chance.randbytes(32), None
@@ -114,7 +114,7 @@ class Recording:
         return digest_of(bound, number, author, self.slot, output, final)
 
     def _random(self, authoring: Authoring, world: World) -> None:
-        """Somebody makes a random call; or somebody rich gives money to somebody poor, so that all can go on."""
+        """Make a random call, or let a rich account give money to a poor one, so that all can continue."""
         who = self.chance.choice(ACTORS)
         keys = who.provider if self.chance.random() < 0.1 else who.stash
         if authoring.bound[Balances].spendable_balance(keys.account) < OGPU:
@@ -123,7 +123,7 @@ class Recording:
             self.offer(authoring, keys, draw(world, who))
 
     def offer(self, authoring: Authoring, keys: Keypair, call: Call) -> bool:
-        """Sign a call and add it to a block; False where no author would take it."""
+        """Sign a call and add it to a block. Return False if no author would include it."""
         name = f"{call.method.pallet.__name__}.{call.method.name}"
         try:
             succeeded = authoring.offer(self._signed(authoring, keys, call), verify)
@@ -159,7 +159,7 @@ class Recording:
         self._count_events()
 
     def extrinsics(self) -> list[bytes]:
-        """Everything signed that the chain holds."""
+        """Return all signed extrinsics of the chain."""
         raws = [raw for block in self.blocks for raw in BLOCK.decode(block).extrinsics]
         return [raw for raw in raws if decode_extrinsic(self.runtime, raw).authorization is not None]
 
@@ -169,7 +169,7 @@ class Recording:
 
 
 def record(seed: int, extrinsics: int) -> Recording:
-    """A chain with at least so many signed extrinsics."""
+    """Return a chain with at least `extrinsics` signed extrinsics."""
     recording = Recording(seed)
     while recording.count < extrinsics:
         recording.block()
@@ -177,25 +177,25 @@ def record(seed: int, extrinsics: int) -> Recording:
 
 
 def sealed(header: Header, seal: bytes) -> Header:
-    """The header with its author's signature."""
+    """Return the header with its author's seal."""
     return replace(header, digest=(*header.digest, seal_item(seal)))
 
 
 def attached_of(bound: Bound, owed: Iterable[Deed]) -> Call | None:
-    """The inherent with those attestations of deeds that are admissible, where there are some."""
+    """Return the inherent with the admissible attestations of the deeds, or None if there are none."""
     found = [deed.attestation for deed in owed if deed.attestation is not None]
     admissible = [each for each in found if not bound[Attestations].problem(each)]
     return Attestations.attach(attestations=tuple(sorted(admissible, key=order_key))) if admissible else None
 
 
 def gift(chance: random.Random, to: Keypair) -> tuple[Keypair, Call]:
-    """Somebody rich gives money, so that all can go on."""
+    """Return a rich account's transfer to this account."""
     giver = chance.choice([actor for actor in ACTORS if actor.name in RICH])
     return giver.stash, Balances.transfer_keep_alive(dest=to.account, value=chance.randrange(OGPU, 100 * OGPU))
 
 
 def error_name(runtime: Runtime, value: ErrorValue) -> str:
-    """An error of a dispatch as a person reads it."""
+    """Return a dispatch error's name."""
     if value.name != "Module":
         return value.name
     pallet = next(pallet for pallet in runtime.pallets if pallet.index == value.detail[0])

@@ -1,7 +1,7 @@
-"""Devices of a recorded chain at roll calls: most are enrolled, most of those answer, and inspectors object to some.
+"""Devices of a recorded chain at roll calls: most enrol, most of those answer, and inspectors object to some.
 
-Always: what is shown was computed by nobody (`simulation.pallets.devices`): an objection is never wrong here, and
-most inspectors look away, so that enough devices may work.
+Invariant: no device computes its rows (`simulation.pallets.devices`), so an objection is never wrong here. Most
+inspectors do not look, so that enough devices may work.
 """
 
 from collections.abc import Iterator
@@ -21,22 +21,22 @@ SHAPE = WorkShape(SIZE_MIN, ROWS_MIN, ROUNDS_MAX)
 ENROLS, WITHDRAWS = 0.3, 0.003
 PERIOD = 110
 SILENT, FOUND_OUT = 0.1, 0.35
-"""Of the devices at each roll call: it does not answer; its inspectors look at its rows."""
+"""The shares of devices at each roll call that do not answer, and whose inspectors look at the rows."""
 
 
 def with_roll_calls(spec: ChainSpec) -> ChainSpec:
-    """The chain with roll calls, often."""
+    """Return the specification with frequent roll calls."""
     return with_numbers(spec, {"Capacity.roll_calls_enabled": 1, "Capacity.period": PERIOD})
 
 
 def with_numbers(spec: ChainSpec, numbers: dict[str, int]) -> ChainSpec:
-    """The chain with other parameters, and those that it had by other names."""
+    """Return the specification with some parameters changed."""
     patch = spec.patch or {}
     return replace(spec, patch={**patch, "chainParameters": {**patch.get("chainParameters", {}), **numbers}})
 
 
 def roll_deeds(world: World) -> Iterator[Deed]:
-    """What devices and inspectors do about the roll call that goes on, as far as they remember it."""
+    """Yield the steps of devices and inspectors at an open roll call, except for forgotten ones."""
     capacity, devices = world.bound[Capacity], world.bound[Devices]
     called = capacity.current.get()
     for device, record in list(devices.devices.items()):

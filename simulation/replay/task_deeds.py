@@ -1,6 +1,6 @@
-"""Customers, bidders, workers and judges of tasks on a random chain: some forget, die, lie, or think better of it.
+"""Customers, bidders, workers and judges of tasks on a random chain: some forget, die, lie, or change their mind.
 
-Always: what is right about a task, and what a liar says instead, everybody can tell, as by computing.
+Invariant: the right results of a task, and a liar's, are functions of the task, as if every actor could compute them.
 """
 
 import random
@@ -40,16 +40,16 @@ from simulation.actors import BY_STASH, INPUT_BAD, Actor, Deed, World, portion, 
 from simulation.pallets.training import TASKS_OPEN, an_amendment, an_order
 
 LIES = 0.5
-"""Of the tasks: who lies now and then lies there."""
+"""The share of tasks about which a liar lies."""
 
 
 def right_digests(task_id: bytes, task: Task) -> list[bytes]:
-    """The states of a run, by hash."""
+    """Return the hashes of a run's states."""
     return [blake2_256(b"state" + task_id + bytes((place,))) for place in range(task.order.segments + 1)]
 
 
 def digests_of(world: World, actor: Actor, task_id: bytes, task: Task) -> list[bytes]:
-    """The states that somebody states: a liar skips the last quarter."""
+    """Return the hashes that an actor states. A liar falsifies the last quarter."""
     digests = right_digests(task_id, task)
     if not is_lying(world, actor, task_id):
         return digests
@@ -58,29 +58,29 @@ def digests_of(world: World, actor: Actor, task_id: bytes, task: Task) -> list[b
 
 
 def result_root(world: World, actor: Actor, task_id: bytes, task: Task) -> bytes:
-    """What somebody states as its result: over its states, or of the output where there is no trace."""
+    """Return an actor's result root: of its trace, or without segments of its output."""
     if task.order.segments:
         return trace_root(digests_of(world, actor, task_id, task))
     return blake2_256((b"wrong" if is_lying(world, actor, task_id) else b"right") + task_id)
 
 
 def right_root(task_id: bytes, task: Task) -> bytes:
-    """The right result."""
+    """Return the right result root."""
     return trace_root(right_digests(task_id, task)) if task.order.segments else blake2_256(b"right" + task_id)
 
 
 def is_lying(world: World, actor: Actor, task_id: bytes) -> bool:
-    """Whether somebody lies about a task."""
+    """Return whether an actor lies about a task."""
     return actor.name in world.liars and portion(task_id, b"task lie") < LIES
 
 
 def has_bad_input(task_id: bytes) -> bool:
-    """Whether nobody can open the input."""
+    """Return whether the input cannot be opened."""
     return portion(task_id, b"task input") < INPUT_BAD
 
 
 def true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable | None:
-    """What a judge of a slot's case finds that looks; None for a case that is about no task."""
+    """Return an honest judge's opinion on a slot's case, or None if the case is not about a task."""
     market = world.bound[TrainingMarket]
     task_id = market.task_of_case[case_id]
     task = None if task_id is None else market.tasks[task_id]
@@ -98,18 +98,18 @@ def true_opinion(world: World, case_id: bytes) -> Answered | Unanswerable | None
 
 
 def actor_of(stash: bytes) -> Actor | None:
-    """Who signs for a stash, if somebody of the cast does."""
+    """Return the actor with a stash, or None."""
     return BY_STASH.get(stash)
 
 
 OFFERS = 0.4
-"""In a block, of each device that is free."""
+"""The chance per block that a free device is offered."""
 DIFFERS = 0.25
-"""Of the places."""
+"""The share of places with a differing result."""
 
 
 def offers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
-    """Whoever has a device that is free may offer it."""
+    """Yield offers of free devices."""
     if task.state is not TaskState.VOLUNTEERING:
         return
     for stash, actor in sorted(BY_STASH.items()):
@@ -119,7 +119,7 @@ def offers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
 
 
 def next_of_replica(world: World, actor: Actor, task_id: bytes, duty: TaskDuty) -> Call | None:
-    """Be bound to what one found, or open it; or not."""
+    """Return the call that binds a replica to its result or opens it, or None."""
     place, salt = duty.place, salt_of(actor, task_id)
     mine = task_id + actor.stash.account + bytes((place,))
     result = _found(actor, task_id, mine)
@@ -132,35 +132,35 @@ def next_of_replica(world: World, actor: Actor, task_id: bytes, duty: TaskDuty) 
 
 
 def _found(actor: Actor, task_id: bytes, mine: bytes) -> TaskResult:
-    """What somebody finds: what the others do, or one of two things that are wrong."""
+    """Return a replica's result: the common one, or one of two wrong ones."""
     wrong = portion(mine, b"differs")
     kind = b"right" if wrong >= DIFFERS else b"wrong" if wrong >= DIFFERS / 2 else actor.stash.account
     return TaskResult(blake2_256(kind + task_id), blake2_256(mine), 0)
 
 
 ORDERS = 0.08
-"""In a block, while so many are open at most."""
+"""The chance of an order per block, below the limit of open tasks."""
 BIDS, OPENS, WORKS = 0.2, 0.5, 0.5
-"""In a block."""
+"""Chances per block."""
 UNOPENED, NO_START, DIES, WITHHELD = 0.08, 0.1, 0.2, 0.08
-"""Of what somebody has of a task."""
+"""Shares of a provider's bids and slots."""
 SILENT, DISPUTES, FALSE_REPORTS, FALSE_PROOFS, NAMES_NONE = 0.25, 0.2, 0.03, 0.1, 0.5
-"""Of the tasks."""
+"""Shares of tasks."""
 SECOND_THOUGHTS, SIGNS = 0.025, 0.15
-"""In a block: a customer changes its mind, a provider signs another end."""
+"""Chances per block that a customer changes its mind, and that a provider signs an early end."""
 LEAVES, ENDS = 0.03, 0.05
-"""In a block, of those who sell time."""
+"""Chances per block of providers that sell time."""
 LOOKS_AT = 6
-"""Blocks in which a customer looks at a result, and others may show that it is wrong."""
+"""Blocks in which a customer inspects a result, and others may prove it wrong."""
 
 
 BY_CALL = 0.3
-"""Of the statements: a call makes them, since authors may have left the attestation out."""
+"""The share of statements made by a call, as if authors had left the attestation out."""
 USAGE = Usage(1, 5, 0, 5, 6, 1_000)
 
 
 def stated_deed(world: World, actor: Actor, task_id: bytes, task: Task, call: Call) -> Deed:
-    """What a worker does who wants to make this call: it, or the attestation that states the same."""
+    """Return a worker's deed: the call, or the attestation that states the same."""
     stated = _stated(call)
     if stated is None:
         return Deed(actor.provider, call)
@@ -200,7 +200,7 @@ def _attestation(
 
 
 def task_deeds(world: World) -> Iterator[Deed]:
-    """What everybody wants to do about tasks now."""
+    """Yield the current deeds of all parties of tasks."""
     open_tasks = world.open_tasks()
     if len(open_tasks) < TASKS_OPEN and world.chance.random() < ORDERS:
         customer = world.chance.choice(sorted(BY_STASH.items()))[1]
@@ -216,7 +216,7 @@ def task_deeds(world: World) -> Iterator[Deed]:
 
 
 def _of_customer(world: World, customer: Actor, task_id: bytes, task: Task) -> Iterator[Deed]:
-    """A customer holds checkpoints, takes results or disputes them, and now and then changes its mind."""
+    """Yield a customer's deed: it signs checkpoints, accepts or disputes results, and sometimes changes its mind."""
     chance, call = world.chance, None
     agreed = agreed_milestone(task) if task.state is TaskState.RUNNING else None
     is_silent = portion(task_id, b"silent") < SILENT
@@ -243,7 +243,7 @@ def _second_thought(world: World, task_id: bytes, task: Task) -> Call:
 
 
 def _of_bidders(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
-    """Whoever has a device that is free may bid with it, and later opens what it has sealed."""
+    """Yield sealed bids with free devices, and later their reveals."""
     if task.state not in (TaskState.COMMITTING, TaskState.REVEALING):
         return
     market, auction = world.bound[TrainingMarket], auction_id(task_id, task.auction)
@@ -270,7 +270,7 @@ def _reveal(task_id: bytes, task: Task, actor: Actor, device: bytes) -> Call:
 
 
 def offer_of(task: Task, auction: bytes, device: bytes) -> BidOffer:
-    """What somebody bids: mostly a bid that can win."""
+    """Return a bid's offer, mostly one that can win."""
     chance, terms = random.Random(b"offer" + auction + device), task.terms
     collateral = terms.collateral_min * chance.choice((1, 1, 1, 2)) // (1 if chance.random() < 0.95 else 2)
     return BidOffer(
@@ -281,7 +281,7 @@ def offer_of(task: Task, auction: bytes, device: bytes) -> BidOffer:
 
 
 def _of_workers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
-    """Those who have a slot, or stand by, do what is next; some do not start, some die, some sign another end."""
+    """Yield the next deeds of slots and standbys. Some do not start, some die, and some sign an early end."""
     for place, slot in enumerate(task.slots):
         actor = actor_of(slot.provider)
         if actor is None:
@@ -348,7 +348,7 @@ def _start(task_id: bytes, place: int, mine: bytes) -> Call | None:
 
 
 def _named(world: World, task_id: bytes, task: Task) -> int | None:
-    """The segment that a customer names: one of the run's own, now and then another one or none."""
+    """Return the segment that a customer names: one of the run's own, sometimes another or none."""
     if not task.order.segments or portion(task_id, b"names none") < NAMES_NONE:
         return None
     own: range = own_segments(task)
@@ -357,7 +357,7 @@ def _named(world: World, task_id: bytes, task: Task) -> int | None:
 
 
 def _of_challengers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
-    """Somebody who has no part in a task shows that a result is wrong; or that a right one is, which costs."""
+    """Yield an outsider's fraud proof of a wrong result, or a false proof, which costs its bond."""
     if task.state is not TaskState.SUBMITTED or not task.order.segments or task.accepted is not None:
         return
     parts = {task.customer, *(slot.provider for slot in task.slots)}
@@ -379,7 +379,7 @@ def _of_challengers(world: World, task_id: bytes, task: Task) -> Iterator[Deed]:
 
 
 def _proof(world: World, task_id: bytes, task: Task, place: int) -> TraceFraudProof | None:
-    """What shows that a slot's trace is wrong where it is; now and then something that shows nothing."""
+    """Return a proof of a slot's wrong trace, or sometimes a false proof."""
     slot = task.slots[place]
     worker = actor_of(slot.provider)
     if worker is None or slot.result is None:
@@ -392,4 +392,4 @@ def _proof(world: World, task_id: bytes, task: Task, place: int) -> TraceFraudPr
             return None
         return replace(proof_of_fraud(right, own[-1], right[-1]), right=bytes(32))
     wrong = next((index - 1 for index in range(len(right)) if right[index] != stated[index]), -1)
-    return proof_of_fraud(stated, wrong, right[wrong + 1]) if wrong in own else None  # else nobody has its states
+    return proof_of_fraud(stated, wrong, right[wrong + 1]) if wrong in own else None  # others have no kept states

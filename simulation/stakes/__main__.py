@@ -1,9 +1,10 @@
-"""Stakes on shares beside the naive rule, which visits everybody: random steps, leaving while somebody offends, crowds.
+"""Stakes on shares beside the naive rule: random steps, delegators that leave during an offence, crowds.
 
 Run as `python -m simulation.stakes [--steps 1000000] [--interleavings 1000] [--seed 1] [--season N] [--jobs 2]` (`make
-stakes STEPS=1000000 INTERLEAVINGS=1000 SEED=1 SEASON=N JOBS=2`). Writes out/stakes.json. Exits with 1 when somebody has
-a grain more than the naive rule says or escapes a slash, when a grain is lost or made, when a step costs over a tenth
-more with many delegators behind a validator than with few, or when a kind of step never happened.
+stakes STEPS=1000000 INTERLEAVINGS=1000 SEED=1 SEASON=N JOBS=2`). It writes out/stakes.json.
+
+It exits with 1 if an account exceeds the naive rule or escapes a slash, if a grain is lost or made, if a kind of step
+never occurred, or if a step costs over a tenth more with many delegators than with few.
 """
 
 import sys
@@ -25,15 +26,15 @@ OUT = Path(__file__).parents[2] / "out" / "stakes.json"
 
 
 APART_PERCENT_MAX = 10.0
-"""Of what a step costs with few and with many delegators behind a validator."""
+"""The most by which the costs of a step with few and with many delegators may differ."""
 LIVELY_FROM_STEPS = 20_000
-"""A shorter run is asked for what it compares alone."""
+"""A shorter run is judged by its comparisons alone."""
 HAPPENING = ("EraStarted", "SlashHeld", "SlashTaken", "SlashRaised", "SlashCancelled", "TombstoneLifted", "Tombstoned")
-"""What happens by itself, or by another's call."""
+"""Events that hooks or other accounts' calls cause."""
 
 
 def lacks(told: Told) -> list[str]:
-    """Kinds of steps that a run of random steps did not show; nothing where it is too short to be asked."""
+    """Return the kinds of steps that did not occur in a run. None if it is too short."""
     if told.steps < LIVELY_FROM_STEPS:
         return []
     missing = [f"{name} never succeeds" for name in KINDS if not told.done[name]]
@@ -42,14 +43,14 @@ def lacks(told: Told) -> list[str]:
 
 
 def lacks_leaving(told: Told, ways: Sequence[str]) -> list[str]:
-    """Ways of leaving that nobody got through, or of which no slash found anybody."""
+    """Return the ways of leaving that never succeeded, and the kinds of slashes that never occurred."""
     return [f"nobody left: {way}" for way in ways if not told.done[way]] + [
         f"no slash was {name}" for name in ("taken", "raised") if not told.done[name]
     ]
 
 
 def too_far_apart(steps: Sequence[Compared]) -> list[str]:
-    """Steps that cost more with many delegators than with few."""
+    """Return a sentence for each step that costs more with many delegators than with few."""
     return [
         f"{one.step} costs {one.apart_percent:.1f} % more with some crowds than with others"
         for one in steps
@@ -58,7 +59,7 @@ def too_far_apart(steps: Sequence[Compared]) -> list[str]:
 
 
 def summary(told: Told, leaving: Told, crowds: Sequence[Backed], *, holds: bool) -> str:
-    """One line of figures."""
+    """Return one line of figures."""
     parts = [f"stakes {'hold' if holds else 'DO NOT HOLD'}:"]
     if told.chains:
         parts.append(
@@ -85,7 +86,7 @@ def summary(told: Told, leaving: Told, crowds: Sequence[Backed], *, holds: bool)
 def report(
     seed: int, told: Told, leaving: Told, crowds: Sequence[Backed], alone: Sequence[Backed], problems: list[str]
 ) -> dict[str, Any]:
-    """What out/stakes.json holds; times in microseconds."""
+    """Return the content of out/stakes.json. Times are in microseconds."""
     return {
         "seed": seed,
         "random_steps": _counted(told),
@@ -135,7 +136,7 @@ def main() -> int:
 
 
 def _all_of(progress: Progress, name: str, work: Callable[[Part], Told], parts: Sequence[Part], jobs: int) -> Told:
-    """What came of all parts together."""
+    """Return the results of all parts together."""
     told, bar = Told(), progress.add_task(f"stakes: {name}", total=len(parts))
     for one in in_turn(work, parts, jobs):
         told.add(one)
@@ -144,7 +145,7 @@ def _all_of(progress: Progress, name: str, work: Callable[[Part], Told], parts: 
 
 
 def _crowds(progress: Progress, counts: Sequence[int], rounds: int) -> list[Backed]:
-    """So many behind a validator, as many on each chain; and the fewest alone."""
+    """Return measured crowds: each count on a chain with as many delegators in total, and the smallest one alone."""
     sizes = [*((count, max(counts)) for count in counts), (min(counts), min(counts))]
     bar = progress.add_task("stakes: crowds", total=len(sizes) + rounds)
     crowds = []
@@ -155,7 +156,7 @@ def _crowds(progress: Progress, counts: Sequence[int], rounds: int) -> list[Back
         measure(crowds, rounds, lambda: progress.advance(bar))
         if not too_far_apart(compared(crowds[:-1])):
             break
-        # on a busy machine: more turns make a median firmer, and what is really dearer stays so
+        # on a busy machine: more turns stabilise the median, and a really costlier step remains costlier
         progress.reset(bar, total=rounds)
     return crowds
 

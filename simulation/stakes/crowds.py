@@ -1,9 +1,9 @@
-"""What steps cost with few and with many delegators behind one validator: processor time, and bytes of state.
+"""The costs of steps with few and with many delegators behind one validator: CPU time, and bytes of state.
 
-The chains have the same accounts; what differs is behind whom they stand: so many behind the one that is measured, the
-others behind another. They are measured in turns, so that what else the machine does falls on all of them. A step is
-its execution and the root of the state after it. One chain more has the small crowd alone: what its root takes less is
-what the tree of the state grows by with its entries, whosever they are.
+The chains have the same accounts. A chain's `count` of them delegate to the measured validator, and the rest to
+another. The chains are measured in turns, so that other load affects all of them. A step is its execution and the state
+root after it. One more chain has only the small crowd. Its difference in the root's time is the effect of the state's
+size.
 """
 
 import gc
@@ -34,11 +34,11 @@ ALICE, BOB = named_keys(2)
 
 @dataclass
 class Backed:
-    """A chain of two validators, behind one of which stand the saver and so many others, all for whole eras."""
+    """A chain of two validators. The saver and `count` others delegate to one of them, all for whole eras."""
 
     count: int
     total: int
-    """All delegators of the chain."""
+    """The number of delegators on the chain."""
     chain: MarketChain
     trie: Trie
     bytes_each: float
@@ -47,7 +47,7 @@ class Backed:
     root: dict[str, list[float]] = field(default_factory=dict)
 
     def measure(self, name: str, step: Callable[[Bound], object]) -> None:
-        """A step on the newest state, which stays as it is."""
+        """Measure a step on the newest state, and discard its changes."""
         bound = PREPARED.get(name, MarketChain.now)(self.chain)
         begun = time.thread_time()
         step(bound)
@@ -60,7 +60,7 @@ class Backed:
 
 
 def backed(count: int, total: int) -> Backed:
-    """Let so many delegate, and some eras pass, up to the last block of one."""
+    """Return a chain with this many delegators after some eras, at the last block of an era."""
     rules = {"TrustStake.delegation_min": LEAST}
     others = [SAVER, FRESH, REPORTER]
     chain = MarketChain([ALICE, BOB], others, rules, epoch_blocks=EPOCH_BLOCKS, pallets=PALLETS, check=lambda *_: None)
@@ -86,12 +86,12 @@ def backed(count: int, total: int) -> Backed:
 
 
 def entries(chain: MarketChain) -> list[bytes]:
-    """What the state holds, by keys and values."""
+    """Return the state's entries, key and value joined."""
     return [key + value for key, value in chain.state.values.items()]
 
 
 def measure(crowds: Sequence[Backed], rounds: int, on_round: Callable[[], None] = lambda: None) -> None:
-    """Every step on every chain, in turns."""
+    """Measure every step on every chain, in turns."""
     gc.collect()
     gc.disable()
     try:
@@ -115,13 +115,13 @@ class Compared:
 
     @property
     def apart_percent(self) -> float:
-        """How much more the dearest takes than the cheapest."""
+        """The excess of the highest cost over the lowest, in percent."""
         both = [execution + root for execution, root in zip(self.execution, self.root, strict=True)]
         return 100 * (max(both) / min(both) - 1)
 
 
 def compared(crowds: Sequence[Backed]) -> list[Compared]:
-    """The medians of each step."""
+    """Return the medians of each step."""
     return [
         Compared(
             name,
@@ -133,7 +133,7 @@ def compared(crowds: Sequence[Backed]) -> list[Compared]:
 
 
 def _first_block(bound: Bound) -> None:
-    """The hooks of an era's first block."""
+    """Run the hooks of an era's first block."""
     for pallet in bound.pallets:
         pallet.on_initialize()
 
@@ -153,11 +153,11 @@ STEPS: dict[str, Callable[[Bound], object]] = {
     "undelegate": signed(SAVER.stash, TrustStake.undelegate(ALICE.stash, OGPU)),
     "claim": signed(SAVER.stash, TrustStake.claim(ALICE.stash)),
     "compound": signed(SAVER.stash, TrustStake.compound(ALICE.stash)),
-    # what an era's turn does first: beside the election it would not be seen
+    # the payout alone: within the era's change the election would hide it
     "payout": lambda bound: eras._pay_for(bound[TrustStake], bound[TrustStake].current_era.get()),  # noqa: SLF001
     "slash reported": signed(REPORTER.stash, double(ALICE, 9, 3)),
     "slash taken": lambda bound: held_slashes.take_due(bound[TrustStake]),
     "an era's first block": _first_block,
 }
 PREPARED: dict[str, Callable[[MarketChain], Bound]] = {"slash taken": _held, "an era's first block": MarketChain.begun}
-"""What lies under a step, where it is not the newest state alone."""
+"""The state under a step, if not the newest one."""

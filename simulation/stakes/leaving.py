@@ -1,7 +1,7 @@
-"""Somebody leaves while somebody offends, in every order around the edges: nobody escapes, and nobody pays for another.
+"""A delegator leaves during an offence, in every order around the deadlines: none escapes, and none pays for another.
 
-Each interleaving is a chain of its own, without rewards. The leaver tries its next step in each block, as early as it
-can, and withdraws what it can; whatever the chain did, the naive rule says what must be left of it at the end.
+Each interleaving is a chain without rewards. The leaver tries its next step in each block, as early as possible, and
+withdraws all free stake. The naive rule gives the balance that must remain at the end.
 """
 
 import random
@@ -30,40 +30,40 @@ from simulation.stakes.season import PALLETS
 
 EPOCH_BLOCKS, OFFENCE_EPOCH, EVIDENCE_EPOCHS, BLOCKS_MAX = 2, 4, 3, 120
 GIVES_UP_AT = 70
-"""The block in which a leaver stops to try: what it wants may have become impossible."""
+"""The block after which a leaver gives up, because its step may have become impossible."""
 LEAVER, STAYER, REPORTER, OUTSIDER = Keys("leaver"), Keys("stayer"), Keys("reporter"), Keys("outsider")
 FIRST, SECOND, THIRD = named_keys(3)
 STAKE = 700 * OGPU + 7
 GRAINS_MAX = 40
-"""What rounding may take of a leaver: a grain for each event of the pools it was in."""
+"""The most that rounding may take from a leaver: a grain for each event of its pools."""
 
 
 @dataclass(frozen=True)
 class Interleaving:
-    """Who leaves how and when, and when what it left is reported."""
+    """A way and time of leaving, and the time of the report."""
 
     way: str
     leaves_at: int
-    """The block from which on the leaver tries."""
+    """The first block in which the leaver tries."""
     reported_at: int
     is_reported_first: bool
-    """In a block in which both happen."""
+    """The order, if both are in one block."""
     era_epochs: int
     is_dusty: bool
-    """Whether a slash of a millionth came before: shares are not whole grains any more."""
+    """True if an earlier slash of a millionth has made shares fractional."""
     raised_at: int | None
-    """When an accomplice is reported, which raises the slash."""
+    """The block in which an accomplice is reported, which raises the slash."""
     is_touched: bool
-    """Whether somebody has the leaver's stake reckoned in each block: what it answers for is forgotten early."""
+    """True if the leaver's stake is updated in each block, so that its liabilities are forgotten early."""
 
 
 def interleavings(seed: int, count: int) -> list[Interleaving]:
-    """So many of all that there are, the same for the same seed; each way of leaving as often as the others."""
+    """Return `count` random interleavings for a seed, with each way of leaving equally often."""
     chance, chosen = random.Random(f"leaving {seed}"), []
     first = OFFENCE_EPOCH * EPOCH_BLOCKS + 1
     for number in range(count):
         reported = first + chance.randrange((EVIDENCE_EPOCHS + 1) * EPOCH_BLOCKS)
-        # from an era before the offence to an era after the slash was taken
+        # from an era before the offence to an era after the slash
         leaves = chance.randrange(first - 3 * EPOCH_BLOCKS, reported + 3 * EPOCH_BLOCKS)
         chosen.append(
             Interleaving(
@@ -84,7 +84,7 @@ class Leaving:
     """One interleaving, played to the end."""
 
     def __init__(self, case: Interleaving) -> None:
-        """Make the chain, and put everybody's stake behind the offender."""
+        """Make the chain, and delegate all stake to the offender."""
         self.case = case
         rules = {
             "TrustStake.evidence_epochs": EVIDENCE_EPOCHS,
@@ -98,7 +98,7 @@ class Leaving:
         )
         self.naive, self.held = Naive(), dict[int, Any]()
         self.furthest = 0
-        """Grains that anybody lacks of what the naive rule says, at most."""
+        """The largest difference of an account below the naive rule, in grains."""
         self.put_in, self.did = Counter[bytes](), Counter[str]()
         self.had = {keys.stash: owned(self.chain.now(), keys.stash) for keys in others}
         self.way = WAYS[case.way](self)
@@ -106,7 +106,7 @@ class Leaving:
         self.offender = OUTSIDER if self.is_out_of_office else FIRST
 
     def play(self) -> None:
-        """All of it; AssertionError where somebody has more or less than the naive rule says."""
+        """Play to the end. Raise AssertionError if an account differs from the naive rule."""
         case, last = self.case, max(self.case.reported_at, self.case.leaves_at, self.case.raised_at or 0)
         self._block(*self._begin())
         while self.chain.height < last + 4 * self.case.era_epochs * EPOCH_BLOCKS or not self._is_settled():
@@ -128,7 +128,7 @@ class Leaving:
         self._block(self._collect)
         self._check()
 
-    # ----------------------------------------------------------------------------------------------------- what happens
+    # ----------------------------------------------------------------------------------------------------- actions
 
     def _begin(self) -> list[Step]:
         steps = []
@@ -144,7 +144,7 @@ class Leaving:
 
     def _report(self, bound: Bound) -> None:
         if self.is_out_of_office:
-            # as a release will in which offices end: today nobody can prove what such a one did
+            # no evidence can be reported today against a validator without a seat, so the slash is held directly
             self._held(bound, SlashStep(0, 300_000))
             bound[TrustStake].tombstone(self.offender.stash)
         else:
@@ -156,7 +156,7 @@ class Leaving:
         held_slashes.hold_back(stake, self.offender.stash, era, part, REPORTER.stash)
 
     def _try(self, bound: Bound) -> None:
-        """The next step of the way, if it is possible now; else in the next block."""
+        """Try the leaver's next step. If it fails, it remains for the next block."""
         if self.way and dispatched(bound, *self.way[0](bound)):
             self.way.pop(0)
             self.did[self.case.way] += 1
@@ -172,10 +172,10 @@ class Leaving:
     def _said(self, who: bytes, call: Call) -> Step:
         return lambda bound: self.did.update({call.name: dispatched(bound, who, call)})
 
-    # -------------------------------------------------------------------------------------------- what must come of it
+    # -------------------------------------------------------------------------------------------- requirements
 
     def _block(self, *steps: Step) -> None:
-        """A block, and the naive rule's: what happened in the hooks came first."""
+        """Make a block, and apply its events to the naive rule, those of the hooks first."""
         seen = 0
 
         def heard(bound: Bound) -> None:
@@ -212,7 +212,7 @@ class Leaving:
                     naive.slash(event.offender, stake.answering_era(event.offender, held.era), held.step)
 
     def _out(self, stake: TrustStake, pair: tuple[bytes, bytes], amount: int) -> list[Exact]:
-        """What leaves: everything, or a part of what answers for nobody."""
+        """Return the lots that leave: all, or a part of the lot without liabilities."""
         lots = list(self.naive.free[pair])
         if stake_of(stake, *pair):
             return [self.naive.leave(pair, (), Fraction(amount))]
@@ -236,7 +236,7 @@ class Leaving:
 
 
 def owned(bound: Bound, who: bytes) -> int:
-    """All that an account has, wherever it is."""
+    """Return all grains of an account, wherever they are."""
     stake = bound[TrustStake]
     behind = [validator for validator, _ in stake.delegations.under(who)]
     placed = stake.bonds[who] + sum(stake_of(stake, who, validator) for validator in behind)
@@ -245,7 +245,7 @@ def owned(bound: Bound, who: bytes) -> int:
 
 
 def dispatched(bound: Bound, who: bytes, call: Call) -> bool:
-    """Whether a call succeeded."""
+    """Return whether a call succeeded."""
     try:
         with bound.overlay.transaction():
             bound.dispatch(call, Signed(who))
@@ -255,7 +255,7 @@ def dispatched(bound: Bound, who: bytes, call: Call) -> bool:
 
 
 def height_epoch(height: int) -> int:
-    """The epoch of a block."""
+    """Return the epoch of a block."""
     return (height - 1) // EPOCH_BLOCKS
 
 
@@ -267,7 +267,7 @@ Asked = Callable[[Bound], tuple[bytes, Call]]
 
 
 def _off(validator: Keys, parts: int = 1) -> Asked:
-    """Undelegate a part of what is there; all of it by default."""
+    """Return a call that undelegates a part of the stake, by default all of it."""
 
     def asked(bound: Bound) -> tuple[bytes, Call]:
         there = reckoned(bound, validator)
@@ -285,7 +285,7 @@ def _over(source: Keys, target: Keys, parts: int = 1) -> Asked:
 
 
 def reckoned(bound: Bound, validator: Keys) -> int:
-    """What the leaver has behind a validator, once everything that it answers for is reckoned."""
+    """Return the leaver's stake behind a validator, after all its liabilities are applied."""
     dispatched(bound, REPORTER.stash, TrustStake.collect(staker=LEAVER.stash, validator=validator.stash))
     return stake_of(bound[TrustStake], LEAVER.stash, validator.stash)
 

@@ -1,6 +1,6 @@
-"""The rule of stakes in fractions: each account by itself, every slash and every reward by a visit to everybody.
+"""The rule of stakes in fractions: each account separately, with every slash and reward applied by a visit to each.
 
-It knows no shares, no price, no index and no factor; what it says is what accumulators have to come to, to the grain.
+It has no shares, price, index or factor. Its amounts are those that the accumulators must give, to the grain.
 """
 
 from collections import defaultdict
@@ -12,14 +12,14 @@ from runtime.pallets.staking.slashing import PPM
 
 Who = int | bytes
 Pair = tuple[Who, Who]
-"""A staker and a validator; a validator's own bond is that of itself behind itself."""
+"""A staker and a validator. A validator's own bond has the same account in both places."""
 Answer = tuple[Who, int]
-"""A validator, and the era until which stake answers for what it did."""
+"""A validator, and the era until which stake is liable for its offences."""
 
 
 @dataclass
 class Exact:
-    """Some stake: an amount, and for which validators' offences until when it answers."""
+    """An amount of stake, and its liabilities for other validators' offences."""
 
     amount: Fraction
     answers: tuple[Answer, ...] = ()
@@ -27,19 +27,19 @@ class Exact:
 
 @dataclass
 class Naive:
-    """Who has what."""
+    """The stakes and rewards of all accounts."""
 
     free: dict[Pair, list[Exact]] = field(default_factory=lambda: defaultdict(list))
-    """What stands behind validators: what answers for nobody else first, then what came from others, as it came."""
+    """The stake behind validators: first the lot without liabilities, then moved lots in the order of their arrival."""
     waiting: list[Exact] = field(default_factory=list)
     rewards: dict[Pair, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
 
     def stake(self, pair: Pair) -> Fraction:
-        """What an account has behind a validator."""
+        """Return an account's stake behind a validator."""
         return sum((lot.amount for lot in self.free[pair]), Fraction())
 
     def enter(self, pair: Pair, amount: Fraction, answers: tuple[Answer, ...] = ()) -> None:
-        """More stands behind a validator."""
+        """Add stake behind a validator."""
         lots = self.free[pair]
         same = next((lot for lot in lots if lot.answers == answers), None)
         if same is not None:
@@ -50,7 +50,7 @@ class Naive:
             lots.insert(0, Exact(amount))
 
     def leave(self, pair: Pair, answers: tuple[Answer, ...], amount: Fraction | None) -> Exact:
-        """Take so much out of the lot with these answers; None: all of it."""
+        """Take an amount from the lot with these liabilities. None takes all of it."""
         lot = next((lot for lot in self.free[pair] if lot.answers == answers), Exact(Fraction(), answers))
         part = lot.amount if amount is None else min(amount, lot.amount)
         lot.amount -= part
@@ -58,7 +58,7 @@ class Naive:
         return Exact(part, answers)
 
     def slash(self, validator: Who, era: int, step: SlashStep) -> None:
-        """Whatever stands behind the validator, and whatever answers for what it did in that era, loses its part."""
+        """Reduce the stake behind a validator, and all stake that is liable for its offence in that era."""
         keep = Fraction(PPM - step.wanted, PPM - step.taken)
         for (_, behind), lots in self.free.items():
             for lot in lots:
@@ -69,7 +69,7 @@ class Naive:
             chunk.amount *= self._kept(chunk, validator, era, keep)
 
     def forget(self, pair: Pair, kept: set[Answer]) -> None:
-        """Evidence grew too old: what answers for none of those that are kept stands as if it had never moved."""
+        """Forget expired liabilities: a lot without one of `kept` joins the lot without liabilities."""
         lots, self.free[pair] = self.free[pair], []
         for lot in lots:
             self.enter(pair, lot.amount, lot.answers if set(lot.answers) & kept else ())

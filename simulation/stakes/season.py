@@ -1,7 +1,7 @@
-"""One chain of stakes under random steps of validators, delegators, reporters and Root, the naive rule beside it.
+"""One chain of stakes under random steps of validators, delegators, reporters and Root, beside the naive rule.
 
-Always: the same seed and number give the same steps; after each the grains are counted, and those whom it reached are
-compared with the naive rule; at each block's end everybody is.
+Invariant: the same seed and number give the same steps. After each step the grains are counted, and the affected
+accounts are compared with the naive rule. At each block's end all accounts are.
 """
 
 import random
@@ -32,22 +32,22 @@ RULES: tuple[dict[str, int], ...] = (
     {"TrustStake.evidence_epochs": 2, "TrustStake.unbonding_epochs": 5},
     {"TrustStake.era_epochs": 2, "TrustStake.unbonding_epochs": 8},
 )
-"""Numbers of a chain, one for each season in turn; unbonding outlasts evidence by as little as is allowed."""
+"""Parameters of a chain, one set for each season in turn. Unbonding outlasts evidence by the allowed minimum."""
 SEATED, OUTSIDE, DELEGATORS = 4, 2, 8
 EPOCH_BLOCKS, STEPS_MAX = 3, 20
-"""Steps of a block at most."""
+"""The most steps of a block."""
 KINDS = {
     "bond": 2, "bond_extra": 3, "unbond": 4, "withdraw_unbonded": 12, "validate": 2, "chill": 0.5,
     "announce_commission": 1, "set_profile": 1, "delegate": 20, "undelegate": 12, "redelegate": 16, "claim": 6,
     "compound": 6, "collect": 6, "report_offence": 1.5, "cancel_slashes": 0.3, "lift_tombstone": 1.2,
 }  # fmt: skip
-"""The steps, and how often each is tried beside the others."""
+"""The steps and their relative frequencies."""
 REACHES = {"undelegate", "redelegate", "claim", "compound", "collect", "delegate"}
-"""Steps that reach a position."""
+"""Steps that touch a delegation."""
 
 
 class Season:
-    """A chain, and what the naive rule says of it."""
+    """A chain, and its balances by the naive rule."""
 
     def __init__(self, seed: int, number: int) -> None:
         """Make block 0."""
@@ -66,23 +66,23 @@ class Season:
         self.shadow, self.books = Shadow(now), Books(now, WORLDS, self.chain.issued)
         self.done: Counter[str] = Counter()
         self.happened: Counter[str] = Counter()
-        """Events."""
+        """Events, by name."""
         self.refused: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.steps = 0
 
     @property
     def validators(self) -> list[Keys]:
-        """Who may be stood behind."""
+        """The validators that can be delegated to."""
         return [*self.chain.validators, *self.outside]
 
     @property
     def everybody(self) -> list[Keys]:
-        """Who signs."""
+        """The signing accounts."""
         return [*self.validators, *self.delegators]
 
     def play(self, steps: int) -> None:
-        """So many steps; RuleBroken or BooksBroken where something is not as it must be."""
+        """Make `steps` steps. Raise RuleBroken or BooksBroken if a comparison fails."""
         while self.steps < steps:
             count = min(steps - self.steps, self.chance.randrange(STEPS_MAX))
             before = self.chain.now()
@@ -94,7 +94,7 @@ class Season:
     # ---------------------------------------------------------------------------------------------------------- steps
 
     def _begun(self, before: Bound, bound: Bound) -> None:
-        """The hooks: eras turn, slashes are taken, accomplices are raised."""
+        """Apply the hooks' events: era changes, slashes taken and raised."""
         events = [event for _, event in bound.overlay.events]
         self.happened.update(type(event).__name__ for event in events)
         self.shadow.turned(before, bound, events)
@@ -106,7 +106,7 @@ class Season:
         self.shadow.check(bound, stashes[: len(self.validators)], stashes)
 
     def _step(self, bound: Bound) -> None:
-        """Somebody tries something."""
+        """Try a random step."""
         self.steps += 1
         name = self.chance.choices(list(KINDS), list(KINDS.values()))[0]
         who = self._who(name)
@@ -128,7 +128,7 @@ class Season:
         self._tell(bound, name, who.stash, call, before, events)
 
     def _tell(self, bound: Bound, name: str, who: bytes, call: Call, before: Any, events: list[Any]) -> None:
-        """Let the naive rule do the same, and compare those whom it reached."""
+        """Apply the step to the naive rule, and compare the affected accounts."""
         shadow, asked = self.shadow, call.named_arguments
         shadow.heard(bound, events)
         pairs = self._reached(name, who, asked)
@@ -167,7 +167,7 @@ class Season:
     # ---------------------------------------------------------------------------------------------------------- calls
 
     def _who(self, name: str) -> Keys:
-        """Who tries: mostly somebody who may."""
+        """Return a signer, mostly one that may make the call."""
         if self.chance.random() < 0.05:
             return self.chance.choice(self.everybody)
         if name in ("bond", "validate", "chill"):
@@ -179,7 +179,7 @@ class Season:
         return self.chance.choice(self.delegators)
 
     def _amount(self, there: int) -> int:
-        """A grain, a few, some oGPU, a part, all, or one too many."""
+        """Return an amount: a grain, a few, some oGPU, a part, all, or one too many."""
         return self.chance.choice(
             (
                 1,
@@ -194,7 +194,7 @@ class Season:
         )
 
     def _behind(self, bound: Bound, who: bytes) -> bytes:
-        """A validator, mostly one that this account stands behind."""
+        """Return a validator, mostly one that the account delegates to."""
         theirs = [validator for validator, _ in bound[TrustStake].delegations.under(who)]
         if theirs and self.chance.random() < 0.9:
             return self.chance.choice(theirs)
@@ -208,7 +208,7 @@ class Season:
 
     def _unbond(self, bound: Bound, who: Keys) -> Call:
         stake = bound[TrustStake]
-        seat = stake.seat_of(who.stash)  # what its seat weighs stays: the naive rule knows nothing of seats
+        seat = stake.seat_of(who.stash)  # stake within the seat's weight stays bonded: the naive rule has no seats
         return TrustStake.unbond(value=self._amount(max(0, stake.bonds[who.stash] - (seat.weight if seat else 0))))
 
     def _withdraw_unbonded(self, _: Bound, __: Keys) -> Call:

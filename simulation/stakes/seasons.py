@@ -1,4 +1,4 @@
-"""What comes of one chain of stakes, or of some interleavings, in a process of its own."""
+"""The results of one chain of stakes, or of some interleavings, in its own process."""
 
 import time
 from collections import Counter
@@ -10,40 +10,40 @@ from simulation.stakes.leaving import Interleaving, Leaving
 from simulation.stakes.season import Season
 
 SEASON_STEPS = 2_500
-"""Of a chain: the denominators of the naive rule's fractions grow with its eras."""
+"""The steps of a chain. The denominators of the naive rule's fractions grow with its eras."""
 LEAVING_TOGETHER = 25
-"""Interleavings that a process plays before it tells."""
+"""Interleavings that a process plays before it reports."""
 
 
 @dataclass
 class Told(Counted):
-    """What came of some chains."""
+    """Results of some chains."""
 
     greatest = frozenset({"furthest"})
     done: Counter[str] = field(default_factory=Counter)
-    """Steps that succeeded, by name."""
+    """Successful steps, by name."""
     happened: Counter[str] = field(default_factory=Counter)
-    """Events."""
+    """Events, by name."""
     refused: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     steps: int = 0
     chains: int = 0
     blocks: int = 0
     comparisons: int = 0
-    """Of an amount with the naive rule's."""
+    """Comparisons of an amount with the naive rule's."""
     furthest: int = 0
-    """Grains that anybody ever lacked of what the naive rule says."""
+    """The largest difference of an amount below the naive rule, in grains."""
     seconds: float = 0.0
-    """Of the processor."""
+    """CPU seconds."""
     problems: list[str] = field(default_factory=list)
 
 
 def play(part: Stretch) -> Told:
-    """Random steps on one chain; what it broke on, if it did, is told."""
+    """Play random steps on one chain, and record its failure."""
     begun, season, problems = time.process_time(), Season(part.seed, part.number), list[str]()
     try:
         season.play(part.steps)
-    except Exception as error:  # noqa: BLE001 - whatever comes out of an execution is a finding, and is told
+    except Exception as error:  # noqa: BLE001  # every exception of an execution is a finding
         problems.append(part.told("stakes", error, f"block {season.chain.height}, step {season.steps}"))
     shadow = season.shadow
     return Told(
@@ -53,13 +53,13 @@ def play(part: Stretch) -> Told:
 
 
 def leave_all(cases: Sequence[Interleaving]) -> Told:
-    """Some interleavings; what anybody escaped, or paid too much, is told."""
+    """Play some interleavings, and record escapes and overpayments."""
     told, begun = Told(), time.process_time()
     for case in cases:
         leaving = Leaving(case)
         try:
             leaving.play()
-        except Exception as error:  # noqa: BLE001 - whatever comes out of an execution is a finding, and is told
+        except Exception as error:  # noqa: BLE001  # every exception of an execution is a finding
             told.problems.append(f"{type(error).__name__}: {error}: {case}")
         told.done.update(leaving.did)
         told.chains += 1
@@ -70,5 +70,5 @@ def leave_all(cases: Sequence[Interleaving]) -> Told:
 
 
 def together(cases: Sequence[Interleaving]) -> list[Sequence[Interleaving]]:
-    """Interleavings, as many as one process plays before it tells."""
+    """Return the interleavings in groups for one process each."""
     return [cases[first : first + LEAVING_TOGETHER] for first in range(0, len(cases), LEAVING_TOGETHER)]

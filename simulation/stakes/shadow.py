@@ -1,7 +1,7 @@
-"""The naive rule beside a chain: it hears what was asked and what came of it, and says what everybody must have.
+"""The naive rule beside a chain: it takes the calls and their events, and computes every account's balance.
 
-Always: nobody has a grain more than the naive rule says; and nobody lacks more of it than one grain for each event of
-the pool it stands in and of its own stake there.
+Invariant: no account exceeds the naive rule. None falls below it by more than one grain for each event of its pool and
+of its own stake there.
 """
 
 from collections import Counter, defaultdict
@@ -27,55 +27,55 @@ from simulation.stakes.naive import Answer, Exact, Naive
 Stood = tuple[bytes, bytes]
 """A staker and a validator."""
 Leaves = tuple[bytes, bytes, int, tuple[Answer, ...]]
-"""What waits alike: staker, validator, epoch in which it is free, and for whom it answers."""
+"""The key of equal unlocking chunks: staker, validator, epoch of release, and liabilities."""
 
 
 class RuleBroken(Exception):
-    """The chain does not do what the naive rule says."""
+    """The chain contradicts the naive rule."""
 
 
 class Shadow:
-    """What everybody must have, by a chain's events."""
+    """Every account's balances by the naive rule, from a chain's events."""
 
     def __init__(self, bound: Bound) -> None:
-        """Begin with what the genesis bonded."""
+        """Begin with the bonds of genesis."""
         self.naive = Naive()
         self.waiting: dict[Leaves, Exact] = {}
         self.late: Counter[Leaves] = Counter()
-        """Grains that rounding may have taken of what waits."""
+        """Grains that rounding may have taken from unlocking stake."""
         self.paid: Counter[Stood] = Counter()
         self.events: Counter[bytes] = Counter()
-        """Of each pool."""
+        """Events of each pool."""
         self.touches: Counter[Stood] = Counter()
         self.since: dict[Stood, int] = {}
-        """How many events its pool had seen when somebody came to it."""
+        """The number of its pool's events at a staker's entry."""
         self.held: dict[int, tuple[bytes, HeldSlash]] = {}
         self.frozen: Counter[bytes] = Counter()
         self.struck: dict[bytes, set[int]] = defaultdict(set)
-        """The eras of the offences for which a validator lost something."""
+        """The eras of the offences that a validator was slashed for."""
         self.pairs: dict[bytes, dict[Stood, None]] = defaultdict(dict)
-        """Who ever stood behind a validator."""
+        """All stakers that ever delegated to a validator."""
         self.furthest = 0
-        """Grains that anybody ever lacked of what the naive rule says, at most."""
+        """The largest difference of an amount below the naive rule, in grains."""
         self.comparisons = 0
         for stash, bond in bound[TrustStake].bonds.items():
             self.bonded(stash, bond)
 
-    # ---------------------------------------------------------------------------------------------------- what is asked
+    # ---------------------------------------------------------------------------------------------------- calls
 
     def bonded(self, stash: bytes, amount: int) -> None:
-        """A validator put more of its own behind itself."""
+        """Add a validator's own stake."""
         self._know((stash, stash))
         self.naive.enter((stash, stash), Fraction(amount))
 
     def delegated(self, pair: Stood, amount: int) -> None:
-        """Somebody put more behind a validator."""
+        """Add a delegation."""
         self._may_move(pair[1], "joined")
         self._know(pair)
         self.naive.enter(pair, Fraction(amount))
 
     def left(self, bound: Bound, pair: Stood, before: Counter[Leaves]) -> None:
-        """Stake began to leave: each part by what it answers for."""
+        """Start unlocking stake, each part with its liabilities."""
         self._may_move(pair[1], "left")
         era = bound[TrustStake].current_era.get()
         grown = chunks_of(bound, pair[0])
@@ -89,7 +89,7 @@ class Shadow:
                 self._wait(key, lot.amount, self.slack(pair) + 2)
 
     def moved(self, bound: Bound, pair: Stood, target: bytes, amount: int) -> None:
-        """Stake that answers for nobody went behind another validator, and answers for the old one now."""
+        """Move stake without liabilities to another validator. It is now liable for the old one's offences."""
         self._may_move(pair[1], "left")
         self._may_move(target, "joined")
         there, era = (pair[0], target), bound[TrustStake].current_era.get()
@@ -99,7 +99,7 @@ class Shadow:
         self.naive.enter(there, lot.amount, ((pair[1], era),))
 
     def withdrawn(self, bound: Bound, staker: bytes, before: Counter[Leaves], events: Iterable[Any]) -> None:
-        """What waited long enough is free: as much as the naive rule says."""
+        """Release unlocked stake, and compare the payment with the naive rule."""
         gone = [key for key in before if key not in chunks_of(bound, staker)]
         epoch, due, slack = bound[Beacon].epoch(), Fraction(), 0
         for key in gone:
@@ -112,7 +112,7 @@ class Shadow:
         self._compare("withdrawn", (staker,), paid, due, slack)
 
     def was_paid(self, pair: Stood, events: Iterable[Any]) -> None:
-        """What a step paid somebody of the rewards with a validator."""
+        """Add the reward that a step paid a staker for a validator."""
         self.paid[pair] += sum(
             event.amount
             for event in events
@@ -120,7 +120,7 @@ class Shadow:
         )
 
     def touched(self, bound: Bound, pair: Stood) -> None:
-        """A step reached this stake: of which answers it is rid by now."""
+        """Update a touched stake: forget its liabilities that can no longer be invoked."""
         moved = moves_of(bound, pair)
         self.events[pair[1]] += 1 + len(moved)
         self.touches[pair] += 1 + len(moved)
@@ -128,21 +128,21 @@ class Shadow:
         self.naive.forget(pair, {answer for answer in answers if self._may_be_called(bound, answer)})
 
     def settled(self, bound: Bound, pair: Stood) -> None:
-        """After a step that reached this stake: it answers for what the rule says; what came to nothing ended."""
+        """Compare a touched stake's liabilities with the rule, and drop an ended position."""
         said = {_answer(each.answer) for each in moves_of(bound, pair)}
         due = {lot.answers[0]: lot.amount for lot in self.naive.free[pair] if lot.answers}
         slack, is_called = 1 + self.slack(pair), all(self._may_be_called(bound, answer) for answer in said)
         if not is_called or any(due[answer] >= slack for answer in due.keys() - said):
             raise RuleBroken(f"stake of {_told(pair)} answers for {len(said)}, not for {len(due)} that may be called")
         if pair[0] != pair[1] and pair not in bound[TrustStake].delegations:
-            # who comes back begins anew: what rounding left is nobody's
+            # a returning staker starts from zero: the rest of the rounding belongs to no account
             self.naive.free.pop(pair, None)
             self.since.pop(pair, None)
 
-    # ------------------------------------------------------------------------------------------ what happens by itself
+    # ------------------------------------------------------------------------------------------ events of hooks
 
     def heard(self, bound: Bound, events: Iterable[Any]) -> None:
-        """Slashes were held, taken and cancelled."""
+        """Apply held, taken and cancelled slashes."""
         for event in events:
             if isinstance(event, SlashHeld):
                 held = bound[TrustStake].unapplied_slashes[event.offender, event.number]
@@ -156,7 +156,7 @@ class Shadow:
                 self._take(bound, event)
 
     def turned(self, before: Bound, bound: Bound, events: Iterable[Any]) -> None:
-        """An era ended: each validator's reward among those who stood for all of it."""
+        """Apply the end of an era: divide each validator's reward among the stake of the whole era."""
         if not any(isinstance(event, EraStarted) for event in events):
             return
         then, now = before[TrustStake], bound[TrustStake]
@@ -180,7 +180,10 @@ class Shadow:
     # ------------------------------------------------------------------------------------------------------ comparisons
 
     def check(self, bound: Bound, validators: Iterable[bytes], stakers: Iterable[bytes]) -> None:
-        """Everybody behind these validators, and all that these stakers have on its way out; RuleBroken."""
+        """Compare all stakes of these validators, and all unlocking stake of these stakers.
+
+        Raise RuleBroken on a difference.
+        """
         stake = bound[TrustStake]
         for validator in validators:
             pool, bond = stake.pools[validator], stake.bonds[validator]
@@ -202,7 +205,7 @@ class Shadow:
                 raise RuleBroken(f"of {staker.hex()[:8]} waits what never left: {reckoned}")
 
     def slack(self, pair: Stood) -> int:
-        """Events in which this stake may have lost a part of a grain by rounding."""
+        """Return the number of events in which rounding may have taken a part of a grain from this stake."""
         return self.touches[pair] + self.events[pair[1]] - self.since.get(pair, 0)
 
     # ------------------------------------------------------------------------------------------------------ the parts
@@ -223,7 +226,7 @@ class Shadow:
             raise RuleBroken(f"somebody {did} while a slash of {validator.hex()[:8]} waits")
 
     def _part(self, bound: Bound, pair: Stood, answers: tuple[Answer, ...], amount: int) -> Fraction | None:
-        """So much, or all where nothing of the kind remains."""
+        """Return the amount, or None if no stake with these liabilities remains."""
         stake = bound[TrustStake]
         if pair[0] == pair[1]:
             return Fraction(amount) if stake.bonds[pair[0]] else None
@@ -249,7 +252,7 @@ class Shadow:
         self.frozen[offender] -= 1
         if offender != event.offender or held.take_era > bound[TrustStake].current_era.get():
             raise RuleBroken(f"slash {event.number} was taken too early, or of another")
-        # mostly the era before, in which the set was elected; `test_elections` shows when not
+        # mostly the era before, which elected the set; `test_elections` covers the other case
         answering = bound[TrustStake].answering_era(offender, held.era)
         if held.step.taken < PPM:
             self.naive.slash(offender, answering, held.step)
@@ -262,7 +265,7 @@ class Shadow:
             self.late[key] += 1
 
     def _standing(self, before: Bound, validator: bytes, era: int) -> dict[Stood, int]:
-        """The shares that stood for the whole of an era, by whose they are."""
+        """Return the shares that stood for a whole era, by staker and validator."""
         standing = {}
         for pair in self.pairs[validator]:
             position = before[TrustStake].delegations[pair]
@@ -272,14 +275,17 @@ class Shadow:
         return standing
 
     def _may_be_called(self, bound: Bound, answer: Answer) -> bool:
-        """Whether evidence may still come, or a slash waits or may be raised."""
+        """Return whether evidence may still come, or a slash is held or may be raised."""
         stake = bound[TrustStake]
         last_era = stake.last_answerable(_name(answer[0]), answer[1])
         last = (last_era + 1) * stake.era_epochs - 1 + stake.evidence_epochs
         return last >= bound[Beacon].epoch() or self._is_struck(bound, answer)
 
     def _is_struck(self, bound: Bound, answer: Answer) -> bool:
-        """Whether a slash waits, or accomplices may be found until an epoch after the unbonding time of an offence."""
+        """Return whether a slash is held, or accomplices can still raise one.
+
+        They can until an epoch after the unbonding time of an offence.
+        """
         stake, whom = bound[TrustStake], _name(answer[0])
         if self.frozen[whom]:
             return True
@@ -290,7 +296,7 @@ class Shadow:
 
 
 def chunks_of(bound: Bound, staker: bytes) -> Counter[Leaves]:
-    """What a staker has on its way out, alike together, as it was last reckoned."""
+    """Return a staker's unlocking stake, equal chunks added up, at their last update."""
     found: Counter[Leaves] = Counter()
     for chunk in bound[TrustStake].unlocking[staker]:
         found[_leaves(staker, chunk)] += chunk.value
@@ -298,7 +304,7 @@ def chunks_of(bound: Bound, staker: bytes) -> Counter[Leaves]:
 
 
 def moves_of(bound: Bound, pair: Stood) -> tuple[MovedShares, ...]:
-    """What of a position came from other validators."""
+    """Return the parts of a position that came from other validators."""
     position = bound[TrustStake].delegations[pair]
     return () if position is None else position.moved
 
@@ -317,7 +323,7 @@ def _name(who: Any) -> bytes:
 
 
 def standing_of(stake: TrustStake, pool: Pool, pair: Stood) -> tuple[int, int]:
-    """What a position would be worth, and had earned, had it been touched now."""
+    """Return the worth and the earned reward of a position if it were touched now."""
     position = stake.delegations[pair]
     if position is None:
         return 0, 0
